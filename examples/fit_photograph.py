@@ -9,7 +9,9 @@ import hardsplat
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("photograph")
     parser.add_argument("--blobs", type=int, nargs="+", default=[1000, 4000, 16000])
     parser.add_argument("--steps", type=int, default=1000)
@@ -17,7 +19,14 @@ def main() -> None:
     flags = parser.parse_args()
 
     for blobs in flags.blobs:
-        fitted = hardsplat.fit(flags.photograph, blobs=blobs, max_steps=flags.steps, result_dir=f"{flags.folder}/{blobs}", frames=0, quiet=True)
+        fitted = hardsplat.fit(
+            flags.photograph,
+            blobs=blobs,
+            max_steps=flags.steps,
+            result_dir=f"{flags.folder}/{blobs}",
+            frames=0,
+            quiet=True,
+        )
         print(f"{blobs} blobs: {fitted.psnr:.2f} dB, {fitted.folder}/reconstruction.png")
 
 

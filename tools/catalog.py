@@ -1,4 +1,5 @@
-"""Every shader module that some variant can ask for: what a wheel ships, so that its users need no compiler."""
+"""Every shader module that some variant can ask for: what a wheel ships, so that its users need no
+compiler."""
 
 from __future__ import annotations
 
@@ -46,13 +47,38 @@ from hardsplat.train.strategies import STRATEGIES
 
 
 def passes() -> Iterator[ComputePass | DrawPass]:
-    """A pass of every kind, with sizes and constants as they come: modules do not depend on those."""
+    """A pass of every kind, with sizes and constants as they come: modules do not depend on
+    those."""
     yield from (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS, *tensors.PASSES)
-    sinks = [STORE, *(adam(moments, grows=grows, cameras=cameras) for moments in MOMENT_FORMATS for grows in (True, False) for cameras in (True, False))]
-    sinks += [adam(grows=grows, cameras=cameras, depths=True) for grows in (True, False) for cameras in (True, False)]
+    sinks = [
+        STORE,
+        *(
+            adam(moments, grows=grows, cameras=cameras)
+            for moments in MOMENT_FORMATS
+            for grows in (True, False)
+            for cameras in (True, False)
+        ),
+    ]
+    sinks += [
+        adam(grows=grows, cameras=cameras, depths=True)
+        for grows in (True, False)
+        for cameras in (True, False)
+    ]
     for picture in PICTURES:
-        yield from (*(p for lens in LENSES for p in Perspective(1, None, lens=lens).passes(picture=picture)), show_pass(picture))
-    projections: list[Projection] = [kind(1, sink, lens=lens) for sink in sinks for kind in (Perspective, Perturbed) for lens in LENSES]
+        yield from (
+            *(
+                p
+                for lens in LENSES
+                for p in Perspective(1, None, lens=lens).passes(picture=picture)
+            ),
+            show_pass(picture),
+        )
+    projections: list[Projection] = [
+        kind(1, sink, lens=lens)
+        for sink in sinks
+        for kind in (Perspective, Perturbed)
+        for lens in LENSES
+    ]
     projections.append(Perspective(1, STORE_ROWS))
     projections += [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
     for projection in projections:
@@ -62,7 +88,12 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     analytic, perturbed = Perspective(1, STORE), Perturbed(1, STORE)
     yield from _hardware(analytic, perturbed)
     yield from _tiled(analytic, perturbed)
-    walks = [(row, TILE_BACKWARDS[name]) for row in FIT_RASTERS.values() if row.walk for name in row.reductions]
+    walks = [
+        (row, TILE_BACKWARDS[name])
+        for row in FIT_RASTERS.values()
+        if row.walk
+        for name in row.reductions
+    ]
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
         yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
     yield from (
@@ -72,10 +103,23 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         *METRIC_PASSES,
         *FIT_SCHEDULE_PASSES,
     )
-    yield from (p for poses, intrinsics in itertools.product((False, True), repeat=2) for p in schedule_passes(poses, intrinsics))
-    yield from (*pose_passes(1.0), INTRINSICS_PASS, DEPTH_PASS, centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
+    yield from (
+        p
+        for poses, intrinsics in itertools.product((False, True), repeat=2)
+        for p in schedule_passes(poses, intrinsics)
+    )
+    yield from (
+        *pose_passes(1.0),
+        INTRINSICS_PASS,
+        DEPTH_PASS,
+        centre_pass(),
+        *(p for name in EXPOSURES for p in exposure_passes(name)),
+    )
     for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
-        yield from (*strategy.passes(moments, photo_bytes=4), *resort_passes(moments, strategy.follows))
+        yield from (
+            *strategy.passes(moments, photo_bytes=4),
+            *resort_passes(moments, strategy.follows),
+        )
     yield fetch_pass(4)
     yield averaging_pass(TrainConfig(), STRATEGIES["none"])
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
@@ -83,27 +127,57 @@ def passes() -> Iterator[ComputePass | DrawPass]:
 
 
 def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass | DrawPass]:
-    """Draws, by what they depend on: those forward by format, blending, ordering and picture, those backward by all rows, and whatever stands before the fragments by shape."""
-    forward = [(f, b, o) for f, b, o in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values()) if b.goes_with(o)]
-    backward = list(itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), BLOCKS.values()))
-    for (format, blending, ordering), (reduction, atomics, quads, block) in itertools.product(forward, backward):
+    """Draws, by what they depend on: those forward by format, blending, ordering and picture, those
+    backward by all rows, and whatever stands before the fragments by shape."""
+    forward = [
+        (f, b, o)
+        for f, b, o in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values())
+        if b.goes_with(o)
+    ]
+    backward = list(
+        itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), BLOCKS.values())
+    )
+    for (format, blending, ordering), (reduction, atomics, quads, block) in itertools.product(
+        forward, backward
+    ):
         rows = rasterizer.Rows(format, format, blending, reduction, ordering, atomics, quads, block)
         yield from rasterizer.all_passes(analytic, rows, 1, 1, threshold=1, segments=2)
     for (format, blending, ordering), picture in itertools.product(forward, PICTURES):
-        yield from rasterizer.all_passes(Perspective(1, None), replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1, picture)
+        yield from rasterizer.all_passes(
+            Perspective(1, None),
+            replace(rows, format=format, blending=blending, ordering=ordering),
+            1,
+            1,
+            1,
+            1,
+            picture,
+        )
     rows = replace(rows, blending=BLENDINGS["fixed"], ordering=ORDERINGS["interlock"])
     yield from rasterizer.all_passes(perturbed, rows, 1, 1, 1, 1)
     for shape, (format, blending, ordering) in itertools.product(SHAPES.values(), forward):
-        yield from rasterizer.all_passes(analytic, replace(rows, shape=shape, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1)
+        yield from rasterizer.all_passes(
+            analytic,
+            replace(rows, shape=shape, format=format, blending=blending, ordering=ordering),
+            1,
+            1,
+            1,
+            1,
+        )
 
 
 def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:
     for backward, atomics in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values()):
         rows = TiledRows(backward, atomics)
         yield from tile_passes.all_passes(analytic, rows, 1, 1, lanes=32, threshold=1)
-        yield from tile_passes.all_passes(replace(analytic, in_order=False), rows, 1, 1, lanes=32, threshold=1)
-        yield from tile_passes.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32, threshold=1)
-    checkpointed = replace(rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket))
+        yield from tile_passes.all_passes(
+            replace(analytic, in_order=False), rows, 1, 1, lanes=32, threshold=1
+        )
+        yield from tile_passes.all_passes(
+            Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32, threshold=1
+        )
+    checkpointed = replace(
+        rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket)
+    )
     for picture in PICTURES:
         yield from tile_passes.all_passes(Perspective(1, None), rows, 1, 1, 32, 1, picture)
         yield from tile_passes.all_passes(analytic, checkpointed, 1, 1, 32, 1, picture)

@@ -1,4 +1,5 @@
-"""Chromium driven by its DevTools protocol through a pipe: pages that go on working after they are loaded, touched and looked at."""
+"""Chromium driven by its DevTools protocol through a pipe: pages that go on working after they are
+loaded, touched and looked at."""
 
 import base64
 import io
@@ -14,8 +15,10 @@ from PIL import Image
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _FLAGS = (
-    "--headless --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader --hide-scrollbars --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync --disable-quic --disable-dev-shm-usage --remote-debugging-pipe"
+    "--headless --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader "
+    "--hide-scrollbars --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync --disable-quic --disable-dev-shm-usage "
+    "--remote-debugging-pipe"
 ).split()
 
 
@@ -25,33 +28,62 @@ def chromium() -> str | None:
 
 
 class Browser:
-    """One page of a headless Chromium with WebGL in software, whose files are in `folder`. complaints: what pages logged as warnings or errors. requests: URLs asked for.
+    """One page of a headless Chromium with WebGL in software, whose files are in `folder`.
+    complaints: what pages logged as warnings or errors. requests: URLs asked for.
 
     Raises AssertionError where Chromium does not answer in time, RuntimeError where there is none.
     """
 
-    def __init__(self, folder: Path, size: tuple[int, int] = (640, 480), flags: tuple[str, ...] = ()):
+    def __init__(
+        self, folder: Path, size: tuple[int, int] = (640, 480), flags: tuple[str, ...] = ()
+    ):
         found = chromium()
         if found is None:
-            raise RuntimeError("no Chromium on this machine to open pages in (apt-get install chromium)")
+            raise RuntimeError(
+                "no Chromium on this machine to open pages in (apt-get install chromium)"
+            )
         (theirs_in, self._write), (self._read, theirs_out) = os.pipe(), os.pipe()
-        command = [found, *_FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", f"--window-size={size[0]},{size[1]}", "about:blank"]
+        command = [
+            found,
+            *_FLAGS,
+            *flags,
+            f"--user-data-dir={folder / 'profile'}",
+            f"--window-size={size[0]},{size[1]}",
+            "about:blank",
+        ]
         shell = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
-        self._process = subprocess.Popen(["bash", "-c", shell, "browser", *command], pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            ["bash", "-c", shell, "browser", *command],
+            pass_fds=(theirs_in, theirs_out),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(theirs_in)
         os.close(theirs_out)
         self._buffer, self._id, self._session = b"", 0, None
         self.complaints, self.requests = [], []
-        target = next(t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page")
-        self._session = self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        target = next(
+            t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page"
+        )
+        self._session = self.ask(
+            "Target.attachToTarget", targetId=target["targetId"], flatten=True
+        )["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
-        self.ask("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1, mobile=False)
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=size[0],
+            height=size[1],
+            deviceScaleFactor=1,
+            mobile=False,
+        )
 
     def ask(self, method: str, seconds: float = 120, **params) -> dict:
         """The result of a command."""
         self._id += 1
-        message = {"id": self._id, "method": method, "params": params} | ({"sessionId": self._session} if self._session else {})
+        message = {"id": self._id, "method": method, "params": params} | (
+            {"sessionId": self._session} if self._session else {}
+        )
         os.write(self._write, json.dumps(message).encode() + b"\0")
         end = time.monotonic() + seconds
         while (answer := self._next(end)).get("id") != self._id:
@@ -65,7 +97,9 @@ class Browser:
 
     def run(self, script: str):
         """The value of a JavaScript expression, which may be a promise."""
-        result = self.ask("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        result = self.ask(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
@@ -73,12 +107,16 @@ class Browser:
         """The value of an expression as soon as it is true."""
         end = time.monotonic() + seconds
         while not (value := self.run(script)):
-            assert time.monotonic() < end, f"not so after {seconds} s: {script}; complaints: {self.complaints}"
+            assert time.monotonic() < end, (
+                f"not so after {seconds} s: {script}; complaints: {self.complaints}"
+            )
             time.sleep(0.05)
         return value
 
     def screenshot(self) -> Image.Image:
-        return Image.open(io.BytesIO(base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"]))).convert("RGB")
+        return Image.open(
+            io.BytesIO(base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"]))
+        ).convert("RGB")
 
     def key(self, code: str, key: str = "") -> None:
         """Presses a key and lets it go."""
@@ -87,11 +125,24 @@ class Browser:
 
     def drag(self, start: tuple[int, int], end: tuple[int, int], button: str = "left") -> None:
         mask = {"left": 1, "right": 2, "middle": 4}[button]
-        for kind, (x, y), held in (("mousePressed", start, mask), ("mouseMoved", end, mask), ("mouseReleased", end, 0)):
-            self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=held, clickCount=1)
+        for kind, (x, y), held in (
+            ("mousePressed", start, mask),
+            ("mouseMoved", end, mask),
+            ("mouseReleased", end, 0),
+        ):
+            self.ask(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=x,
+                y=y,
+                button=button,
+                buttons=held,
+                clickCount=1,
+            )
 
     def cpu_seconds(self) -> float:
-        """Processor time that the browser's processes have taken so far, which other load on the machine changes little. Linux alone."""
+        """Processor time that the browser's processes have taken so far, which other load on the
+        machine changes little. Linux alone."""
         parents, ticks = {}, {}
         for path in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -119,7 +170,9 @@ class Browser:
 
     def _next(self, end: float) -> dict:
         while b"\0" not in self._buffer:
-            assert select.select([self._read], [], [], max(0, end - time.monotonic()))[0], "Chromium does not answer"
+            assert select.select([self._read], [], [], max(0, end - time.monotonic()))[0], (
+                "Chromium does not answer"
+            )
             more = os.read(self._read, 1 << 20)
             assert more, "Chromium is gone"
             self._buffer += more
@@ -132,7 +185,10 @@ class Browser:
             case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning"):
                 self.complaints.append(str([a.get("value") for a in params["args"]]))
             case "Runtime.exceptionThrown":
-                self.complaints.append(params["exceptionDetails"].get("exception", {}).get("description") or params["exceptionDetails"]["text"])
+                self.complaints.append(
+                    params["exceptionDetails"].get("exception", {}).get("description")
+                    or params["exceptionDetails"]["text"]
+                )
             case "Log.entryAdded" if params["entry"]["level"] in ("error", "warning"):
                 self.complaints.append(params["entry"]["text"])
             case "Network.requestWillBeSent":

@@ -1,10 +1,13 @@
-"""What a step of an image fit costs: every rasterizer and reduction, over numbers of blobs and sizes of the image; and whether their results agree.
+"""What a step of an image fit costs: every rasterizer and reduction, over numbers of blobs and
+sizes of the image; and whether their results agree.
 
-    python -m tools.fit_bench --result-dir DIR                       all of it, on a picture made here
+    python -m tools.fit_bench --result-dir DIR                       all of it, on a picture made
+        here
     python -m tools.fit_bench --result-dir DIR --parts variants --image FILE
 
-Writes fit_bench.json after every row, then fit_bench.md and fit_bench.png. Times are the GPU's own, of whole batches; each row starts from the same
-blobs, those of WARM steps of `binned`, so that the images drawn are those of a fit on its way.
+Writes fit_bench.json after every row, then fit_bench.md and fit_bench.png. Times are the GPU's own,
+of whole batches; each row starts from the same blobs, those of WARM steps of `binned`, so that the
+images drawn are those of a fit on its way.
 """
 
 from __future__ import annotations
@@ -31,33 +34,70 @@ from hardsplat.results.folder import make_folder, write_json
 from hardsplat.tables.fits import FIT_RASTERS
 
 PARTS = ("variants", "blobs", "pixels", "quality")
-WARM, BATCHES, BATCH_SECONDS = 200, 5, 0.3  # steps before anything is timed; batches of which the median is taken; how long each may be
+WARM, BATCHES, BATCH_SECONDS = (
+    200,
+    5,
+    0.3,
+)  # steps before anything is timed; batches of which the median is taken; how long each may be
 BLOBS, WIDTH, HEIGHT = 40_960, 1024, 768
 NUMBERS = (1_000, 4_000, 10_000, 40_960, 100_000, 200_000)
 MEGAPIXELS = (0.25, 0.5, 0.786432, 2, 4, 8)
 
 
 def picture(width: int, height: int, seed: int = 0) -> np.ndarray:
-    """(H, W, 3) uint8 with what photographs have: detail of all sizes (a 1/f spectrum), sharp edges, flat and striped areas."""
+    """(H, W, 3) uint8 with what photographs have: detail of all sizes (a 1/f spectrum), sharp
+    edges, flat and striped areas."""
     rng = np.random.default_rng(seed)
     side = 1 << max(width, height).bit_length() - 1
     frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(side), np.fft.rfftfreq(side), indexing="ij"))
-    noise = np.stack([np.fft.irfft2(np.fft.rfft2(rng.normal(size=(side, side))) / np.maximum(frequency, 1 / side)) for _ in range(3)], 2)
+    noise = np.stack(
+        [
+            np.fft.irfft2(
+                np.fft.rfft2(rng.normal(size=(side, side))) / np.maximum(frequency, 1 / side)
+            )
+            for _ in range(3)
+        ],
+        2,
+    )
     noise = noise / noise.std() @ (0.25 * np.eye(3) + 0.25)
-    image = np.asarray(Image.fromarray(np.uint8(np.clip(127 + 45 * noise, 0, 255))).resize((width, height), Image.BICUBIC), np.float32)
+    image = np.asarray(
+        Image.fromarray(np.uint8(np.clip(127 + 45 * noise, 0, 255))).resize(
+            (width, height), Image.BICUBIC
+        ),
+        np.float32,
+    )
     y, x = np.mgrid[0:height, 0:width] / height
     for _ in range(120):
-        at, size, turn = rng.uniform((0, 0), (width / height, 1)), rng.uniform(0.01, 0.15, 2), rng.uniform(0, np.pi)
-        u, v = np.cos(turn) * (x - at[0]) + np.sin(turn) * (y - at[1]), np.cos(turn) * (y - at[1]) - np.sin(turn) * (x - at[0])
-        inside = (u / size[0]) ** 2 + (v / size[1]) ** 2 < 1 if rng.random() < 0.5 else np.maximum(abs(u / size[0]), abs(v / size[1])) < 1
+        at, size, turn = (
+            rng.uniform((0, 0), (width / height, 1)),
+            rng.uniform(0.01, 0.15, 2),
+            rng.uniform(0, np.pi),
+        )
+        u, v = (
+            np.cos(turn) * (x - at[0]) + np.sin(turn) * (y - at[1]),
+            np.cos(turn) * (y - at[1]) - np.sin(turn) * (x - at[0]),
+        )
+        inside = (
+            (u / size[0]) ** 2 + (v / size[1]) ** 2 < 1
+            if rng.random() < 0.5
+            else np.maximum(abs(u / size[0]), abs(v / size[1])) < 1
+        )
         stripes = 0.6 + 0.4 * np.sign(np.sin(u * rng.uniform(50, 400))) if rng.random() < 0.3 else 1
-        image = np.where(inside[..., None], (rng.uniform(0, 255, 3) * (stripes * np.ones_like(x))[..., None] + image) / 2, image)
+        image = np.where(
+            inside[..., None],
+            (rng.uniform(0, 255, 3) * (stripes * np.ones_like(x))[..., None] + image) / 2,
+            image,
+        )
     return np.uint8(np.clip(image, 0, 255))
 
 
 class Bench:
     def __init__(self, flags):
-        self.flags, self.folder, self.device = flags, Path(flags.result_dir), open_device(flags.device)
+        self.flags, self.folder, self.device = (
+            flags,
+            Path(flags.result_dir),
+            open_device(flags.device),
+        )
         make_folder(self.folder)
         photo = read_photo(flags.image) if flags.image else None
         self.photo = None if photo is None else over(photo, np.zeros(3))
@@ -103,8 +143,16 @@ class Bench:
         session.drain()
         timed = batches[2:]
         ms = [1e3 * b.seconds / len(b.records) for b in timed]
-        stages = {name: float(np.median([b.stages[name] for b in timed])) for name in timed[0].stages}
-        row |= {"ms": float(np.median(ms)), "spread": [min(ms), max(ms)], "stages": stages, "names": session.raster.rows.names, "memory": sum(session.memory().values())}
+        stages = {
+            name: float(np.median([b.stages[name] for b in timed])) for name in timed[0].stages
+        }
+        row |= {
+            "ms": float(np.median(ms)),
+            "spread": [min(ms), max(ms)],
+            "stages": stages,
+            "names": session.raster.rows.names,
+            "memory": sum(session.memory().values()),
+        }
         row["pairs"] = int(timed[-1].records["pairs"][-1])
         session.destroy()
         return self._keep(row)
@@ -112,10 +160,33 @@ class Bench:
     def _keep(self, row: dict) -> dict:
         self.rows.append(row)
         d = self.device
-        head = {"device": d.name, "driver": d.physical.driver, "host": platform.platform(), "command": " ".join(sys.argv), "warm": self.flags.warm}
+        head = {
+            "device": d.name,
+            "driver": d.physical.driver,
+            "host": platform.platform(),
+            "command": " ".join(sys.argv),
+            "warm": self.flags.warm,
+        }
         write_json(self.folder / "fit_bench.json", head | {"rows": self.rows})
-        result = row["failed"] if "failed" in row else f"{row['ms']:.3f} ms" if "ms" in row else f"{row['psnr']:.3f} dB"
-        shown = ("part", "blobs", "width", "height", "rasterizer", "reduction", "tile_pixels", "subgroup_size", "format", "loss")
+        result = (
+            row["failed"]
+            if "failed" in row
+            else f"{row['ms']:.3f} ms"
+            if "ms" in row
+            else f"{row['psnr']:.3f} dB"
+        )
+        shown = (
+            "part",
+            "blobs",
+            "width",
+            "height",
+            "rasterizer",
+            "reduction",
+            "tile_pixels",
+            "subgroup_size",
+            "format",
+            "loss",
+        )
         tqdm.write(" ".join(str(row[k]) for k in shown if k in row) + "  " + result)
         return row
 
@@ -144,17 +215,32 @@ class Bench:
         for mp in self.flags.megapixels:
             height = round(np.sqrt(mp * 1e6 * 3 / 4))
             for name in FIT_RASTERS:
-                self.time("pixels", self.flags.blobs, round(mp * 1e6 / height), height, rasterizer=name)
+                self.time(
+                    "pixels", self.flags.blobs, round(mp * 1e6 / height), height, rasterizer=name
+                )
 
     def quality(self) -> None:
         """PSNR of each after as many steps from the same scattered blobs."""
         f = self.flags
         photo = self.image(f.width, f.height)
         for name in FIT_RASTERS:
-            row = {"part": "quality", "blobs": f.blobs, "width": f.width, "height": f.height, "rasterizer": name, "steps": f.steps}
+            row = {
+                "part": "quality",
+                "blobs": f.blobs,
+                "width": f.width,
+                "height": f.height,
+                "rasterizer": name,
+                "steps": f.steps,
+            }
             spent = []
             try:
-                session = FitSession(self.device, replace(self.config(rasterizer=name), max_steps=f.steps), photo, f.blobs, spent.append)
+                session = FitSession(
+                    self.device,
+                    replace(self.config(rasterizer=name), max_steps=f.steps),
+                    photo,
+                    f.blobs,
+                    spent.append,
+                )
             except UserError as error:
                 self._keep(row | {"failed": str(error)})
                 continue
@@ -162,7 +248,13 @@ class Bench:
             while session.step < f.steps:
                 session.run(min(50, f.steps - session.step))
             row["psnr"], row["ssim"] = session.measure()
-            self._keep(row | {"seconds": sum(b.seconds for b in spent), "curve": [float(-10 * np.log10(b.records["mse"][-1])) for b in spent]})
+            self._keep(
+                row
+                | {
+                    "seconds": sum(b.seconds for b in spent),
+                    "curve": [float(-10 * np.log10(b.records["mse"][-1])) for b in spent],
+                }
+            )
             session.destroy()
 
     def report(self) -> None:
@@ -176,41 +268,109 @@ def tables(rows: list[dict]) -> str:
         return "| " + " | ".join(map(str, cells)) + " |"
 
     out, timed = [], [r for r in rows if "ms" in r]
-    usual = {r["rasterizer"]: r["ms"] for r in reversed([r for r in timed if r["part"] == "variants"])}
+    usual = {
+        r["rasterizer"]: r["ms"] for r in reversed([r for r in timed if r["part"] == "variants"])
+    }
     if usual:
-        out += ["", line("rasterizer", "reduction", "other settings", "ms a step", "draw", "draw backward", "over binned"), line(*["---"] * 7)]
+        out += [
+            "",
+            line(
+                "rasterizer",
+                "reduction",
+                "other settings",
+                "ms a step",
+                "draw",
+                "draw backward",
+                "over binned",
+            ),
+            line(*["---"] * 7),
+        ]
         for r in (r for r in timed if r["part"] == "variants"):
-            other = ", ".join(f"{k} {r[k]}" for k in ("tile_pixels", "subgroup_size", "format", "loss") if k in r)
-            backward = sum(ms for name, ms in r["stages"].items() if name.startswith("draw backward"))
-            reduction = r.get("reduction", r["names"].get("reduction") or r["names"].get("tile_backward"))
-            times = (f"{r['ms']:.3f}", f"{r['stages'].get('draw', 0):.3f}", f"{backward:.3f}", f"{r['ms'] / usual.get('binned', np.nan):.1f}")
+            other = ", ".join(
+                f"{k} {r[k]}" for k in ("tile_pixels", "subgroup_size", "format", "loss") if k in r
+            )
+            backward = sum(
+                ms for name, ms in r["stages"].items() if name.startswith("draw backward")
+            )
+            reduction = r.get(
+                "reduction", r["names"].get("reduction") or r["names"].get("tile_backward")
+            )
+            times = (
+                f"{r['ms']:.3f}",
+                f"{r['stages'].get('draw', 0):.3f}",
+                f"{backward:.3f}",
+                f"{r['ms'] / usual.get('binned', np.nan):.1f}",
+            )
             out.append(line(r["rasterizer"], reduction, other, *times))
         if {"balloted", "sorted"} <= usual.keys():
             out += ["", f"balloted / sorted: {usual['balloted'] / usual['sorted']:.3f}"]
-    for part, axis in (("blobs", lambda r: r["blobs"]), ("pixels", lambda r: f"{r['width']}x{r['height']}")):
+    for part, axis in (
+        ("blobs", lambda r: r["blobs"]),
+        ("pixels", lambda r: f"{r['width']}x{r['height']}"),
+    ):
         chosen = [r for r in timed if r["part"] == part]
         if chosen:
-            out += ["", line(part, *FIT_RASTERS, "balloted / sorted", "balloted / binned"), line(*["---"] * (len(FIT_RASTERS) + 3))]
+            out += [
+                "",
+                line(part, *FIT_RASTERS, "balloted / sorted", "balloted / binned"),
+                line(*["---"] * (len(FIT_RASTERS) + 3)),
+            ]
             for at in dict.fromkeys(axis(r) for r in chosen):
                 ms = {r["rasterizer"]: r["ms"] for r in chosen if axis(r) == at}
-                ratios = [f"{ms['balloted'] / ms[n]:.2f}" if {"balloted", n} <= ms.keys() else "" for n in ("sorted", "binned")]
-                out.append(line(at, *(f"{ms[n]:.3f}" if n in ms else "" for n in FIT_RASTERS), *ratios))
+                ratios = [
+                    f"{ms['balloted'] / ms[n]:.2f}" if {"balloted", n} <= ms.keys() else ""
+                    for n in ("sorted", "binned")
+                ]
+                out.append(
+                    line(at, *(f"{ms[n]:.3f}" if n in ms else "" for n in FIT_RASTERS), *ratios)
+                )
     quality = [r for r in rows if "psnr" in r]
     if quality:
         out += ["", line("rasterizer", "steps", "PSNR", "SSIM", "s on the GPU"), line(*["---"] * 5)]
-        out += [line(r["rasterizer"], r["steps"], f"{r['psnr']:.3f}", f"{r['ssim']:.4f}", f"{r['seconds']:.2f}") for r in quality]
-        out += ["", f"largest difference: {max(r['psnr'] for r in quality) - min(r['psnr'] for r in quality):.4f} dB"]
+        out += [
+            line(
+                r["rasterizer"],
+                r["steps"],
+                f"{r['psnr']:.3f}",
+                f"{r['ssim']:.4f}",
+                f"{r['seconds']:.2f}",
+            )
+            for r in quality
+        ]
+        out += [
+            "",
+            "largest difference: "
+            f"{max(r['psnr'] for r in quality) - min(r['psnr'] for r in quality):.4f} dB",
+        ]
     failed = [r for r in rows if "failed" in r]
     if failed:
-        out += ["", "Not run:", "", *(f"- {r['rasterizer']} {r.get('reduction', '')} at {r['blobs']} blobs, {r['width']}x{r['height']}: {r['failed']}" for r in failed)]
+        out += [
+            "",
+            "Not run:",
+            "",
+            *(
+                f"- {r['rasterizer']} {r.get('reduction', '')} at {r['blobs']} blobs, "
+                f"{r['width']}x{r['height']}: {r['failed']}"
+                for r in failed
+            ),
+        ]
     return "\n".join(out[1:])
 
 
 def plot(rows: list[dict], path: Path) -> None:
     figure = charts.figure(9, 4)
-    for axis, part, of, label in zip(figure.subplots(1, 2), ("blobs", "pixels"), (lambda r: r["blobs"], lambda r: r["width"] * r["height"] / 1e6), ("blobs", "megapixels")):
+    for axis, part, of, label in zip(
+        figure.subplots(1, 2),
+        ("blobs", "pixels"),
+        (lambda r: r["blobs"], lambda r: r["width"] * r["height"] / 1e6),
+        ("blobs", "megapixels"),
+    ):
         for i, name in enumerate(FIT_RASTERS):
-            points = [(of(r), r["ms"]) for r in rows if r["part"] == part and r["rasterizer"] == name and "ms" in r]
+            points = [
+                (of(r), r["ms"])
+                for r in rows
+                if r["part"] == part and r["rasterizer"] == name and "ms" in r
+            ]
             if points:
                 axis.loglog(*zip(*points), label=name, **charts.line(i))
         axis.set_xlabel(label)
@@ -222,7 +382,9 @@ def plot(rows: list[dict], path: Path) -> None:
 
 
 def main(argv=None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--result-dir", required=True)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--image", help="photograph instead of the picture made here")
@@ -230,7 +392,13 @@ def main(argv=None) -> int:
     parser.add_argument("--blobs", type=int, default=BLOBS)
     parser.add_argument("--width", type=int, default=WIDTH)
     parser.add_argument("--height", type=int, default=HEIGHT)
-    parser.add_argument("--numbers", type=int, nargs="+", default=NUMBERS, help="of blobs, for the part of that name")
+    parser.add_argument(
+        "--numbers",
+        type=int,
+        nargs="+",
+        default=NUMBERS,
+        help="of blobs, for the part of that name",
+    )
     parser.add_argument("--megapixels", type=float, nargs="+", default=MEGAPIXELS)
     parser.add_argument("--steps", type=int, default=1000, help="of the part quality")
     parser.add_argument("--warm", type=int, default=WARM)

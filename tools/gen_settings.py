@@ -1,10 +1,14 @@
-"""Writes app/hardsplat/settings/typed.py: the settings of training, image fits and rasterizers as types that editors complete.
+"""Writes app/hardsplat/settings/typed.py: the settings of training, image fits and rasterizers as
+types that editors complete.
 
     python -m tools.gen_settings
 
 tests/settings/test_python.py fails where that file is out of date.
 """
 
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterable
 from dataclasses import Field
 from pathlib import Path
@@ -16,16 +20,24 @@ from hardsplat.settings.option import kind
 from hardsplat.settings.train import FIELDS
 
 TARGET = Path(__file__).parents[1] / "app" / "hardsplat" / "settings" / "typed.py"
-_HEAD = '''"""Settings as types, for editors and type checkers. Written by `python -m tools.gen_settings`; do not edit.
+_HEAD = '''"""Settings as types, for editors and type checkers.
 
-What a setting does, its default and its limits are those of app/hardsplat/settings/train.py and app/hardsplat/fit/config.py.
+`python -m tools.gen_settings` writes this file from app/hardsplat/settings/train.py and
+app/hardsplat/fit/config.py, which have the defaults and limits; do not edit it.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypedDict
 '''
-_TYPES = {int: "int", float: "float", bool: "bool", str: "str", Path: "str | Path", tuple[int, ...]: "Sequence[int]"}
+_TYPES = {
+    int: "int",
+    float: "float",
+    bool: "bool",
+    str: "str",
+    Path: "str | Path",
+    tuple[int, ...]: "Sequence[int]",
+}
 
 
 def _literal(words: Iterable[str]) -> str:
@@ -46,23 +58,43 @@ def _class(name: str, title: str, known: dict[str, Field], left_out: tuple[str, 
     lines = [f"class {name}(TypedDict, total=False):", f'    """{title}"""']
     for setting, f in known.items():
         if setting not in left_out:
-            lines += ["", f"    {setting}: {_type(setting, f)}", f'    """{f.metadata["help"]} (default: {_default(f)})"""']
+            help = f'"""{f.metadata["help"]} (default: {_default(f)})"""'
+            indent = dict(initial_indent="    ", subsequent_indent="    ", break_long_words=False)
+            lines += [f"    {setting}: {_type(setting, f)}", *textwrap.wrap(help, 100, **indent)]
     return "\n".join(lines) + "\n"
 
 
 def options() -> dict[str, Field]:
     """What rasterizers can be told outside training, by name."""
-    names = dict.fromkeys(name for backend in BACKENDS.values() for name in backend.options.settings())
+    names = dict.fromkeys(
+        name for backend in BACKENDS.values() for name in backend.options.settings()
+    )
     return {name: FIELDS[name] for name in names}
 
 
 def text() -> str:
+    """The file, as the formatter leaves it."""
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(TARGET), "-"]
+    return subprocess.run(command, input=_text(), capture_output=True, text=True, check=True).stdout
+
+
+def _text() -> str:
     return "\n\n".join(
         [
             _HEAD + f"\nRasterizerName = {_literal(BACKENDS)}\n",
-            _class("TrainSettings", "Settings of `hardsplat.train`, all of them optional.", FIELDS, left_out=("data_dir",)),
+            _class(
+                "TrainSettings",
+                "Settings of `hardsplat.train`, all of them optional.",
+                FIELDS,
+                left_out=("data_dir",),
+            ),
             _class("FitSettings", "Settings of `hardsplat.fit`, all of them optional.", FIT_FIELDS),
-            _class("RasterizerOptions", "Options of `hardsplat.Renderer`, all of them optional. Each rasterizer has some of them.", options()),
+            _class(
+                "RasterizerOptions",
+                "Options of `hardsplat.Renderer`, all of them optional. Each rasterizer "
+                "has some of them.",
+                options(),
+            ),
         ]
     )
 

@@ -1,11 +1,15 @@
 """How good gradients are by format of target and state: tables and plots of docs/GRADIENTS.md.
 
-    python -m tools.gradient_study oracle                              against float64, on random scenes of growing depth
-    python -m tools.gradient_study model MODEL --data-dir SCENE        against float32, on a trained model
+    python -m tools.gradient_study oracle                              against float64, on random
+        scenes of growing depth
+    python -m tools.gradient_study model MODEL --data-dir SCENE        against float32, on a trained
+        model
     python -m tools.gradient_study train SCENE --max-steps 600         PSNR after training
-    python -m tools.gradient_study report                              whatever of these there is, as Markdown and PNG
+    python -m tools.gradient_study report                              whatever of these there is,
+        as Markdown and PNG
 
-Each writes one JSON into --result-dir. An error is a relative L2 distance over all splats; cosine similarity stands beside it.
+Each writes one JSON into --result-dir. An error is a relative L2 distance over all splats; cosine
+similarity stands beside it.
 """
 
 from __future__ import annotations
@@ -42,21 +46,36 @@ from hardsplat.train.step.photos import pack
 CLASSES = ("means", "quats", "scales", "opacities", "sh")
 KEYS = ("format", "state_format", "blending", "block")
 WAITING = {name: row for name, row in ORDERINGS.items() if not row.listed}
-DEPTHS = {"4 deep": (4, (0.1, 0.9)), "12 deep": (12, (0.1, 0.9)), "40 deep": (40, (0.1, 0.9)), "40 deep, faint": (40, (0.02, 0.3))}
+DEPTHS = {
+    "4 deep": (4, (0.1, 0.9)),
+    "12 deep": (12, (0.1, 0.9)),
+    "40 deep": (40, (0.1, 0.9)),
+    "40 deep, faint": (40, (0.02, 0.3)),
+}
 SH0 = 0.28209479177387814  # the constant spherical harmonic
 
 
 def variants(flags) -> list[dict]:
-    """Every combination asked for. A state of blocks is float32 or halves, so they are given no other; unorm8 states follow unorm8 targets only."""
+    """Every combination asked for. A state of blocks is float32 or halves, so they are given no
+    other; unorm8 states follow unorm8 targets only."""
     out = []
     for format, blending, block in itertools.product(flags.format, flags.blending, flags.block):
-        states = [s for s in FORMATS if s != "unorm8" or format == "unorm8"] if block == "1x1" else ["float16", "float32"]
-        out += [dict(zip(KEYS, (format, state, blending, block))) for state in states if state in flags.state_format]
+        states = (
+            [s for s in FORMATS if s != "unorm8" or format == "unorm8"]
+            if block == "1x1"
+            else ["float16", "float32"]
+        )
+        out += [
+            dict(zip(KEYS, (format, state, blending, block)))
+            for state in states
+            if state in flags.state_format
+        ]
     return out
 
 
 def waiting(gpu: Device) -> str:
-    """The ordering of fragments that wait for each other, whose states are studied. Raises UserError where there is none."""
+    """The ordering of fragments that wait for each other, whose states are studied. Raises
+    UserError where there is none."""
     return name_of(WAITING, resolve(gpu, "ordering that waits", WAITING, "auto", "--ordering"))
 
 
@@ -64,46 +83,68 @@ def compare(actual: dict, exact: dict) -> dict:
     """Relative L2 and cosine by parameter class."""
     l2, cosine = {}, {}
     for name in CLASSES:
-        a, b = np.asarray(actual[name], np.float64).ravel(), np.asarray(exact[name], np.float64).ravel()
+        a, b = (
+            np.asarray(actual[name], np.float64).ravel(),
+            np.asarray(exact[name], np.float64).ravel(),
+        )
         l2[name] = float(np.linalg.norm(a - b) / np.linalg.norm(b))
         cosine[name] = float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-300))
     return {"l2": l2, "cosine": cosine}
 
 
 def median(rows: list[dict]) -> dict:
-    return {kind: {name: float(np.median([row[kind][name] for row in rows])) for name in rows[0][kind]} for kind in rows[0]}
+    return {
+        kind: {name: float(np.median([row[kind][name] for row in rows])) for name in rows[0][kind]}
+        for kind in rows[0]
+    }
 
 
 def dimmed(gaussians: Gaussians, by: float) -> Gaussians:
-    """The same splats with colours divided by `by`: what a unorm target of the range 0..by holds."""
+    """The same splats with colours divided by `by`: what a unorm target of the range 0..by
+    holds."""
     sh = gaussians.sh / by
     sh[:, 0] += (0.5 / by - 0.5) / SH0
-    return Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, sh.astype(np.float32))
+    return Gaussians(
+        gaussians.means,
+        gaussians.quats,
+        gaussians.scales,
+        gaussians.opacities,
+        sh.astype(np.float32),
+    )
 
 
 def gradients(renderer, gaussians, camera, d_image, background, near, by=1.0) -> dict:
     """by: divisor of all colours, whose effect on gradients is taken back."""
-    renderer.forward(dimmed(gaussians, by) if by != 1 else gaussians, camera, background=np.divide(background, by), near=near)
+    renderer.forward(
+        dimmed(gaussians, by) if by != 1 else gaussians,
+        camera,
+        background=np.divide(background, by),
+        near=near,
+    )
     out = renderer.backward(d_image * np.float32(by))
     return {**out, "sh": out["sh"] / by}
 
 
 def study(flags, gpu, cases) -> list[dict]:
-    """Rows over all variants. cases: name -> [(gaussians, camera, d_image, background, near, {blending: exact gradients})]."""
+    """Rows over all variants. cases: name -> [(gaussians, camera, d_image, background, near,
+    {blending: exact gradients})]."""
     rows, wanted = [], [(v, 1.0) for v in variants(flags)]
     wanted += [(v, 4.0) for v, _ in wanted if v["format"] == "unorm16" and v["block"] == "2x2"]
     for variant, by in tqdm(wanted, desc="variants", unit="", disable=flags.quiet):
         try:
             with Renderer(gpu, **variant, ordering=waiting(gpu)) as renderer:
                 for name, case in cases.items():
-                    errors = [compare(gradients(renderer, *inputs, by=by), exact[variant["blending"]]) for *inputs, exact in case]
+                    errors = [
+                        compare(gradients(renderer, *inputs, by=by), exact[variant["blending"]])
+                        for *inputs, exact in case
+                    ]
                     rows.append({**variant, "range": by, "case": name, **median(errors)})
         except UserError as error:
             tqdm.write(f"skipped {variant}: {error}")
     return rows
 
 
-# -- against float64 --------------------------------------------------------------------------------------------------------------
+# -- against float64 -------------------------------------------------------------------------------
 
 
 def oracle(flags) -> dict:
@@ -112,21 +153,49 @@ def oracle(flags) -> dict:
 
     gpu, cases, emulated = open_device(flags.device), {}, {}
     background = (0.2, 0.5, 0.8)
-    for name, (overlap, opacity) in tqdm(DEPTHS.items(), desc="float64", unit="case", disable=flags.quiet):
+    for name, (overlap, opacity) in tqdm(
+        DEPTHS.items(), desc="float64", unit="case", disable=flags.quiet
+    ):
         cases[name], rounded = [], []
         for seed in range(flags.scenes):
-            scene = random_scene(seed, max(200, 17 * overlap), 61, 47, 2, overlap=overlap, opacity=opacity)
+            scene = random_scene(
+                seed, max(200, 17 * overlap), 61, 47, 2, overlap=overlap, opacity=opacity
+            )
             scene["sh"] *= 0.05  # colours well inside 0..1, which is all that a unorm target holds
             scene["sh"][:, 0] = np.clip(scene["sh"][:, 0] * 10, -1, 1)
             weight = scene["weight"].astype(np.float64)
             ends = {"fixed": "none", "programmable": "after"}
-            frames = {b: render(**scene_of(scene), background=background, termination=ends[b]) for b in ends}
+            frames = {
+                b: render(**scene_of(scene), background=background, termination=ends[b])
+                for b in ends
+            }
             exact = {b: frame.backward(weight) for b, frame in frames.items()}
             splats = Gaussians(*(scene[k] for k in CLASSES))
-            cases[name].append((splats, Camera(scene["w2c"], scene["K"], 61, 47), scene["weight"], background, 0.01, exact))
-            rounded.append({kind: compare(blended(frames["fixed"], background, rounding).backward(weight), exact["fixed"])["l2"] for kind, rounding in ROUNDINGS.items()})
+            cases[name].append(
+                (
+                    splats,
+                    Camera(scene["w2c"], scene["K"], 61, 47),
+                    scene["weight"],
+                    background,
+                    0.01,
+                    exact,
+                )
+            )
+            rounded.append(
+                {
+                    kind: compare(
+                        blended(frames["fixed"], background, rounding).backward(weight),
+                        exact["fixed"],
+                    )["l2"]
+                    for kind, rounding in ROUNDINGS.items()
+                }
+            )
         emulated[name] = median(rounded)
-    return {"about": f"{flags.scenes} random scenes a depth, 61x47, {gpu.name}", "rows": study(flags, gpu, cases), "emulated": emulated}
+    return {
+        "about": f"{flags.scenes} random scenes a depth, 61x47, {gpu.name}",
+        "rows": study(flags, gpu, cases),
+        "emulated": emulated,
+    }
 
 
 def _nearest(step):
@@ -135,7 +204,9 @@ def _nearest(step):
 
 def _towards_zero(x):
     half = x.astype(np.float16)
-    return np.where(np.abs(half) > np.abs(x), np.nextafter(half, np.float16(0)), half).astype(np.float64)
+    return np.where(np.abs(half) > np.abs(x), np.nextafter(half, np.float16(0)), half).astype(
+        np.float64
+    )
 
 
 def _stochastic(x, rng=np.random.default_rng(0)):
@@ -153,22 +224,34 @@ ROUNDINGS = {  # what a target may do with each blended colour
 
 
 def blended(frame, background, rounding):
-    """A float64 frame whose colour went through a target that rounds after each blend, back to front; its backward pass is exact."""
+    """A float64 frame whose colour went through a target that rounds after each blend, back to
+    front; its backward pass is exact."""
     from tests.oracle.render import _fragments
 
     color = np.zeros_like(frame.image)
-    for i, window, _, _, alpha, _ in reversed(list(_fragments(frame.projection, *frame.T.shape, "none"))):
-        mixed = color[window] * (1 - alpha[..., None]) + alpha[..., None] * frame.projection.color[i]
+    for i, window, _, _, alpha, _ in reversed(
+        list(_fragments(frame.projection, *frame.T.shape, "none"))
+    ):
+        mixed = (
+            color[window] * (1 - alpha[..., None]) + alpha[..., None] * frame.projection.color[i]
+        )
         color[window] = np.where(alpha[..., None] > 0, rounding(mixed), color[window])
     return replace(frame, image=color + frame.T[..., None] * np.asarray(background))
 
 
-# -- against float32 --------------------------------------------------------------------------------------------------------------
+# -- against float32 -------------------------------------------------------------------------------
 
 
 def loss_gradient(gpu, renderer, camera, photo) -> np.ndarray:
     """d_image of L1 + D-SSIM for what `renderer` drew last."""
-    own = {n: Buffer(gpu, k * contract.itemsize(n), n) for n, k in (("loss_terms", 1), ("history", contract.CONSTANTS["HISTORY"]), ("photos", photo.shape[0] * photo.shape[1]))}
+    own = {
+        n: Buffer(gpu, k * contract.itemsize(n), n)
+        for n, k in (
+            ("loss_terms", 1),
+            ("history", contract.CONSTANTS["HISTORY"]),
+            ("photos", photo.shape[0] * photo.shape[1]),
+        )
+    }
     own |= allocate_loss(gpu, camera.width, camera.height)
     own["loss_terms"].upload(loss_terms(TrainConfig()))
     own["photos"].upload(pack(photo))
@@ -182,25 +265,48 @@ def loss_gradient(gpu, renderer, camera, photo) -> np.ndarray:
 
 
 def model(flags) -> dict:
-    gpu, gaussians, scene = open_device(flags.device), load_splats(flags.model), load_scene(flags.data_dir)
-    chosen = [i * max(len(scene.views) // flags.views, 1) for i in range(min(flags.views, len(scene.views)))]
+    gpu, gaussians, scene = (
+        open_device(flags.device),
+        load_splats(flags.model),
+        load_scene(flags.data_dir),
+    )
+    chosen = [
+        i * max(len(scene.views) // flags.views, 1)
+        for i in range(min(flags.views, len(scene.views)))
+    ]
     cases = {kind: [] for kind in flags.upstream}
-    for i, kind in tqdm(list(itertools.product(chosen, flags.upstream)), desc="float32", unit="", disable=flags.quiet):
+    for i, kind in tqdm(
+        list(itertools.product(chosen, flags.upstream)),
+        desc="float32",
+        unit="",
+        disable=flags.quiet,
+    ):
         view, exact, d_image = scene.views[i], {}, None
         background = (1.0, 1.0, 1.0) if kind == "random" else (0.0, 0.0, 0.0)
         for blending in flags.blending:
-            with Renderer(gpu, format="float32", blending=blending, ordering=waiting(gpu)) as reference:
+            with Renderer(
+                gpu, format="float32", blending=blending, ordering=waiting(gpu)
+            ) as reference:
                 reference.forward(gaussians, view.camera, background=background, near=0.2)
-                if d_image is None:  # every variant is given the same one: this compares rasterizers, not losses
+                if (
+                    d_image is None
+                ):  # every variant is given the same one: this compares rasterizers, not losses
                     size = (view.camera.height, view.camera.width, 3)
-                    d_image = np.random.default_rng(i).random(size, np.float32) if kind == "random" else loss_gradient(gpu, reference, view.camera, view.load())
+                    d_image = (
+                        np.random.default_rng(i).random(size, np.float32)
+                        if kind == "random"
+                        else loss_gradient(gpu, reference, view.camera, view.load())
+                    )
                 exact[blending] = reference.backward(d_image)
         cases[kind].append((gaussians, view.camera, d_image, background, 0.2, exact))
-    about = f"{Path(flags.model).name}: {len(gaussians)} splats, {view.camera.width}x{view.camera.height}, views {chosen}, {gpu.name}"
+    about = (
+        f"{Path(flags.model).name}: {len(gaussians)} splats, "
+        f"{view.camera.width}x{view.camera.height}, views {chosen}, {gpu.name}"
+    )
     return {"about": about, "rows": study(flags, gpu, cases)}
 
 
-# -- what training makes of it ----------------------------------------------------------------------------------------------------
+# -- what training makes of it ---------------------------------------------------------------------
 
 
 def train(flags) -> dict:
@@ -214,18 +320,37 @@ def train(flags) -> dict:
             if kept.is_file() and json.loads(kept.read_text())["steps"] == flags.max_steps:
                 metrics = json.loads(kept.read_text())
             else:
-                metrics = run(replace(base, data_dir=flags.scene, result_dir=folder, max_steps=flags.max_steps, device=flags.device, quiet=True, **variant))
+                metrics = run(
+                    replace(
+                        base,
+                        data_dir=flags.scene,
+                        result_dir=folder,
+                        max_steps=flags.max_steps,
+                        device=flags.device,
+                        quiet=True,
+                        **variant,
+                    )
+                )
         except UserError as error:
             tqdm.write(f"skipped {variant}: {error}")
             continue
         last = metrics["evaluations"][-1]
-        rows.append({**variant, **{k: last[k] for k in ("psnr", "ssim", "splats", "training_seconds")}, "device": metrics["device"]["name"]})
+        rows.append(
+            {
+                **variant,
+                **{k: last[k] for k in ("psnr", "ssim", "splats", "training_seconds")},
+                "device": metrics["device"]["name"],
+            }
+        )
     if not rows:
         raise UserError("no variant could be trained; see hardsplat doctor")
-    return {"about": f"{flags.scene.name}, {flags.max_steps} steps, {rows[0]['device']}", "rows": rows}
+    return {
+        "about": f"{flags.scene.name}, {flags.max_steps} steps, {rows[0]['device']}",
+        "rows": rows,
+    }
 
 
-# -- command line -----------------------------------------------------------------------------------------------------------------
+# -- command line ----------------------------------------------------------------------------------
 
 
 def report(flags) -> None:
@@ -235,26 +360,67 @@ def report(flags) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tools.gradient_study", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.gradient_study",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     steps = parser.add_subparsers(dest="step", required=True)
     for step in (oracle, model, train, report):
         each = steps.add_parser(step.__name__)
         each.set_defaults(run=step)
-        each.add_argument("--result-dir", type=Path, default=Path("results/gradients"), help="folder of the JSON files, the report and its plots")
+        each.add_argument(
+            "--result-dir",
+            type=Path,
+            default=Path("results/gradients"),
+            help="folder of the JSON files, the report and its plots",
+        )
         if step is report:
             continue
         each.add_argument("--device", help="Vulkan device, by index or part of its name")
         each.add_argument("--quiet", action="store_true", help="no progress bars")
-        for name, registry in (("format", FORMATS), ("state_format", FORMATS), ("blending", {name: row for name, row in BLENDINGS.items() if not row.listed}), ("block", BLOCKS)):
-            default = {"blending": ["fixed"], "block": ["2x2"]}.get(name, list(registry)) if step is train else list(registry)
-            each.add_argument("--" + name.replace("_", "-"), nargs="+", choices=tuple(registry), default=default, help="only these (default: %(default)s)")
+        for name, registry in (
+            ("format", FORMATS),
+            ("state_format", FORMATS),
+            ("blending", {name: row for name, row in BLENDINGS.items() if not row.listed}),
+            ("block", BLOCKS),
+        ):
+            default = (
+                {"blending": ["fixed"], "block": ["2x2"]}.get(name, list(registry))
+                if step is train
+                else list(registry)
+            )
+            each.add_argument(
+                "--" + name.replace("_", "-"),
+                nargs="+",
+                choices=tuple(registry),
+                default=default,
+                help="only these (default: %(default)s)",
+            )
         if step is oracle:
-            each.add_argument("--scenes", type=int, default=4, help="random scenes of each depth; their median counts")
+            each.add_argument(
+                "--scenes",
+                type=int,
+                default=4,
+                help="random scenes of each depth; their median counts",
+            )
         if step is model:
             each.add_argument("model", help="splats: .ply, or .npz with gsplat's parameter names")
-            each.add_argument("--data-dir", required=True, help="scene whose cameras are used; its photographs only for upstream loss")
-            each.add_argument("--views", type=int, default=1, help="views, evenly spaced; their median counts")
-            each.add_argument("--upstream", nargs="+", choices=("random", "loss"), default=["random", "loss"], help="uniform in 0..1, or of L1 + D-SSIM")
+            each.add_argument(
+                "--data-dir",
+                required=True,
+                help="scene whose cameras are used; its photographs only for upstream loss",
+            )
+            each.add_argument(
+                "--views", type=int, default=1, help="views, evenly spaced; their median counts"
+            )
+            each.add_argument(
+                "--upstream",
+                nargs="+",
+                choices=("random", "loss"),
+                default=["random", "loss"],
+                help="uniform in 0..1, or of L1 + D-SSIM",
+            )
         if step is train:
             each.add_argument("scene", type=Path)
             each.add_argument("--max-steps", type=int, default=600)

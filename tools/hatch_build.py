@@ -1,4 +1,5 @@
-"""Hatchling's hook for the wheel: adds the shaders, their SPIR-V and the presets to the package. An editable install reads the checkout."""
+"""Hatchling's hook for the wheel: adds the shaders, their SPIR-V and the presets to the package. An
+editable install reads the checkout."""
 
 import os
 import subprocess
@@ -14,11 +15,23 @@ class WheelHook(BuildHookInterface):
         if version == "editable":
             return
         self._spirv = tempfile.TemporaryDirectory()
-        if subprocess.run([sys.executable, "-m", "tools.catalog", self._spirv.name], cwd=self.root, env=os.environ | {"PYTHONPATH": str(Path(self.root, "app"))}).returncode:
-            raise SystemExit("hardsplat: the shaders of the wheel could not be compiled, for the reason above")
+        if subprocess.run(
+            [sys.executable, "-m", "tools.catalog", self._spirv.name],
+            cwd=self.root,
+            env=os.environ | {"PYTHONPATH": str(Path(self.root, "app"))},
+        ).returncode:
+            raise SystemExit(
+                "hardsplat: the shaders of the wheel could not be compiled, for the reason above"
+            )
         root = Path(self.root)
-        folders = {root / "shaders": "hardsplat/shaders", root / "configs": "hardsplat/configs", self._spirv.name: "hardsplat/spirv"}
-        build_data["force_include"].update({str(source): target for source, target in folders.items()})
+        folders = {
+            root / "shaders": "hardsplat/shaders",
+            root / "configs": "hardsplat/configs",
+            self._spirv.name: "hardsplat/spirv",
+        }
+        build_data["force_include"].update(
+            {str(source): target for source, target in folders.items()}
+        )
 
     def finalize(self, version, build_data, artifact_path):
         if version != "editable":

@@ -1,8 +1,10 @@
-"""Ray-trace a bumpy, painted object on black and write it with its silhouettes: what `hardsplat mesh` is tried on.
+"""Ray-trace a bumpy, painted object on black and write it with its silhouettes: what `hardsplat
+mesh` is tried on.
 
     python -m tools.make_mesh_scene --out out/pebble
 
-The object is star-shaped: its surface lies r(direction) from the origin, a smooth sum of bumps. Light is baked into its colour.
+The object is star-shaped: its surface lies r(direction) from the origin, a smooth sum of bumps.
+Light is baked into its colour.
 """
 
 from __future__ import annotations
@@ -43,20 +45,27 @@ class Pebble:
         return r - self.radius(p / np.maximum(r, 1e-9)[:, None])
 
     def colour(self, p: np.ndarray) -> np.ndarray:
-        """(N, 3) in 0..1 of points (N, 3) of the surface: waves of paint, a checked belt, light from one side."""
+        """(N, 3) in 0..1 of points (N, 3) of the surface: waves of paint, a checked belt, light
+        from one side."""
         d = p / np.linalg.norm(p, axis=1, keepdims=True)
-        waves = 0.5 + 0.5 * np.sin(5.0 * d @ np.array([[1.0, 0.3, -0.4], [-0.2, 1.1, 0.5], [0.6, -0.5, 1.0]]) + self.paint[0])
+        waves = 0.5 + 0.5 * np.sin(
+            5.0 * d @ np.array([[1.0, 0.3, -0.4], [-0.2, 1.1, 0.5], [0.6, -0.5, 1.0]])
+            + self.paint[0]
+        )
         angle = np.arctan2(d[:, 1], d[:, 0])
         checks = 0.5 + 0.5 * np.tanh(6 * np.sin(6 * angle) * np.sin(9 * d[:, 2]))
         belt = np.exp(-((d[:, 2] / 0.35) ** 4))[:, None]
         paint = (1 - 0.6 * belt) * waves + 0.6 * belt * checks[:, None]
         step = 1e-4
-        slope = np.stack([(self.height(p + step * e) - self.height(p - step * e)) for e in np.eye(3)], axis=1)
+        slope = np.stack(
+            [(self.height(p + step * e) - self.height(p - step * e)) for e in np.eye(3)], axis=1
+        )
         normal = slope / np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), 1e-12)
         return np.clip((0.15 + 0.8 * paint) * (0.65 + 0.35 * (normal @ self.light))[:, None], 0, 1)
 
     def look(self, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Colour (N, 3), black where nothing is hit, and hits (N,) bool, of rays (3, N): marched, then bisected."""
+        """Colour (N, 3), black where nothing is hit, and hits (N,) bool, of rays (3, N): marched,
+        then bisected."""
         o, d = o.T.astype(np.float64), d.T.astype(np.float64)
         middle = -(o * d).sum(1)
         half = np.sqrt(np.maximum(FARTHEST**2 - ((o + middle[:, None] * d) ** 2).sum(1), 0))
@@ -89,7 +98,9 @@ def cameras(count: int, width: int, height: int) -> list[Camera]:
     for i in range(count):
         z = 0.92 * (1 - (2 * i + 1) / count)
         angle = np.pi * (3 - np.sqrt(5)) * i
-        eye = DISTANCE * np.array([np.sqrt(1 - z * z) * np.cos(angle), np.sqrt(1 - z * z) * np.sin(angle), z])
+        eye = DISTANCE * np.array(
+            [np.sqrt(1 - z * z) * np.cos(angle), np.sqrt(1 - z * z) * np.sin(angle), z]
+        )
         out.append(Camera(_look_at(eye, np.zeros(3)), K, width, height))
     return out
 
@@ -100,14 +111,28 @@ def render(pebble: Pebble, camera: Camera, supersample: int) -> tuple[np.ndarray
     colour = coverage = 0.0
     for dy in range(supersample):
         for dx in range(supersample):
-            c, h = pebble.look(*rays(camera, x + (dx + 0.5) / supersample - 0.5, y + (dy + 0.5) / supersample - 0.5))
+            c, h = pebble.look(
+                *rays(
+                    camera, x + (dx + 0.5) / supersample - 0.5, y + (dy + 0.5) / supersample - 0.5
+                )
+            )
             colour, coverage = colour + c / supersample**2, coverage + h / supersample**2
     shape = camera.height, camera.width
     return colour.reshape(*shape, 3), coverage.reshape(shape)
 
 
-def make_mesh_scene(out, views=32, width=128, height=128, seed=0, supersample=2, silhouettes="masks", report=lambda line: None) -> None:
-    """Write `out`/images, `out`/transforms.json and, for silhouettes `masks`, `out`/masks; for `alpha`, photographs are transparent around the object."""
+def make_mesh_scene(
+    out,
+    views=32,
+    width=128,
+    height=128,
+    seed=0,
+    supersample=2,
+    silhouettes="masks",
+    report=lambda line: None,
+) -> None:
+    """Write `out`/images, `out`/transforms.json and, for silhouettes `masks`, `out`/masks; for
+    `alpha`, photographs are transparent around the object."""
     out, pebble = Path(out), Pebble(seed)
     for name in ("images", "masks")[: 2 if silhouettes == "masks" else 1]:
         (out / name).mkdir(parents=True, exist_ok=True)
@@ -117,9 +142,13 @@ def make_mesh_scene(out, views=32, width=128, height=128, seed=0, supersample=2,
         colour, coverage = render(pebble, camera, supersample)
         if silhouettes == "masks":
             Image.fromarray(np.rint(255 * colour).astype(np.uint8)).save(out / "images" / name)
-            Image.fromarray(np.where(coverage >= 0.5, 255, 0).astype(np.uint8)).save(out / "masks" / name)
+            Image.fromarray(np.where(coverage >= 0.5, 255, 0).astype(np.uint8)).save(
+                out / "masks" / name
+            )
         else:
-            straight = np.concatenate([colour / np.maximum(coverage, 1e-6)[..., None], coverage[..., None]], axis=2)
+            straight = np.concatenate(
+                [colour / np.maximum(coverage, 1e-6)[..., None], coverage[..., None]], axis=2
+            )
             Image.fromarray(np.rint(255 * straight).astype(np.uint8)).save(out / "images" / name)
         report(f"view {i + 1} of {views}")
     write_transforms(out, names, posed)
@@ -127,8 +156,18 @@ def make_mesh_scene(out, views=32, width=128, height=128, seed=0, supersample=2,
 
 def main():
     defaults = dict(out=Path("out/pebble"), views=32, width=128, height=128, supersample=2)
-    parser = scene_parser("make_mesh_scene", "Ray-trace a bumpy, painted object and write it with its silhouettes.", "bumps and paint", **defaults)
-    parser.add_argument("--silhouettes", choices=("masks", "alpha"), default="masks", help="as masks/, or as transparency of the photographs")
+    parser = scene_parser(
+        "make_mesh_scene",
+        "Ray-trace a bumpy, painted object and write it with its silhouettes.",
+        "bumps and paint",
+        **defaults,
+    )
+    parser.add_argument(
+        "--silhouettes",
+        choices=("masks", "alpha"),
+        default="masks",
+        help="as masks/, or as transparency of the photographs",
+    )
     make_mesh_scene(**vars(parser.parse_args()), report=lambda line: print(line, flush=True))
 
 

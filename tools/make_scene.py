@@ -1,4 +1,5 @@
-"""Ray-trace the courtyard and write it as a COLMAP scene, or with transforms.json: the small scene that ships with the repository.
+"""Ray-trace the courtyard and write it as a COLMAP scene, or with transforms.json: the small scene
+that ships with the repository.
 
     python -m tools.make_scene --out scenes/courtyard
 
@@ -24,7 +25,10 @@ from tools import courtyard
 from tools.raytrace import World
 
 FIELD_OF_VIEW = 68.0  # degrees, horizontal
-FISHEYE_FIELD, FISHEYE = 150.0, Distortion(True, (0.02, -0.005, 0.0, 0.0))  # of a fisheye lens, with little more than the equidistant image
+FISHEYE_FIELD, FISHEYE = (
+    150.0,
+    Distortion(True, (0.02, -0.005, 0.0, 0.0)),
+)  # of a fisheye lens, with little more than the equidistant image
 HOLD_OUT = 8  # every 8th view by name is for testing, as in app/hardsplat/train/measure/command.py
 NOISE = 0.003  # of the courtyard's half width: about what structure from motion leaves
 
@@ -39,10 +43,15 @@ class View:
 def cameras(count: int, width: int, height: int, fisheye: bool = False) -> list[Camera]:
     """Two turns around the fountain, looking in. fisheye: through such a lens.
 
-    Height, distance and aim swing with a period of HOLD_OUT views and pass their middle at each held-out view, so that no
-    held-out view is an extreme one; the second turn falls between the views of the first (an odd number of steps).
+    Height, distance and aim swing with a period of HOLD_OUT views and pass their middle at each
+    held-out view, so that no held-out view is an extreme one; the second turn falls between the
+    views of the first (an odd number of steps).
     """
-    focal = width / np.radians(FISHEYE_FIELD) if fisheye else width / (2 * np.tan(np.radians(FIELD_OF_VIEW) / 2))
+    focal = (
+        width / np.radians(FISHEYE_FIELD)
+        if fisheye
+        else width / (2 * np.tan(np.radians(FIELD_OF_VIEW) / 2))
+    )
     K = np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
     out = []
     for i in range(count):
@@ -66,7 +75,8 @@ def _look_at(eye, target):
 
 
 def rays(camera: Camera, x, y):
-    """World rays through pixel positions x, y (N,): origins and unit directions, both (3, N) float32."""
+    """World rays through pixel positions x, y (N,): origins and unit directions, both (3, N)
+    float32."""
     d = np.linalg.inv(camera.K) @ np.stack([x, y, np.ones_like(x)])
     if camera.distortion:
         d = _through_fisheye(camera.distortion, d[:2])
@@ -76,7 +86,8 @@ def rays(camera: Camera, x, y):
 
 
 def _through_fisheye(lens: Distortion, at: np.ndarray) -> np.ndarray:
-    """Directions (3, N) of rays that a fisheye puts at (2, N), in focal lengths from its centre: the angle from the axis by Newton's method."""
+    """Directions (3, N) of rays that a fisheye puts at (2, N), in focal lengths from its centre:
+    the angle from the axis by Newton's method."""
     far = np.maximum(np.linalg.norm(at, axis=0), 1e-12)
     odd = np.array([1.0, *lens.coefficients])
     angle = far.copy()
@@ -101,7 +112,8 @@ def render(world: World, camera: Camera, supersample: int) -> View:
 
 
 def visible(view: View, points: np.ndarray):
-    """Which of the (N, 3) points `view` sees, and the (N,) row and column of the pixel each falls on."""
+    """Which of the (N, 3) points `view` sees, and the (N,) row and column of the pixel each falls
+    on."""
     camera = view.camera
     seen = points @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
     if camera.distortion:
@@ -117,7 +129,8 @@ def visible(view: View, points: np.ndarray):
 
 
 def scatter(views: list[View], count: int, rng: np.random.Generator):
-    """Surface points seen by two training views or more: (N, 3) positions, (N, 3) uint8 mean colours, N <= count."""
+    """Surface points seen by two training views or more: (N, 3) positions, (N, 3) uint8 mean
+    colours, N <= count."""
     training = [view for i, view in enumerate(views) if i % HOLD_OUT]
     camera = views[0].camera
     drawn = rng.integers(0, (len(training), camera.height, camera.width), (2 * count, 3))
@@ -137,11 +150,24 @@ def scatter(views: list[View], count: int, rng: np.random.Generator):
     return noisy, np.rint(colour[keep] / seen_by[keep, None]).astype(np.uint8)
 
 
-def make_scene(out, views=40, width=160, height=120, seed=0, points=3500, supersample=3, layout="colmap", fisheye=False, report=lambda line: None) -> int:
-    """Write `out`/images and `out`/sparse/0, or for layout `transforms` transforms.json and points.ply; returns the number of points written (at most `points`)."""
+def make_scene(
+    out,
+    views=40,
+    width=160,
+    height=120,
+    seed=0,
+    points=3500,
+    supersample=3,
+    layout="colmap",
+    fisheye=False,
+    report=lambda line: None,
+) -> int:
+    """Write `out`/images and `out`/sparse/0, or for layout `transforms` transforms.json and
+    points.ply; returns the number of points written (at most `points`)."""
     out = Path(out)
     rng = np.random.default_rng(seed)
-    # About the size of a pixel on the far side; finer light would only cost time, since the shadows are soft.
+    # About the size of a pixel on the far side; finer light would only cost time, since the shadows
+    # are soft.
     texel = max(0.04, 6 / width)
     report("baking light")
     world = World(courtyard.bodies(rng), courtyard.sun(), texel, rng)
@@ -166,62 +192,106 @@ def _write_images(folder, views):
     folder.mkdir(parents=True, exist_ok=True)
     for i, view in enumerate(views):
         # 4:4:4 (subsampling=0): halved colour resolution would show at this size.
-        Image.fromarray(view.image).save(folder / _name(i), quality=95, subsampling=0, optimize=True)
+        Image.fromarray(view.image).save(
+            folder / _name(i), quality=95, subsampling=0, optimize=True
+        )
 
 
 def _write_model(folder, views, xyz, rgb):
     first = views[0].camera
     K = first.K
-    model, more = ("OPENCV_FISHEYE", first.distortion.coefficients) if first.distortion else ("PINHOLE", ())
-    lens = ColmapCamera(1, model, first.width, first.height, np.array([K[0, 0], K[1, 1], K[0, 2], K[1, 2], *more]))
+    model, more = (
+        ("OPENCV_FISHEYE", first.distortion.coefficients) if first.distortion else ("PINHOLE", ())
+    )
+    lens = ColmapCamera(
+        1, model, first.width, first.height, np.array([K[0, 0], K[1, 1], K[0, 2], K[1, 2], *more])
+    )
     images = {}
     for i, view in enumerate(views):
         w2c = view.camera.w2c
-        qvec = Rotation.from_matrix(w2c[:3, :3]).as_quat()[[3, 0, 1, 2]]  # scipy puts w last, COLMAP first
+        qvec = Rotation.from_matrix(w2c[:3, :3]).as_quat()[
+            [3, 0, 1, 2]
+        ]  # scipy puts w last, COLMAP first
         images[i + 1] = ColmapImage(i + 1, _name(i), 1, qvec, w2c[:3, 3])
     write_model(folder, {1: lens}, images, ColmapPoints(xyz, rgb, np.zeros(len(xyz))))
 
 
 def _write_transforms(out, views, xyz, rgb):
-    write_transforms(out, [_name(i) for i in range(len(views))], [view.camera for view in views], ply_file_path="points.ply")
+    write_transforms(
+        out,
+        [_name(i) for i in range(len(views))],
+        [view.camera for view in views],
+        ply_file_path="points.ply",
+    )
     kinds = [(name, "<f8") for name in "xyz"] + [(name, "u1") for name in ("red", "green", "blue")]
     vertices = np.array([(*p, *c) for p, c in zip(xyz, rgb)], kinds)
     PlyData([PlyElement.describe(vertices, "vertex")], byte_order="<").write(out / "points.ply")
 
 
 def write_transforms(out, names, cameras, **more):
-    """transforms.json of photographs of one size in `out`/images. As nerfstudio has them: OpenGL cameras, camera to world. more: other keys of the file."""
+    """transforms.json of photographs of one size in `out`/images. As nerfstudio has them: OpenGL
+    cameras, camera to world. more: other keys of the file."""
     frames = []
     for name, camera in zip(names, cameras):
         c2w = np.linalg.inv(camera.w2c)
         c2w[:3, :3] = c2w[:3, :3] @ OPENGL_TO_OPENCV
         frames.append({"file_path": f"images/{name}", "transform_matrix": c2w.tolist()})
     K = cameras[0].K
-    lens = dict(fl_x=K[0, 0], fl_y=K[1, 1], cx=K[0, 2], cy=K[1, 2], w=cameras[0].width, h=cameras[0].height)
-    (out / "transforms.json").write_text(json.dumps({"camera_model": "OPENCV", **lens, **more, "frames": frames}, indent=1))
+    lens = dict(
+        fl_x=K[0, 0], fl_y=K[1, 1], cx=K[0, 2], cy=K[1, 2], w=cameras[0].width, h=cameras[0].height
+    )
+    (out / "transforms.json").write_text(
+        json.dumps({"camera_model": "OPENCV", **lens, **more, "frames": frames}, indent=1)
+    )
 
 
 def main():
     defaults = dict(out=Path("scenes/courtyard"), views=40, width=160, height=120, supersample=3)
-    parser = scene_parser("make_scene", "Ray-trace the courtyard scene and write it in COLMAP layout.", "small placements, light sampling and points", **defaults)
-    parser.add_argument("--points", type=_at_least(1), default=3500, help="most points to write to points3D.bin")
-    parser.add_argument("--layout", choices=("colmap", "transforms"), default="colmap", help="sparse/0/, or transforms.json and points.ply")
-    parser.add_argument("--fisheye", action="store_true", help=f"through a fisheye of {FISHEYE_FIELD:g} degrees, for the layout colmap")
+    parser = scene_parser(
+        "make_scene",
+        "Ray-trace the courtyard scene and write it in COLMAP layout.",
+        "small placements, light sampling and points",
+        **defaults,
+    )
+    parser.add_argument(
+        "--points", type=_at_least(1), default=3500, help="most points to write to points3D.bin"
+    )
+    parser.add_argument(
+        "--layout",
+        choices=("colmap", "transforms"),
+        default="colmap",
+        help="sparse/0/, or transforms.json and points.ply",
+    )
+    parser.add_argument(
+        "--fisheye",
+        action="store_true",
+        help=f"through a fisheye of {FISHEYE_FIELD:g} degrees, for the layout colmap",
+    )
     options = vars(parser.parse_args())
     if options["fisheye"] and options["layout"] != "colmap":
         parser.error("--fisheye: only in the layout colmap")
     count = make_scene(**options, report=lambda line: print(line, flush=True))
-    print(f"{options['out']}: {options['views']} views of {options['width']}x{options['height']}, {count} points")
+    print(
+        f"{options['out']}: {options['views']} views of "
+        f"{options['width']}x{options['height']}, {count} points"
+    )
 
 
 def scene_parser(tool, description, seeded, **defaults):
-    """Flags of whatever ray-traces a scene. seeded: what --seed fixes. defaults: of --out, --views, --width, --height and --supersample."""
-    parser = argparse.ArgumentParser(prog=f"python -m tools.{tool}", description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    """Flags of whatever ray-traces a scene. seeded: what --seed fixes. defaults: of --out, --views,
+    --width, --height and --supersample."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m tools.{tool}",
+        description=description,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
     parser.add_argument("--out", type=Path, help="folder to write into")
     parser.add_argument("--views", type=_at_least(3), help="number of views")
     parser.add_argument("--width", type=_at_least(8), help="image width in pixels")
     parser.add_argument("--height", type=_at_least(8), help="image height in pixels")
-    parser.add_argument("--supersample", type=_at_least(1), help="samples per pixel along each axis")
+    parser.add_argument(
+        "--supersample", type=_at_least(1), help="samples per pixel along each axis"
+    )
     parser.add_argument("--seed", type=_at_least(0), default=0, help=f"fixes {seeded}")
     parser.set_defaults(**defaults)
     return parser

@@ -17,26 +17,43 @@ from hardsplat.report.page import PARTS, comparison, spread, view_of
 
 
 def pairs(folder: Path, views: int, scale: int, columns: int) -> np.ndarray:
-    """(H, W, 3) uint8: renders left of their photographs, `columns` pairs in a row. Raises UserError where the folder has no such pictures."""
-    paths = [path.relative_to(folder / "renders").as_posix() for path in sorted((folder / "renders").rglob(f"*.{PARTS[0]}.png"))]
-    found = [both for name in spread([view_of(path)[0] for path in paths], views) if (both := comparison(folder, name))]
+    """(H, W, 3) uint8: renders left of their photographs, `columns` pairs in a row. Raises
+    UserError where the folder has no such pictures."""
+    paths = [
+        path.relative_to(folder / "renders").as_posix()
+        for path in sorted((folder / "renders").rglob(f"*.{PARTS[0]}.png"))
+    ]
+    found = [
+        both
+        for name in spread([view_of(path)[0] for path in paths], views)
+        if (both := comparison(folder, name))
+    ]
     if not found:
         raise UserError(f"{folder}: has no renders with their photographs")
     wide = [np.concatenate(both, axis=1) for both in found]
-    rows = [np.concatenate(wide[i : i + columns], axis=1) for i in range(0, len(wide) - len(wide) % columns, columns)]
+    rows = [
+        np.concatenate(wide[i : i + columns], axis=1)
+        for i in range(0, len(wide) - len(wide) % columns, columns)
+    ]
     whole = Image.fromarray(np.concatenate(rows))
-    return np.asarray(whole.resize((scale * whole.width, scale * whole.height), Image.Resampling.BICUBIC))
+    return np.asarray(
+        whole.resize((scale * whole.width, scale * whole.height), Image.Resampling.BICUBIC)
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, help="result folder of hardsplat train, eval or mesh")
     parser.add_argument("out", type=Path, help="the picture")
     parser.add_argument("--views", type=int, default=2)
     parser.add_argument("--scale", type=int, default=1, help="times larger")
     parser.add_argument("--columns", type=int, default=1, help="pairs in a row")
     flags = parser.parse_args()
-    Image.fromarray(pairs(flags.folder, flags.views, flags.scale, flags.columns)).save(flags.out, quality=90)
+    Image.fromarray(pairs(flags.folder, flags.views, flags.scale, flags.columns)).save(
+        flags.out, quality=90
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""A small numpy ray tracer: affine copies of four unit shapes, procedural albedo, and sun and sky light baked into texels.
+"""A small numpy ray tracer: affine copies of four unit shapes, procedural albedo, and sun and sky
+light baked into texels.
 
-Light is baked once instead of being sampled per pixel: every view then sees the very same shadows, as a photographed
-static scene would show, and the cost of soft light does not grow with the number of views.
+Light is baked once instead of being sampled per pixel: every view then sees the very same shadows,
+as a photographed static scene would show, and the cost of soft light does not grow with the number
+of views.
 
-Arrays of vectors are (3, N) float32, components first, so that reductions run along contiguous memory.
-World frame: metres, +z up.
+Arrays of vectors are (3, N) float32, components first, so that reductions run along contiguous
+memory. World frame: metres, +z up.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ CHUNK = 1 << 15  # rays per step: the temporaries stay in the processor's cache
 class Body:
     """A unit shape put into the world: p_world = turn @ (half * p_local) + centre.
 
-    paint: (3, N) points in metres in the body's own frame -> (3, N) albedo, or emitted light where `emits`.
-    gloss: strength of a broad sun highlight.
+    paint: (3, N) points in metres in the body's own frame -> (3, N) albedo, or emitted light where
+    `emits`. gloss: strength of a broad sun highlight.
     """
 
     shape: Sheet | Box | Frustum | Sphere
@@ -58,19 +60,28 @@ class Body:
 class Sun:
     direction: np.ndarray  # (3,) unit, towards the sun
     colour: np.ndarray  # (3,) irradiance on a surface facing it
-    radius: float  # radians; far wider than the real one, for soft shadows that a few thousand splats can carry
+    # radians; far wider than the real one, for soft shadows that a few thousand splats can carry
+    radius: float
 
 
 class World:
     """Bodies with baked light. Colours are display values in 0..1 (tone mapped)."""
 
-    def __init__(self, bodies: list[Body], sun: Sun, texel: float, rng: np.random.Generator, samples: int = 32):
+    def __init__(
+        self,
+        bodies: list[Body],
+        sun: Sun,
+        texel: float,
+        rng: np.random.Generator,
+        samples: int = 32,
+    ):
         self.bodies, self.sun = bodies, sun
         self._lay_out(texel)
         self._bake(rng, samples)
 
     def trace(self, o, d):
-        """(3, N) origins and directions -> (N,) distance in units of |d|, (N,) body number (-1: nothing hit)."""
+        """(3, N) origins and directions -> (N,) distance in units of |d|, (N,) body number (-1:
+        nothing hit)."""
         distance = np.full(d.shape[1], np.inf, np.float32)
         number = np.full(d.shape[1], -1)
         for k, body in enumerate(self.bodies):
@@ -80,7 +91,8 @@ class World:
         return distance, number
 
     def look(self, o, d):
-        """Rays -> (3, N) display colour and (N,) distance. Seen from within, a closed world leaves no ray without a hit."""
+        """Rays -> (3, N) display colour and (N,) distance. Seen from within, a closed world leaves
+        no ray without a hit."""
         colour, distance = np.empty_like(d), np.empty(d.shape[1], np.float32)
         for part in _chunks(d.shape[1]):
             distance[part], number = self.trace(o[:, part], d[:, part])
@@ -109,7 +121,10 @@ class World:
         for body in self.bodies:
             self.first.append(len(sizes))
             for face in range(0 if body.emits else body.shape.faces):
-                w, h = (int(np.clip(np.ceil(e / texel), 4, 512)) for e in body.shape.extent(face, body.half))
+                w, h = (
+                    int(np.clip(np.ceil(e / texel), 4, 512))
+                    for e in body.shape.extent(face, body.half)
+                )
                 v, u = np.mgrid[0:h, 0:w].reshape(2, -1).astype(np.float32)
                 local = body.shape.unchart(face, (u + 0.5) / w, (v + 0.5) / h)
                 sizes.append((h, w))
@@ -129,7 +144,8 @@ class World:
         self._smooth(self.skylight, 1.5)
 
     def _gather(self, index, rng, samples, ray):
-        """Mean light at texels `index` over stratified directions; each texel turns the pattern by its own random angle."""
+        """Mean light at texels `index` over stratified directions; each texel turns the pattern by
+        its own random angle."""
         start = self.points + 1e-3 * self.normals
         out = np.zeros_like(start)
         for part in _chunks(len(index), CHUNK // samples):
@@ -156,7 +172,8 @@ class World:
         d = (x * a + y * b + np.sqrt(np.maximum(1 - x * x - y * y, 0)) * n).astype(np.float32)
         distance, number = self.trace(o, d)
         light = self._radiance(o, d, distance, number)
-        # Later bounces are not traced: the first one stands in for them, and a constant keeps corners from going black.
+        # Later bounces are not traced: the first one stands in for them, and a constant keeps
+        # corners from going black.
         solid = np.array([not body.emits for body in self.bodies])[number]
         return np.where(solid, 1.35 * light + 0.02, light)
 
@@ -172,9 +189,21 @@ class World:
         h, w = self.size[face].T
         x, y = np.clip(u * w - 0.5, 0, w - 1), np.clip(v * h - 0.5, 0, h - 1)
         x0, y0 = np.minimum(x.astype(int), w - 2), np.minimum(y.astype(int), h - 2)
-        fx, fy, at = (x - x0).astype(np.float32), (y - y0).astype(np.float32), self.offset[face] + y0 * w + x0
-        corners = ((at, (1 - fx) * (1 - fy)), (at + 1, fx * (1 - fy)), (at + w, (1 - fx) * fy), (at + w + 1, fx * fy))
-        return [sum(light[:, i] * weight for i, weight in corners) for light in (self.sunlight, self.skylight)]
+        fx, fy, at = (
+            (x - x0).astype(np.float32),
+            (y - y0).astype(np.float32),
+            self.offset[face] + y0 * w + x0,
+        )
+        corners = (
+            (at, (1 - fx) * (1 - fy)),
+            (at + 1, fx * (1 - fy)),
+            (at + w, (1 - fx) * fy),
+            (at + w + 1, fx * fy),
+        )
+        return [
+            sum(light[:, i] * weight for i, weight in corners)
+            for light in (self.sunlight, self.skylight)
+        ]
 
 
 def unit(v):

@@ -1,11 +1,14 @@
 """What browsers on `hardsplat train --serve` see and cost, with headless Chromium.
 
-    python -m tools.serve_report scenes/courtyard see --out docs/images/serve.jpg    # two browsers at once, one of which is killed
-    python -m tools.serve_report scenes/courtyard cost --windows 6 --seconds 15      # one idle browser that comes and goes
+    python -m tools.serve_report scenes/courtyard see --out docs/images/serve.jpg    # two browsers
+        at once, one of which is killed
+    python -m tools.serve_report scenes/courtyard cost --windows 6 --seconds 15      # one idle
+        browser that comes and goes
 
-`see` prints how much the picture in each browser changes; its screenshot has both browsers side by side, early above late.
-`cost` prints the processor time of the training process per step with and without the browser. The clock on the wall would count the browser too, which
-uses the same cores here. Batches while the browser comes or goes are left out.
+`see` prints how much the picture in each browser changes; its screenshot has both browsers side by
+side, early above late. `cost` prints the processor time of the training process per step with and
+without the browser. The clock on the wall would count the browser too, which uses the same cores
+here. Batches while the browser comes or goes are left out.
 """
 
 from __future__ import annotations
@@ -64,14 +67,18 @@ def difference(a: Image.Image, b: Image.Image) -> float:
 
 
 def see(server: hardsplat.Server, meter: Meter, out: Path, steps: list[int]) -> None:
-    """Two browsers look on, the second from elsewhere, which is killed before the last picture. steps: between pictures."""
+    """Two browsers look on, the second from elsewhere, which is killed before the last picture.
+    steps: between pictures."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         until(lambda: server.url)
         browsers = [Browser(Path(folder) / str(i), SIZES[i]) for i in range(2)]
         for browser in browsers:
             browser.open(server.url or "")
             browser.wait("document.body?.innerText.includes('Pause')", PATIENCE)
-            browser.run("document.querySelectorAll('.mantine-Notification-closeButton').forEach(x => x.click())")
+            browser.run(
+                "document.querySelectorAll('.mantine-Notification-closeButton').forEach(x "
+                "=> x.click())"
+            )
         browsers[1].drag((100, 300), (320, 330))
         until(lambda: server.frames >= 8)
         pictures: list[list[Image.Image]] = []
@@ -80,8 +87,16 @@ def see(server: hardsplat.Server, meter: Meter, out: Path, steps: list[int]) -> 
             if i == len(steps):
                 browsers.pop()._process.kill()
             pictures.append([browser.screenshot() for browser in browsers])
-            moved = ", ".join(f"{difference(a, b):.3f}" for a, b in zip(pictures[-2], pictures[-1])) if i else ""
-            print(f"step {meter.step}: {len(browsers)} browsers, {server.frames} frames, root mean square change {moved}", flush=True)
+            moved = (
+                ", ".join(f"{difference(a, b):.3f}" for a, b in zip(pictures[-2], pictures[-1]))
+                if i
+                else ""
+            )
+            print(
+                f"step {meter.step}: {len(browsers)} browsers, {server.frames} frames, "
+                f"root mean square change {moved}",
+                flush=True,
+            )
         whole = Image.new("RGB", (SIZES[0][0] + SIZES[1][0], 2 * SIZES[0][1]))
         for y, row in enumerate([pictures[0], pictures[-2]]):
             for x, picture in enumerate(row):
@@ -90,8 +105,13 @@ def see(server: hardsplat.Server, meter: Meter, out: Path, steps: list[int]) -> 
         browsers[0].close()
 
 
-def cost(server: hardsplat.Server, meter: Meter, windows: int, seconds: float, size: tuple[int, int]) -> None:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Browser(Path(folder), size) as browser:
+def cost(
+    server: hardsplat.Server, meter: Meter, windows: int, seconds: float, size: tuple[int, int]
+) -> None:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        Browser(Path(folder), size) as browser,
+    ):
         until(lambda: server.url and meter.step > 20)
         more: list[float] = []
         for i in range(windows):
@@ -102,18 +122,34 @@ def cost(server: hardsplat.Server, meter: Meter, windows: int, seconds: float, s
                 meter.label = i, watched
                 time.sleep(seconds)
                 meter.label = None
-            alone, looked_on = (1000 * spent / steps for spent, steps in (meter.spent[i, watched] for watched in (False, True)))
+            alone, looked_on = (
+                1000 * spent / steps
+                for spent, steps in (meter.spent[i, watched] for watched in (False, True))
+            )
             more.append(100 * (looked_on / alone - 1))
-            print(f"| {i + 1} | {alone:.1f} ms | {looked_on:.1f} ms | {more[-1]:+.1f} % |", flush=True)
-    print(f"mean {statistics.mean(more):+.1f} %, standard error {statistics.stdev(more) / windows**0.5:.1f}; frames drawn: {server.frames}")
+            print(
+                f"| {i + 1} | {alone:.1f} ms | {looked_on:.1f} ms | {more[-1]:+.1f} % |", flush=True
+            )
+    print(
+        f"mean {statistics.mean(more):+.1f} %, standard error "
+        f"{statistics.stdev(more) / windows**0.5:.1f}; frames drawn: {server.frames}"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("scene")
     parser.add_argument("what", choices=("see", "cost"))
     parser.add_argument("--out", type=Path, default=Path("serve.jpg"))
-    parser.add_argument("--steps", type=int, nargs="+", default=[150, 300, 50], help="of the training, between pictures of `see`")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        nargs="+",
+        default=[150, 300, 50],
+        help="of the training, between pictures of `see`",
+    )
     parser.add_argument("--windows", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--size", type=int, nargs=2, default=(640, 480))

@@ -1,9 +1,11 @@
 """The four unit shapes of the ray tracer, each in its own frame.
 
 Every shape has
-    intersect(o, d)       (3, N) origins and directions -> (N,) smallest t > T_MIN with o + t d on the surface, or inf
+    intersect(o, d)       (3, N) origins and directions -> (N,) smallest t > T_MIN with o + t d on
+        the surface, or inf
     normal(p)             (3, N) surface points -> (3, N) outward normals, of any length
-    chart(p)              (3, N) surface points -> (N,) face number and (N,) u, v in 0..1: where their baked light is kept
+    chart(p)              (3, N) surface points -> (N,) face number and (N,) u, v in 0..1: where
+        their baked light is kept
     unchart(face, u, v)   the way back, for one face
     extent(face, half)    width and height of a face in metres, for a shape scaled by half (3,)
 """
@@ -62,7 +64,9 @@ class Box:
         return 2 * axis + (w > 0), (u + 1) / 2, (v + 1) / 2
 
     def unchart(self, face, u, v):
-        return np.roll(np.stack([np.full_like(u, face % 2 * 2 - 1), 2 * u - 1, 2 * v - 1]), face // 2, axis=0)
+        return np.roll(
+            np.stack([np.full_like(u, face % 2 * 2 - 1), 2 * u - 1, 2 * v - 1]), face // 2, axis=0
+        )
 
     def extent(self, face, half):
         axis = face // 2
@@ -71,7 +75,8 @@ class Box:
 
 @dataclass(frozen=True)
 class Frustum:
-    """A capped cone along z in [-1, 1]: radius 1 at the bottom, `top` at the top. Faces: side, bottom, top."""
+    """A capped cone along z in [-1, 1]: radius 1 at the bottom, `top` at the top. Faces: side,
+    bottom, top."""
 
     top: float = 1.0
     faces = 3
@@ -102,7 +107,9 @@ class Frustum:
 
     def _cap(self, p):
         # A side point this close to a cap is told from it by its radius.
-        flat = (np.abs(p[2]) > 1 - 1e-4) & (np.hypot(p[0], p[1]) < self._radius(np.sign(p[2])) * (1 - 1e-4))
+        flat = (np.abs(p[2]) > 1 - 1e-4) & (
+            np.hypot(p[0], p[1]) < self._radius(np.sign(p[2])) * (1 - 1e-4)
+        )
         return np.where(flat, np.where(p[2] > 0, 2, 1), 0)
 
     def normal(self, p):
@@ -120,7 +127,8 @@ class Frustum:
             angle, z = (2 * u - 1) * np.pi, 2 * v - 1
             return np.stack([self._radius(z) * np.cos(angle), self._radius(z) * np.sin(angle), z])
         width = 2 * max(1, self.top)
-        # The corners of the square chart are pulled onto the disc, where there is a surface to light.
+        # The corners of the square chart are pulled onto the disc, where there is a surface to
+        # light.
         p = np.stack([u - 0.5, v - 0.5]) * width
         limit = self._radius(2 * face - 3) * 0.999
         p *= np.minimum(1, limit / np.maximum(np.hypot(*p), 1e-6))

@@ -1,8 +1,10 @@
-"""Stochastic gradients in numbers: what docs/RESULTS.md and docs/images/stochastic_convergence.png have of them.
+"""Stochastic gradients in numbers: what docs/RESULTS.md and docs/images/stochastic_convergence.png
+have of them.
 
-python -m tools.stochastic_report converge docs/images/stochastic_convergence.png
-python -m tools.stochastic_report time SCENE [--model splats.ply|model.npz] [--flag value ...]        flags as of hardsplat train
-python -m tools.stochastic_report compare RUN RUN ...                                       run folders, of --eval-steps
+python -m tools.stochastic_report converge docs/images/stochastic_convergence.png python -m
+tools.stochastic_report time SCENE [--model splats.ply|model.npz] [--flag value ...]        flags as
+of hardsplat train python -m tools.stochastic_report compare RUN RUN ...
+run folders, of --eval-steps
 """
 
 import itertools
@@ -29,16 +31,26 @@ from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.views import Views
 
 BATCH, BATCHES = 10, 8  # steps; the last of each batch is timed
-STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "shN")} | {"means_lr": 1e-15, "means_lr_final": 1e-15}  # always the same splats
+STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "shN")} | {
+    "means_lr": 1e-15,
+    "means_lr_final": 1e-15,
+}  # always the same splats
 
 
 def time_steps(device: Device, config, gaussians=None) -> dict[str, float]:
-    """Medians of milliseconds on the GPU: of a training step and of a forward render (projection, sort, draw) of the same splats and views."""
+    """Medians of milliseconds on the GPU: of a training step and of a forward render (projection,
+    sort, draw) of the same splats and views."""
     scene = load_scene(config.data_dir, config.data_factor, config.test_every)
     views = [scene.views[i] for i in scene.train]
     photos = Photos(device, [v.load() for v in views], config.images, ring=2 * BATCH)
     batches = []
-    session = Session(device, config, Views([v.camera for v in views], canvas_of(scene), scene.extent), photos, batches.append)
+    session = Session(
+        device,
+        config,
+        Views([v.camera for v in views], canvas_of(scene), scene.extent),
+        photos,
+        batches.append,
+    )
     session.start(gaussians or initial_gaussians(config, scene))
     renders, recorder = [], None
     for _ in range(BATCHES):
@@ -51,8 +63,16 @@ def time_steps(device: Device, config, gaussians=None) -> dict[str, float]:
         recorder.run_once()
         renders.append(sum(recorder.times().values()))
     steps = [sum(b.stages.values()) for b in batches]
-    stages = {name: float(np.median([b.stages.get(name, 0.0) for b in batches[1:]])) for name in batches[-1].stages}
-    result = {"splats": session.count(), "step": float(np.median(steps[1:])), "forward": float(np.median(renders[1:])), "stages": stages}
+    stages = {
+        name: float(np.median([b.stages.get(name, 0.0) for b in batches[1:]]))
+        for name in batches[-1].stages
+    }
+    result = {
+        "splats": session.count(),
+        "step": float(np.median(steps[1:])),
+        "forward": float(np.median(renders[1:])),
+        "stages": stages,
+    }
     recorder.destroy()
     session.destroy()
     return result
@@ -70,17 +90,31 @@ def main_time(words: list[str]) -> None:
     given = settings(flags)
     device = open_device(given.get("device"))
     print(f"{device.name}, {device.physical.driver}; {' '.join(sys.argv[1:])}\n")
-    print("| rasterizer | gradient | splats | forward ms | step ms | step / 2 forwards |\n|---|---|---|---|---|---|")
+    print(
+        "| rasterizer | gradient | splats | forward ms | step ms | step / 2 forwards "
+        "|\n|---|---|---|---|---|---|"
+    )
     slowest = {}
     for rasterizer, kind in itertools.product(("hardware", "tiled"), ("stochastic", "analytic")):
         changes = {} if kind == "stochastic" else {"strategy": "none"}
         config = load_config(None, {**given, "rasterizer": rasterizer, "gradient": kind, **changes})
         config = replace(config, rasterizer=fastest(device, config))
-        config = replace(config, sh_degree=config.sh_degree if model is None else model.sh_degree, sh_degree_interval=1, **STILL)
+        config = replace(
+            config,
+            sh_degree=config.sh_degree if model is None else model.sh_degree,
+            sh_degree_interval=1,
+            **STILL,
+        )
         found = time_steps(device, config, model)
         ratio = found["step"] / (2 * found["forward"])
-        print(f"| {rasterizer} | {kind} | {found['splats']} | {found['forward']:.3f} | {found['step']:.3f} | {ratio:.2f} |", flush=True)
-        slowest[f"{rasterizer} {kind}"] = sorted(found["stages"].items(), key=lambda item: -item[1])[:7]
+        print(
+            f"| {rasterizer} | {kind} | {found['splats']} | {found['forward']:.3f} | "
+            f"{found['step']:.3f} | {ratio:.2f} |",
+            flush=True,
+        )
+        slowest[f"{rasterizer} {kind}"] = sorted(
+            found["stages"].items(), key=lambda item: -item[1]
+        )[:7]
     print()
     for kind, stages in slowest.items():
         print(f"{kind}: " + ", ".join(f"{name} {ms:.3f}" for name, ms in stages))
@@ -99,20 +133,48 @@ def main_converge(words: list[str]) -> None:
 
     counts, device = 4 ** np.arange(7), open_device(None)
     figure, axes = plt.subplots(figsize=(6, 4))
-    few, many = dict(seed=11, n=5, width=16, height=16), dict(seed=12, n=16, width=32, height=24, sh_degree=2, overlap=5.0)
-    for label, marker, scene, options in (("5 splats", "o", few, {}), ("16 splats", "s", many, {}), ("16 splats, float16", "^", many, {"format": "float16"})):
+    few, many = (
+        dict(seed=11, n=5, width=16, height=16),
+        dict(seed=12, n=16, width=32, height=24, sh_degree=2, overlap=5.0),
+    )
+    for label, marker, scene, options in (
+        ("5 splats", "o", few, {}),
+        ("16 splats", "s", many, {}),
+        ("16 splats, float16", "^", many, {"format": "float16"}),
+    ):
         scene = Scene(**scene)
         c = scene.steps()
         weights, samples = spsa.flat(c), []
         run = Estimates(device, scene, gradient_pairs=16, **options)
         for step in range(int(counts[-1]) // 16):
-            samples += [weights * spsa.flat(estimates_of(sums, spsa.signs(SEED, step, pair, scene.n, scene.planes), c)) for pair, sums in enumerate(run.run())]
+            samples += [
+                weights
+                * spsa.flat(
+                    estimates_of(sums, spsa.signs(SEED, step, pair, scene.n, scene.planes), c)
+                )
+                for pair, sums in enumerate(run.run())
+            ]
         run.destroy()
         errors = errors_by_samples(np.array(samples), weights * spsa.flat(scene.analytic()), counts)
         slope = np.polyfit(np.log(counts), np.log(errors), 1)[0]
-        print(f"{label}, {len(weights)} parameters:", errors.round(4).tolist(), f"slope {slope:.3f}")
-        axes.loglog(counts, errors, marker=marker, label=f"{label}, {len(weights)} parameters: slope {slope:.3f}", linewidth=1, markersize=5)
-        axes.loglog(counts, errors[0] / np.sqrt(counts), "k--", linewidth=0.8, label="1/sqrt(samples)" if scene.n > 5 and not options else None)
+        print(
+            f"{label}, {len(weights)} parameters:", errors.round(4).tolist(), f"slope {slope:.3f}"
+        )
+        axes.loglog(
+            counts,
+            errors,
+            marker=marker,
+            label=f"{label}, {len(weights)} parameters: slope {slope:.3f}",
+            linewidth=1,
+            markersize=5,
+        )
+        axes.loglog(
+            counts,
+            errors[0] / np.sqrt(counts),
+            "k--",
+            linewidth=0.8,
+            label="1/sqrt(samples)" if scene.n > 5 and not options else None,
+        )
     axes.set_xlabel("samples averaged")
     axes.set_ylabel("relative error of the gradient")
     axes.legend(frameon=False)
@@ -126,8 +188,13 @@ def main_compare(words: list[str]) -> None:
         metrics = json.loads((Path(word) / "metrics.json").read_text())
         gradient = metrics["variants"].get("gradient", "analytic")
         for e in metrics["evaluations"]:
-            print(f"| {Path(word).name} | {gradient} | {e['step']} | {e['training_seconds']:.1f} | {e['psnr']:.2f} |")
+            print(
+                f"| {Path(word).name} | {gradient} | {e['step']} | "
+                f"{e['training_seconds']:.1f} | {e['psnr']:.2f} |"
+            )
 
 
 if __name__ == "__main__":
-    {"time": main_time, "converge": main_converge, "compare": main_compare}[sys.argv[1]](sys.argv[2:])
+    {"time": main_time, "converge": main_converge, "compare": main_compare}[sys.argv[1]](
+        sys.argv[2:]
+    )

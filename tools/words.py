@@ -27,11 +27,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/glossary.md",
-             "docs/guide", "docs/architecture")  # fmt: skip
+DOCUMENTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/ARCHITECTURE.md",
+    "docs/glossary.md",
+    "docs/guide",
+    "docs/architecture",
+)
 CODE = ("app", "shaders")
 WORDS, COLUMNS = 35, 100
-GLSL = {".glsl", ".comp", ".frag", ".vert", ".geom"}
+GLSL = {".glsl", ".comp", ".frag", ".vert", ".geom", ".mesh"}
 TEXTS = {*GLSL, ".py", ".md", ".html", ".js", ".css", ".toml"}
 OPENINGS = re.compile(r"(Of|As|That|The same)\b")
 
@@ -60,14 +66,32 @@ BANNED = {
 }
 # Words to look at one by one: each is also plain English in some sentence.
 ADVICE = {
-    "told": "given", "goes by": "uses", "room": "capacity", "door": "access", "says": "reports",
-    "learnt": "optimized", "in turns": "interleaved", "stands for": "covers, represents",
-    "come of": "result from", "comes of": "results from", "thinned": "pruned",
-    "aside": "off the clock", "lingering": "kept open", "begun": "started", "so many": "n",
-    "apart": "separate", "anew": "again", "whatever": "any", "side by side": "contiguous",
-    "beside": "with, next to", "asks for": "requests", "deep": "depth-supervised",
-    "outline": "proxy geometry", "who": "that", "wander": "drift",
-}  # fmt: skip
+    "told": "given",
+    "goes by": "uses",
+    "room": "capacity",
+    "door": "access",
+    "says": "reports",
+    "learnt": "optimized",
+    "in turns": "interleaved",
+    "stands for": "covers, represents",
+    "come of": "result from",
+    "comes of": "results from",
+    "thinned": "pruned",
+    "aside": "off the clock",
+    "lingering": "kept open",
+    "begun": "started",
+    "so many": "n",
+    "apart": "separate",
+    "anew": "again",
+    "whatever": "any",
+    "side by side": "contiguous",
+    "beside": "with, next to",
+    "asks for": "requests",
+    "deep": "depth-supervised",
+    "outline": "proxy geometry",
+    "who": "that",
+    "wander": "drift",
+}
 
 
 @dataclass(frozen=True)
@@ -196,8 +220,11 @@ def offences(places: tuple[str, ...], advice: bool = False) -> Iterator[Offence]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.words", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.words",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("paths", nargs="*", default=[*CODE, *DOCUMENTS])
     parser.add_argument("--advice", action="store_true")
     parser.add_argument("--count", action="store_true")

@@ -4,7 +4,8 @@
     result = hardsplat.train("scenes/garden", max_steps=7_000)
     image, T = hardsplat.Renderer().forward(result.gaussians, camera)
 
-Names are imported when they are first used, so that `import hardsplat` is quick and needs no Vulkan.
+Names are imported when they are first used, so that `import hardsplat` is quick and needs no
+Vulkan.
 """
 
 from __future__ import annotations
@@ -28,9 +29,21 @@ if TYPE_CHECKING:
     from hardsplat.train.api import train
 
 __all__ = [
-    "Camera", "Gaussians", "Renderer", "Scene", "Server", "UserError", "__version__",
-    "convert", "export", "fit", "load_scene", "load_splats", "save_splats", "train",
-]  # fmt: skip
+    "Camera",
+    "Gaussians",
+    "Renderer",
+    "Scene",
+    "Server",
+    "UserError",
+    "__version__",
+    "convert",
+    "export",
+    "fit",
+    "load_scene",
+    "load_splats",
+    "save_splats",
+    "train",
+]
 
 _HOME = {  # public name -> its module
     "Camera": "model.camera",

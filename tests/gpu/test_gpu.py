@@ -95,11 +95,7 @@ REFUSED = [  # text, declarations, words of the message
         dict(reads=(), writes=()),
         ["pass copy, copy.comp: binding 999 is not in the contract"],
     ),
-    (
-        COPY,
-        dict(spec={"AD": 1}),
-        ["pass copy: no specialization constant AD; there are ['ADD']"],
-    ),
+    (COPY, dict(spec={"AD": 1}), ["pass copy: no specialization constant AD; there are ['ADD']"]),
 ]
 
 
@@ -138,10 +134,15 @@ def test_slots_must_be_filled_and_used(shaders):
 
 def test_a_slot_with_a_default_may_stay_empty(shaders):
     """A module without the file is the same as one that never heard of it."""
-    shaders("copy.comp", COPY.replace("void main", "#include <more>\n#ifndef FILLED_more\n#endif\nvoid main"))
+    shaders(
+        "copy.comp",
+        COPY.replace("void main", "#include <more>\n#ifndef FILLED_more\n#endif\nvoid main"),
+    )
     shaders("plain.comp", COPY)
     shaders("more.glsl", "#error it is in")
-    assert shader.compile_source(Source.of("copy.comp", {"more": ""})) == shader.compile_source(Source.of("plain.comp"))
+    assert shader.compile_source(Source.of("copy.comp", {"more": ""})) == shader.compile_source(
+        Source.of("plain.comp")
+    )
     with pytest.raises(ShaderError, match="it is in"):
         shader.compile_source(Source.of("copy.comp", {"more": "more.glsl"}))
 
@@ -510,7 +511,11 @@ BACKWARD = [
 def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, atomics, quads):
     """From SPIR-V alone, so also those that this device cannot run: interlock and full quads."""
     order = ORDERINGS[ordering]
-    slots = {"reduce": REDUCTIONS[reduction].slot, "order": order.slot, "atomics": ATOMICS[atomics].slot}
+    slots = {
+        "reduce": REDUCTIONS[reduction].slot,
+        "order": order.slot,
+        "atomics": ATOMICS[atomics].slot,
+    }
     if quads:
         slots["quads"] = QUADS[quads].slot
     macros = {} if order.attachment else {"STATE_FORMAT": "rgba16f"}

@@ -1,6 +1,7 @@
 """Recorded scenes of an independent renderer, and generated ones, for the tests.
 
-The recordings are large and live outside the repository: in $HARDSPLAT_SHARED/golden, by default ../shared/golden.
+The recordings are large and live outside the repository: in $HARDSPLAT_SHARED/golden, by default
+../shared/golden.
 """
 
 import os
@@ -10,23 +11,42 @@ import numpy as np
 import pytest
 
 SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).resolve().parents[3] / "shared"))
-SCENE_KEYS = ("means", "quats", "scales", "opacities", "sh", "w2c", "K", "width", "height", "sh_degree")
-NONE_RECORDED = "none_recorded"  # stands for the goldens where there are none, so that the skip is seen
+SCENE_KEYS = (
+    "means",
+    "quats",
+    "scales",
+    "opacities",
+    "sh",
+    "w2c",
+    "K",
+    "width",
+    "height",
+    "sh_degree",
+)
+NONE_RECORDED = (
+    "none_recorded"  # stands for the goldens where there are none, so that the skip is seen
+)
 
 
 def golden_names() -> list[str]:
-    """Names of the recorded scenes; a placeholder that `load_golden` skips where the folder is absent."""
+    """Names of the recorded scenes; a placeholder that `load_golden` skips where the folder is
+    absent."""
     return sorted(path.stem for path in (SHARED / "golden").glob("*.npz")) or [NONE_RECORDED]
 
 
 def load_golden(name: str) -> dict:
-    """Inputs, `weight` (H, W, 3), `gsplat_image` and `gsplat_d_*` of one recording, for the loss sum(weight * image).
+    """Inputs, `weight` (H, W, 3), `gsplat_image` and `gsplat_d_*` of one recording, for the loss
+    sum(weight * image).
 
-    Arrays keep their float32; width, height and sh_degree are int. Skips the test where the recording is absent.
+    Arrays keep their float32; width, height and sh_degree are int. Skips the test where the
+    recording is absent.
     """
     path = SHARED / "golden" / f"{name}.npz"
     if not path.exists():
-        pytest.skip(f"no golden recordings: {path} does not exist (set HARDSPLAT_SHARED to the folder that holds golden/)")
+        pytest.skip(
+            f"no golden recordings: {path} does not exist (set HARDSPLAT_SHARED to the "
+            "folder that holds golden/)"
+        )
     with np.load(path) as data:
         return {key: data[key] if data[key].ndim else data[key].item() for key in data.files}
 
@@ -43,11 +63,23 @@ def relative_l2(a, b) -> float:
     return float(np.linalg.norm(a - b) / np.linalg.norm(b))
 
 
-def random_scene(seed, n, width, height, sh_degree, overlap=8.0, anisotropy=3.0, opacity=(0.1, 0.9), depth=(2.0, 6.0)) -> dict:
-    """A fresh scene with the keys of a golden's inputs plus `weight` (H, W, 3); float32, the same for the same arguments.
+def random_scene(
+    seed,
+    n,
+    width,
+    height,
+    sh_degree,
+    overlap=8.0,
+    anisotropy=3.0,
+    opacity=(0.1, 0.9),
+    depth=(2.0, 6.0),
+) -> dict:
+    """A fresh scene with the keys of a golden's inputs plus `weight` (H, W, 3); float32, the same
+    for the same arguments.
 
-    The means project into the image (camera rotated, shifted and off-axis), so nearly all splats are visible.
-    overlap: about how many splats cover a pixel; anisotropy: largest over smallest axis; opacity, depth: ranges.
+    The means project into the image (camera rotated, shifted and off-axis), so nearly all splats
+    are visible. overlap: about how many splats cover a pixel; anisotropy: largest over smallest
+    axis; opacity, depth: ranges.
     """
     rng = np.random.default_rng(seed)
     focal = 0.9 * max(width, height) * np.array([1.0, 1.05])
@@ -78,4 +110,8 @@ def random_scene(seed, n, width, height, sh_degree, overlap=8.0, anisotropy=3.0,
         "K": K,
         "weight": rng.standard_normal((height, width, 3)),
     }
-    return {key: value.astype(np.float32) for key, value in arrays.items()} | {"width": width, "height": height, "sh_degree": sh_degree}
+    return {key: value.astype(np.float32) for key, value in arrays.items()} | {
+        "width": width,
+        "height": height,
+        "sh_degree": sh_degree,
+    }

@@ -1,8 +1,10 @@
-"""Runs short cases under two schedules of their passes and prints the cases whose results differ: `python -m tests.helpers.schedules [CASE...]`.
+"""Runs short cases under two schedules of their passes and prints the cases whose results differ:
+`python -m tests.helpers.schedules [CASE...]`.
 
-`serial` runs one pass after the other. `reversed` runs passes between which the declarations ask for no barrier the other way round. A device may run them in
-any order, so a result that depends on it shows a read or a write that a pass does not declare. To be run with LP_NUM_THREADS=1, with which sums of atomics on
-lavapipe have an order.
+`serial` runs one pass after the other. `reversed` runs passes between which the declarations ask
+for no barrier the other way round. A device may run them in any order, so a result that depends on
+it shows a read or a write that a pass does not declare. To be run with LP_NUM_THREADS=1, with which
+sums of atomics on lavapipe have an order.
 """
 
 import hashlib
@@ -30,7 +32,12 @@ from tests.helpers.training import open_session, settings
 TRAINED = {
     "hardware": {},
     "hardware, pixels": {"block": "1x1", "state_format": "float32"},
-    "hardware, segments": {"images": "host", "segments": 2, "format": "float32", "moments": "bfloat16"},
+    "hardware, segments": {
+        "images": "host",
+        "segments": 2,
+        "format": "float32",
+        "moments": "bfloat16",
+    },
     "hardware, programmable": {"blending": "programmable", "reduction": "atomic"},
     "tiled": {"rasterizer": "tiled", "visible_adam": True, "images": "host"},
     "tiled, per splat": {"rasterizer": "tiled", "tile_backward": "per-splat", "antialiased": True},
@@ -38,17 +45,74 @@ TRAINED = {
     "affine": {"rasterizer": "tiled", "exposure": "affine"},
     "ppisp": {"exposure": "ppisp", "ppisp_warm_up": 1},
     "poses": {"pose_opt": True, "pose_warm_up": 1},
-    "poses and exposure, tiled": {"pose_opt": True, "pose_warm_up": 1, "exposure": "affine", "rasterizer": "tiled"},
-    "poses and intrinsics": {"pose_opt": True, "intrinsics_opt": True, "pose_warm_up": 1, "rasterizer": "tiled"},
+    "poses and exposure, tiled": {
+        "pose_opt": True,
+        "pose_warm_up": 1,
+        "exposure": "affine",
+        "rasterizer": "tiled",
+    },
+    "poses and intrinsics": {
+        "pose_opt": True,
+        "intrinsics_opt": True,
+        "pose_warm_up": 1,
+        "rasterizer": "tiled",
+    },
     "depths": {"depth_lambda": 0.1},
-    "depths, gather": {"depth_lambda": 0.1, "rasterizer": "tiled", "tile_backward": "gather", "pose_opt": True},
-    "mcmc": {"strategy": "mcmc", "rasterizer": "tiled", "opacity_reg": 0.01, "scale_reg": 0.01, "init_opa": 0.5},
-    "lists": {"ordering": "lists", "segments": 2, "strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0},
-    "lists, blended": {"blending": "lists", "strategy": "budget", "score_every": 1, "refine_start_iter": 0, "depth_lambda": 0.1},
-    "budget": {"strategy": "budget", "prune_to": 0.5, "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0},
-    "budget, tiled": {"strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0, "rasterizer": "tiled", "tile_backward": "gather"},
-    "stochastic": {"gradient": "stochastic", "strategy": "mcmc", "gradient_pairs": 2, "init_opa": 0.5},
-    "stochastic, tiled": {"images": "host", "gradient": "stochastic", "strategy": "none", "rasterizer": "tiled"},
+    "depths, gather": {
+        "depth_lambda": 0.1,
+        "rasterizer": "tiled",
+        "tile_backward": "gather",
+        "pose_opt": True,
+    },
+    "mcmc": {
+        "strategy": "mcmc",
+        "rasterizer": "tiled",
+        "opacity_reg": 0.01,
+        "scale_reg": 0.01,
+        "init_opa": 0.5,
+    },
+    "lists": {
+        "ordering": "lists",
+        "segments": 2,
+        "strategy": "budget",
+        "score_every": 1,
+        "grow_absolute": 1e-5,
+        "refine_start_iter": 0,
+    },
+    "lists, blended": {
+        "blending": "lists",
+        "strategy": "budget",
+        "score_every": 1,
+        "refine_start_iter": 0,
+        "depth_lambda": 0.1,
+    },
+    "budget": {
+        "strategy": "budget",
+        "prune_to": 0.5,
+        "score_every": 1,
+        "grow_absolute": 1e-5,
+        "refine_start_iter": 0,
+    },
+    "budget, tiled": {
+        "strategy": "budget",
+        "score_every": 1,
+        "grow_absolute": 1e-5,
+        "refine_start_iter": 0,
+        "rasterizer": "tiled",
+        "tile_backward": "gather",
+    },
+    "stochastic": {
+        "gradient": "stochastic",
+        "strategy": "mcmc",
+        "gradient_pairs": 2,
+        "init_opa": 0.5,
+    },
+    "stochastic, tiled": {
+        "images": "host",
+        "gradient": "stochastic",
+        "strategy": "none",
+        "rasterizer": "tiled",
+    },
 }
 
 
@@ -110,7 +174,16 @@ def rendered(device: Device, rasterizer: str) -> str:
     with Renderer(device, rasterizer) as renderer:
         image, T = renderer.forward(gaussians, camera)
         gradients = renderer.backward(np.ones_like(image))
-    painter = Painter(device, *_backend(rasterizer), gaussians, 48, 32, tuple(PICTURES), frame_data(2, (0, 0, 0), 0.01), False)
+    painter = Painter(
+        device,
+        *_backend(rasterizer),
+        gaussians,
+        48,
+        32,
+        tuple(PICTURES),
+        frame_data(2, (0, 0, 0), 0.01),
+        False,
+    )
     painted = [painter.draw(name, camera) for name in PICTURES]
     painter.destroy()
     return digest(image, T, *gradients.values(), *painted)
@@ -123,19 +196,37 @@ def _backend(name: str):
 
 
 def cases(device: Device, scene: Path) -> dict:
-    found = {name: (lambda changes=changes: trained(device, scene, changes)) for name, changes in TRAINED.items()}
-    for rasterizer, loss in (("binned", "l1-dssim"), ("hardware", "l2"), ("sorted", "l2"), ("balloted", "l2")):
-        found[f"fit, {rasterizer}"] = lambda config=FitConfig(rasterizer=rasterizer, loss=loss): fitted(device, config)
+    found = {
+        name: (lambda changes=changes: trained(device, scene, changes))
+        for name, changes in TRAINED.items()
+    }
+    for rasterizer, loss in (
+        ("binned", "l1-dssim"),
+        ("hardware", "l2"),
+        ("sorted", "l2"),
+        ("balloted", "l2"),
+    ):
+        found[f"fit, {rasterizer}"] = lambda config=FitConfig(rasterizer=rasterizer, loss=loss): (
+            fitted(device, config)
+        )
     found["mesh"] = lambda: meshed(device)
-    found |= {f"render, {name}": (lambda name=name: rendered(device, name)) for name in ("hardware", "tiled")}
+    found |= {
+        f"render, {name}": (lambda name=name: rendered(device, name))
+        for name in ("hardware", "tiled")
+    }
     return found
 
 
 def undeclared(name: str, resources: str) -> None:
-    """Takes resources, joined by +, from what the pass of that name declares, past the check against its SPIR-V."""
+    """Takes resources, joined by +, from what the pass of that name declares, past the check
+    against its SPIR-V."""
     for what in ("reads", "writes"):
         declared = getattr(passes.Pipeline, what).fget
-        without = property(lambda self, declared=declared: declared(self) - (set(resources.split("+")) if self.owner.name == name else set()))
+        without = property(
+            lambda self, declared=declared: (
+                declared(self) - (set(resources.split("+")) if self.owner.name == name else set())
+            )
+        )
         setattr(passes.Pipeline, what, without)
 
 
@@ -147,7 +238,9 @@ def main(wanted: list[str]) -> int:
     names = [w for w in wanted if not w.startswith("--")]
     differ = []
     with tempfile.TemporaryDirectory() as folder:
-        make_scene(Path(folder) / "tiny", views=9, width=32, height=24, seed=0, points=300, supersample=1)
+        make_scene(
+            Path(folder) / "tiny", views=9, width=32, height=24, seed=0, points=300, supersample=1
+        )
         device = Device()
         for name, run in cases(device, Path(folder) / "tiny").items():
             if names and name not in names:

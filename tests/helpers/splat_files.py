@@ -7,12 +7,15 @@ from hardsplat.model.gaussians import SH_C0, Gaussians
 
 
 def some_splats(n=1500, degree=3, seed=0, size=0.03):
-    """Splats as a training leaves them: small, of all shapes and directions, colours mostly within 0..1."""
+    """Splats as a training leaves them: small, of all shapes and directions, colours mostly within
+    0..1."""
     rng = np.random.default_rng(seed)
     sh = rng.normal(0, 0.1, (n, (degree + 1) ** 2, 3))
     sh[:, 0] = (rng.uniform(0, 1, (n, 3)) - 0.5) / SH_C0
     scales = np.exp(rng.normal(np.log(size), 0.7, (n, 3)))
-    return Gaussians(rng.normal(0, 2, (n, 3)), rng.normal(size=(n, 4)), scales, rng.uniform(0.01, 0.99, n), sh)
+    return Gaussians(
+        rng.normal(0, 2, (n, 3)), rng.normal(size=(n, 4)), scales, rng.uniform(0.01, 0.99, n), sh
+    )
 
 
 def covariances(g: Gaussians) -> np.ndarray:
@@ -34,8 +37,9 @@ def rotations(quats) -> np.ndarray:
 
 
 def differences(a: Gaussians, b: Gaussians) -> dict[str, float]:
-    """The largest between each splat of `a` and the nearest of `b`, of which there must be as many. shape: of covariances, relative to
-    their size, which 99 in 100 splats stay below. shN: root mean square."""
+    """The largest between each splat of `a` and the nearest of `b`, of which there must be as many.
+    shape: of covariances, relative to their size, which 99 in 100 splats stay below. shN: root mean
+    square."""
     assert len(a) == len(b) and a.sh.shape == b.sh.shape
     _, which = cKDTree(b.means).query(a.means)
     assert len(set(which)) == len(a), "splats were mixed up"
@@ -46,5 +50,7 @@ def differences(a: Gaussians, b: Gaussians) -> dict[str, float]:
         "shape": float(np.quantile(np.linalg.norm(ca - cb, axis=(1, 2)) / size, 0.99)),
         "opacities": float(np.abs(a.opacities - b.opacities[which]).max()),
         "sh0": float(np.abs(a.sh[:, 0] - b.sh[which, 0]).max()),
-        "shN": float(np.sqrt(np.mean((a.sh[:, 1:] - b.sh[which, 1:]) ** 2))) if a.sh_degree else 0.0,
+        "shN": float(np.sqrt(np.mean((a.sh[:, 1:] - b.sh[which, 1:]) ** 2)))
+        if a.sh_degree
+        else 0.0,
     }

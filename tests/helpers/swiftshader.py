@@ -1,4 +1,5 @@
-"""The hardware rasterizer against the float64 oracle on whatever device the environment names: `python -m tests.helpers.swiftshader` prints what it finds as JSON."""
+"""The hardware rasterizer against the float64 oracle on whatever device the environment names:
+`python -m tests.helpers.swiftshader` prints what it finds as JSON."""
 
 import json
 
@@ -19,12 +20,15 @@ def exact(device: Device, scene: dict, **options) -> list[float]:
 
 
 def rejecting(device: Device, **options) -> float:
-    """Relative difference of the gradients that the rejection of finished blocks makes: fragments that it takes away must not take others' sums with them."""
+    """Relative difference of the gradients that the rejection of finished blocks makes: fragments
+    that it takes away must not take others' sums with them."""
     scene = random_scene(SEED, 300, 33, 25, 0, overlap=60, opacity=(0.3, 0.95))
     gaussians, camera = gaussians_of(scene)
     found = []
     for least in (1e-4, 0.0):
-        with Renderer(device, format="float32", segments=4, least_transmittance=least, **options) as renderer:
+        with Renderer(
+            device, format="float32", segments=4, least_transmittance=least, **options
+        ) as renderer:
             renderer.forward(gaussians, camera)
             found.append(renderer.backward(scene["weight"]))
     return max(relative_l2(found[0][name], found[1][name]) for name in PARAMETERS)

@@ -1,4 +1,5 @@
-"""A display without a screen: starts Xvfb, reads what it shows, and sends it mouse and keys with xdotool."""
+"""A display without a screen: starts Xvfb, reads what it shows, and sends it mouse and keys with
+xdotool."""
 
 import os
 import shutil
@@ -9,7 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-NEEDS_DISPLAY = pytest.mark.skipif(not shutil.which("Xvfb") or not shutil.which("xdotool"), reason="no Xvfb or no xdotool: apt-get install xvfb xdotool (tools/setup does)")
+NEEDS_DISPLAY = pytest.mark.skipif(
+    not shutil.which("Xvfb") or not shutil.which("xdotool"),
+    reason="no Xvfb or no xdotool: apt-get install xvfb xdotool (tools/setup does)",
+)
 
 
 class Display:
@@ -17,24 +21,47 @@ class Display:
 
     def __init__(self, folder: Path, width: int = 800, height: int = 600):
         reading, writing = os.pipe()
-        arguments = ["-displayfd", str(writing), "-screen", "0", f"{width}x{height}x24", "-fbdir", str(folder), "-nolisten", "tcp"]
-        self._process = subprocess.Popen(["Xvfb", *arguments], pass_fds=[writing], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        arguments = [
+            "-displayfd",
+            str(writing),
+            "-screen",
+            "0",
+            f"{width}x{height}x24",
+            "-fbdir",
+            str(folder),
+            "-nolisten",
+            "tcp",
+        ]
+        self._process = subprocess.Popen(
+            ["Xvfb", *arguments],
+            pass_fds=[writing],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(writing)
         with os.fdopen(reading) as told:
             self.name = f":{told.readline().strip()}"
         self._file = folder / "Xvfb_screen0"
 
     def pixels(self) -> np.ndarray:
-        """(height, width, 3) uint8, as it is shown now: the file is an XWD dump of 32-bit pixels."""
+        """(height, width, 3) uint8, as it is shown now: the file is an XWD dump of 32-bit
+        pixels."""
         raw = self._file.read_bytes()
         header = struct.unpack(">25I", raw[:100])
         width, height, row, colors = header[4], header[5], header[12], header[19]
-        words = np.frombuffer(raw, "<u4", height * row // 4, header[0] + 12 * colors).reshape(height, row // 4)[:, :width]
+        words = np.frombuffer(raw, "<u4", height * row // 4, header[0] + 12 * colors).reshape(
+            height, row // 4
+        )[:, :width]
         return np.stack([words >> shift & 255 for shift in (16, 8, 0)], axis=2).astype(np.uint8)
 
     def do(self, *words) -> None:
         """xdotool's commands."""
-        subprocess.run(["xdotool", *map(str, words)], env={**os.environ, "DISPLAY": self.name}, check=True, timeout=20)
+        subprocess.run(
+            ["xdotool", *map(str, words)],
+            env={**os.environ, "DISPLAY": self.name},
+            check=True,
+            timeout=20,
+        )
 
     def stop(self) -> None:
         self._process.terminate()

@@ -12,7 +12,14 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, read_model, write_model
+from hardsplat.io.scenes.colmap import (
+    CAMERA_MODELS,
+    ColmapCamera,
+    ColmapImage,
+    ColmapPoints,
+    read_model,
+    write_model,
+)
 from tests.helpers.spoiling import spoiled_bytes, survives
 
 SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[2] / ".." / "shared"))

@@ -447,7 +447,10 @@ def test_we_read_what_splat_transform_writes(tmp_path, suffix, splat_transform):
 
 def test_three_js_reads_our_glb(tmp_path):
     """Positions, covariances, colours and opacities, in glTF's axes."""
-    three, script = os.environ.get("THREE_JS"), Path(__file__).parents[1] / "helpers" / "three_splats.mjs"
+    three, script = (
+        os.environ.get("THREE_JS"),
+        Path(__file__).parents[1] / "helpers" / "three_splats.mjs",
+    )
     if not three or not shutil.which("node"):
         pytest.skip("another program for .glb: npm install three, THREE_JS=.../node_modules/three")
     g = some_splats(300, 1)

@@ -17,7 +17,13 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.media import jpeg
 from hardsplat.io.media.images import image_size, read_pixels, read_rgb8, read_upright, save_png
 from hardsplat.io.scenes import lens as lens_module
-from hardsplat.io.scenes.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, write_model
+from hardsplat.io.scenes.colmap import (
+    CAMERA_MODELS,
+    ColmapCamera,
+    ColmapImage,
+    ColmapPoints,
+    write_model,
+)
 from hardsplat.io.scenes.scene import View, load_images, load_scene
 from hardsplat.model.camera import Camera
 

@@ -1,10 +1,12 @@
-"""Optimizer of 3DGS: Adam (Kingma and Ba 2015, algorithm 1) and the learning rate of the positions."""
+"""Optimizer of 3DGS: Adam (Kingma and Ba 2015, algorithm 1) and the learning rate of the
+positions."""
 
 import numpy as np
 
 
 def adam_step(param, d_param, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-15):
-    """One step with bias correction; `step` counts from 1. Returns the new (param, m, v); eps as in Inria's training setup."""
+    """One step with bias correction; `step` counts from 1. Returns the new (param, m, v); eps as in
+    Inria's training setup."""
     m = beta1 * m + (1 - beta1) * d_param
     v = beta2 * v + (1 - beta2) * d_param**2
     m_hat = m / (1 - beta1**step)
@@ -13,7 +15,8 @@ def adam_step(param, d_param, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-15)
 
 
 def position_lr(step, max_steps, extent, lr_init=1.6e-4, lr_final=1.6e-6):
-    """Learning rate of the means: log-linear from lr_init at step 0 to lr_final at max_steps, times the scene extent in world units.
+    """Learning rate of the means: log-linear from lr_init at step 0 to lr_final at max_steps, times
+    the scene extent in world units.
 
     Inria `get_expon_lr_func` without delay.
     """

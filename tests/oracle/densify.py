@@ -21,19 +21,20 @@ def densify(
 ):
     """Clone small and split large splats where the image-space gradient is high, then prune.
 
-    params:        dict of means (N, 3), quats (N, 4), scales (N, 3; linear), opacities (N,; in 0..1), sh (N, K, 3).
-    moments:       dict of optimizer state, any arrays with N rows; rows of new splats are zero.
-    grad_sum:      (N,) sum over the views of |d_mean2d * (0.5 W, 0.5 H)|, d_mean2d per pixel: the gradient in NDC.
-    visible_count: (N,) number of views summed.
-    max_radius:    (N,) largest screen radius seen, pixels.
-    extent:        scene extent, world units.
-    normals:       (N, 2, 3) standard normals; [i, k] places child k of splat i if it is split.
-    prune_large:   also prune by screen and world size (the original does so after the first opacity reset).
+    params:        dict of means (N, 3), quats (N, 4), scales (N, 3; linear), opacities (N,; in
+    0..1), sh (N, K, 3). moments:       dict of optimizer state, any arrays with N rows; rows of new
+    splats are zero. grad_sum:      (N,) sum over the views of |d_mean2d * (0.5 W, 0.5 H)|, d_mean2d
+    per pixel: the gradient in NDC. visible_count: (N,) number of views summed. max_radius:    (N,)
+    largest screen radius seen, pixels. extent:        scene extent, world units. normals:       (N,
+    2, 3) standard normals; [i, k] places child k of splat i if it is split. prune_large:   also
+    prune by screen and world size (the original does so after the first opacity reset).
 
-    Returns (params, moments, is_new (M,) bool, source (M,) row of the input it came from), rows in no particular order.
+    Returns (params, moments, is_new (M,) bool, source (M,) row of the input it came from), rows in
+    no particular order.
 
-    A new splat has no screen radius yet, so only its world size can prune it. (In Inria's code adding splats clears all radii just
-    before the test, which disables the screen test; the published intent is kept here.)
+    A new splat has no screen radius yet, so only its world size can prune it. (In Inria's code
+    adding splats clears all radii just before the test, which disables the screen test; the
+    published intent is kept here.)
     """
     n = len(grad_sum)
     grad = np.where(visible_count > 0, grad_sum / np.maximum(visible_count, 1), 0)
@@ -47,7 +48,9 @@ def densify(
     out = {name: value[source].copy() for name, value in params.items()}
     children = slice(len(kept) + len(clone), None)
     axes = quat.to_matrix(params["quats"][split]) * params["scales"][split][:, None, :]
-    out["means"][children] += np.concatenate([np.einsum("nij,nj->ni", axes, normals[split, k]) for k in (0, 1)])
+    out["means"][children] += np.concatenate(
+        [np.einsum("nij,nj->ni", axes, normals[split, k]) for k in (0, 1)]
+    )
     out["scales"][children] /= 1.6  # 0.8 x the number of children
 
     prune = out["opacities"] < min_opacity

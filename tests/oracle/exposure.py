@@ -1,7 +1,9 @@
 """How photographs differ from the rendered image, on (H, W, 3) images, in float64.
 
-affine: Kerbl et al. 2023, exposure compensation of their code: a 3x4 map of colour. ppisp: Deutsch et al., "PPISP" (arXiv 2601.18336): exposure, vignetting,
-white balance as a homography of (R, G, R + G + B), response. Values end at 0 and 1. Rows of 4 of a camera are red, green, blue and what they share.
+affine: Kerbl et al. 2023, exposure compensation of their code: a 3x4 map of colour. ppisp: Deutsch
+et al., "PPISP" (arXiv 2601.18336): exposure, vignetting, white balance as a homography of (R, G, R
++ G + B), response. Values end at 0 and 1. Rows of 4 of a camera are red, green, blue and what they
+share.
 """
 
 import numpy as np
@@ -17,14 +19,18 @@ FAINT = 1e-3  # below it powers are lines
 
 
 def affine(image, affine, vignette_centre, vignette_falloff):
-    """affine (3, 4): what is added to the identity. vignette_centre (2, 4), vignette_falloff (3, 4): of the camera."""
+    """affine (3, 4): what is added to the identity. vignette_centre (2, 4), vignette_falloff (3,
+    4): of the camera."""
     lit = image * vignetting(image, vignette_centre, vignette_falloff)
     return np.clip(lit + lit @ affine[:, :3].T + affine[:, 3], 0, 1)
 
 
 def vignetting(image, vignette_centre, vignette_falloff):
     """(H, W, 3): what is left of the light."""
-    centre, falloff = (np.asarray(rows)[:, :3] + np.asarray(rows)[:, 3:] for rows in (vignette_centre, vignette_falloff))
+    centre, falloff = (
+        np.asarray(rows)[:, :3] + np.asarray(rows)[:, 3:]
+        for rows in (vignette_centre, vignette_falloff)
+    )
     height, width = image.shape[:2]
     x, y = ((np.arange(n) + 0.5 - n / 2) / max(width, height) for n in (width, height))
     r2 = (x[None, :, None] - centre[0]) ** 2 + (y[:, None, None] - centre[1]) ** 2
@@ -65,7 +71,12 @@ def responded(image, rows):
 
 
 def ppisp(image, exposure, white_balance, vignette_centre, vignette_falloff, response):
-    """exposure (): log2. white_balance (2, 4). vignette_centre (2, 4), vignette_falloff (3, 4), response (4, 4): of the camera."""
+    """exposure (): log2. white_balance (2, 4). vignette_centre (2, 4), vignette_falloff (3, 4),
+    response (4, 4): of the camera."""
     curve = np.asarray(response)[:, :3] + np.asarray(response)[:, 3:]
-    lit = image * 2.0 ** np.asarray(exposure).item() * vignetting(image, vignette_centre, vignette_falloff)
+    lit = (
+        image
+        * 2.0 ** np.asarray(exposure).item()
+        * vignetting(image, vignette_centre, vignette_falloff)
+    )
     return responded(np.clip(balanced(lit, white_balance), 0, 1), curve)

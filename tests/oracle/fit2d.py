@@ -1,4 +1,5 @@
-"""2D Gaussians of an image fit: drawn front to back in the order of their rows, with gradients of their nine parameters, and the L2 loss."""
+"""2D Gaussians of an image fit: drawn front to back in the order of their rows, with gradients of
+their nine parameters, and the L2 loss."""
 
 from dataclasses import dataclass
 
@@ -24,7 +25,8 @@ class Splats:
 
 
 def _axes(log_scales, angles):
-    """(N, 2, 2) rotation, and (N, 2, 2) with the scaled axes as columns: the covariance is their product with their transpose, + DILATION."""
+    """(N, 2, 2) rotation, and (N, 2, 2) with the scaled axes as columns: the covariance is their
+    product with their transpose, + DILATION."""
     c, s = np.cos(angles), np.sin(angles)
     rotation = np.stack([np.stack([c, -s], -1), np.stack([s, c], -1)], -2)
     return rotation, rotation * np.exp(log_scales)[:, None, :]
@@ -40,8 +42,11 @@ class Frame:
     inputs: dict
 
     def backward(self, d_image) -> dict:
-        """d_image (H, W, 3) -> gradients by every parameter. What is not the exact derivative is as in render.Frame.backward."""
-        d_mean, d_conic, d_color, d_opacity = splats_backward(self.splats, self.image, self.T, d_image)
+        """d_image (H, W, 3) -> gradients by every parameter. What is not the exact derivative is as
+        in render.Frame.backward."""
+        d_mean, d_conic, d_color, d_opacity = splats_backward(
+            self.splats, self.image, self.T, d_image
+        )
         rotation, axes = _axes(self.inputs["log_scales"], self.inputs["angles"])
         conic = np.linalg.inv(axes @ axes.transpose(0, 2, 1) + DILATION * np.eye(2))
         A, B, C = (d_conic * [1, 0.5, 1]).T
@@ -59,9 +64,20 @@ class Frame:
         }
 
 
-def draw(means, log_scales, angles, colors, logit_opacities, width, height, background=(0, 0, 0)) -> Frame:
-    """means (N, 2) px, log_scales (N, 2) of px, angles (N,) rad, colors (N, 3), logit_opacities (N,). T < 1e-4 ends a pixel."""
-    inputs = dict(zip(PARAMETERS, (np.asarray(v, np.float64) for v in (means, log_scales, angles, colors, logit_opacities))))
+def draw(
+    means, log_scales, angles, colors, logit_opacities, width, height, background=(0, 0, 0)
+) -> Frame:
+    """means (N, 2) px, log_scales (N, 2) of px, angles (N,) rad, colors (N, 3), logit_opacities
+    (N,). T < 1e-4 ends a pixel."""
+    inputs = dict(
+        zip(
+            PARAMETERS,
+            (
+                np.asarray(v, np.float64)
+                for v in (means, log_scales, angles, colors, logit_opacities)
+            ),
+        )
+    )
     n = len(inputs["means"])
     opacity = 1 / (1 + np.exp(-inputs["logit_opacities"]))
     _, axes = _axes(inputs["log_scales"], inputs["angles"])

@@ -1,4 +1,5 @@
-"""Lenses as COLMAP documents them: where a ray (x/z, y/z) lies on the image, over the focal lengths, and the Jacobian of that by the complex step (Squire & Trapp 1998)."""
+"""Lenses as COLMAP documents them: where a ray (x/z, y/z) lies on the image, over the focal
+lengths, and the Jacobian of that by the complex step (Squire & Trapp 1998)."""
 
 import numpy as np
 
@@ -9,7 +10,9 @@ def perspective(k1, k2, p1, p2, k3, k4, k5, k6):
     def bend(u, v):
         s = u * u + v * v
         g = (1 + k1 * s + k2 * s**2 + k3 * s**3) / (1 + k4 * s + k5 * s**2 + k6 * s**3)
-        return g * u + 2 * p1 * u * v + p2 * (s + 2 * u * u), g * v + p1 * (s + 2 * v * v) + 2 * p2 * u * v
+        return g * u + 2 * p1 * u * v + p2 * (s + 2 * u * u), g * v + p1 * (
+            s + 2 * v * v
+        ) + 2 * p2 * u * v
 
     return _with_jacobian(bend)
 

@@ -1,11 +1,15 @@
 """Training loss and evaluation metrics on (H, W, 3) images in 0..1.
 
-SSIM: Wang et al. 2004, equation 13, with an 11 x 11 Gaussian window of sigma 1.5. Training and evaluation treat the border differently:
+SSIM: Wang et al. 2004, equation 13, with an 11 x 11 Gaussian window of sigma 1.5. Training and
+evaluation treat the border differently:
 
 * the trainer of 3DGS (Inria `utils/loss_utils.py`, fused-ssim "same") pads with zeros;
-* torchmetrics 1.9 `structural_similarity_index_measure(data_range=1)`, whose numbers are the ones published, pads by reflection about
-  the border pixel's centre (`F.pad(mode="reflect")`, 5 pixels), clamps both variances at 0 and averages over the whole map, without
-  cropping; values outside 0..1 are not clamped when data_range is a number. Its kernel size follows from sigma:
+* torchmetrics 1.9 `structural_similarity_index_measure(data_range=1)`, whose numbers are the ones
+published, pads by reflection about
+  the border pixel's centre (`F.pad(mode="reflect")`, 5 pixels), clamps both variances at 0 and
+      averages over the whole map, without
+  cropping; values outside 0..1 are not clamped when data_range is a number. Its kernel size follows
+      from sigma:
   2 int(3.5 * 1.5 + 0.5) + 1 = 11.
 """
 
@@ -18,9 +22,11 @@ WINDOW /= WINDOW.sum()
 
 
 def l1_dssim(image, target, lam=0.2, keep=None):
-    """(1 - lam) mean|image - target| + lam (1 - mean SSIM), and d_image (H, W, 3). Kerbl et al. 2023, equation 7; sign(0) = 0.
+    """(1 - lam) mean|image - target| + lam (1 - mean SSIM), and d_image (H, W, 3). Kerbl et al.
+    2023, equation 7; sign(0) = 0.
 
-    keep: (H, W) bool. Where it is False both images are black, |image - target| is 0 and SSIM 1, whatever they were.
+    keep: (H, W) bool. Where it is False both images are black, |image - target| is 0 and SSIM 1,
+    whatever they were.
     """
     image, target, keep = _kept(image, target, keep)
     difference = image - target
@@ -34,7 +40,11 @@ def l1_dssim(image, target, lam=0.2, keep=None):
     # var1 = blur(x^2) - mu1^2 and cov = blur(x y) - mu1 mu2 also depend on mu1
     d_mu1 = d_S * (2 * mu2 * A2 / (B1 * B2) - 2 * mu1 * S / B1) - 2 * mu1 * d_var1 - mu2 * d_cov
     # a symmetric window with zero padding is its own transpose
-    d_image = _blur(d_mu1, "constant") + 2 * image * _blur(d_var1, "constant") + target * _blur(d_cov, "constant")
+    d_image = (
+        _blur(d_mu1, "constant")
+        + 2 * image * _blur(d_var1, "constant")
+        + target * _blur(d_cov, "constant")
+    )
     return loss, np.where(keep, d_image + (1 - lam) * np.sign(difference) / image.size, 0)
 
 
@@ -45,11 +55,14 @@ def psnr(a, b, keep=None):
 
 
 def ssim(a, b, keep=None):
-    """Mean SSIM as torchmetrics computes it (see above), over the pixels of keep (H, W), others black; needs at least 6 x 6 pixels."""
+    """Mean SSIM as torchmetrics computes it (see above), over the pixels of keep (H, W), others
+    black; needs at least 6 x 6 pixels."""
     a, b, keep = _kept(a, b, keep)
     # scipy's "mirror" is what torch and numpy call "reflect": the border pixel is not repeated
     mu1, mu2, var1, var2, cov = _moments(a, b, "mirror")
-    return np.mean(_ssim_map(mu1, mu2, np.maximum(var1, 0), np.maximum(var2, 0), cov)[-1][keep[..., 0]])
+    return np.mean(
+        _ssim_map(mu1, mu2, np.maximum(var1, 0), np.maximum(var2, 0), cov)[-1][keep[..., 0]]
+    )
 
 
 def _kept(a, b, keep):
@@ -62,7 +75,13 @@ def _kept(a, b, keep):
 def _moments(a, b, border):
     """Windowed means, variances and covariance, each (H, W, 3)."""
     mu1, mu2 = _blur(a, border), _blur(b, border)
-    return mu1, mu2, _blur(a * a, border) - mu1**2, _blur(b * b, border) - mu2**2, _blur(a * b, border) - mu1 * mu2
+    return (
+        mu1,
+        mu2,
+        _blur(a * a, border) - mu1**2,
+        _blur(b * b, border) - mu2**2,
+        _blur(a * b, border) - mu1 * mu2,
+    )
 
 
 def _ssim_map(mu1, mu2, var1, var2, cov):

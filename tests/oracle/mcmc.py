@@ -1,4 +1,5 @@
-"""3D Gaussian Splatting as Markov Chain Monte Carlo (Kheradmand et al. 2024): what copies share, the noise, the regularizers."""
+"""3D Gaussian Splatting as Markov Chain Monte Carlo (Kheradmand et al. 2024): what copies share,
+the noise, the regularizers."""
 
 import math
 
@@ -8,9 +9,14 @@ from . import quat
 
 
 def relocated(opacity: float, n: int) -> tuple[float, float]:
-    """(opacity, factor of scale) of each of n splats in the place of one; equation 9 as printed, summed without rounding between terms."""
+    """(opacity, factor of scale) of each of n splats in the place of one; equation 9 as printed,
+    summed without rounding between terms."""
     shared = -math.expm1(math.log1p(-opacity) / n)
-    terms = (math.comb(i - 1, k) * (-1) ** k * shared ** (k + 1) / math.sqrt(k + 1) for i in range(1, n + 1) for k in range(i))
+    terms = (
+        math.comb(i - 1, k) * (-1) ** k * shared ** (k + 1) / math.sqrt(k + 1)
+        for i in range(1, n + 1)
+        for k in range(i)
+    )
     return shared, opacity / math.fsum(terms)
 
 
@@ -23,5 +29,8 @@ def noise(quats, scales, opacities, normals, rate):
 
 
 def regularizers(log_scales, logit_opacities, opacity_reg, scale_reg):
-    """What the loss gains: opacity_reg * mean opacity + scale_reg * mean scale over splats and axes."""
-    return opacity_reg * np.mean(1 / (1 + np.exp(-logit_opacities))) + scale_reg * np.mean(np.exp(log_scales))
+    """What the loss gains: opacity_reg * mean opacity + scale_reg * mean scale over splats and
+    axes."""
+    return opacity_reg * np.mean(1 / (1 + np.exp(-logit_opacities))) + scale_reg * np.mean(
+        np.exp(log_scales)
+    )

@@ -1,4 +1,5 @@
-"""Float64 reference of a mesh: rasterization, texture, loss, and what the stochastic estimator gathers. Formulas only, a loop where a loop is plain."""
+"""Float64 reference of a mesh: rasterization, texture, loss, and what the stochastic estimator
+gathers. Formulas only, a loop where a loop is plain."""
 
 from __future__ import annotations
 
@@ -11,24 +12,38 @@ VERTEX, TEXEL = 256, 257  # what is drawn, in the random numbers' key
 
 def signs(seed: int, step: int, count: int, draw: int) -> np.ndarray:
     """(count, 3) of -1 and 1."""
-    key = np.stack([np.full(count, seed), np.full(count, step), np.arange(count), np.full(count, draw)], axis=1)
+    key = np.stack(
+        [np.full(count, seed), np.full(count, step), np.arange(count), np.full(count, draw)], axis=1
+    )
     return np.where(random_bits(key)[:, :3] >> np.uint32(31), 1.0, -1.0)
 
 
 def barycentrics(vertices, faces, ids, w2c, K) -> tuple[np.ndarray, np.ndarray]:
-    """(H, W, 3) perspective-correct weights of the corners and (H, W) depth, where the ray of a pixel meets the plane of triangle ids - 1."""
+    """(H, W, 3) perspective-correct weights of the corners and (H, W) depth, where the ray of a
+    pixel meets the plane of triangle ids - 1."""
     height, width = ids.shape
     y, x = np.mgrid[0:height, 0:width] + 0.5
     rays = np.stack([x, y, np.ones_like(x)], axis=-1) @ np.linalg.inv(K).T
-    corners = (vertices @ w2c[:3, :3].T + w2c[:3, 3])[faces[np.maximum(ids, 1) - 1]]  # (H, W, corner, xyz)
-    weights = np.linalg.solve(np.swapaxes(corners, -1, -2), rays[..., None])[..., 0]  # sum of weight times corner = ray
+    corners = (vertices @ w2c[:3, :3].T + w2c[:3, 3])[
+        faces[np.maximum(ids, 1) - 1]
+    ]  # (H, W, corner, xyz)
+    weights = np.linalg.solve(np.swapaxes(corners, -1, -2), rays[..., None])[
+        ..., 0
+    ]  # sum of weight times corner = ray
     total = weights.sum(axis=-1)
     return weights / total[..., None], 1 / total
 
 
-def rasterize(vertices, faces, w2c, K, width: int, height: int, near: float) -> tuple[np.ndarray, np.ndarray]:
-    """(H, W) 1 + the nearest triangle's number, 0 where there is none; and how near the weights came to 0, the least over all triangles in sight."""
-    nearest, ids, edge = np.full((height, width), np.inf), np.zeros((height, width), int), np.full((height, width), np.inf)
+def rasterize(
+    vertices, faces, w2c, K, width: int, height: int, near: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(H, W) 1 + the nearest triangle's number, 0 where there is none; and how near the weights
+    came to 0, the least over all triangles in sight."""
+    nearest, ids, edge = (
+        np.full((height, width), np.inf),
+        np.zeros((height, width), int),
+        np.full((height, width), np.inf),
+    )
     for face in range(len(faces)):
         weights, depth = barycentrics(vertices, faces, np.full((height, width), face + 1), w2c, K)
         inside = (weights >= 0).all(axis=-1) & (depth >= near)
@@ -44,7 +59,8 @@ def uv_at(uvs, uv_faces, ids, weights) -> np.ndarray:
 
 
 def taps(uv, shape) -> tuple[np.ndarray, np.ndarray]:
-    """(..., 4) texels of a texture of (height, width) around places (..., 2), and their bilinear weights."""
+    """(..., 4) texels of a texture of (height, width) around places (..., 2), and their bilinear
+    weights."""
     height, width = shape
     at = np.clip(uv, 0, 1) * [width, height] - 0.5
     base = np.floor(at)
@@ -52,9 +68,14 @@ def taps(uv, shape) -> tuple[np.ndarray, np.ndarray]:
     texels, weights = [], []
     for dy in (0, 1):
         for dx in (0, 1):
-            column, row = np.clip(base[..., 0] + dx, 0, width - 1), np.clip(base[..., 1] + dy, 0, height - 1)
+            column, row = (
+                np.clip(base[..., 0] + dx, 0, width - 1),
+                np.clip(base[..., 1] + dy, 0, height - 1),
+            )
             texels.append((row * width + column).astype(int))
-            weights.append((f[..., 0] if dx else 1 - f[..., 0]) * (f[..., 1] if dy else 1 - f[..., 1]))
+            weights.append(
+                (f[..., 0] if dx else 1 - f[..., 0]) * (f[..., 1] if dy else 1 - f[..., 1])
+            )
     return np.stack(texels, axis=-1), np.stack(weights, axis=-1)
 
 
@@ -62,7 +83,9 @@ def picture(texture, uv, covered) -> np.ndarray:
     """(H, W, 4) colour over black and coverage. texture: (height, width, 3)."""
     texels, weights = taps(uv, texture.shape[:2])
     colour = (texture.reshape(-1, 3)[texels] * weights[..., None]).sum(axis=-2)
-    return np.where(covered[..., None], np.concatenate([colour, np.ones((*covered.shape, 1))], axis=-1), 0.0)
+    return np.where(
+        covered[..., None], np.concatenate([colour, np.ones((*covered.shape, 1))], axis=-1), 0.0
+    )
 
 
 def loss(image, photo, alpha_weight: float, squared: bool) -> np.ndarray:
@@ -71,16 +94,35 @@ def loss(image, photo, alpha_weight: float, squared: bool) -> np.ndarray:
     return (d * d if squared else np.abs(d)) * [1, 1, 1, alpha_weight]
 
 
-def gathered(plus, minus, photo, texture, faces, texel_step, seed, step, vertices: int, alpha_weight: float, squared: bool):
-    """(V,) and (X, 3): differences of a pixel's loss, divided by the number of pixels, summed over the pixels that saw a vertex or a texel.
+def gathered(
+    plus,
+    minus,
+    photo,
+    texture,
+    faces,
+    texel_step,
+    seed,
+    step,
+    vertices: int,
+    alpha_weight: float,
+    squared: bool,
+):
+    """(V,) and (X, 3): differences of a pixel's loss, divided by the number of pixels, summed over
+    the pixels that saw a vertex or a texel.
 
     plus, minus: (H, W, 4) of uv, depth, id. A set per pixel counts everything once.
     """
     height, width = photo.shape[:2]
     count = texture.shape[0] * texture.shape[1]
     move = texel_step * signs(seed, step, count, TEXEL).reshape(texture.shape)
-    images = [picture(texture + s * move, side[..., :2], side[..., 3] > 0) for s, side in ((1, plus), (-1, minus))]
-    difference = (loss(images[0], photo, alpha_weight, squared) - loss(images[1], photo, alpha_weight, squared)) / (width * height)
+    images = [
+        picture(texture + s * move, side[..., :2], side[..., 3] > 0)
+        for s, side in ((1, plus), (-1, minus))
+    ]
+    difference = (
+        loss(images[0], photo, alpha_weight, squared)
+        - loss(images[1], photo, alpha_weight, squared)
+    ) / (width * height)
     of_vertices, of_texels = np.zeros(vertices), np.zeros((count, 3))
     around = [taps(side[..., :2], texture.shape[:2])[0] for side in (plus, minus)]
     for y in range(height):

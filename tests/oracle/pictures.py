@@ -1,4 +1,5 @@
-"""What can be shown of splats besides their image, by the definitions: numbers and colours per pixel, every splat blended."""
+"""What can be shown of splats besides their image, by the definitions: numbers and colours per
+pixel, every splat blended."""
 
 import numpy as np
 
@@ -26,7 +27,8 @@ def count(p: Projection, height, width):
 
 
 def outlines(p: Projection, height, width, background):
-    """(H, W, 3): a line within a pixel of where alpha = 1/255, gone after two; the distance is (log alpha - log 1/255) over the length of its gradient."""
+    """(H, W, 3): a line within a pixel of where alpha = 1/255, gone after two; the distance is (log
+    alpha - log 1/255) over the length of its gradient."""
     image, T_all = np.zeros((height, width, 3)), np.ones((height, width))
     for i, window, (dx, dy), gauss, alpha, _ in _fragments(p, height, width, "none"):
         own = p.opacity[i] * gauss

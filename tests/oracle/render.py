@@ -1,4 +1,5 @@
-"""Front-to-back alpha compositing of projected splats, and its backward (Kerbl et al. 2023, equations 2-3)."""
+"""Front-to-back alpha compositing of projected splats, and its backward (Kerbl et al. 2023,
+equations 2-3)."""
 
 from dataclasses import dataclass
 
@@ -28,16 +29,20 @@ class Frame:
     detach_dir: bool
 
     def backward(self, d_image, d_T=None) -> dict:
-        """d_image (H, W, 3), d_T (H, W) -> gradients of a scalar by every input and by the 2D splats.
+        """d_image (H, W, 3), d_T (H, W) -> gradients of a scalar by every input and by the 2D
+        splats.
 
-        Keys: means (N, 3), quats (N, 4), scales (N, 3; of the linear scale), opacities (N,; of the value in 0..1), sh (N, K, 3),
-        mean2d (N, 2; per pixel), conic (N, 3), color (N, 3).
+        Keys: means (N, 3), quats (N, 4), scales (N, 3; of the linear scale), opacities (N,; of the
+        value in 0..1), sh (N, K, 3), mean2d (N, 2; per pixel), conic (N, 3), color (N, 3).
 
-        Two conventions of the original are kept although they are not the exact derivative: the clamp at 0.99 passes gradients
-        on, and a splat that finds T < 1e-4 gets none, even where the forward pass blended it.
+        Two conventions of the original are kept although they are not the exact derivative: the
+        clamp at 0.99 passes gradients on, and a splat that finds T < 1e-4 gets none, even where the
+        forward pass blended it.
         """
         p = self.projection
-        d_mean2d, d_conic, d_color, d_opacities = splats_backward(p, self.image, self.T, d_image, d_T, self.termination)
+        d_mean2d, d_conic, d_color, d_opacities = splats_backward(
+            p, self.image, self.T, d_image, d_T, self.termination
+        )
         d_log_compensation = d_opacities * p.opacity if self.antialiased else None
         d_inputs = project_backward(
             **self.inputs,
@@ -48,7 +53,12 @@ class Frame:
             detach_dir=self.detach_dir,
             d_log_compensation=d_log_compensation,
         )
-        return d_inputs | {"opacities": d_opacities * p.compensation, "mean2d": d_mean2d, "conic": d_conic, "color": d_color}
+        return d_inputs | {
+            "opacities": d_opacities * p.compensation,
+            "mean2d": d_mean2d,
+            "conic": d_conic,
+            "color": d_color,
+        }
 
 
 def render(
@@ -73,13 +83,27 @@ def render(
 
     termination: "none"   every splat is blended (fixed-function blending);
                  "after"  a splat is skipped at a pixel where T < 1e-4 before it;
-                 "before" a pixel stops before the splat that would bring T to 1e-4 or below (Inria, gsplat).
-    antialiased: opacities compensate for the dilation, see `project`. lens: of tests.oracle.lens; then there is no backward.
+                 "before" a pixel stops before the splat that would bring T to 1e-4 or below (Inria,
+                     gsplat).
+    antialiased: opacities compensate for the dilation, see `project`. lens: of tests.oracle.lens;
+    then there is no backward.
     """
     if termination not in TERMINATIONS:
         raise ValueError(f"termination is {termination!r}, expected one of {TERMINATIONS}")
-    inputs = dict(means=means, quats=quats, scales=scales, sh=sh, w2c=w2c, K=K, width=width, height=height, sh_degree=sh_degree)
-    projection = project(**inputs, opacities=opacities, near=near, antialiased=antialiased, lens=lens)
+    inputs = dict(
+        means=means,
+        quats=quats,
+        scales=scales,
+        sh=sh,
+        w2c=w2c,
+        K=K,
+        width=width,
+        height=height,
+        sh_degree=sh_degree,
+    )
+    projection = project(
+        **inputs, opacities=opacities, near=near, antialiased=antialiased, lens=lens
+    )
     image, T_final = np.zeros((height, width, 3)), np.ones((height, width))
     for i, window, _, _, alpha, T in _fragments(projection, height, width, termination):
         image[window] += (T * alpha)[..., None] * projection.color[i]
@@ -89,10 +113,16 @@ def render(
 
 
 def splats_backward(p, image, T_final, d_image, d_T=None, termination="after"):
-    """Of an image with background (H, W, 3) of the splats `p` (a Projection) and its T_final (H, W): d_mean2d (N, 2; per pixel), d_conic (N, 3), d_color (N, 3),
-    d_opacities (N,), with the conventions of Frame.backward."""
+    """Of an image with background (H, W, 3) of the splats `p` (a Projection) and its T_final (H,
+    W): d_mean2d (N, 2; per pixel), d_conic (N, 3), d_color (N, 3), d_opacities (N,), with the
+    conventions of Frame.backward."""
     n = len(p.opacity)
-    d_mean2d, d_conic, d_color, d_opacities = np.zeros((n, 2)), np.zeros((n, 3)), np.zeros((n, 3)), np.zeros(n)
+    d_mean2d, d_conic, d_color, d_opacities = (
+        np.zeros((n, 2)),
+        np.zeros((n, 3)),
+        np.zeros((n, 3)),
+        np.zeros(n),
+    )
     d_T = np.zeros_like(T_final) if d_T is None else np.asarray(d_T, np.float64)
     d_image = np.asarray(d_image, np.float64)
     remaining = image.copy()  # colour of this splat and all behind it, background included
@@ -100,7 +130,10 @@ def splats_backward(p, image, T_final, d_image, d_T=None, termination="after"):
         d_pixel, color = d_image[window], p.color[i]
         live = (alpha > 0) & (T >= T_MIN)
         # image = ... + T alpha c + T (1 - alpha) (what is behind), and remaining = both terms
-        d_alpha = np.sum(d_pixel * (color * T[..., None] - remaining[window]), axis=-1) - d_T[window] * T_final[window]
+        d_alpha = (
+            np.sum(d_pixel * (color * T[..., None] - remaining[window]), axis=-1)
+            - d_T[window] * T_final[window]
+        )
         d_alpha = np.where(live, d_alpha / (1 - alpha), 0)
         remaining[window] -= (T * alpha)[..., None] * color
 
@@ -110,15 +143,21 @@ def splats_backward(p, image, T_final, d_image, d_T=None, termination="after"):
         d_exponent = d_alpha * p.opacity[i] * gauss
         A, B, C = p.conic[i]
         d_mean2d[i] = np.sum(d_exponent * (A * dx + B * dy)), np.sum(d_exponent * (B * dx + C * dy))
-        d_conic[i] = np.sum(d_exponent * -0.5 * dx * dx), np.sum(d_exponent * -dx * dy), np.sum(d_exponent * -0.5 * dy * dy)
+        d_conic[i] = (
+            np.sum(d_exponent * -0.5 * dx * dx),
+            np.sum(d_exponent * -dx * dy),
+            np.sum(d_exponent * -0.5 * dy * dy),
+        )
     return d_mean2d, d_conic, d_color, d_opacities
 
 
 def _fragments(projection, height, width, termination):
-    """The fragments of each visible splat, nearest first (ties by index), over the pixels of its bounding box.
+    """The fragments of each visible splat, nearest first (ties by index), over the pixels of its
+    bounding box.
 
-    Yields (splat, window, (dx (1, w), dy (h, 1)), gauss, alpha, T) with (h, w) arrays: offsets pixel - mean, the Gaussian's value,
-    its alpha (0 where the fragment is skipped), and the transmittance in front of it.
+    Yields (splat, window, (dx (1, w), dy (h, 1)), gauss, alpha, T) with (h, w) arrays: offsets
+    pixel - mean, the Gaussian's value, its alpha (0 where the fragment is skipped), and the
+    transmittance in front of it.
     """
     T, finished = np.ones((height, width)), np.zeros((height, width), bool)
     visible = np.flatnonzero(projection.visible)

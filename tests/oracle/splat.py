@@ -1,6 +1,8 @@
-"""One 3D Gaussian to one 2D splat: EWA projection, SH colour, visibility; and the backward of all of it.
+"""One 3D Gaussian to one 2D splat: EWA projection, SH colour, visibility; and the backward of all
+of it.
 
-Kerbl et al. 2023, section 4 and appendix A; Zwicker et al. 2002 for the affine approximation J of the perspective.
+Kerbl et al. 2023, section 4 and appendix A; Zwicker et al. 2002 for the affine approximation J of
+the perspective.
 """
 
 from dataclasses import dataclass
@@ -11,23 +13,24 @@ from . import quat
 from . import sh as harmonics
 
 ALPHA_MIN = 1 / 255  # a fragment below this is skipped
-DILATION = 0.3  # px^2 added to the 2D variance: at least about one pixel wide (Inria rasterizer, gsplat eps2d)
-FOV_MARGIN = 0.3  # J is evaluated at most this fraction of the half field of view outside the image (gsplat persp_proj)
+# px^2 added to the 2D variance: at least about one pixel wide (Inria rasterizer, gsplat eps2d)
+DILATION = 0.3
+# J is evaluated at most this fraction of the half field of view outside the image (gsplat
+# persp_proj)
+FOV_MARGIN = 0.3
 
 
 @dataclass
 class Projection:
     """Splats on the image; rows of culled splats hold finite but meaningless numbers.
 
-    mean2d:  (N, 2) pixels.
-    cov2d:   (N, 3) px^2, upper triangle (a, b, c) of the dilated 2D covariance.
-    conic:   (N, 3) px^-2, upper triangle of its inverse.
-    color:   (N, 3) max(SH + 0.5, 0).
-    depth:   (N,) camera z, world units.
-    opacity: (N,) 0..1, what the splat is drawn with: times the compensation where that is asked for.
-    compensation: (N,) 0..1, sqrt(det of the 2D covariance before dilation / after), else 1.
-    extent:  (N, 2) px, half size of the bounding box of the ellipse alpha = 1/255.
-    visible: (N,) bool: in front of the near plane, opacity > 1/255, and that box touches the image.
+    mean2d:  (N, 2) pixels. cov2d:   (N, 3) px^2, upper triangle (a, b, c) of the dilated 2D
+    covariance. conic:   (N, 3) px^-2, upper triangle of its inverse. color:   (N, 3) max(SH + 0.5,
+    0). depth:   (N,) camera z, world units. opacity: (N,) 0..1, what the splat is drawn with: times
+    the compensation where that is asked for. compensation: (N,) 0..1, sqrt(det of the 2D covariance
+    before dilation / after), else 1. extent:  (N, 2) px, half size of the bounding box of the
+    ellipse alpha = 1/255. visible: (N,) bool: in front of the near plane, opacity > 1/255, and that
+    box touches the image.
     """
 
     mean2d: np.ndarray
@@ -41,17 +44,36 @@ class Projection:
     visible: np.ndarray
 
 
-def project(means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree, near=0.01, antialiased=False, lens=None) -> Projection:
-    """means (N, 3), quats (N, 4) wxyz of any length, scales (N, 3) linear, opacities (N,) in 0..1, sh (N, K, 3);
-    w2c (4, 4) world to camera, K (3, 3) pixels without skew. A splat with z < near is culled.
-    antialiased: the 2D Mip filter, Yu et al. 2024, section 5.2 (gsplat rasterize_mode="antialiased"). lens: of tests.oracle.lens, None for a pinhole.
+def project(
+    means,
+    quats,
+    scales,
+    opacities,
+    sh,
+    w2c,
+    K,
+    width,
+    height,
+    sh_degree,
+    near=0.01,
+    antialiased=False,
+    lens=None,
+) -> Projection:
+    """means (N, 3), quats (N, 4) wxyz of any length, scales (N, 3) linear, opacities (N,) in 0..1,
+    sh (N, K, 3); w2c (4, 4) world to camera, K (3, 3) pixels without skew. A splat with z < near is
+    culled. antialiased: the 2D Mip filter, Yu et al. 2024, section 5.2 (gsplat
+    rasterize_mode="antialiased"). lens: of tests.oracle.lens, None for a pinhole.
     """
-    means, quats, scales, opacities, sh, w2c, K = _float64(means, quats, scales, opacities, sh, w2c, K)
+    means, quats, scales, opacities, sh, w2c, K = _float64(
+        means, quats, scales, opacities, sh, w2c, K
+    )
     cam, in_front = _to_camera(means, w2c, near)
     z = cam[:, 2]
     mean2d = cam[:, :2] / z[:, None] * K[[0, 1], [0, 1]] + K[:2, 2]
 
-    M = quat.to_matrix(quats) * scales[:, None, :]  # columns: the scaled axes; 3D covariance is M M^T
+    M = (
+        quat.to_matrix(quats) * scales[:, None, :]
+    )  # columns: the scaled axes; 3D covariance is M M^T
     J, _, _ = _jacobian(cam, K, width, height)
     if lens is not None:
         bent, D = lens(cam[:, :2] / z[:, None])
@@ -62,7 +84,11 @@ def project(means, quats, scales, opacities, sh, w2c, K, width, height, sh_degre
     axes = J @ w2c[:3, :3] @ M  # (N, 2, 3): the same axes on the image
     sharp = axes @ axes.transpose(0, 2, 1)
     cov = sharp + DILATION * np.eye(2)
-    compensation = np.sqrt(np.maximum(np.linalg.det(sharp), 0) / np.linalg.det(cov)) if antialiased else np.ones(len(means))
+    compensation = (
+        np.sqrt(np.maximum(np.linalg.det(sharp), 0) / np.linalg.det(cov))
+        if antialiased
+        else np.ones(len(means))
+    )
     opacities = opacities * compensation
     a, b, c = cov[:, 0, 0], cov[:, 0, 1], cov[:, 1, 1]
     conic = np.stack([c, -b, a], axis=1) / (a * c - b * b)[:, None]
@@ -74,16 +100,46 @@ def project(means, quats, scales, opacities, sh, w2c, K, width, height, sh_degre
     radius = np.sqrt(2 * np.log(np.where(opaque, opacities / ALPHA_MIN, 1)))
     extent = radius[:, None] * np.sqrt(np.stack([a, c], axis=1))
     touches = np.all((mean2d + extent > 0) & (mean2d - extent < [width, height]), axis=1)
-    return Projection(mean2d, np.stack([a, b, c], axis=1), conic, color, cam[:, 2], opacities, compensation, extent, in_front & opaque & touches)
+    return Projection(
+        mean2d,
+        np.stack([a, b, c], axis=1),
+        conic,
+        color,
+        cam[:, 2],
+        opacities,
+        compensation,
+        extent,
+        in_front & opaque & touches,
+    )
 
 
-def project_backward(means, quats, scales, sh, w2c, K, width, height, sh_degree, visible, d_mean2d, d_conic, d_color, detach_dir=False, d_log_compensation=None):
-    """d_mean2d (N, 2) per pixel, d_conic (N, 3), d_color (N, 3) -> dict of d_means, d_quats, d_scales, d_sh under "means" ...
+def project_backward(
+    means,
+    quats,
+    scales,
+    sh,
+    w2c,
+    K,
+    width,
+    height,
+    sh_degree,
+    visible,
+    d_mean2d,
+    d_conic,
+    d_color,
+    detach_dir=False,
+    d_log_compensation=None,
+):
+    """d_mean2d (N, 2) per pixel, d_conic (N, 3), d_color (N, 3) -> dict of d_means, d_quats,
+    d_scales, d_sh under "means" ...
 
-    Rows that are not visible get zero. detach_dir holds the SH view direction fixed. d_log_compensation: (N,), None where there is none.
+    Rows that are not visible get zero. detach_dir holds the SH view direction fixed.
+    d_log_compensation: (N,), None where there is none.
     """
     means, quats, scales, sh, w2c, K = _float64(means, quats, scales, sh, w2c, K)
-    d_mean2d, d_conic, d_color = (np.where(visible[:, None], d, 0.0) for d in (d_mean2d, d_conic, d_color))
+    d_mean2d, d_conic, d_color = (
+        np.where(visible[:, None], d, 0.0) for d in (d_mean2d, d_conic, d_color)
+    )
     cam, _ = _to_camera(means, w2c, near=None, keep=visible)
     x, y, z = cam.T
     W = w2c[:3, :3]
@@ -96,13 +152,18 @@ def project_backward(means, quats, scales, sh, w2c, K, width, height, sh_degree,
     sharp = axes @ axes.transpose(0, 2, 1)
     conic = np.linalg.inv(sharp + DILATION * np.eye(2))
 
-    # conic = cov^-1: d_cov = -conic d_conic conic, with full symmetric matrices, so the off-diagonal gradient is shared by two entries
+    # conic = cov^-1: d_cov = -conic d_conic conic, with full symmetric matrices, so the
+    # off-diagonal gradient is shared by two entries
     d_conic_full = _symmetric(d_conic * [1, 0.5, 1])
     d_cov = -conic @ d_conic_full @ conic
     if d_log_compensation is not None:
         # log of it = (log det sharp - log det cov) / 2, and d log det S = S^-1
         through = np.where(visible[:, None, None], sharp, np.eye(2))
-        d_cov += 0.5 * np.where(visible, d_log_compensation, 0)[:, None, None] * (np.linalg.inv(through) - conic)
+        d_cov += (
+            0.5
+            * np.where(visible, d_log_compensation, 0)[:, None, None]
+            * (np.linalg.inv(through) - conic)
+        )
     # cov = axes axes^T + 0.3 I, axes = J W M
     d_axes = 2 * d_cov @ axes
     d_M = (J @ W).transpose(0, 2, 1) @ d_axes
@@ -112,11 +173,15 @@ def project_backward(means, quats, scales, sh, w2c, K, width, height, sh_degree,
 
     # J = [[fx/z, 0, -fx u/z], [0, fy/z, -fy v/z]] with u = clamp(x/z), v = clamp(y/z)
     d_u, d_v = -fx / z * d_J[:, 0, 2], -fy / z * d_J[:, 1, 2]
-    d_z = (-fx * d_J[:, 0, 0] - fy * d_J[:, 1, 1] + fx * u * d_J[:, 0, 2] + fy * v * d_J[:, 1, 2]) / z**2
+    d_z = (
+        -fx * d_J[:, 0, 0] - fy * d_J[:, 1, 1] + fx * u * d_J[:, 0, 2] + fy * v * d_J[:, 1, 2]
+    ) / z**2
     # x/z feeds the projected mean always, and u only where it is not clamped
     d_x_over_z = fx * d_mean2d[:, 0] + d_u * inside[0]
     d_y_over_z = fy * d_mean2d[:, 1] + d_v * inside[1]
-    d_cam = np.stack([d_x_over_z / z, d_y_over_z / z, d_z - (d_x_over_z * x + d_y_over_z * y) / z**2], axis=1)
+    d_cam = np.stack(
+        [d_x_over_z / z, d_y_over_z / z, d_z - (d_x_over_z * x + d_y_over_z * y) / z**2], axis=1
+    )
     d_means = d_cam @ W
 
     d_sh, d_means_color = _sh_color_backward(means, sh, w2c, sh_degree, d_color)
@@ -126,20 +191,26 @@ def project_backward(means, quats, scales, sh, w2c, K, width, height, sh_degree,
 
 
 def _to_camera(means, w2c, near, keep=None):
-    """(N, 3) camera coordinates and the mask z >= near; rows outside it become (0, 0, 1), so that nothing divides by zero."""
+    """(N, 3) camera coordinates and the mask z >= near; rows outside it become (0, 0, 1), so that
+    nothing divides by zero."""
     cam = means @ w2c[:3, :3].T + w2c[:3, 3]
     keep = cam[:, 2] >= near if keep is None else keep
     return np.where(keep[:, None], cam, [0.0, 0.0, 1.0]), keep
 
 
 def _jacobian(cam, K, width, height):
-    """J (N, 2, 3) of the projection at the mean, (u, v) = clamped (x/z, y/z), and the masks where each is not clamped.
+    """J (N, 2, 3) of the projection at the mean, (u, v) = clamped (x/z, y/z), and the masks where
+    each is not clamped.
 
-    Limits as in gsplat: the image itself, which the principal point divides unevenly, plus 0.3 of the half field of view.
+    Limits as in gsplat: the image itself, which the principal point divides unevenly, plus 0.3 of
+    the half field of view.
     """
     x, y, z = cam.T
     clamped, inside = [], []
-    for coordinate, f, center, size in ((x, K[0, 0], K[0, 2], width), (y, K[1, 1], K[1, 2], height)):
+    for coordinate, f, center, size in (
+        (x, K[0, 0], K[0, 2], width),
+        (y, K[1, 1], K[1, 2], height),
+    ):
         margin = FOV_MARGIN * 0.5 * size / f
         low, high = -(center / f + margin), (size - center) / f + margin
         clamped.append(np.clip(coordinate / z, low, high))
@@ -165,7 +236,8 @@ def _sh_color(means, sh, w2c, sh_degree):
 
 
 def _sh_color_backward(means, sh, w2c, sh_degree, d_color):
-    """d_color (N, 3) -> d_sh (N, K, 3) and d_means (N, 3), the latter through the normalized view direction."""
+    """d_color (N, 3) -> d_sh (N, K, 3) and d_means (N, 3), the latter through the normalized view
+    direction."""
     d_color = d_color * (_sh_color(means, sh, w2c, sh_degree) > 0)
     dirs, distance = _view(means, w2c)
     Y, d_Y = harmonics.basis(dirs, sh_degree), harmonics.basis_gradient(dirs, sh_degree)

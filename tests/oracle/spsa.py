@@ -1,11 +1,13 @@
-"""Stochastic gradients of a view: perturb everything at once by random signs, compare two images pixel by pixel, gather the difference splat by splat.
+"""Stochastic gradients of a view: perturb everything at once by random signs, compare two images
+pixel by pixel, gather the difference splat by splat.
 
-Deliot, Heitz & Belcour 2024 (arXiv 2404.09758), after Spall 1992. With signs s and steps c, theta+- = theta +- c s, and l_p what pixel p has of the loss,
+Deliot, Heitz & Belcour 2024 (arXiv 2404.09758), after Spall 1992. With signs s and steps c, theta+-
+= theta +- c s, and l_p what pixel p has of the loss,
 
     g_k = s_k / (2 c_k) * sum over the pixels p that splat(k) covers of (l_p(theta+) - l_p(theta-)).
 
-Signs of others average out, so E g_k is the gradient up to O(c^2), as long as a splat's pixels hold all that its own perturbation changes. Depth order and
-culling are those of the unperturbed splats.
+Signs of others average out, so E g_k is the gradient up to O(c^2), as long as a splat's pixels hold
+all that its own perturbation changes. Depth order and culling are those of the unperturbed splats.
 """
 
 from dataclasses import replace
@@ -22,52 +24,77 @@ DRAW_SIGNS = 64
 
 
 def signs(seed, step, pair, n, planes):
-    """+-1 by parameter, shaped as parameters are. Number k of a splat (means, quats, log scales, logit, then SH coefficients by plane) has bit 8 + k mod 24 of word k div 24."""
+    """+-1 by parameter, shaped as parameters are. Number k of a splat (means, quats, log scales,
+    logit, then SH coefficients by plane) has bit 8 + k mod 24 of word k div 24."""
     key = np.zeros((n, 4), np.uint32)
     key[:, 0], key[:, 1], key[:, 2], key[:, 3] = seed, step, np.arange(n), DRAW_SIGNS + 256 * pair
     bits = random_bits(key)
     k = np.arange(11 + 3 * planes)
     picked = 1.0 - 2.0 * ((bits[:, k // 24] >> (8 + k % 24).astype(np.uint32)) & np.uint32(1))
-    geometry = {"means": picked[:, :3], "quats": picked[:, 3:7], "log_scales": picked[:, 7:10], "logit_opacities": picked[:, 10]}
+    geometry = {
+        "means": picked[:, :3],
+        "quats": picked[:, 3:7],
+        "log_scales": picked[:, 7:10],
+        "logit_opacities": picked[:, 10],
+    }
     return {**geometry, "sh": picked[:, 11:].reshape(n, planes, 3)}
 
 
 def drawn(theta):
     """Trained parameters as `project` takes them."""
     opacities = 1 / (1 + np.exp(-np.asarray(theta["logit_opacities"], np.float64)))
-    return {"means": theta["means"], "quats": theta["quats"], "scales": np.exp(theta["log_scales"]), "opacities": opacities, "sh": theta["sh"]}
+    return {
+        "means": theta["means"],
+        "quats": theta["quats"],
+        "scales": np.exp(theta["log_scales"]),
+        "opacities": opacities,
+        "sh": theta["sh"],
+    }
 
 
 def steps_of(middle, camera, steps):
-    """c by parameter, shaped to broadcast. middle: Projection of the unperturbed splats. Means move by a share of the shorter half axis on screen, taken
-    back to their depth (at most of the depth itself)."""
+    """c by parameter, shaped to broadcast. middle: Projection of the unperturbed splats. Means move
+    by a share of the shorter half axis on screen, taken back to their depth (at most of the depth
+    itself)."""
     a, b, c = middle.cov2d.T
     shorter = np.sqrt(0.5 * (a + c) - np.hypot(0.5 * (a - c), b))
     focal = 0.5 * (camera["K"][0, 0] + camera["K"][1, 1])
     of_sh = np.full(16, steps["shN"])
     of_sh[0] = steps["sh0"]
     out = {name: steps[name] for name in ("quats", "log_scales", "logit_opacities")}
-    return out | {"means": (steps["means"] * middle.depth * np.minimum(shorter / focal, 1))[:, None], "sh": of_sh[None, :, None]}
+    return out | {
+        "means": (steps["means"] * middle.depth * np.minimum(shorter / focal, 1))[:, None],
+        "sh": of_sh[None, :, None],
+    }
 
 
 def perturbed(theta, camera, middle, s, c, sign):
     """Projection of theta + sign c s, in the order and with the culling of the unperturbed."""
     planes = theta["sh"].shape[1]
-    moved = {name: theta[name] + sign * (c[name][:, :planes] if name == "sh" else c[name]) * s[name] for name in FIELDS}
+    moved = {
+        name: theta[name] + sign * (c[name][:, :planes] if name == "sh" else c[name]) * s[name]
+        for name in FIELDS
+    }
     p = project(**drawn(moved), **camera)
     return replace(p, depth=middle.depth, visible=middle.visible & p.visible)
 
 
 def image_of(projection, camera, background):
-    image, T_final = np.zeros((camera["height"], camera["width"], 3)), np.ones((camera["height"], camera["width"]))
-    for i, window, _, _, alpha, T in _fragments(projection, camera["height"], camera["width"], "none"):
+    image, T_final = (
+        np.zeros((camera["height"], camera["width"], 3)),
+        np.ones((camera["height"], camera["width"])),
+    )
+    for i, window, _, _, alpha, T in _fragments(
+        projection, camera["height"], camera["width"], "none"
+    ):
         image[window] += (T * alpha)[..., None] * projection.color[i]
         T_final[window] = T * (1 - alpha)
     return image + T_final[..., None] * background
 
 
 def covers(middle, pair, height, width):
-    """(N, H, W) bool: the ellipse of the unperturbed splat, enlarged until it holds both perturbed ones alpha >= 1/255."""
+    """(N, H, W) bool: the ellipse of the unperturbed splat, enlarged until it holds both perturbed
+    ones alpha >= 1/255."""
     y, x = np.mgrid[:height, :width] + 0.5
     out = np.zeros((len(middle.depth), height, width), bool)
     for i in np.flatnonzero(middle.visible):
@@ -80,16 +107,25 @@ def covers(middle, pair, height, width):
                 away = p.mean2d[i] - middle.mean2d[i]
                 a, b, c = p.cov2d[i]
                 widest = np.linalg.eigvals(inverse @ np.array([[a, b], [b, c]])).real.max()
-                reach = max(reach, np.sqrt(away @ inverse @ away) + np.sqrt(2 * np.log(p.opacity[i] / ALPHA_MIN) * widest))
+                reach = max(
+                    reach,
+                    np.sqrt(away @ inverse @ away)
+                    + np.sqrt(2 * np.log(p.opacity[i] / ALPHA_MIN) * widest),
+                )
         dx, dy = x - middle.mean2d[i, 0], y - middle.mean2d[i, 1]
-        out[i] = inverse[0, 0] * dx * dx + 2 * inverse[0, 1] * dx * dy + inverse[1, 1] * dy * dy <= (1.0001 * reach) ** 2  # for rounding
+        out[i] = (
+            inverse[0, 0] * dx * dx + 2 * inverse[0, 1] * dx * dy + inverse[1, 1] * dy * dy
+            <= (1.0001 * reach) ** 2
+        )  # for rounding
     return out
 
 
 def local_difference(plus, minus, photo, lam):
-    """(H, W), adds up to L(plus) - L(minus): L1 as it is; D-SSIM, whose windows reach beyond a splat's pixels, by its gradient at `plus`.
+    """(H, W), adds up to L(plus) - L(minus): L1 as it is; D-SSIM, whose windows reach beyond a
+    splat's pixels, by its gradient at `plus`.
 
-    Against the mean of both gradients, which is right to third order, that leaves a part that is even in the signs: it averages out.
+    Against the mean of both gradients, which is right to third order, that leaves a part that is
+    even in the signs: it averages out.
     """
     d_ssim = l1_dssim(plus, photo, 1.0)[1]
     l1 = np.abs(plus - photo) - np.abs(minus - photo)

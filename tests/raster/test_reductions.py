@@ -1,5 +1,5 @@
-"""Reductions alone, in a compute shader whose subgroups hold what fragment shaders' may: one
-splat or several, lanes that hold nothing, lanes asleep."""
+"""Reductions alone, in a compute shader whose subgroups hold what fragment shaders' may: one splat
+or several, lanes that hold nothing, lanes asleep."""
 
 import numpy as np
 import pytest
@@ -57,14 +57,19 @@ def lanes(rng) -> tuple[np.ndarray, np.ndarray]:
     """Splats and states: a quad has one splat, as in a draw; from one splat in 64 lanes to one a
     quad, from no lane contributing to all."""
     quads = LANES // 4
-    # Quads in a row that share a splat, per 64 lanes.
-    run = rng.choice([1, 2, 4, 16], quads // 16, p=[0.5, 0.2, 0.1, 0.2]).repeat(16)
-    first = np.arange(quads) // run * run
-    # Out of few, so that a splat also comes back in its subgroup, after another one.
-    splat = rng.integers(0, SPLATS - 3, quads // 16).repeat(16) + rng.integers(0, 3, quads)[first]
+    run = rng.choice(
+        [1, 2, 4, 16], quads // 16, p=[0.5, 0.2, 0.1, 0.2]
+    )  # quads in a row that share a splat, per 64 lanes
+    first = np.arange(quads) // run.repeat(16) * run.repeat(16)
+    # out of few, so that a splat also comes back in its subgroup, after another one
+    splat = (
+        rng.integers(0, SPLATS - 3, quads // 16).repeat(16) + rng.integers(0, 3, quads)[first]
+    ).repeat(4)
     busy, awake = (rng.choice([0, 0.1, 0.5, 0.9, 1], LANES // 64).repeat(64) for _ in range(2))
-    idle = np.where(rng.random(LANES) < awake, IDLE, ASLEEP)
-    return splat.repeat(4), np.where(rng.random(LANES) < busy, CONTRIBUTING, idle)
+    state = np.where(
+        rng.random(LANES) < busy, CONTRIBUTING, np.where(rng.random(LANES) < awake, IDLE, ASLEEP)
+    )
+    return splat, state
 
 
 # In the place of <atomics>: every addition is one, at the first number.
@@ -77,7 +82,13 @@ void add_gradient(uint index, float value) { atomicAdd(d_splats2d[0], 1.0); }
 
 
 def reduced(
-    device, kernel, reduction: str, threshold: int, atomics: str, splat, state
+    device,
+    kernel,
+    reduction: str,
+    threshold: int,
+    atomics: str,
+    splat: np.ndarray,
+    state: np.ndarray,
 ) -> np.ndarray:
     """(SPLATS, STRIDE) what a reduction leaves. atomics: file that fills the slot of that name."""
     row = REDUCTIONS[reduction]
@@ -90,9 +101,13 @@ def reduced(
     )
     spec = {"THRESHOLD": threshold} if row.spec else {}
     recorder = Recorder(device, {"keys": keys, "d_splats2d": sums})
-    names = ("keys", "d_splats2d"), ("d_splats2d",)
-    owner = ComputePass("reduce", kernel, *names, spec, slots)
-    recorder.run(build(device, owner), threads=(LANES,))
+    recorder.run(
+        build(
+            device,
+            ComputePass("reduce", kernel, ("keys", "d_splats2d"), ("d_splats2d",), spec, slots),
+        ),
+        threads=(LANES,),
+    )
     recorder.end().run_once()
     got = sums.download(np.float32).reshape(SPLATS, STRIDE)
     recorder.destroy()
@@ -127,8 +142,10 @@ def test_a_lower_threshold_takes_fewer_atomics(device, kernel, tmp_path, reducti
     skip_unless_it_runs(device, reduction, "native")
     (tmp_path / "counted.glsl").write_text(COUNTED)
     splat, state = lanes(np.random.default_rng(0))
-    given = "counted.glsl", splat, state
-    low, high = (reduced(device, kernel, reduction, n, *given)[0, 0] for n in (1, 33))
+    low, high = (
+        reduced(device, kernel, reduction, threshold, "counted.glsl", splat, state)[0, 0]
+        for threshold in (1, 33)
+    )
     assert 0 < low < 0.9 * high
 
 

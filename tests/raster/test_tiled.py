@@ -23,7 +23,14 @@ from hardsplat.raster.tiled import passes, rasterizer
 from hardsplat.study.bench.bench import Subject, Timing, bench
 from hardsplat.tables.reductions import ATOMICS
 from hardsplat.tables.tiles import TILE_BACKWARDS
-from tests.helpers.drawing import PARAMETERS, clear_scene, compare, fresh_seed, gaussians_of, runnable
+from tests.helpers.drawing import (
+    PARAMETERS,
+    clear_scene,
+    compare,
+    fresh_seed,
+    gaussians_of,
+    runnable,
+)
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
 from tests.helpers.tables import argv
 from tests.oracle import render

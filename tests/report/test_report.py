@@ -17,7 +17,16 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.export import Shown
 from hardsplat.report.apart import Apart
 from hardsplat.report.maker import Maker
-from hardsplat.report.page import PARTS, comparison, comparison_name, pictures, plot, spread, view_of, write_comparison
+from hardsplat.report.page import (
+    PARTS,
+    comparison,
+    comparison_name,
+    pictures,
+    plot,
+    spread,
+    view_of,
+    write_comparison,
+)
 from hardsplat.report.run import _speed, write_report
 from hardsplat.report.stages import by_stage
 from hardsplat.settings.presets import save_config

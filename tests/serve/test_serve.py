@@ -51,7 +51,9 @@ def test_addresses(text, wanted):
     assert address_of(text) == wanted
 
 
-@pytest.mark.parametrize("text", ["scenes/garden", "0.0.0.0", "host:", "host:x", "70000", ":8080", "-1", "1.5"])
+@pytest.mark.parametrize(
+    "text", ["scenes/garden", "0.0.0.0", "host:", "host:x", "70000", ":8080", "-1", "1.5"]
+)
 def test_what_is_no_address(text):
     with pytest.raises(UserError, match="expected PORT or HOST:PORT"):
         address_of(text)
@@ -81,8 +83,14 @@ class Headers(dict):
     [
         ({"Host": "127.0.0.1:8080"}, True),
         ({"Host": "localhost:8080", "Origin": "http://localhost:8080"}, True),
-        ({"Host": "127.0.0.1:8080", "Origin": "http://evil.example"}, False),  # a page of somebody else's
-        ({"Host": "evil.example:8080", "Origin": "http://evil.example:8080"}, False),  # a name that was made to point here
+        (
+            {"Host": "127.0.0.1:8080", "Origin": "http://evil.example"},
+            False,
+        ),  # a page of somebody else's
+        (
+            {"Host": "evil.example:8080", "Origin": "http://evil.example:8080"},
+            False,
+        ),  # a name that was made to point here
         ({"Host": "127.0.0.1:8080", "Origin": "null"}, False),
         ({"Host": ["127.0.0.1:8080", "evil.example"]}, False),
         ({}, False),
@@ -95,14 +103,18 @@ def test_pages_of_others_stay_out(headers, comes_in):
 def test_a_token_is_asked_of_everybody_from_outside():
     guarded = Door(Address("0.0.0.0", 8080), 8080)
     host = {"Host": "gpu.lan:8080"}
-    assert guarded.token in guarded.url and len(guarded.token) > 20 and not Door(Address(), 8080).token
+    assert (
+        guarded.token in guarded.url and len(guarded.token) > 20 and not Door(Address(), 8080).token
+    )
     assert guarded.refusal("/", Headers(host))[0] == 403
     assert guarded.refusal("/?token=wrong", Headers(host))[0] == 403
     status, answer, _ = guarded.refusal(f"/?token={guarded.token}", Headers(host))
     assert status == 303 and answer["Location"] == "/" and "HttpOnly" in answer["Set-Cookie"]
     cookie = answer["Set-Cookie"].split(";")[0]
     assert guarded.refusal("/", Headers(host, Cookie=f"other=1; {cookie}")) is None
-    assert guarded.refusal("/", Headers(host, Cookie=cookie, Origin="http://evil.example"))[0] == 403
+    assert (
+        guarded.refusal("/", Headers(host, Cookie=cookie, Origin="http://evil.example"))[0] == 403
+    )
     for bad in (f"{door.COOKIE}=x", "=;;=", f"{cookie}x", "\x00"):
         assert guarded.refusal("/", Headers(host, Cookie=bad))[0] == 403, bad
 
@@ -117,10 +129,15 @@ def test_the_token_guards_page_and_websocket(viser):
 
     server, guarded = open_server(Address("127.0.0.2", 0), "test")
     try:
-        url, camera = urlsplit(guarded.url), Camera(np.eye(4), [[16, 0, 8], [0, 16, 8], [0, 0, 1]], 16, 16)
+        url, camera = (
+            urlsplit(guarded.url),
+            Camera(np.eye(4), [[16, 0, 8], [0, 16, 8], [0, 0, 1]], 16, 16),
+        )
 
         def get(path, **headers):
-            with closing(http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE)) as connection:
+            with closing(
+                http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE)
+            ) as connection:
                 connection.request("GET", path, headers=headers)
                 answer = connection.getresponse()
                 return answer.status, answer.getheader("Set-Cookie"), answer.read()
@@ -174,24 +191,43 @@ def quick(monkeypatch):
 
 
 def test_browsers_see_what_the_renderer_draws(viser, device, quick):
-    """Two of them, of different size, with cameras of their own; other pictures; a camera that is clicked."""
+    """Two of them, of different size, with cameras of their own; other pictures; a camera that is
+    clicked."""
     scene = random_scene(5, 60, 64, 48, 1)
     gaussians = Gaussians(*(scene[p] for p in ("means", "quats", "scales", "opacities", "sh")))
     K = scene["K"].copy()
     K[:2, 2], K[0, 0] = (32, 24), K[1, 1]  # browsers look straight ahead, in square pixels
-    cameras = [Camera(scene["w2c"], K, 64, 48), Camera(scene["w2c"] @ (np.eye(4) + 0.2 * np.eye(4, k=3)), K, 64, 48).resized(96, 72)]
+    cameras = [
+        Camera(scene["w2c"], K, 64, 48),
+        Camera(scene["w2c"] @ (np.eye(4) + 0.2 * np.eye(4, k=3)), K, 64, 48).resized(96, 72),
+    ]
     with Renderer(device, format="float32") as renderer:
         wanted = [np.clip(renderer.forward(gaussians, c)[0], 0, 1) for c in cameras]
     parameters = Parameters(device, 60, 1)
     parameters.upload(gaussians)
     look = Look(HardwareOptions(format="float32"), near_plane=0.01, sh_degree=1)
-    frames = Frames(device, Address(port=0), "test", look, setting_of(gaussians), cameras[0], [(cameras[0], False), (cameras[1], True)], busy=False)
+    frames = Frames(
+        device,
+        Address(port=0),
+        "test",
+        look,
+        setting_of(gaussians),
+        cameras[0],
+        [(cameras[0], False), (cameras[1], True)],
+        busy=False,
+    )
     try:
         viewers = [Viewer(frames.door.url, camera) for camera in cameras]
 
         def settled(since=(0, 0)):
             fresh = all(len(v.images) > n for v, n in zip(viewers, since))
-            return fresh and len(frames.clients) == 2 and all(c.sent is not None and not c.sending and not c.moving for c in frames.clients)
+            return (
+                fresh
+                and len(frames.clients) == 2
+                and all(
+                    c.sent is not None and not c.sending and not c.moving for c in frames.clients
+                )
+            )
 
         def turn():
             frames.turn(parameters, 1, 0, wait=True)
@@ -208,7 +244,10 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
         before = [len(v.images) for v in viewers]
         first = next(c for c in frames.clients if c.handle.camera.image_width == 64)
         first._picture.value = "depth"
-        wait_for(lambda: settled((before[0], 0)) and psnr(viewers[0].images[-1] / 255, wanted[0]) < 20, turn)
+        wait_for(
+            lambda: settled((before[0], 0)) and psnr(viewers[0].images[-1] / 255, wanted[0]) < 20,
+            turn,
+        )
         assert psnr(viewers[1].images[-1] / 255, wanted[1]) > 30
         frames._jump(first.handle.client_id, cameras[1])
         wait_for(lambda: np.allclose(first.handle.camera.position, cameras[1].position), turn)
@@ -227,7 +266,8 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
 
 
 class Then(Watcher):
-    """Does one thing after the other, each as soon as its condition holds; gives up after a while."""
+    """Does one thing after the other, each as soon as its condition holds; gives up after a
+    while."""
 
     def __init__(self, *steps):
         self.steps, self.end = list(steps), time.monotonic() + PATIENCE
@@ -238,7 +278,9 @@ class Then(Watcher):
             self.steps.pop(0)[1](run)
 
 
-def test_browsers_follow_pause_save_and_stop_a_training(viser, on_device, scene, tmp_path, monkeypatch, quick):
+def test_browsers_follow_pause_save_and_stop_a_training(
+    viser, on_device, scene, tmp_path, monkeypatch, quick
+):
     monkeypatch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", 1e9)
     server, viewers, seen = Server(0), [], {}
     camera = Camera(np.eye(4), [[40, 0, 24], [0, 40, 16], [0, 0, 1]], 48, 32)
@@ -255,16 +297,28 @@ def test_browsers_follow_pause_save_and_stop_a_training(viser, on_device, scene,
         seen["paused at"] = run.session.step
 
     def resume(run):
-        assert run.session.step == seen["paused at"] and (run.folder / "ckpts" / f"ckpt_{run.session.step}.npz").is_file()
+        assert (
+            run.session.step == seen["paused at"]
+            and (run.folder / "ckpts" / f"ckpt_{run.session.step}.npz").is_file()
+        )
         server._toggle()
 
     def differ(viewer):
-        return len(viewer.images) > 1 and np.abs(viewer.images[0].astype(int) - viewer.images[-1]).mean() > 0.1
+        return (
+            len(viewer.images) > 1
+            and np.abs(viewer.images[0].astype(int) - viewer.images[-1]).mean() > 0.1
+        )
 
     then = Then(
         (lambda: server.url, connect),
         (lambda: len(viewers) == 2 and all(map(differ, viewers)), vanish),
-        (lambda: len(viewers[1].images) > seen["images"] + 2 and any("step" in text for text in viewers[1].texts), pause),
+        (
+            lambda: (
+                len(viewers[1].images) > seen["images"] + 2
+                and any("step" in text for text in viewers[1].texts)
+            ),
+            pause,
+        ),
         (lambda: server.paused, lambda run: server._asked.add("save")),
         (lambda: not server._asked, resume),
         (lambda: not server.paused, lambda run: server._ask_to_stop()),
@@ -275,7 +329,9 @@ def test_browsers_follow_pause_save_and_stop_a_training(viser, on_device, scene,
     assert server.url is None
 
 
-def test_a_paused_training_goes_on_when_everybody_has_left(viser, on_device, scene, tmp_path, monkeypatch):
+def test_a_paused_training_goes_on_when_everybody_has_left(
+    viser, on_device, scene, tmp_path, monkeypatch
+):
     monkeypatch.setattr("hardsplat.serve.watch.DESERTED", 0.1)
     server = Server(0)
     then = Then((lambda: server.url, lambda run: server._toggle()))

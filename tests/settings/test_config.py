@@ -9,7 +9,14 @@ import pytest
 from hardsplat.base.errors import UserError
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.settings.option import checked, kind
-from hardsplat.settings.presets import PRESETS, SAVED_NAME, config_from_file, for_photographs, load_config, save_config
+from hardsplat.settings.presets import (
+    PRESETS,
+    SAVED_NAME,
+    config_from_file,
+    for_photographs,
+    load_config,
+    save_config,
+)
 from hardsplat.settings.raster import Stochastic
 from hardsplat.settings.train import DETERMINISTIC, FIELDS, NAMES, RASTERIZERS, TrainConfig
 from hardsplat.tables.formats import FORMATS

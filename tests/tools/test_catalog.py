@@ -1,7 +1,9 @@
-"""The catalog of shader modules: whatever a command builds is in it, so that who installs a wheel needs no compiler.
+"""The catalog of shader modules: whatever a command builds is in it, so that who installs a wheel
+needs no compiler.
 
-What is run here are the very sessions and rasterizers of the commands, for every row of the registries, with a device that claims to have every feature: only
-compiling, building and recording are left out.
+What is run here are the very sessions and rasterizers of the commands, for every row of the
+registries, with a device that claims to have every feature: only compiling, building and recording
+are left out.
 """
 
 import itertools
@@ -45,11 +47,18 @@ from tools import catalog
 
 SIZE = 16
 CAMERA = Camera(np.eye(4), [[SIZE, 0, 8], [0, SIZE, 8], [0, 0, 1]], SIZE, SIZE)
-SPLATS = Gaussians(means=[[0, 0, 2.0]], quats=[[1, 0, 0, 0]], scales=[[0.2, 0.2, 0.2]], opacities=[0.5], sh=np.ones((1, 1, 3)))
+SPLATS = Gaussians(
+    means=[[0, 0, 2.0]],
+    quats=[[1, 0, 0, 0]],
+    scales=[[0.2, 0.2, 0.2]],
+    opacities=[0.5],
+    sh=np.ones((1, 1, 3)),
+)
 
 
 class Claims:
-    """Capabilities that lack nothing but `lacking`, for the rows of registries; what Vulkan is asked for stays what it was."""
+    """Capabilities that lack nothing but `lacking`, for the rows of registries; what Vulkan is
+    asked for stays what it was."""
 
     def __init__(self, real, lacking=()):
         self.real, self.lacking = real, lacking
@@ -98,7 +107,13 @@ def choices(f) -> tuple:
 
 def train(device, config, channels=3):
     photo = np.zeros((SIZE, SIZE, channels), np.uint8)
-    session = Session(device, config, Views([CAMERA], (SIZE, SIZE), 1.0), Photos(device, [photo], "gpu", 2), lambda batch: None)
+    session = Session(
+        device,
+        config,
+        Views([CAMERA], (SIZE, SIZE), 1.0),
+        Photos(device, [photo], "gpu", 2),
+        lambda batch: None,
+    )
     try:
         session.start(SPLATS)
         Evaluator(device, session.raster, SIZE, SIZE).destroy()
@@ -118,8 +133,15 @@ REFUSED = (
 @pytest.mark.parametrize("rasterizer", BACKENDS)
 def test_training_finds_its_modules(device, asked, shipped, rasterizer, gradient):
     """With every value of every option, and with all that say how the gradients become a step."""
-    base = dict(rasterizer=rasterizer, gradient=gradient, sh_degree=1, strategy="none", images="gpu")
-    wanted = [{name: value} for name, f in FIELDS.items() if name not in ("rasterizer", "gradient", "resume") for value in choices(f)]
+    base = dict(
+        rasterizer=rasterizer, gradient=gradient, sh_degree=1, strategy="none", images="gpu"
+    )
+    wanted = [
+        {name: value}
+        for name, f in FIELDS.items()
+        if name not in ("rasterizer", "gradient", "resume")
+        for value in choices(f)
+    ]
     axes = {name: choices(FIELDS[name]) for name in ("strategy", "moments", "visible_adam")}
     wanted += [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
     refused = set()
@@ -151,24 +173,40 @@ def parameters(device):
 
 @pytest.mark.parametrize("lacking", [(), *(row.needs for row in QUADS.values() if row.needs)])
 def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, monkeypatch):
-    """Rows that share a module in all combinations: those forward, those backward, those that say where the state is, and outlines."""
+    """Rows that share a module in all combinations: those forward, those backward, those that say
+    where the state is, and outlines."""
     monkeypatch.setattr(device, "capabilities", Claims(device.capabilities.real, lacking))
-    rows = {f.name: [c for c in FIELDS[f.name].metadata["choices"] if c not in ("auto", "same")] for f in fields(HardwareOptions) if f.name in FIELDS}
+    rows = {
+        f.name: [c for c in FIELDS[f.name].metadata["choices"] if c not in ("auto", "same")]
+        for f in fields(HardwareOptions)
+        if f.name in FIELDS
+    }
     stochastic = (None, Stochastic())
 
     def every(*names):
-        return (dict(zip(names, values)) for values in itertools.product(*(rows[name] for name in names)))
+        return (
+            dict(zip(names, values))
+            for values in itertools.product(*(rows[name] for name in names))
+        )
 
-    for options, gradient in itertools.product(every("reduction", "atomics", "ordering", "block"), stochastic):
+    for options, gradient in itertools.product(
+        every("reduction", "atomics", "ordering", "block"), stochastic
+    ):
         draws(device, HardwareOptions(**options, stochastic=gradient), parameters)
     for options in every("format", "state_format", "ordering", "block"):
         draws(device, HardwareOptions(**options), parameters)
     for options, segments in itertools.product(every("format", "blending", "ordering"), (1, 3)):
         blending = BLENDINGS[options["blending"]]
-        if (blending.ordered and segments > 1) or not blending.goes_with(ORDERINGS[options["ordering"]]):
+        if (blending.ordered and segments > 1) or not blending.goes_with(
+            ORDERINGS[options["ordering"]]
+        ):
             continue  # refused
         if options["format"] != "unorm8" and not blending.listed:
-            draws(device, HardwareOptions(**options, segments=segments, stochastic=stochastic[-1]), parameters)
+            draws(
+                device,
+                HardwareOptions(**options, segments=segments, stochastic=stochastic[-1]),
+                parameters,
+            )
         draws(device, HardwareOptions(**options, segments=segments), parameters, PICTURES)
         draws(device, HardwareOptions(**options, segments=segments), parameters, PICTURES, None)
     for options, gradient in itertools.product(every("shape", "blending"), stochastic):
@@ -179,9 +217,18 @@ def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, m
 
 def test_tiles_find_their_modules(device, asked, shipped, parameters):
     options = BACKENDS["tiled"].options
-    for backward, atomics in itertools.product(FIELDS["tile_backward"].metadata["choices"], FIELDS["atomics"].metadata["choices"]):
+    for backward, atomics in itertools.product(
+        FIELDS["tile_backward"].metadata["choices"], FIELDS["atomics"].metadata["choices"]
+    ):
         for sink in (STORE, adam(), None):
-            draws(device, options(tile_backward=backward, atomics=atomics), parameters, PICTURES, sink, "tiled")
+            draws(
+                device,
+                options(tile_backward=backward, atomics=atomics),
+                parameters,
+                PICTURES,
+                sink,
+                "tiled",
+            )
     draws(device, options(stochastic=Stochastic()), parameters, PICTURES, STORE, "tiled")
     assert unshipped(asked, shipped) == []
 
@@ -190,8 +237,15 @@ def test_tiles_find_their_modules(device, asked, shipped, parameters):
 def test_a_fit_finds_its_modules(device, asked, shipped, rasterizer):
     photo = np.zeros((SIZE, SIZE, 3), np.uint8)
     options = {name: choices(FIT_FIELDS[name]) for name in ("atomics", "format", "loss")}
-    for reduction, *values in itertools.product(("auto", *FIT_RASTERS[rasterizer].reductions), *options.values()):
-        FitSession(device, FitConfig(rasterizer=rasterizer, reduction=reduction, **dict(zip(options, values))), photo, 4).destroy()
+    for reduction, *values in itertools.product(
+        ("auto", *FIT_RASTERS[rasterizer].reductions), *options.values()
+    ):
+        FitSession(
+            device,
+            FitConfig(rasterizer=rasterizer, reduction=reduction, **dict(zip(options, values))),
+            photo,
+            4,
+        ).destroy()
     build(device, FIT_SCREEN_PASS)
     assert unshipped(asked, shipped) == []
 
@@ -199,16 +253,33 @@ def test_a_fit_finds_its_modules(device, asked, shipped, rasterizer):
 def test_meshes_find_their_modules(device, asked, shipped):
     rng = np.random.default_rng(0)
     mesh, camera = meshing.sheet(rng)
-    texture, photo = meshing.smooth(rng, 5, 6, 3), np.zeros((meshing.HEIGHT, meshing.WIDTH, 4), np.uint8)
-    for loss, atomics in itertools.product(choices(MESH_FIELDS["loss"]), choices(MESH_FIELDS["atomics"])):
+    texture, photo = (
+        meshing.smooth(rng, 5, 6, 3),
+        np.zeros((meshing.HEIGHT, meshing.WIDTH, 4), np.uint8),
+    )
+    for loss, atomics in itertools.product(
+        choices(MESH_FIELDS["loss"]), choices(MESH_FIELDS["atomics"])
+    ):
         meshing.opened(device, mesh, camera, photo, texture, loss=loss, atomics=atomics).destroy()
     assert unshipped(asked, shipped) == []
 
 
 def test_pictures_and_windows_find_their_modules(device, asked, shipped):
-    for (name, backend), format, transparent in itertools.product(BACKENDS.items(), FORMATS, (False, True)):
+    for (name, backend), format, transparent in itertools.product(
+        BACKENDS.items(), FORMATS, (False, True)
+    ):
         options = backend.options.of(TrainConfig(rasterizer=name, format=format))
-        Painter(device, backend, options, SPLATS, SIZE, SIZE, tuple(PICTURES), frame_data(0, (0, 0, 0), 0.2), transparent).destroy()
+        Painter(
+            device,
+            backend,
+            options,
+            SPLATS,
+            SIZE,
+            SIZE,
+            tuple(PICTURES),
+            frame_data(0, (0, 0, 0), 0.2),
+            transparent,
+        ).destroy()
     for owner in (SCREEN_PASS, bandwidth.COPY, *probe.PASSES):
         build(device, owner)
     assert unshipped(asked, shipped) == []
@@ -233,5 +304,9 @@ def test_the_bench_finds_its_modules(device, asked, shipped, upstream):
 
 def test_every_shader_is_in_a_module():
     """Those of a stage; the others are included, or a row of a registry names them."""
-    stages = {path.relative_to(shader.SHADERS).as_posix() for path in shader.SHADERS.rglob("*") if path.suffix[1:] in shader.STAGES}
+    stages = {
+        path.relative_to(shader.SHADERS).as_posix()
+        for path in shader.SHADERS.rglob("*")
+        if path.suffix[1:] in shader.STAGES
+    }
     assert stages == {source.path for source in catalog.sources()}

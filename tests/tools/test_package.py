@@ -66,7 +66,7 @@ def test_the_wheel_holds_every_shader_module_and_preset(wheel):
 
 ONE_SPLAT = """
 import numpy as np
-from hardsplat.api import Camera, Gaussians, Renderer
+from hardsplat import Camera, Gaussians, Renderer
 splat = Gaussians([[0, 0, 2]], [[1, 0, 0, 0]], [[.2, .2, .2]], [.5], np.ones((1, 1, 3)))
 renderer, camera = Renderer(), Camera(np.eye(4), [[16, 0, 8], [0, 16, 8], [0, 0, 1]], 16, 16)
 image, T = renderer.forward(splat, camera)

@@ -1,4 +1,5 @@
-"""Memory for copies of a run's state: the last copy stays whole, what a file is written of too, and memory is used again."""
+"""Memory for copies of a run's state: the last copy stays whole, what a file is written of too, and
+memory is used again."""
 
 from concurrent.futures import Future
 
@@ -55,4 +56,6 @@ def test_memory_is_asked_for_ahead_where_there_is_room(background):
     assert not copies._arrays[0]
     large = made(copies, 2, n=1 << 20)
     made(copies, 3, n=1 << 20)
-    assert (large == 2).all() and not any("means" in arrays and arrays["means"].size > 1 << 20 for arrays in copies._arrays)
+    assert (large == 2).all() and not any(
+        "means" in arrays and arrays["means"].size > 1 << 20 for arrays in copies._arrays
+    )

@@ -22,7 +22,13 @@ from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.step.exposure import exposure_passes, record_exposure_gradients, save_exposures
-from hardsplat.train.step.loss import LOSS_PASSES, allocate_loss, loss_passes, loss_terms, record_loss
+from hardsplat.train.step.loss import (
+    LOSS_PASSES,
+    allocate_loss,
+    loss_passes,
+    loss_terms,
+    record_loss,
+)
 from hardsplat.train.step.photos import pack
 from tests.helpers.training import open_session, resumed_exactly, settings
 from tests.oracle import exposure as oracle

@@ -20,7 +20,13 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.run.trainer import train
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.intrinsics import NAME, focused, focused_scene, load_intrinsics, save_intrinsics
+from hardsplat.train.step.intrinsics import (
+    NAME,
+    focused,
+    focused_scene,
+    load_intrinsics,
+    save_intrinsics,
+)
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.views import Views
 from tests.helpers.goldens import random_scene

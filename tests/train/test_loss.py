@@ -12,7 +12,17 @@ from hardsplat.io.scenes.masks import kept_pixels, masked
 from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.formats import FORMATS
-from hardsplat.train.step.loss import LOSS_PASSES, METRIC_PASSES, allocate_loss, allocate_metrics, loss_passes, loss_terms, read_metrics, record_loss, record_metrics
+from hardsplat.train.step.loss import (
+    LOSS_PASSES,
+    METRIC_PASSES,
+    allocate_loss,
+    allocate_metrics,
+    loss_passes,
+    loss_terms,
+    read_metrics,
+    record_loss,
+    record_metrics,
+)
 from hardsplat.train.step.photos import pack
 from tests.oracle import loss as oracle
 

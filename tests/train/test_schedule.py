@@ -12,7 +12,13 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 from hardsplat.train.step import schedule
 from hardsplat.train.step.loss import loss_terms
-from hardsplat.train.step.schedule import SCHEDULE_PASSES, adam_settings, rate_plan, rate_plans, view_order
+from hardsplat.train.step.schedule import (
+    SCHEDULE_PASSES,
+    adam_settings,
+    rate_plan,
+    rate_plans,
+    view_order,
+)
 from hardsplat.train.strategies.refine import refine_settings
 
 HISTORY = contract.CONSTANTS["HISTORY"]

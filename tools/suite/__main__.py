@@ -1,9 +1,11 @@
-"""python -m tools.suite train PLAN --data FOLDER --out RESULTS [--lane K] [--queue FOLDER] [--minutes M]
-python -m tools.suite table PLAN --out RESULTS [--against PRESET]
-python -m tools.suite plot PLAN --out RESULTS [--images FOLDER]
+"""python -m tools.suite train PLAN --data FOLDER --out RESULTS [--lane K] [--queue FOLDER]
+[--minutes M] python -m tools.suite table PLAN --out RESULTS [--against PRESET] python -m
+tools.suite plot PLAN --out RESULTS [--images FOLDER]
 
-`train` may run several times on one folder of results, at once on several devices (HARDSPLAT_DEVICE; each with its own --lane) or later again: runs that have a
-result are left out. `table` writes table.md and table.csv there and prints the first; `plot` draws quality_seconds.png and quality_splats.png.
+`train` may run several times on one folder of results, at once on several devices
+(HARDSPLAT_DEVICE; each with its own --lane) or later again: runs that have a result are left out.
+`table` writes table.md and table.csv there and prints the first; `plot` draws quality_seconds.png
+and quality_splats.png.
 """
 
 from __future__ import annotations
@@ -24,18 +26,40 @@ def _of(plan: Plan, results: list[dict]) -> list[dict]:
 
 
 def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.suite", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.suite",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = parser.add_subparsers(dest="command", required=True)
-    training, table, plot = commands.add_parser("train"), commands.add_parser("table"), commands.add_parser("plot")
+    training, table, plot = (
+        commands.add_parser("train"),
+        commands.add_parser("table"),
+        commands.add_parser("plot"),
+    )
     for each in (training, table, plot):
         each.add_argument("plan", type=Path)
         each.add_argument("--out", type=Path, required=True, help="folder of the results")
     training.add_argument("--data", type=Path, required=True, help="folder of the scenes' folders")
-    training.add_argument("--lane", type=int, default=0, help="number of this process among those that share the folder of results")
-    training.add_argument("--queue", type=Path, help="folder that all processes share that take runs from one plan (default: queue in the folder of results)")
-    training.add_argument("--minutes", type=float, default=float("inf"), help="no run begins later than that")
+    training.add_argument(
+        "--lane",
+        type=int,
+        default=0,
+        help="number of this process among those that share the folder of results",
+    )
+    training.add_argument(
+        "--queue",
+        type=Path,
+        help="folder that all processes share that take runs from one plan (default: queue in "
+        "the folder of results)",
+    )
+    training.add_argument(
+        "--minutes", type=float, default=float("inf"), help="no run begins later than that"
+    )
     table.add_argument("--against", help="print differences from this preset, too")
-    plot.add_argument("--images", type=Path, help="folder of the pictures (default: the folder of results)")
+    plot.add_argument(
+        "--images", type=Path, help="folder of the pictures (default: the folder of results)"
+    )
     given = parser.parse_args(words)
     try:
         plan = read_plan(given.plan)
@@ -43,7 +67,14 @@ def main(words: list[str]) -> int:
 
         if given.command == "train":
             given.out.mkdir(parents=True, exist_ok=True)
-            lane.work(plan, given.data, given.out, given.queue or given.out / "queue", given.lane, given.minutes)
+            lane.work(
+                plan,
+                given.data,
+                given.out,
+                given.queue or given.out / "queue",
+                given.lane,
+                given.minutes,
+            )
             return 0
         results = _of(plan, lane.results(given.out))
         found = rows(results, plan.targets)

@@ -1,7 +1,8 @@
-"""A lane: one process on one device that takes runs of a plan, one after the other, until none is left.
+"""A lane: one process on one device that takes runs of a plan, one after the other, until none is
+left.
 
-Several lanes share a queue, a folder with a file for each run: it is locked while the run is made, and says so when it is done. What came of a run is one line of the
-lane's `results_K.jsonl`.
+Several lanes share a queue, a folder with a file for each run: it is locked while the run is made,
+and says so when it is done. What came of a run is one line of the lane's `results_K.jsonl`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Measuring(Training):
 
 
 def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: float) -> int:
-    """Takes runs until none is left or so many minutes have passed; a run that has begun is ended. Returns how many it made."""
+    """Takes runs until none is left or so many minutes have passed; a run that has begun is ended.
+    Returns how many it made."""
     begun, device, made, scenes = time.monotonic(), open_device(None), 0, {}
     for run, claim in _claimed(plan.runs, out, queue):
         if time.monotonic() - begun > 60 * minutes:
@@ -76,7 +78,11 @@ def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: flo
         if "error" not in result:
             claim.write("done")
         made += 1
-        print(f"lane {lane}, {time.monotonic() - begun:.0f} s: {run.key} {result.get('psnr', result.get('error'))}", flush=True)
+        print(
+            f"lane {lane}, {time.monotonic() - begun:.0f} s: {run.key} "
+            f"{result.get('psnr', result.get('error'))}",
+            flush=True,
+        )
     return made
 
 
@@ -88,16 +94,31 @@ def loaded(folder: Path) -> Scene:
 def in_memory(scene: Scene) -> Scene:
     """The same scene, with all photographs in memory."""
     images = load_images(scene.views, progress=False)
-    return replace(scene, views=[Loaded(v.name, v.camera, v.path, number=v.number, image=image) for v, image in zip(scene.views, images)])
+    return replace(
+        scene,
+        views=[
+            Loaded(v.name, v.camera, v.path, number=v.number, image=image)
+            for v, image in zip(scene.views, images)
+        ],
+    )
 
 
 def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
     """The numbers of one run, or its error."""
     result = Path(tempfile.mkdtemp(prefix="suite_"))
-    numbers = {"key": run.key, "preset": run.preset, "scene": run.scene, "seed": run.seed, "config": run.config, "overrides": run.overrides}
+    numbers = {
+        "key": run.key,
+        "preset": run.preset,
+        "scene": run.scene,
+        "seed": run.seed,
+        "config": run.config,
+        "overrides": run.overrides,
+    }
     begun = time.perf_counter()
     try:
-        metrics = Measuring(run.settings(folder, result), device=device, photographs=Photographs(scene)).train()
+        metrics = Measuring(
+            run.settings(folder, result), device=device, photographs=Photographs(scene)
+        ).train()
     except UserError as error:
         return numbers | {"error": str(error)}
     except Exception as error:  # whatever it is, the other runs go on
@@ -105,7 +126,10 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
         return numbers | {"error": f"{type(error).__name__}: {error}"}
     finally:
         shutil.rmtree(result, ignore_errors=True)
-    evaluations = [{name: e[name] for name in ("step", "psnr", "ssim", "splats", "training_seconds")} for e in metrics["evaluations"]]
+    evaluations = [
+        {name: e[name] for name in ("step", "psnr", "ssim", "splats", "training_seconds")}
+        for e in metrics["evaluations"]
+    ]
     last = evaluations[-1]
     return numbers | {
         "device": device.name,
@@ -119,7 +143,19 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
         "stage_ms": metrics["stage_ms"],
         "gpu_idle": metrics["gpu_idle"],
         "memory_bytes": sum(metrics["memory_bytes"].values()),
-        "train_psnr": [float(np.mean([p for s, p in zip(metrics["curve"]["step"], metrics["curve"]["psnr"]) if e["step"] - 300 < s <= e["step"]] or [0])) for e in evaluations],
+        "train_psnr": [
+            float(
+                np.mean(
+                    [
+                        p
+                        for s, p in zip(metrics["curve"]["step"], metrics["curve"]["psnr"])
+                        if e["step"] - 300 < s <= e["step"]
+                    ]
+                    or [0]
+                )
+            )
+            for e in evaluations
+        ],
         "overfit": metrics["overfit"],
         "evaluations": evaluations,
     }
@@ -143,7 +179,8 @@ def results(out: Path) -> list[dict]:
 
 
 def _claimed(runs: list[Run], out: Path, queue: Path) -> Iterator[tuple[Run, TextIO]]:
-    """Runs that nobody has done or does, each with its file in the queue, which stays locked while the run is being made."""
+    """Runs that nobody has done or does, each with its file in the queue, which stays locked while
+    the run is being made."""
     queue.mkdir(parents=True, exist_ok=True)
     for run in runs:
         with open(queue / run.key, "a+", encoding="utf-8") as claim:

@@ -1,4 +1,5 @@
-"""Plots of a suite: PSNR over seconds of training beside other trainers, and splats against PSNR."""
+"""Plots of a suite: PSNR over seconds of training beside other trainers, and splats against
+PSNR."""
 
 from __future__ import annotations
 
@@ -17,8 +18,16 @@ def curves(results: Sequence[dict], scene: str) -> dict[str, list[tuple[float, f
     for r in results:
         if r["scene"] == scene and "error" not in r:
             for e in r["evaluations"]:
-                found.setdefault(r["preset"], {}).setdefault(e["step"], []).append((e["training_seconds"], e["psnr"]))
-    return {preset: [tuple(map(float, np.mean(found[preset][step], axis=0))) for step in sorted(found[preset])] for preset in found}
+                found.setdefault(r["preset"], {}).setdefault(e["step"], []).append(
+                    (e["training_seconds"], e["psnr"])
+                )
+    return {
+        preset: [
+            tuple(map(float, np.mean(found[preset][step], axis=0)))
+            for step in sorted(found[preset])
+        ]
+        for preset in found
+    }
 
 
 def over_seconds(results: Sequence[dict], anchors: dict[str, list[Anchor]], path: Path) -> None:
@@ -29,7 +38,14 @@ def over_seconds(results: Sequence[dict], anchors: dict[str, list[Anchor]], path
         for i, (preset, points) in enumerate(curves(results, scene).items()):
             axes.plot(*zip(*points), label=preset, **line(i))
         for i, anchor in enumerate(anchors.get(scene, [])):
-            axes.plot(*zip(*anchor.points), label=anchor.name, color="#e8891c", linestyle=("-", "--", ":")[i % 3], marker=MARKERS[-1 - i], markersize=5)
+            axes.plot(
+                *zip(*anchor.points),
+                label=anchor.name,
+                color="#e8891c",
+                linestyle=("-", "--", ":")[i % 3],
+                marker=MARKERS[-1 - i],
+                markersize=5,
+            )
         axes.set_xscale("log")
         plain_numbers(axes.xaxis)
         axes.set_title(scene)
@@ -41,7 +57,8 @@ def over_seconds(results: Sequence[dict], anchors: dict[str, list[Anchor]], path
 
 
 def against_splats(table: Sequence[dict], path: Path) -> None:
-    """One picture with a plot for each scene: every preset is a point, with the spread of its seeds."""
+    """One picture with a plot for each scene: every preset is a point, with the spread of its
+    seeds."""
     scenes, presets = (list(dict.fromkeys(r[name] for r in table)) for name in ("scene", "preset"))
     fullest = max(scenes, key=lambda scene: sum(r["scene"] == scene for r in table))
     fig = figure(4.2 * len(scenes), 3.8)
@@ -49,7 +66,13 @@ def against_splats(table: Sequence[dict], path: Path) -> None:
         for r in table:
             if r["scene"] == scene:
                 style = line(presets.index(r["preset"])) | {"linestyle": "none"}
-                axes.errorbar(r["splats"] / 1e6, r["psnr"], yerr=r["psnr_spread"], label=r["preset"] if scene == fullest else None, **style)
+                axes.errorbar(
+                    r["splats"] / 1e6,
+                    r["psnr"],
+                    yerr=r["psnr_spread"],
+                    label=r["preset"] if scene == fullest else None,
+                    **style,
+                )
         axes.set_title(scene)
         axes.set_xlabel("million splats")
         axes.set_ylabel("held-out PSNR, dB")

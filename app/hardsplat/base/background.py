@@ -1,4 +1,5 @@
-"""What a run does beside its training: files, pictures, measurements of nothing on the device. Threads do it; nobody else need wait, but at the end."""
+"""What a run does beside its training: files, pictures, measurements of nothing on the device.
+Threads do it; nobody else need wait, but at the end."""
 
 from __future__ import annotations
 
@@ -24,9 +25,11 @@ class _Task:
 
 
 class Background:
-    """Tasks for threads. Those of one `line` are done in order, one at a time; the others side by side.
+    """Tasks for threads. Those of one `line` are done in order, one at a time; the others side by
+    side.
 
-    room: bytes that tasks may hold together. `do` waits while it would be more. The first exception of a task is raised by the next `check` or `finish`.
+    room: bytes that tasks may hold together. `do` waits while it would be more. The first exception
+    of a task is raised by the next `check` or `finish`.
     """
 
     def __init__(self, room: int | None = None, workers: int = WORKERS):
@@ -37,7 +40,8 @@ class Background:
         self._lock = threading.Lock()
 
     def do(self, what: str, work: Callable[[], object], nbytes: int = 0, line: str = "") -> Future:
-        """Has `work()` done by a thread. what: in a word or two, for people. nbytes: of memory that it keeps until it is done. Returns the outcome to come."""
+        """Has `work()` done by a thread. what: in a word or two, for people. nbytes: of memory that
+        it keeps until it is done. Returns the outcome to come."""
         while nbytes and self._held() and self._held() + nbytes > self.room:
             wait([task.future for task in self._open()], return_when=FIRST_COMPLETED)
         pool = self._pool
@@ -58,7 +62,8 @@ class Background:
                     raise error
 
     def finish(self, quiet: bool = False) -> None:
-        """Waits for all tasks, with a progress line when that takes long. Raises what one of them raised, after the others are done."""
+        """Waits for all tasks, with a progress line when that takes long. Raises what one of them
+        raised, after the others are done."""
         begun, bar, waiting = time.perf_counter(), None, self._open()
         everything = len(waiting)
         try:
@@ -66,10 +71,18 @@ class Background:
                 wait([task.future for task in waiting], timeout=0.1, return_when=FIRST_COMPLETED)
                 waiting = self._open()
                 if bar is None and time.perf_counter() - begun > _PATIENCE:
-                    bar = tqdm(total=everything, desc="finishing", unit="file", leave=False, disable=True if quiet else None)
+                    bar = tqdm(
+                        total=everything,
+                        desc="finishing",
+                        unit="file",
+                        leave=False,
+                        disable=True if quiet else None,
+                    )
                 if bar is not None:
                     bar.n = everything - len(waiting)
-                    bar.set_postfix_str(", ".join(dict.fromkeys(task.what for task in waiting))[:40])
+                    bar.set_postfix_str(
+                        ", ".join(dict.fromkeys(task.what for task in waiting))[:40]
+                    )
         finally:
             if bar is not None:
                 bar.close()

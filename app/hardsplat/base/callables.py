@@ -1,6 +1,8 @@
-"""Packages that are functions of the Python API too: `hardsplat.train` holds the training, and `hardsplat.train(...)` trains.
+"""Packages that are functions of the Python API too: `hardsplat.train` holds the training, and
+`hardsplat.train(...)` trains.
 
-Importing a module of a package makes the package an attribute of `hardsplat`, which would hide a function of that name.
+Importing a module of a package makes the package an attribute of `hardsplat`, which would hide a
+function of that name.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from types import ModuleType
 
 
 def make_callable(package: str, function: str) -> None:
-    """Has calls of the package `hardsplat.train`, for example, go to `function`, such as "hardsplat.train.api:train", which is imported by the first call."""
+    """Has calls of the package `hardsplat.train`, for example, go to `function`, such as
+    "hardsplat.train.api:train", which is imported by the first call."""
 
     class Callable(ModuleType):
         def __call__(self, *arguments, **named):

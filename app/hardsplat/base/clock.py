@@ -1,4 +1,5 @@
-"""Where the time of a command goes: its parts, one after the other, that add up to the time from prompt to prompt."""
+"""Where the time of a command goes: its parts, one after the other, that add up to the time from
+prompt to prompt."""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ LONGEST_START = 10.0  # s from the start of a process to the first line of ours
 
 
 class Parts:
-    """A clock that is always in one part, of one thread; what other threads do meanwhile takes no time here.
+    """A clock that is always in one part, of one thread; what other threads do meanwhile takes no
+    time here.
 
-    begun: on the clock of time.perf_counter, when the first part began. compiling: seconds that were spent on building pipelines so far, which become the part
-    `compile` wherever they were spent.
+    begun: on the clock of time.perf_counter, when the first part began. compiling: seconds that
+    were spent on building pipelines so far, which become the part `compile` wherever they were
+    spent.
     """
 
     def __init__(self, first: str, begun: float | None = None):
@@ -49,7 +52,8 @@ class Parts:
         return time.perf_counter() - self._begun
 
     def read(self) -> dict[str, float]:
-        """Seconds by part up to now, in the order in which parts began, and their sum as `total`."""
+        """Seconds by part up to now, in the order in which parts began, and their sum as
+        `total`."""
         self._pass()
         return {**self.seconds, "total": sum(self.seconds.values())}
 
@@ -59,15 +63,20 @@ class Parts:
         self._at, self._compiled = now, compiled
         if of_compiling > 0:
             self.seconds["compile"] = self.seconds.get("compile", 0.0) + of_compiling
-        self.seconds[self._stack[-1]] = self.seconds.get(self._stack[-1], 0.0) + elapsed - max(of_compiling, 0.0)
+        self.seconds[self._stack[-1]] = (
+            self.seconds.get(self._stack[-1], 0.0) + elapsed - max(of_compiling, 0.0)
+        )
 
 
 def process_began() -> float:
-    """When this process was started, on the clock of time.perf_counter; now, where the system does not say, or says that it was so long ago that another program was it
-    before, such as a shell script that ended with `exec hardsplat`."""
+    """When this process was started, on the clock of time.perf_counter; now, where the system does
+    not say, or says that it was so long ago that another program was it before, such as a shell
+    script that ended with `exec hardsplat`."""
     now = time.perf_counter()
     try:
-        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # proc(5): field 22, starttime
+        ticks = int(
+            Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+        )  # proc(5): field 22, starttime
         alive = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
         return now

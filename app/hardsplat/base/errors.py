@@ -6,8 +6,9 @@ class UserError(Exception):
 
 
 class OutOfMemory(UserError):
-    """An allocation did not fit on the device. grows_with: what there would have to be less of, "splats" or "pixels" for example; "" where that is not
-    known. A command says which of its flags that is."""
+    """An allocation did not fit on the device. grows_with: what there would have to be less of,
+    "splats" or "pixels" for example; "" where that is not known. A command says which of its flags
+    that is."""
 
     def __init__(self, message: str, grows_with: str = ""):
         super().__init__(message)

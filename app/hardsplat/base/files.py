@@ -12,7 +12,13 @@ from typing import BinaryIO
 
 from hardsplat.base.errors import UserError
 
-_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES, errno.EPERM)  # what file systems answer that have no such thing for folders
+_NO_SYNC = (
+    errno.EINVAL,
+    errno.ENOTSUP,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+)  # what file systems answer that have no such thing for folders
 
 
 def check_free(path: Path, overwrite: bool) -> None:
@@ -23,10 +29,12 @@ def check_free(path: Path, overwrite: bool) -> None:
 
 @contextmanager
 def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
-    """Where to write what takes the place of `path` at the end: a crash leaves the old file or the new one. Makes the folder; raises OSError.
+    """Where to write what takes the place of `path` at the end: a crash leaves the old file or the
+    new one. Makes the folder; raises OSError.
 
-    durable: a power loss does too. The file's bytes reach the disk before its name does, then the name, which takes some 7 ms a file
-    (docs/results/files.md); pictures that can be drawn again do without.
+    durable: a power loss does too. The file's bytes reach the disk before its name does, then the
+    name, which takes some 7 ms a file (docs/results/files.md); pictures that can be drawn again do
+    without.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -44,7 +52,8 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
 
 
 class Behind:
-    """A file that is written by a thread, while whoever writes prepares what comes next. Bytes must stay as they are until the next call, which raises what went wrong."""
+    """A file that is written by a thread, while whoever writes prepares what comes next. Bytes must
+    stay as they are until the next call, which raises what went wrong."""
 
     def __init__(self, file: BinaryIO):
         self._file, self._thread = file, ThreadPoolExecutor(1)
@@ -95,7 +104,8 @@ def _sync(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Names are the folder's bytes. Windows has no such call, and some network file systems refuse it."""
+    """Names are the folder's bytes. Windows has no such call, and some network file systems refuse
+    it."""
     if os.name == "nt":
         return
     try:

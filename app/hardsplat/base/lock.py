@@ -17,7 +17,8 @@ _HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 
 class FolderLock:
-    """Holds a folder until `release`, or until the process ends, however it does. Where the file system knows no locks, nothing is held.
+    """Holds a folder until `release`, or until the process ends, however it does. Where the file
+    system knows no locks, nothing is held.
 
     Raises UserError that names the process which holds it.
     """
@@ -29,16 +30,24 @@ class FolderLock:
             try:
                 file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
             except OSError as error:
-                raise UserError(f"cannot write to the folder {folder}: {error.strerror}; choose another --result-dir") from None
+                raise UserError(
+                    f"cannot write to the folder {folder}: {error.strerror}; choose "
+                    "another --result-dir"
+                ) from None
             try:
                 if not _locked(file):
                     break
-                if os.fstat(file).st_ino == (os.stat(self.path).st_ino if self.path.exists() else None):  # else its holder deleted it meanwhile
+                if os.fstat(file).st_ino == (
+                    os.stat(self.path).st_ino if self.path.exists() else None
+                ):  # else its holder deleted it meanwhile
                     self._file = file
                     break
             except _InUse:
                 who = os.read(file, 4096).decode("utf-8", "replace").strip()
-                raise UserError(f"{folder} is in use by {who or 'another process'}; wait for its end, end it, or choose another --result-dir") from None
+                raise UserError(
+                    f"{folder} is in use by {who or 'another process'}; wait for its end, "
+                    "end it, or choose another --result-dir"
+                ) from None
             finally:
                 if self._file is None:
                     os.close(file)
@@ -46,7 +55,10 @@ class FolderLock:
             self.path.unlink(missing_ok=True)
         else:
             started = datetime.now().isoformat(" ", "minutes")
-            about = f"process {os.getpid()} on {socket.gethostname()}, begun {started}: {shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}"
+            about = (
+                f"process {os.getpid()} on {socket.gethostname()}, begun {started}: "
+                f"{shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}"
+            )
             os.ftruncate(self._file, 0)
             os.write(self._file, about.encode("utf-8", "replace")[:4096])
 
@@ -63,7 +75,8 @@ class _InUse(Exception):
 
 
 def _locked(file: int) -> bool:
-    """Locks an open file. False where the file system or the system has no locks; raises _InUse where another process has it."""
+    """Locks an open file. False where the file system or the system has no locks; raises _InUse
+    where another process has it."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -1,4 +1,5 @@
-"""Work on long arrays in blocks of rows, side by side: numpy leaves Python to other threads while it is at a block."""
+"""Work on long arrays in blocks of rows, side by side: numpy leaves Python to other threads while
+it is at a block."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-THREADS = min(8, os.cpu_count() or 1)  # with more of them, what each does in Python itself is what the others wait for
+THREADS = min(
+    8, os.cpu_count() or 1
+)  # with more of them, what each does in Python itself is what the others wait for
 T = TypeVar("T")
 
 

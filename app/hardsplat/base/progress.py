@@ -8,7 +8,9 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-tqdm.set_lock(threading.RLock())  # there is one process; tqdm's own lock imports multiprocessing, for which a training would wait
+tqdm.set_lock(
+    threading.RLock()
+)  # there is one process; tqdm's own lock imports multiprocessing, for which a training would wait
 SECONDS = 20.0  # between two lines, and before the first
 _LINE = "{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt}, {elapsed}, {remaining} to go{postfix}"
 
@@ -29,9 +31,17 @@ class _Lines:
 
 
 class Bar(tqdm):
-    """tqdm on stderr, with its arguments. Where that is no terminal, what takes less than SECONDS says nothing."""
+    """tqdm on stderr, with its arguments. Where that is no terminal, what takes less than SECONDS
+    says nothing."""
 
     def __init__(self, *args, **how):
         if not sys.stderr.isatty():
-            how |= {"file": _Lines(sys.stderr), "bar_format": _LINE, "mininterval": SECONDS, "maxinterval": SECONDS, "delay": SECONDS, "dynamic_ncols": False}
+            how |= {
+                "file": _Lines(sys.stderr),
+                "bar_format": _LINE,
+                "mininterval": SECONDS,
+                "maxinterval": SECONDS,
+                "delay": SECONDS,
+                "dynamic_ncols": False,
+            }
         super().__init__(*args, **how)

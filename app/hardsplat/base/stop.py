@@ -8,7 +8,8 @@ import threading
 
 
 class StopRequest:
-    """Turns the first Ctrl-C or SIGTERM into a wish that the loop grants between batches, where the state is whole; the second one interrupts.
+    """Turns the first Ctrl-C or SIGTERM into a wish that the loop grants between batches, where the
+    state is whole; the second one interrupts.
 
     asked: the number of that signal, or 0.
     """
@@ -18,14 +19,21 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+            self._before = {
+                number: signal.signal(number, self._ask)
+                for number in (signal.SIGINT, signal.SIGTERM)
+            }
         return self
 
     def _ask(self, number, frame) -> None:
         if self.asked:
             raise KeyboardInterrupt(number)
         self.asked = number
-        os.write(2, b"\nstopping: the steps begun are finished and saved; Ctrl-C again ends at once and saves nothing more\n")  # print is not safe in a signal handler
+        os.write(
+            2,
+            b"\nstopping: the steps that were started are finished and saved; "
+            b"Ctrl-C again ends at once and saves nothing more\n",
+        )  # print is not safe in a signal handler
 
     def __exit__(self, *exception) -> None:
         if threading.current_thread() is threading.main_thread():

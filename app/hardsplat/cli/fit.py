@@ -12,8 +12,14 @@ REMEDIES = {"blobs": "lower --blobs", "pixels": "make the image smaller"}
 
 def add_flags(parser):
     parser.usage = "%(prog)s IMAGE [--flag value ...]"
-    parser.add_argument("image", metavar="IMAGE", help="photograph: PNG, JPEG, EXR or what else Pillow reads, of any size")
-    parser.add_argument("--view", action="store_true", default=False, help="a window that shows the fit as it goes")
+    parser.add_argument(
+        "image",
+        metavar="IMAGE",
+        help="photograph: PNG, JPEG, EXR or what else Pillow reads, of any size",
+    )
+    parser.add_argument(
+        "--view", action="store_true", default=False, help="a window that shows the fit as it goes"
+    )
     for name in FIT_FIELDS:
         add_setting(parser, name, FIT_FIELDS)
 

@@ -1,4 +1,5 @@
-"""Flags of the command line, generated from the fields of TrainConfig: names, help, defaults, and values checked with the flag's name in the error."""
+"""Flags of the command line, generated from the fields of TrainConfig: names, help, defaults, and
+values checked with the flag's name in the error."""
 
 import argparse
 import logging
@@ -12,11 +13,19 @@ from hardsplat.settings.train import FIELDS, NAMES
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises UserError where argparse would print its usage and exit; takes no abbreviated flags."""
+    """Raises UserError where argparse would print its usage and exit; takes no abbreviated
+    flags."""
 
     def __init__(self, **settings):
-        super().__init__(allow_abbrev=False, argument_default=argparse.SUPPRESS, formatter_class=_Help, **settings)
-        numbers = self._negative_number_matcher.pattern  # what may begin with - and be a value; argparse has no public place for this
+        super().__init__(
+            allow_abbrev=False,
+            argument_default=argparse.SUPPRESS,
+            formatter_class=_Help,
+            **settings,
+        )
+        numbers = (
+            self._negative_number_matcher.pattern
+        )  # what may begin with - and be a value; argparse has no public place for this
         self._negative_number_matcher = re.compile(f"{numbers}|^-[xyz]$")
 
     def error(self, message):
@@ -25,7 +34,9 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action, value):  # argparse has no public place for this
         if action.dest == "command" and value not in action.choices:
             hint = nearest(value, {name: name for name in action.choices})
-            raise UserError(f"unknown command '{value}'" + (hint or f"; there are {', '.join(action.choices)}"))
+            raise UserError(
+                f"unknown command '{value}'" + (hint or f"; there are {', '.join(action.choices)}")
+            )
         super()._check_value(action, value)
 
 
@@ -33,13 +44,22 @@ class AddHelp(argparse.Action):
     """--help of a command with many flags: the common ones; with `all` behind it every one."""
 
     def __init__(self, option_strings, dest, **settings):
-        super().__init__(option_strings, dest=argparse.SUPPRESS, default=argparse.SUPPRESS, nargs="?", metavar="all", help="show this help and exit; all: with every flag")
+        super().__init__(
+            option_strings,
+            dest=argparse.SUPPRESS,
+            default=argparse.SUPPRESS,
+            nargs="?",
+            metavar="all",
+            help="show this help and exit; all: with every flag",
+        )
 
     def __call__(self, parser, namespace, value, option_string=None):
         if value == "all":
             parser.print_help()
         else:
-            hidden = [group for group in parser._action_groups if group.title not in (*_ALWAYS, COMMON)]  # argparse has no public list of groups
+            hidden = [
+                group for group in parser._action_groups if group.title not in (*_ALWAYS, COMMON)
+            ]  # argparse has no public list of groups
             for group in hidden:
                 parser._action_groups.remove(group)
             count = sum(len(group._group_actions) for group in hidden)
@@ -53,7 +73,8 @@ _ALWAYS = ("positional arguments", "options")
 
 
 def add_groups(parser, groups, common, add) -> None:
-    """Flags of settings in groups, as add(group, field) makes them: those named in `common` first, in that order, in a group of their own, which --help shows alone."""
+    """Flags of settings in groups, as add(group, field) makes them: those named in `common` first,
+    in that order, in a group of their own, which --help shows alone."""
     fields = {f.name: f for group in groups.values() for f in group}
     first = parser.add_argument_group(COMMON)
     for name in common:
@@ -78,14 +99,24 @@ METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH", tuple[int, ...]: "N
 
 
 def add_setting(parser, name: str, fields=FIELDS) -> None:
-    """The flag of one setting, of TrainConfig by default. Values stay text, or a list of it, until `settings` checks them."""
+    """The flag of one setting, of TrainConfig by default. Values stay text, or a list of it, until
+    `settings` checks them."""
     f = fields[name]
     help = f"{f.metadata['help']} (default: {default_text(f)})".replace("%", "%%")
     if kind(f) is bool:
-        parser.add_argument(flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=help)
+        parser.add_argument(
+            flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=help
+        )
     else:
-        metavar = f"{{{','.join(choices)}}}" if (choices := f.metadata["choices"]) else METAVARS[kind(f)]
-        parser.add_argument(flag(name), nargs="*" if kind(f) == tuple[int, ...] else None, metavar=metavar, help=help)
+        metavar = (
+            f"{{{','.join(choices)}}}" if (choices := f.metadata["choices"]) else METAVARS[kind(f)]
+        )
+        parser.add_argument(
+            flag(name),
+            nargs="*" if kind(f) == tuple[int, ...] else None,
+            metavar=metavar,
+            help=help,
+        )
 
 
 def default_text(f: Field) -> str:
@@ -99,7 +130,10 @@ def default_text(f: Field) -> str:
 
 def settings(flags: dict, fields=FIELDS) -> dict:
     """Flags of TrainConfig, or of other fields, as checked values; an error names the flag."""
-    return {name: checked(name, from_text(kind(fields[name]), value), flag(name), fields) for name, value in flags.items()}
+    return {
+        name: checked(name, from_text(kind(fields[name]), value), flag(name), fields)
+        for name, value in flags.items()
+    }
 
 
 def from_text(kind, text):
@@ -122,19 +156,29 @@ def show_log(verbose: bool = False, quiet: bool = False) -> None:
 
 
 def unknown_flag(words: list[str], parser: argparse.ArgumentParser) -> UserError:
-    """The error for words that `parser` left over: the first flag among them, with the real one nearest to it."""
+    """The error for words that `parser` left over: the first flag among them, with the real one
+    nearest to it."""
     word = next((w for w in words if w.startswith("-")), words[0]).split("=")[0]
     if not word.startswith("-"):
         return UserError(f"unexpected argument '{word}' (see {parser.prog} --help)")
     real = parser._option_string_actions  # argparse has no public list of flags
-    names = {flag(w): flag(name) for w, name in NAMES.items() if flag(name) in real} | {o: o for o in real}
-    bare = {o.lstrip("-"): offered for o, offered in names.items()}  # dashes, which all have, would make all alike
-    return UserError(f"unknown flag '{word}'{nearest(word.lstrip('-'), bare) or f' (see {parser.prog} --help)'}")
+    names = {flag(w): flag(name) for w, name in NAMES.items() if flag(name) in real} | {
+        o: o for o in real
+    }
+    bare = {
+        o.lstrip("-"): offered for o, offered in names.items()
+    }  # dashes, which all have, would make all alike
+    return UserError(
+        f"unknown flag '{word}'{nearest(word.lstrip('-'), bare) or f' (see {parser.prog} --help)'}"
+    )
 
 
 def values_of(name: str, words: list[str]) -> list:
-    """A setting's values, checked, each once. `all`: the choices but those that stand for another."""
+    """A setting's values, checked, each once. `all`: the choices but those that stand for
+    another."""
     f = FIELDS[name]
     if f.metadata["choices"] and "all" in words:
         return [c for c in f.metadata["choices"] if c not in ("auto", "same")]
-    return list(dict.fromkeys(checked(name, from_text(kind(f), word), flag(name), FIELDS) for word in words))
+    return list(
+        dict.fromkeys(checked(name, from_text(kind(f), word), flag(name), FIELDS) for word in words)
+    )

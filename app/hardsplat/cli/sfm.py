@@ -9,7 +9,12 @@ HELP = "find the camera poses of photographs, or of a video, and write them as a
 
 def add_flags(parser):
     parser.usage = "%(prog)s INPUT [--flag value ...]"
-    parser.add_argument("input", nargs="?", metavar="INPUT", help="folder of photographs, scene folder with images/, or a video; same as --data")
+    parser.add_argument(
+        "input",
+        nargs="?",
+        metavar="INPUT",
+        help="folder of photographs, scene folder with images/, or a video; same as --data",
+    )
     for title, fields in SFM_GROUPS.items():
         group = parser.add_argument_group(title)
         for f in fields:

@@ -12,27 +12,84 @@ from hardsplat.settings.presets import SAVED_NAME, load_config
 from hardsplat.settings.train import GROUPS
 
 HELP = "train a scene"
-SWITCHING = 5e-4  # s until Python hands over to a thread that waits for it; by default ten times that, for which the one that feeds the GPU or measures would wait each time
-REMEDIES = {"splats": "lower --cap-max or --sh-degree", "random splats": "lower --init-num-pts", "pixels": "raise --data-factor"}
-COMMON = ("result_dir", "max_steps", "data_factor", "test_every", "background", "strategy", "cap_max", "sh_degree", "rasterizer", "device", "resume", "quiet")
+# s until Python hands over to a thread that waits for it; by default ten times that, for which the
+# one that feeds the GPU or measures would wait each time
+SWITCHING = 5e-4
+REMEDIES = {
+    "splats": "lower --cap-max or --sh-degree",
+    "random splats": "lower --init-num-pts",
+    "pixels": "raise --data-factor",
+}
+COMMON = (
+    "result_dir",
+    "max_steps",
+    "data_factor",
+    "test_every",
+    "background",
+    "strategy",
+    "cap_max",
+    "sh_degree",
+    "rasterizer",
+    "device",
+    "resume",
+    "quiet",
+)
 
 
 def add_flags(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"  # all sixty would bury it
-    parser.add_argument("scene", nargs="?", metavar="SCENE", help="scene folder, COLMAP or transforms.json; same as --data-dir")
-    parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
-    parser.add_argument("--sfm", action="store_true", default=False, help="SCENE is photographs without poses, or a video: find the poses first, as hardsplat sfm does")
-    parser.add_argument("--view", action="store_true", default=False, help="a window that shows the splats while they are trained")
-    parser.add_argument("--serve", nargs="?", const="", default=None, metavar="[HOST:]PORT", help="show them in browsers while they are trained; without HOST only to this machine")
+    parser.add_argument(
+        "scene",
+        nargs="?",
+        metavar="SCENE",
+        help="scene folder, COLMAP or transforms.json; same as --data-dir",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="NAME|FILE.toml",
+        help="preset from configs/, or a file of settings; flags win over it",
+    )
+    parser.add_argument(
+        "--sfm",
+        action="store_true",
+        default=False,
+        help="SCENE is photographs without poses, or a video: find the poses first, as "
+        "hardsplat sfm does",
+    )
+    parser.add_argument(
+        "--view",
+        action="store_true",
+        default=False,
+        help="a window that shows the splats while they are trained",
+    )
+    parser.add_argument(
+        "--serve",
+        nargs="?",
+        const="",
+        default=None,
+        metavar="[HOST:]PORT",
+        help="show them in browsers while they are trained; without HOST only to this machine",
+    )
     for colour in ("random", "white"):
-        parser.add_argument(f"--{colour}-background", dest="background", action="store_const", const=colour, help=f"same as --background {colour}")
+        parser.add_argument(
+            f"--{colour}-background",
+            dest="background",
+            action="store_const",
+            const=colour,
+            help=f"same as --background {colour}",
+        )
     add_groups(parser, GROUPS, COMMON, lambda group, f: add_setting(group, f.name))
 
 
 def handle(flags):
     parts = Parts("imports", process_began())
     sys.setswitchinterval(SWITCHING)
-    preset, with_window, with_sfm, address = flags.pop("config", None), flags.pop("view"), flags.pop("sfm"), flags.pop("serve")
+    preset, with_window, with_sfm, address = (
+        flags.pop("config", None),
+        flags.pop("view"),
+        flags.pop("sfm"),
+        flags.pop("serve"),
+    )
     if address:
         from hardsplat.serve.door import address_of
 
@@ -52,15 +109,24 @@ def handle(flags):
         find_poses(photographs or config.data_dir, config)
     require_scene(config)
     device = None if with_window else opening(config.device)  # a window asks for more of a device
-    with nullcontext() if config.resume else reading(config, parts) as photographs:  # what is resumed has a checkpoint, or else nobody wants its photographs
+    with (
+        nullcontext() if config.resume else reading(config, parts) as photographs
+    ):  # what is resumed has a checkpoint, or else nobody wants its photographs
         from hardsplat.train.run.trainer import train
 
         show_log(config.verbose, config.quiet)
-        train(config, [watcher for watcher in [with_window and _preview(), _server(address)] if watcher], parts, device, photographs)
+        train(
+            config,
+            [watcher for watcher in [with_window and _preview(), _server(address)] if watcher],
+            parts,
+            device,
+            photographs,
+        )
 
 
 def opening(wanted):
-    """The device, which a thread opens while this one imports what trains: drivers take their time."""
+    """The device, which a thread opens while this one imports what trains: drivers take their
+    time."""
     from hardsplat.gpu.probe import open_device
 
     threads = ThreadPoolExecutor(1, "device")
@@ -97,32 +163,66 @@ def find_poses(photographs, config):
 
 
 def _has_poses(folder):
-    return any((folder / name).exists() for name in ("sparse", "transforms.json", "transforms_train.json"))
+    return any(
+        (folder / name).exists() for name in ("sparse", "transforms.json", "transforms_train.json")
+    )
 
 
 def require_scene(config):
     """Raises UserError where --data-dir is no folder that could be a scene."""
     if config.data_dir is None:
-        raise UserError("no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, or with transforms.json")
+        raise UserError(
+            "no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, "
+            "or with transforms.json"
+        )
     if not config.data_dir.exists():
         raise UserError(f"scene {config.data_dir} does not exist")
-    if config.resume and not (config.data_dir / SAVED_NAME).is_file() and (config.data_dir / "ckpts").is_dir():
-        raise UserError(f"{config.data_dir}: its {SAVED_NAME} is missing, which says how to go on: hardsplat train SCENE --result-dir {shlex.quote(str(config.data_dir))} --resume")
-    is_scene = any((config.data_dir / name).exists() for name in ("sparse", "images", "transforms.json", "transforms_train.json"))
+    if (
+        config.resume
+        and not (config.data_dir / SAVED_NAME).is_file()
+        and (config.data_dir / "ckpts").is_dir()
+    ):
+        raise UserError(
+            f"{config.data_dir}: its {SAVED_NAME} is missing, which says how to go on: "
+            f"hardsplat train SCENE --result-dir {shlex.quote(str(config.data_dir))} "
+            "--resume"
+        )
+    is_scene = any(
+        (config.data_dir / name).exists()
+        for name in ("sparse", "images", "transforms.json", "transforms_train.json")
+    )
     if not (config.resume or is_scene) and (config.data_dir / SAVED_NAME).is_file():
-        raise UserError(f"{config.data_dir}: this is a result folder; add --resume to go on with it, or give its scene")
-    if not (config.resume or _has_poses(config.data_dir)) and (near := _scene_near(config.data_dir)):
-        raise UserError(f"{config.data_dir}: no camera poses are in this folder, but {near} is a scene: hardsplat train {shlex.quote(str(near))}")
-    if not (config.resume or _has_poses(config.data_dir)) and (found := _photographs(config.data_dir)):
-        raise UserError(f"{config.data_dir}: {found} without camera poses; add --sfm to find them first (hardsplat sfm {config.data_dir} does that alone)")
+        raise UserError(
+            f"{config.data_dir}: this is a result folder; add --resume to go on with it, "
+            "or give its scene"
+        )
+    if not (config.resume or _has_poses(config.data_dir)) and (
+        near := _scene_near(config.data_dir)
+    ):
+        raise UserError(
+            f"{config.data_dir}: no camera poses are in this folder, but {near} is a "
+            f"scene: hardsplat train {shlex.quote(str(near))}"
+        )
+    if not (config.resume or _has_poses(config.data_dir)) and (
+        found := _photographs(config.data_dir)
+    ):
+        raise UserError(
+            f"{config.data_dir}: {found} without camera poses; add --sfm to find them "
+            f"first (hardsplat sfm {config.data_dir} does that alone)"
+        )
 
 
 def _scene_near(path):
-    """The scene whose images a folder holds, or the first one that lies in it; None where there is neither."""
+    """The scene whose images a folder holds, or the first one that lies in it; None where there is
+    neither."""
     if not path.is_dir():
         return None
     inside = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and _has_poses(folder)]
-    return path.parent if path.name.startswith("images") and _has_poses(path.parent) else next(iter(inside), None)
+    return (
+        path.parent
+        if path.name.startswith("images") and _has_poses(path.parent)
+        else next(iter(inside), None)
+    )
 
 
 def _photographs(path):

@@ -7,10 +7,30 @@ REMEDIES = {"pixels": "raise --data-factor"}
 
 
 def add_flags(parser):
-    parser.add_argument("target", metavar="RESULT|SPLATS|SCENE", help="result folder of a training, a file of splats, see convert, or a scene, of which the points are shown")
-    parser.add_argument("--serve", nargs="?", const="", default=None, metavar="[HOST:]PORT", help="show it in browsers, until Ctrl-C; without HOST only to this machine")
-    parser.add_argument("--data-dir", metavar="PATH", help="scene whose cameras and photographs are shown (default: the one trained on)")
-    parser.add_argument("--data-factor", metavar="N", help="show photographs this many times smaller (default: as trained, else 1)")
+    parser.add_argument(
+        "target",
+        metavar="RESULT|SPLATS|SCENE",
+        help="result folder of a training, a file of splats, see convert, or a scene, of "
+        "which the points are shown",
+    )
+    parser.add_argument(
+        "--serve",
+        nargs="?",
+        const="",
+        default=None,
+        metavar="[HOST:]PORT",
+        help="show it in browsers, until Ctrl-C; without HOST only to this machine",
+    )
+    parser.add_argument(
+        "--data-dir",
+        metavar="PATH",
+        help="scene whose cameras and photographs are shown (default: the one trained on)",
+    )
+    parser.add_argument(
+        "--data-factor",
+        metavar="N",
+        help="show photographs this many times smaller (default: as trained, else 1)",
+    )
     for name in ("format", "device", "verbose"):
         add_setting(parser, name)
 

@@ -1,9 +1,12 @@
-"""The contract between host and shaders: constants, structs, buffers and images, a subsystem a module.
+"""The contract between host and shaders: constants, structs, buffers and images, a subsystem a
+module.
 
-Each subsystem has a header, `#include "contract/<name>.glsl"`, which glsl.py writes from the tables here whenever a shader is expanded. Binding numbers are
-explicit and unique, so a buffer more in one subsystem leaves the compiled shaders of the others as they are.
+Each subsystem has a header, `#include "contract/<name>.glsl"`, which glsl.py writes from the tables
+here whenever a shader is expanded. Binding numbers are explicit and unique, so a buffer more in one
+subsystem leaves the compiled shaders of the others as they are.
 
-A shader opens a resource with its access, `BUFFER_camera(readonly)`; a pass names what it reads and writes; `gpu.pipelines.build` checks both against the SPIR-V.
+A shader opens a resource with its access, `BUFFER_camera(readonly)`; a pass names what it reads and
+writes; `gpu.pipelines.build` checks both against the SPIR-V.
 """
 
 from __future__ import annotations
@@ -43,13 +46,45 @@ __all__ = [
     "layout",
 ]
 
-_SCENES = (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, FRAGMENTS, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
-SUBSYSTEMS: dict[str, Subsystem] = {s.name: s for s in (*_SCENES, PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)}
-CONSTANTS: dict[str, int] = {name: int(c.value) for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type != "float"}
-FLOATS: dict[str, float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type == "float"}
-STRUCTS: dict[str, tuple[Field, ...]] = {name: fields for s in SUBSYSTEMS.values() for name, fields in s.structs.items()}
+_SCENES = (
+    CORE,
+    SPLATS,
+    SORT,
+    STOCHASTIC,
+    IMAGE,
+    DRAW,
+    FRAGMENTS,
+    TILES,
+    LOSS,
+    EXPOSURE,
+    POSE,
+    DEPTH,
+    TRAIN,
+    REFINE,
+)
+SUBSYSTEMS: dict[str, Subsystem] = {
+    s.name: s for s in (*_SCENES, PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)
+}
+CONSTANTS: dict[str, int] = {
+    name: int(c.value)
+    for s in SUBSYSTEMS.values()
+    for name, c in s.constants.items()
+    if c.type != "float"
+}
+FLOATS: dict[str, float] = {
+    name: c.value
+    for s in SUBSYSTEMS.values()
+    for name, c in s.constants.items()
+    if c.type == "float"
+}
+STRUCTS: dict[str, tuple[Field, ...]] = {
+    name: fields for s in SUBSYSTEMS.values() for name, fields in s.structs.items()
+}
 BUFFERS: dict[str, BufferSpec] = {b.name: b for s in SUBSYSTEMS.values() for b in s.buffers}
-SPECS: dict[str, BufferSpec | ImageSpec] = {**BUFFERS, **{i.name: i for s in SUBSYSTEMS.values() for i in s.images}}
+SPECS: dict[str, BufferSpec | ImageSpec] = {
+    **BUFFERS,
+    **{i.name: i for s in SUBSYSTEMS.values() for i in s.images},
+}
 BINDINGS: dict[int, str] = {spec.binding: name for name, spec in SPECS.items()}
 
 
@@ -64,14 +99,23 @@ def itemsize(name: str) -> int:
 
 
 def layout(name: str) -> tuple[tuple[str, int], ...]:
-    """(innermost member, byte offset) of all 32-bit numbers of one element of a buffer, in order; the member is "" where the element is no struct."""
+    """(innermost member, byte offset) of all 32-bit numbers of one element of a buffer, in order;
+    the member is "" where the element is no struct."""
 
     def within(kind: np.dtype, member: str, start: int) -> list[tuple[str, int]]:
         if kind.fields:
-            return [n for name, (part, offset, *_) in kind.fields.items() for n in within(part, name, start + offset)]
+            return [
+                n
+                for name, (part, offset, *_) in kind.fields.items()
+                for n in within(part, name, start + offset)
+            ]
         if kind.subdtype:
             base, shape = kind.subdtype
-            return [n for i in range(int(np.prod(shape))) for n in within(base, member, start + i * base.itemsize)]
+            return [
+                n
+                for i in range(int(np.prod(shape)))
+                for n in within(base, member, start + i * base.itemsize)
+            ]
         return [(member, start)]
 
     return tuple(within(dtype(BUFFERS[name].type), "", 0))

@@ -12,26 +12,45 @@ from hardsplat.tables.loss_terms import LOSS_TERMS
 
 _BLOCK = contract.CONSTANTS["GROUP"] * contract.CONSTANTS["SORT_ROWS"]
 # Elements a splat of the axes that grow with the splats.
-_PER_SPLAT = {"splats": 1.0, "visible": 1.0, "sort blocks": 1.0 / _BLOCK, "groups": 1.0 / contract.CONSTANTS["GROUP"]}
+_PER_SPLAT = {
+    "splats": 1.0,
+    "visible": 1.0,
+    "sort blocks": 1.0 / _BLOCK,
+    "groups": 1.0 / contract.CONSTANTS["GROUP"],
+}
 # Buffers of one kind of gradient only, see tables/gradients.py.
 ANALYTIC = ("d_splats2d", "d_colors", "directions")
-STOCHASTIC = ("splats2d_minus", "colors2d_minus", "splats2d_cover", "colors2d_cover", "mean_steps", "splat_differences")
-STATISTICS = ("grow_stats", "score_stats")  # of splats, without being trained; a strategy keeps one of them, or none
+STOCHASTIC = (
+    "splats2d_minus",
+    "colors2d_minus",
+    "splats2d_cover",
+    "colors2d_cover",
+    "mean_steps",
+    "splat_differences",
+)
+STATISTICS = (
+    "grow_stats",
+    "score_stats",
+)  # of splats, without being trained; a strategy keeps one of them, or none
 
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes that one splat takes under a name. largest: in its largest allocation. addressed: shaders reach that by address, not by a descriptor."""
+    """Bytes that one splat takes under a name. largest: in its largest allocation. addressed:
+    shaders reach that by address, not by a descriptor."""
 
     total: float
     largest: float
     addressed: bool = False
 
 
-def needs(sh_degree: int, moment_bytes: int = 4, estimates: int = 0, without: tuple[str, ...] = ()) -> dict[str, Need]:
+def needs(
+    sh_degree: int, moment_bytes: int = 4, estimates: int = 0, without: tuple[str, ...] = ()
+) -> dict[str, Need]:
     """What one splat takes in training, by name: planes, projection, sort, densification.
 
-    moment_bytes: of a number of the Adam moments. estimates: pairs of perturbed images a step, 0 with analytic gradients. without: buffers that are not there.
+    moment_bytes: of a number of the Adam moments. estimates: pairs of perturbed images a step, 0
+    with analytic gradients. without: buffers that are not there.
     """
     out = {}
     for q in quantities.of("splat"):
@@ -40,11 +59,23 @@ def needs(sh_degree: int, moment_bytes: int = 4, estimates: int = 0, without: tu
         out[q.moments] = Need(2 * planes * q.width * moment_bytes, q.width * moment_bytes, True)
         if q.gradient == "plane" and not estimates:
             out[q.d] = Need(planes * item, item, True)
-    sizes = _PER_SPLAT | {"pairs of images": float(estimates), "terms": float(sum(term.of in quantities.values("splat") for term in LOSS_TERMS.values()))}
-    absent = {"camera_sums", "kept_colors", "d_depths", "d_directions", *without, *(ANALYTIC if estimates else STOCHASTIC)}
+    sizes = _PER_SPLAT | {
+        "pairs of images": float(estimates),
+        "terms": float(sum(term.of in quantities.values("splat") for term in LOSS_TERMS.values())),
+    }
+    absent = {
+        "camera_sums",
+        "kept_colors",
+        "d_depths",
+        "d_directions",
+        *without,
+        *(ANALYTIC if estimates else STOCHASTIC),
+    }
     for buffer in contract.BUFFERS.values():
         if buffer.name not in absent and set(buffer.axes) & _PER_SPLAT.keys():
-            nbytes = contract.itemsize(buffer.name) * math.prod(a if isinstance(a, int) else sizes[a] for a in buffer.axes)
+            nbytes = contract.itemsize(buffer.name) * math.prod(
+                a if isinstance(a, int) else sizes[a] for a in buffer.axes
+            )
             out[buffer.name] = Need(nbytes, nbytes)
     return out
 
@@ -53,12 +84,23 @@ def bytes_per_splat(each: Mapping[str, Need]) -> float:
     return sum(need.total for need in each.values())
 
 
-def most_splats(each: Mapping[str, Need], memory_bytes: float, max_buffer: float, max_allocation: float, used: int = 0) -> int:
-    """Splats that fit in a device's memory, of which a tenth stays free, beside `used` bytes of other things.
+def most_splats(
+    each: Mapping[str, Need],
+    memory_bytes: float,
+    max_buffer: float,
+    max_allocation: float,
+    used: int = 0,
+) -> int:
+    """Splats that fit in a device's memory, of which a tenth stays free, beside `used` bytes of
+    other things.
 
     max_buffer: bytes that a descriptor reaches; max_allocation: bytes of one allocation.
     """
-    by_allocation = min((max_allocation if need.addressed else max_buffer) / need.largest for need in each.values() if need.largest)
+    by_allocation = min(
+        (max_allocation if need.addressed else max_buffer) / need.largest
+        for need in each.values()
+        if need.largest
+    )
     return max(0, int(min(by_allocation, (0.9 * memory_bytes - used) / bytes_per_splat(each))))
 
 
@@ -67,22 +109,95 @@ def purposes() -> dict[str, tuple[str, ...]]:
     kinds = quantities.ORDER
     return {
         "parameters": (*(name for kind in kinds for name in quantities.values(kind)), "blobs"),
-        "optimizer": (*(name for kind in kinds for name in quantities.moments(kind)), *quantities.averages(), "adam_blobs"),
-        "projected splats": tuple(f"{name}{which}" for name in ("splats2d", "colors2d") for which in ("", "_minus", "_cover")),
+        "optimizer": (
+            *(name for kind in kinds for name in quantities.moments(kind)),
+            *quantities.averages(),
+            "adam_blobs",
+        ),
+        "projected splats": tuple(
+            f"{name}{which}"
+            for name in ("splats2d", "colors2d")
+            for which in ("", "_minus", "_cover")
+        ),
         "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
         "tiles": (
-            *("tile_splats", "tile_reaches", "tile_spans", "pair_sums", "tile_starts", "tile_order", "checkpoints", "reaches", "bucket_tiles", "tile_changes", "tile_cursors"),
-            *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups", "pair_keys"),
+            *(
+                "tile_splats",
+                "tile_reaches",
+                "tile_spans",
+                "pair_sums",
+                "tile_starts",
+                "tile_order",
+                "checkpoints",
+                "reaches",
+                "bucket_tiles",
+                "tile_changes",
+                "tile_cursors",
+            ),
+            *(
+                "pair_tiles",
+                "pair_tiles_alt",
+                "pair_splats",
+                "pair_splats_alt",
+                "pair_digits",
+                "pair_records",
+                "pair_subgroups",
+                "pair_keys",
+            ),
         ),
-        "target": ("target", "target_minus", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
+        "target": (
+            "target",
+            "target_minus",
+            "layers",
+            "shown",
+            "values",
+            "palette",
+            "screen",
+            "overlay",
+            "glyphs",
+            "text",
+        ),
         "state": ("state", "blocks", "unfinished", "fragment_lists", "fragments"),
         "gradients": (
-            *("d_splats2d", "d_blobs", "seen", "d_colors", "directions", "d_image", "camera_sums", "kept_colors", "d_depths", "mean_steps", "splat_differences"),
+            *(
+                "d_splats2d",
+                "d_blobs",
+                "seen",
+                "d_colors",
+                "directions",
+                "d_image",
+                "camera_sums",
+                "kept_colors",
+                "d_depths",
+                "mean_steps",
+                "splat_differences",
+            ),
             *(name for kind in kinds for name in quantities.gradients(kind, stored=True)),
         ),
-        "loss": ("ssim_grads", "loss_sums", "loss_differences", "exposure_sums", "disparities", "depth_shares", "depth_settings"),
+        "loss": (
+            "ssim_grads",
+            "loss_sums",
+            "loss_differences",
+            "exposure_sums",
+            "disparities",
+            "depth_shares",
+            "depth_settings",
+        ),
         "photographs": ("photos", "photographs"),
-        "mesh": ("vertices", "uvs", "corners", "texels", "neighbours", "bends", "mesh_sums", "adam_vertices", "adam_texels", "ids", "ids_minus", "depth"),
+        "mesh": (
+            "vertices",
+            "uvs",
+            "corners",
+            "texels",
+            "neighbours",
+            "bends",
+            "mesh_sums",
+            "adam_vertices",
+            "adam_texels",
+            "ids",
+            "ids_minus",
+            "depth",
+        ),
     }
 
 
@@ -91,5 +206,7 @@ PURPOSES = tuple(purposes())
 
 def by_purpose(nbytes: Mapping[str, int]) -> dict[str, int]:
     """Bytes by purpose from bytes by name. Names that have no purpose are `other`."""
-    out = {purpose: sum(nbytes.get(name, 0) for name in names) for purpose, names in purposes().items()}
+    out = {
+        purpose: sum(nbytes.get(name, 0) for name in names) for purpose, names in purposes().items()
+    }
     return out | {"other": sum(nbytes.values()) - sum(out.values())}

@@ -40,9 +40,21 @@ AXES = {
 }
 # What there must be less of where a buffer with such an axis does not fit.
 GROWS_WITH = {
-    "splats": "splats", "visible": "splats", "sort blocks": "splats", "groups": "splats", "pairs": "splats", "pair blocks": "splats", "buckets": "splats",
-    "pixels": "pixels", "pixel groups": "pixels", "tiles": "pixels", "subgroups": "pixels", "photograph bytes": "pixels", "blobs": "blobs", "texels": "texels",
-}  # fmt: skip
+    "splats": "splats",
+    "visible": "splats",
+    "sort blocks": "splats",
+    "groups": "splats",
+    "pairs": "splats",
+    "pair blocks": "splats",
+    "buckets": "splats",
+    "pixels": "pixels",
+    "pixel groups": "pixels",
+    "tiles": "pixels",
+    "subgroups": "pixels",
+    "photograph bytes": "pixels",
+    "blobs": "blobs",
+    "texels": "texels",
+}
 
 
 @dataclass(frozen=True)
@@ -66,7 +78,8 @@ class Field:
 class BufferSpec:
     """A storage buffer, or with `uniform` a uniform buffer.
 
-    axes: of its elements, names of AXES or numbers. `single` ones hold one element, which shaders address as `name.field`; the others as `name[i]`.
+    axes: of its elements, names of AXES or numbers. `single` ones hold one element, which shaders
+    address as `name.field`; the others as `name[i]`.
     """
 
     binding: int
@@ -85,7 +98,8 @@ class BufferSpec:
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """An image of 4 channels. Shaders open it as SAMPLED_ (texelFetch), STORE_, LOADSTORE_ in a named format, or INPUT_ (subpassLoad)."""
+    """An image of 4 channels. Shaders open it as SAMPLED_ (texelFetch), STORE_, LOADSTORE_ in a
+    named format, or INPUT_ (subpassLoad)."""
 
     binding: int
     name: str
@@ -94,7 +108,8 @@ class ImageSpec:
 
 @dataclass(frozen=True)
 class Subsystem:
-    """What the passes of one part of the program share with its host code. `uses`: subsystems whose structs and constants it needs."""
+    """What the passes of one part of the program share with its host code. `uses`: subsystems whose
+    structs and constants it needs."""
 
     name: str
     note: str
@@ -112,7 +127,9 @@ def dtype_of(glsl_type: str, structs: Mapping[str, tuple[Field, ...]]) -> np.dty
     """numpy dtype of a GLSL type, or of one of `structs`, in scalar layout."""
     if glsl_type in structs:
         members = [(f.name, dtype_of(f.type, structs), f.count) for f in structs[glsl_type]]
-        return np.dtype([(name, kind, (count,)) if count > 1 else (name, kind) for name, kind, count in members])
+        return np.dtype(
+            [(name, kind, (count,)) if count > 1 else (name, kind) for name, kind, count in members]
+        )
     if glsl_type in _SCALARS:
         return np.dtype(_SCALARS[glsl_type])
     base = np.uint32 if glsl_type.startswith("u") else np.float32

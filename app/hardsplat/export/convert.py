@@ -1,4 +1,5 @@
-"""`hardsplat convert`: a file of splats into another format, piece by piece, with the splats that are asked for."""
+"""`hardsplat convert`: a file of splats into another format, piece by piece, with the splats that
+are asked for."""
 
 from __future__ import annotations
 
@@ -39,10 +40,11 @@ class Converted:
 
 
 def importance(first: int, g: Gaussians) -> np.ndarray:
-    """(N,) opacity times the sum of the areas of an ellipsoid's three cross-sections, which is about proportional to how much of an image it covers.
+    """(N,) opacity times the sum of the areas of an ellipsoid's three cross-sections, which is
+    about proportional to how much of an image it covers.
 
-    first: position in the file of the piece's first splat, for weights that belong to splats of a file instead of following from them, such as their
-    contribution to training views.
+    first: position in the file of the piece's first splat, for weights that belong to splats of a
+    file instead of following from them, such as their contribution to training views.
     """
     a, b, c = g.scales.T.astype(np.float64)
     return g.opacities * (a * b + b * c + c * a)
@@ -63,16 +65,22 @@ def convert(
     device: str | None = None,
     classic: bool = False,
 ) -> Converted:
-    """Reads `source`, a file of splats or a result folder of a training, and writes `target`; both formats follow from the names.
+    """Reads `source`, a file of splats or a result folder of a training, and writes `target`; both
+    formats follow from the names.
 
-    sh_degree: highest band kept. up: axis of the source that points up, x, y, z, -x, -y or -z; the target is turned so that its format's up does. crop: ("box", x0,
-    y0, z0, x1, y1, z1) or ("sphere", x, y, z, radius), in the source's world as other commands see it; splats with their centre inside are kept. min_opacity: splats
-    below are left out. max_splats: the most that are kept, those with the largest `weigh` (first position in the file, piece) -> (N,); without it those of a result
-    folder that contribute most to its training views, drawn on `device` or its own, and of a file those of the largest `importance`. morton: neighbours in space become
-    neighbours in the file; formats that compress are always written so.
-    classic: of a result folder that was trained with --antialiased, opacities with which viewers without its filter draw the training views most alike; the target then
-    counts as not antialiased. Formats that cannot say that splats are get these anyhow.
-    Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for bad input.
+    sh_degree: highest band kept. up: axis of the source that points up, x, y, z, -x, -y or -z; the
+    target is turned so that its format's up does. crop: ("box", x0, y0, z0, x1, y1, z1) or
+    ("sphere", x, y, z, radius), in the source's world as other commands see it; splats with their
+    centre inside are kept. min_opacity: splats below are left out. max_splats: the most that are
+    kept, those with the largest `weigh` (first position in the file, piece) -> (N,); without it
+    those of a result folder that contribute most to its training views, drawn on `device` or its
+    own, and of a file those of the largest `importance`. morton: neighbours in space become
+    neighbours in the file; formats that compress are always written so. classic: of a result folder
+    that was trained with --antialiased, opacities with which viewers without its filter draw the
+    training views most alike; the target then counts as not antialiased. Formats that cannot say
+    that splats are get these anyhow. Memory holds a piece of 32 768 splats, and per splat of the
+    file 1 byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for
+    bad input.
     """
     begun = time.perf_counter()
     source, target = Path(source), Path(target)
@@ -92,7 +100,11 @@ def convert(
         raise UserError(f"--up {up}: expected one of {', '.join(UPS)}")
     splats = open_splats(source)
     degree = _degree(source, splats, sh_degree)
-    opacities = _classic_opacities(splats, folder, row, target, classic, device, quiet) if splats.antialiased else None
+    opacities = (
+        _classic_opacities(splats, folder, row, target, classic, device, quiet)
+        if splats.antialiased
+        else None
+    )
     antialiased = splats.antialiased and opacities is None
     seen = _seen(folder, degree, device, quiet) if folder and degree and row.by_views else None
     if weigh is None and seen is not None:
@@ -100,7 +112,16 @@ def convert(
         weigh = lambda first, piece: shown[first : first + len(piece)]  # noqa: E731
     if weigh is None and folder and max_splats and max_splats < splats.count:
         weigh = weights_of(folder, device, quiet)
-    keep, means, low, high = _chosen(source, splats, inside, min_opacity, max_splats, weigh or importance, morton or row.morton, quiet)
+    keep, means, low, high = _chosen(
+        source,
+        splats,
+        inside,
+        min_opacity,
+        max_splats,
+        weigh or importance,
+        morton or row.morton,
+        quiet,
+    )
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
     seen = None if seen is None else _turned(seen[keep], turn)
 
@@ -130,32 +151,68 @@ def convert(
             for piece in pieces("sorting"):
                 ordered.put(piece, places[at : at + len(piece)])
                 at += len(piece)
-            out = Splats(written, degree, lambda: _shown(Splats(written, degree, ordered.pieces), "writing", quiet), antialiased, splats.extra, seen)
+            out = Splats(
+                written,
+                degree,
+                lambda: _shown(Splats(written, degree, ordered.pieces), "writing", quiet),
+                antialiased,
+                splats.extra,
+                seen,
+            )
         row.write(stack.enter_context(replacing(target)), out)
-    return Converted(splats.count, written, source.stat().st_size, target.stat().st_size, time.perf_counter() - begun)
+    return Converted(
+        splats.count,
+        written,
+        source.stat().st_size,
+        target.stat().st_size,
+        time.perf_counter() - begun,
+    )
 
 
-def _classic_opacities(splats: Splats, folder: Path | None, row: Format, target: Path, asked: bool, device: str | None, quiet: bool) -> np.ndarray | None:
-    """(splats of the file,) opacities for viewers without the filter, where those are wanted and can be had."""
+def _classic_opacities(
+    splats: Splats,
+    folder: Path | None,
+    row: Format,
+    target: Path,
+    asked: bool,
+    device: str | None,
+    quiet: bool,
+) -> np.ndarray | None:
+    """(splats of the file,) opacities for viewers without the filter, where those are wanted and
+    can be had."""
     if row.keeps_filter and not asked:
         return None
     try:
         if folder is None:
-            raise UserError("a file alone does not say what was seen from where: give the result folder of the training")
+            raise UserError(
+                "a file alone does not say what was seen from where: give the result "
+                "folder of the training"
+            )
         return classic_opacities_of(folder, device, quiet)
     except UserError as error:
         if asked:
             raise UserError(f"--classic: {error}") from None
-        log.warning("%s: %s cannot say that its splats are antialiased; programs will draw them too bold: %s", target, row.suffix, error)
+        log.warning(
+            "%s: %s cannot say that its splats are antialiased; programs will draw them "
+            "too bold: %s",
+            target,
+            row.suffix,
+            error,
+        )
         return None
 
 
 def _seen(result: Path, sh_degree: int, device: str | None, quiet: bool) -> np.ndarray | None:
-    """From which directions the training views of a result folder see each splat, as Splats has it; None, with a note, where its scene or a device is missing."""
+    """From which directions the training views of a result folder see each splat, as Splats has it;
+    None, with a note, where its scene or a device is missing."""
     try:
         return directions_of(result, sh_degree, device, quiet).astype(np.float32)
     except UserError as error:
-        log.warning("colours are packed for all directions alike, not for those that training views look in: %s", error)
+        log.warning(
+            "colours are packed for all directions alike, not for those that training "
+            "views look in: %s",
+            error,
+        )
         return None
 
 
@@ -164,7 +221,14 @@ def _turned(seen: np.ndarray, turn: np.ndarray) -> np.ndarray:
     if (turn == np.eye(3)).all():
         return seen
     n, zeros = len(seen), np.zeros((len(seen), 4), np.float32)
-    as_colors = Gaussians(zeros[:, :3], zeros, zeros[:, :3], zeros[:, 0], np.broadcast_to(seen[..., None], (n, seen.shape[1], 3)), check=False)
+    as_colors = Gaussians(
+        zeros[:, :3],
+        zeros,
+        zeros[:, :3],
+        zeros[:, 0],
+        np.broadcast_to(seen[..., None], (n, seen.shape[1], 3)),
+        check=False,
+    )
     return rotated(as_colors, turn).sh[..., 0].copy()
 
 
@@ -178,7 +242,8 @@ def _chosen(
     ordered: bool,
     quiet: bool,
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]:
-    """(splats of the file,) bool, which are kept; where they shall be ordered their means (kept, 3); and the bounds of those."""
+    """(splats of the file,) bool, which are kept; where they shall be ordered their means (kept,
+    3); and the bounds of those."""
     keep, at = np.zeros(splats.count, bool), 0
     dropped: Counter[str] = Counter()
     weights = np.zeros(splats.count if max_splats else 0, np.float32)
@@ -199,7 +264,10 @@ def _chosen(
         keep = weights > least
         keep[equal[: max_splats - int(keep.sum())]] = True
     if not keep.any():
-        raise UserError(f"{source}: none of its {splats.count} splats is left; --crop or --min-opacity leaves nothing")
+        raise UserError(
+            f"{source}: none of its {splats.count} splats is left; --crop or "
+            "--min-opacity leaves nothing"
+        )
     if not ordered:
         return keep, None, np.zeros(3), np.zeros(3)
     means = means if keep.all() else means[keep]
@@ -207,7 +275,14 @@ def _chosen(
 
 
 def _shown(splats: Splats, what: str, quiet: bool) -> Iterator[Gaussians]:
-    with Bar(total=splats.count, desc=what, unit="splat", unit_scale=True, leave=False, disable=quiet or splats.count <= PIECE) as bar:
+    with Bar(
+        total=splats.count,
+        desc=what,
+        unit="splat",
+        unit_scale=True,
+        leave=False,
+        disable=quiet or splats.count <= PIECE,
+    ) as bar:
         for piece in splats.pieces():
             yield piece
             bar.update(len(piece))
@@ -217,7 +292,10 @@ def _degree(source: Path, splats: Splats, sh_degree: int | None) -> int:
     if sh_degree is None:
         return splats.sh_degree
     if not 0 <= sh_degree <= splats.sh_degree:
-        raise UserError(f"--sh-degree {sh_degree}: expected a degree of 0 to {splats.sh_degree}, which {source} has")
+        raise UserError(
+            f"--sh-degree {sh_degree}: expected a degree of 0 to {splats.sh_degree}, "
+            f"which {source} has"
+        )
     return sh_degree
 
 
@@ -234,8 +312,13 @@ def _region(crop: tuple[str, ...] | None) -> Callable[[np.ndarray], np.ndarray]:
     except ValueError:
         numbers = np.array([np.nan])
     if len(numbers) != _SHAPES.get(shape) or not np.isfinite(numbers).all():
-        raise UserError(f"--crop {' '.join(map(str, crop))}: expected box X0 Y0 Z0 X1 Y1 Z1, or sphere X Y Z RADIUS")
+        raise UserError(
+            f"--crop {' '.join(map(str, crop))}: expected box X0 Y0 Z0 X1 Y1 Z1, or "
+            "sphere X Y Z RADIUS"
+        )
     if shape == "box":
         low, high = np.minimum(numbers[:3], numbers[3:]), np.maximum(numbers[:3], numbers[3:])
         return lambda means: ((means >= low) & (means <= high)).all(axis=1)
-    return lambda means: np.linalg.norm(means.astype(np.float64) - numbers[:3], axis=1) <= numbers[3]
+    return lambda means: (
+        np.linalg.norm(means.astype(np.float64) - numbers[:3], axis=1) <= numbers[3]
+    )

@@ -24,7 +24,9 @@ from hardsplat.train.measure.measure import BACKGROUNDS
 log = logging.getLogger("hardsplat")
 NAME = "page.html"
 LIGHT = 25e6  # bytes of a page that people are asked to load
-_PER_SPLAT = [4 / 3 * packed for packed in (14.0, 18.0, 27.0, 35.0)]  # bytes of a page by SH degree, as bonsai and the courtyard have them
+_PER_SPLAT = [
+    4 / 3 * packed for packed in (14.0, 18.0, 27.0, 35.0)
+]  # bytes of a page by SH degree, as bonsai and the courtyard have them
 _SIDE = 640  # px, the longer side of the picture that is shown while a page loads
 
 
@@ -40,18 +42,30 @@ def export(
     device: str | None = None,
     overwrite: bool = False,
 ) -> Written:
-    """Writes the splats of a result folder, or of a file, and the training cameras of their scene into one HTML file.
+    """Writes the splats of a result folder, or of a file, and the training cameras of their scene
+    into one HTML file.
 
-    output: default page.html in a result folder, and beside a file its name with .html; one that exists stays without
-    `overwrite`. up: world axis that points up, such as "-y"; default that of the cameras. device: renders the picture that is
-    shown while the page loads; a machine without one writes the page without it. sh_degree: highest degree of colour, by default what `light_degree` says.
-    Raises UserError for bad input.
+    output: default page.html in a result folder, and beside a file its name with .html; one that
+    exists stays without `overwrite`. up: world axis that points up, such as "-y"; default that of
+    the cameras. device: renders the picture that is shown while the page loads; a machine without
+    one writes the page without it. sh_degree: highest degree of colour, by default what
+    `light_degree` says. Raises UserError for bad input.
     """
-    for flag, value, low, high in (("--max-splats", max_splats, 1, MOST_SPLATS), ("--sh-degree", sh_degree, 0, 3), ("--min-opacity", min_opacity, 0, 1)):
+    for flag, value, low, high in (
+        ("--max-splats", max_splats, 1, MOST_SPLATS),
+        ("--sh-degree", sh_degree, 0, 3),
+        ("--min-opacity", min_opacity, 0, 1),
+    ):
         if value is not None and not low <= value <= high:
             raise UserError(f"{flag} {value}: expected a number of {low} to {high}")
     file, config = find_model(result, data_dir, device)
-    path = Path(output) if output else home_of(file) / NAME if Path(result).is_dir() else file.with_suffix(".html")
+    path = (
+        Path(output)
+        if output
+        else home_of(file) / NAME
+        if Path(result).is_dir()
+        else file.with_suffix(".html")
+    )
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{path}: a page ends in .html")
     check_free(path, overwrite)
@@ -66,22 +80,35 @@ def export(
         direction(up),
         _picture(gaussians, next(iter(cameras.values())), config) if cameras else None,
     )
-    degree = light_degree(min(len(gaussians), max_splats or MOST_SPLATS), gaussians.sh_degree) if sh_degree is None else min(sh_degree, gaussians.sh_degree)
+    degree = (
+        light_degree(min(len(gaussians), max_splats or MOST_SPLATS), gaussians.sh_degree)
+        if sh_degree is None
+        else min(sh_degree, gaussians.sh_degree)
+    )
     written = write_page(path, gaussians, shown, max_splats, degree, min_opacity)
-    size = f"{written.bytes / 1e6:.2f} MB, {written.splats:,} of {len(gaussians):,} splats in {written.packed / written.splats:.1f} bytes each"
-    less = f", colour of SH degree {degree} (--sh-degree {gaussians.sh_degree} keeps all)" if sh_degree is None and degree < gaussians.sh_degree else ""
+    size = (
+        f"{written.bytes / 1e6:.2f} MB, {written.splats:,} of {len(gaussians):,} splats in "
+        f"{written.packed / written.splats:.1f} bytes each"
+    )
+    less = (
+        f", colour of SH degree {degree} (--sh-degree {gaussians.sh_degree} keeps all)"
+        if sh_degree is None and degree < gaussians.sh_degree
+        else ""
+    )
     print(f"{path}: {size}, {len(cameras)} cameras{less}")
     return written
 
 
 def light_degree(splats: int, sh_degree: int) -> int:
-    """The highest SH degree up to `sh_degree` with which a page stays below LIGHT bytes, 1 at least where there is as much."""
+    """The highest SH degree up to `sh_degree` with which a page stays below LIGHT bytes, 1 at least
+    where there is as much."""
     light = [d for d in range(sh_degree + 1) if splats * _PER_SPLAT[d] <= LIGHT]
     return max([min(1, sh_degree), *light])
 
 
 def _cameras(config: TrainConfig, asked: bool) -> dict[str, Camera]:
-    """Those that were trained on, by the names of their photographs; none where the scene is gone, unless somebody asked for it."""
+    """Those that were trained on, by the names of their photographs; none where the scene is gone,
+    unless somebody asked for it."""
     if config.data_dir is None:
         return {}
     try:
@@ -97,10 +124,14 @@ def _cameras(config: TrainConfig, asked: bool) -> dict[str, Camera]:
 def _picture(gaussians: Gaussians, camera: Camera, config: TrainConfig) -> np.ndarray | None:
     """(H, W, 3) uint8, what a camera sees; None where nothing here can render it."""
     scale = _SIDE / max(camera.width, camera.height)
-    camera = camera.resized(max(1, round(scale * camera.width)), max(1, round(scale * camera.height)))
+    camera = camera.resized(
+        max(1, round(scale * camera.width)), max(1, round(scale * camera.height))
+    )
     try:
         with Renderer(config.device, "tiled", antialiased=config.antialiased) as renderer:
-            image, _ = renderer.forward(gaussians, camera, background=BACKGROUNDS[config.background], near=config.near_plane)
+            image, _ = renderer.forward(
+                gaussians, camera, background=BACKGROUNDS[config.background], near=config.near_plane
+            )
     except UserError as error:
         log.warning("note: the page has no picture to show while it loads: %s", error)
         return None

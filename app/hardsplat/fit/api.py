@@ -19,7 +19,8 @@ from hardsplat.settings.typed import FitSettings
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fit left. folder: as `hardsplat fit` writes it. metrics: what its metrics.json holds."""
+    """What a fit left. folder: as `hardsplat fit` writes it. metrics: what its metrics.json
+    holds."""
 
     folder: Path
     metrics: dict
@@ -36,7 +37,8 @@ class Fitted:
 
 
 def fit(image: str | Path, **settings: Unpack[FitSettings]) -> Fitted:
-    """Fits 2D Gaussians to an image file, as `hardsplat fit` does, and returns what came of it. settings: the flags of that command.
+    """Fits 2D Gaussians to an image file, as `hardsplat fit` does, and returns what came of it.
+    settings: the flags of that command.
 
     Raises UserError for bad input.
     """

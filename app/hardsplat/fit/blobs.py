@@ -13,7 +13,10 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer, allocate_all
 
 NUMBERS = contract.CONSTANTS["BLOB"]
-OPACITY, SHARE = 0.7, 0.6  # of a new blob: opacity, and standard deviation over the distance to the next
+OPACITY, SHARE = (
+    0.7,
+    0.6,
+)  # of a new blob: opacity, and standard deviation over the distance to the next
 
 
 @dataclass
@@ -21,10 +24,9 @@ class Blobs:
     """The nine parameters as they are trained, float32, a blob each, the frontmost first.
 
     means:      (N, 2) px from the top left corner; the first pixel's centre is at (0.5, 0.5).
-    log_scales: (N, 2) log of the standard deviations along both axes, px; 0.3 px^2 are added to the covariance when it is drawn.
-    angles:     (N,) rad, of the first axis.
-    colors:     (N, 3) sRGB, not bounded.
-    logit_opacities: (N,)
+    log_scales: (N, 2) log of the standard deviations along both axes, px; 0.3 px^2 are added to the
+    covariance when it is drawn. angles:     (N,) rad, of the first axis. colors:     (N, 3) sRGB,
+    not bounded. logit_opacities: (N,)
     """
 
     means: np.ndarray
@@ -39,7 +41,9 @@ class Blobs:
     @property
     def planes(self) -> np.ndarray:
         """(9, N) float32, as the contract's `blobs`."""
-        return np.concatenate([np.atleast_2d(np.asarray(getattr(self, f.name), np.float32).T) for f in fields(self)])
+        return np.concatenate(
+            [np.atleast_2d(np.asarray(getattr(self, f.name), np.float32).T) for f in fields(self)]
+        )
 
     @classmethod
     def of(cls, planes: np.ndarray) -> Blobs:
@@ -50,12 +54,21 @@ class Blobs:
         return 1 / (1 + np.exp(-self.logit_opacities.astype(np.float64)))
 
     @classmethod
-    def at(cls, pixels: np.ndarray, photo: np.ndarray, spacing: float, rng: np.random.Generator) -> Blobs:
-        """New blobs, round and of the photograph's colour: somewhere in the given pixels (N, 2; column, row) of (H, W, 3) in 0..1. spacing: px."""
+    def at(
+        cls, pixels: np.ndarray, photo: np.ndarray, spacing: float, rng: np.random.Generator
+    ) -> Blobs:
+        """New blobs, round and of the photograph's colour: somewhere in the given pixels (N, 2;
+        column, row) of (H, W, 3) in 0..1. spacing: px."""
         n = len(pixels)
         means = pixels + rng.random((n, 2))
         colors = photo[pixels[:, 1], pixels[:, 0]]
-        return cls(means, np.full((n, 2), np.log(SHARE * spacing)), np.zeros(n), colors, np.full(n, np.log(OPACITY / (1 - OPACITY))))
+        return cls(
+            means,
+            np.full((n, 2), np.log(SHARE * spacing)),
+            np.zeros(n),
+            colors,
+            np.full(n, np.log(OPACITY / (1 - OPACITY))),
+        )
 
     @classmethod
     def scattered(cls, n: int, photo: np.ndarray, seed: int) -> Blobs:
@@ -65,16 +78,29 @@ class Blobs:
         return cls.at(pixels, photo, float(np.sqrt(width * height / n)), rng)
 
     def save(self, path: Path, width: int, height: int, background) -> None:
-        """NPZ in natural units: means, scales, angles, colors, opacities; with the image's size and background."""
-        values = dict(means=self.means, scales=np.exp(self.log_scales), angles=self.angles, colors=self.colors, opacities=self.opacities.astype(np.float32))
+        """NPZ in natural units: means, scales, angles, colors, opacities; with the image's size and
+        background."""
+        values = dict(
+            means=self.means,
+            scales=np.exp(self.log_scales),
+            angles=self.angles,
+            colors=self.colors,
+            opacities=self.opacities.astype(np.float32),
+        )
         try:
-            np.savez(path, **values, size=np.array([width, height]), background=np.asarray(background, np.float32))
+            np.savez(
+                path,
+                **values,
+                size=np.array([width, height]),
+                background=np.asarray(background, np.float32),
+            )
         except OSError as error:
             raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 class BlobBuffers:
-    """Up to `capacity` blobs on the GPU with their counts. extra: buffers beside `blobs`, of those in planes."""
+    """Up to `capacity` blobs on the GPU with their counts. extra: buffers beside `blobs`, of those
+    in planes."""
 
     sh_degree = 0  # a blob has one colour
 
@@ -82,7 +108,9 @@ class BlobBuffers:
         self.capacity = capacity
         planes = {"blobs": NUMBERS, "d_blobs": NUMBERS, "adam_blobs": 2 * NUMBERS}
         sizes = {name: 4 * planes[name] * capacity for name in ("blobs", *extra)}
-        self.all: dict[str, Buffer] = allocate_all(device, sizes | {name: contract.itemsize(name) for name in ("counts", "indirect")})
+        self.all: dict[str, Buffer] = allocate_all(
+            device, sizes | {name: contract.itemsize(name) for name in ("counts", "indirect")}
+        )
 
     @property
     def counts(self) -> np.void:
@@ -91,7 +119,12 @@ class BlobBuffers:
 
     def read(self, name: str) -> np.ndarray:
         """(planes, N) float32."""
-        return self.all[name].download(np.float32).reshape(-1, self.capacity)[:, : int(self.counts["splats"])].copy()
+        return (
+            self.all[name]
+            .download(np.float32)
+            .reshape(-1, self.capacity)[:, : int(self.counts["splats"])]
+            .copy()
+        )
 
     def write(self, name: str, planes: np.ndarray) -> None:
         full = np.zeros((len(planes), self.capacity), np.float32)
@@ -99,7 +132,8 @@ class BlobBuffers:
         self.all[name].upload(full)
 
     def set(self, blobs: Blobs, moments: np.ndarray | None = None) -> None:
-        """Replaces all blobs, and Adam's moments (18, N), which are zero by default. What depends on their number has to be recorded or run again."""
+        """Replaces all blobs, and Adam's moments (18, N), which are zero by default. What depends
+        on their number has to be recorded or run again."""
         counts = np.zeros(1, contract.dtype("Counts"))
         counts["splats"] = counts["visible"] = len(blobs)
         counts["capacity"] = self.capacity

@@ -1,4 +1,5 @@
-"""Every setting of an image fit: defaults, help, units and limits, as app/hardsplat/settings/train.py has those of a training run. Needs no Vulkan."""
+"""Every setting of an image fit: defaults, help, units and limits, as
+app/hardsplat/settings/train.py has those of a training run. Needs no Vulkan."""
 
 from dataclasses import Field, dataclass, fields
 from pathlib import Path
@@ -11,28 +12,70 @@ from hardsplat.tables.reductions import ATOMICS
 SIZES = (8, 16, 32, 64, 128, 256)
 PIXELS_PER_BLOB, MOST_BLOBS = 19.2, 40_960  # of the published fits: 40 960 on 1024x768
 LOSSES = ("l2", "l1-dssim")
-_REDUCTIONS = tuple(dict.fromkeys(name for row in FIT_RASTERS.values() for name in row.reductions if name != "auto"))
+_REDUCTIONS = tuple(
+    dict.fromkeys(name for row in FIT_RASTERS.values() for name in row.reductions if name != "auto")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitConfig:
-    """All settings of one fit, checked: a value of the wrong type or out of range raises UserError."""
+    """All settings of one fit, checked: a value of the wrong type or out of range raises
+    UserError."""
 
     result_dir: Path | None = option(None, "folder for what comes of it", shown="results/NAME")
-    blobs: int = option(0, "2D Gaussians; 0: one for 19.2 pixels, at most 40960", aka="splats num_points", max=1 << 24)
+    blobs: int = option(
+        0,
+        "2D Gaussians; 0: one for 19.2 pixels, at most 40960",
+        aka="splats num_points",
+        max=1 << 24,
+    )
     max_steps: int = option(2000, "steps", min=1, aka="iterations steps")
-    rasterizer: str = option("auto", "who draws; auto: the first that runs here", choices=("auto", *FIT_RASTERS))
-    reduction: str = option("auto", "how gradients are summed, of those that the rasterizer has; auto: its first", choices=("auto", *_REDUCTIONS))
+    rasterizer: str = option(
+        "auto", "who draws; auto: the first that runs here", choices=("auto", *FIT_RASTERS)
+    )
+    reduction: str = option(
+        "auto",
+        "how gradients are summed, of those that the rasterizer has; auto: its first",
+        choices=("auto", *_REDUCTIONS),
+    )
     atomics: str = variant(ATOMICS, "how gradients are added to memory", "the first that runs here")
-    format: str = option("float32", "hardware: format of the render target", choices=("float16", "float32"))
-    tile_pixels: int = option(256, "sorted: pixels of a tile, and threads of its workgroup, a power of two", unit="px", min=8, max=256)
-    subgroup_size: int = option(0, "sorted, balloted: lanes of a subgroup, 8, 16, 32 or 64 where the device makes such; 0: its usual size", max=64)
-    loss: str = option("l2", "l2: mean squared error; l1-dssim: that of training scenes", choices=LOSSES)
+    format: str = option(
+        "float32", "hardware: format of the render target", choices=("float16", "float32")
+    )
+    tile_pixels: int = option(
+        256,
+        "sorted: pixels of a tile, and threads of its workgroup, a power of two",
+        unit="px",
+        min=8,
+        max=256,
+    )
+    subgroup_size: int = option(
+        0,
+        "sorted, balloted: lanes of a subgroup, 8, 16, 32 or 64 where the device makes "
+        "such; 0: its usual size",
+        max=64,
+    )
+    loss: str = option(
+        "l2", "l2: mean squared error; l1-dssim: that of training scenes", choices=LOSSES
+    )
     ssim_lambda: float = option(0.2, "l1-dssim: weight of D-SSIM", max=1)
-    background: str = option("black", "colour behind the blobs, and behind transparent pixels of the image", choices=("black", "white"))
-    densify: bool = option(False, "start with a quarter of the blobs and add the others where the error is")
-    densify_every: int = option(100, "steps between additions, which end with the first half of the steps", unit="steps", min=1)
-    means_lr: float = option(0.1, "first rate of the centres", unit="distances between blobs", min=1e-15)
+    background: str = option(
+        "black",
+        "colour behind the blobs, and behind transparent pixels of the image",
+        choices=("black", "white"),
+    )
+    densify: bool = option(
+        False, "start with a quarter of the blobs and add the others where the error is"
+    )
+    densify_every: int = option(
+        100,
+        "steps between additions, which end with the first half of the steps",
+        unit="steps",
+        min=1,
+    )
+    means_lr: float = option(
+        0.1, "first rate of the centres", unit="distances between blobs", min=1e-15
+    )
     scales_lr: float = option(0.1, "first rate of log scales")
     angles_lr: float = option(0.1, "first rate of angles")
     colors_lr: float = option(0.03, "first rate of colours")
@@ -40,7 +83,11 @@ class FitConfig:
     final_lr: float = option(0.1, "last rates over the first ones", min=1e-6, max=1)
     frames: int = option(120, "pictures of the time-lapse; 0: none", max=100_000)
     seed: int = option(0, "of every random number")
-    device: str | None = option(None, "GPU to run on, by number or part of its name (hardsplat doctor lists them)", shown="$HARDSPLAT_DEVICE, else the first")
+    device: str | None = option(
+        None,
+        "GPU to run on, by number or part of its name (hardsplat doctor lists them)",
+        shown="$HARDSPLAT_DEVICE, else the first",
+    )
     quiet: bool = option(False, "no progress bar")
     verbose: bool = option(False, "say more")
 
@@ -49,7 +96,10 @@ class FitConfig:
             object.__setattr__(self, name, checked(name, getattr(self, name), name, FIT_FIELDS))
         for name, sizes in (("tile_pixels", SIZES), ("subgroup_size", (0, *SIZES[:4]))):
             if getattr(self, name) not in sizes:
-                raise UserError(f"--{name.replace('_', '-')} {getattr(self, name)}: choose from {', '.join(map(str, sizes))}")
+                raise UserError(
+                    f"--{name.replace('_', '-')} {getattr(self, name)}: choose from "
+                    f"{', '.join(map(str, sizes))}"
+                )
 
     def blobs_for(self, pixels: int) -> int:
         return self.blobs or max(1, min(round(pixels / PIXELS_PER_BLOB), MOST_BLOBS))

@@ -1,6 +1,7 @@
 """`hardsplat fit`: a photograph in, a folder out.
 
-The folder: reconstruction.png, difference.png, timelapse.mp4, blobs.npz (natural units), psnr.png, metrics.json.
+The folder: reconstruction.png, difference.png, timelapse.mp4, blobs.npz (natural units), psnr.png,
+metrics.json.
 """
 
 from __future__ import annotations
@@ -33,13 +34,23 @@ from hardsplat.results.folder import check_folder, make_folder, set_aside, write
 from hardsplat.train.step.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.watchers.log import stage_medians
 
-OF_A_FIT = ("metrics.json", "blobs.npz", "reconstruction.png", "difference.png", "timelapse.mp4", "psnr.png")
+OF_A_FIT = (
+    "metrics.json",
+    "blobs.npz",
+    "reconstruction.png",
+    "difference.png",
+    "timelapse.mp4",
+    "psnr.png",
+)
 BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two
-OnFrame = Callable[[int, Image], None]  # (steps done, `target`): colour without background, premultiplied, and transmittance in alpha
+OnFrame = Callable[
+    [int, Image], None
+]  # (steps done, `target`): colour without background, premultiplied, and transmittance in alpha
 
 
 def read_photo(path: str | Path) -> np.ndarray:
-    """(H, W, 3) uint8, or (H, W, 4) premultiplied. 16-bit files keep their high bytes, grey ones become RGB, EXR see read_exr. Raises UserError."""
+    """(H, W, 3) uint8, or (H, W, 4) premultiplied. 16-bit files keep their high bytes, grey ones
+    become RGB, EXR see read_exr. Raises UserError."""
     photo = read_exr(path) if Path(path).suffix.lower() == ".exr" else read_upright(path)
     if min(photo.shape[:2]) < 1:
         raise UserError(f"{path}: has no pixels")
@@ -53,18 +64,28 @@ class Preview(Protocol):
     batch_seconds: float  # how long a batch may take while the window is seen
 
     def open(self, device: Device, session: FitSession, title: str) -> None: ...
-    def turn(self, session: FitSession) -> None: ...  # between batches: answers, and shows `target`; waits for nothing
+    def turn(
+        self, session: FitSession
+    ) -> None: ...  # between batches: answers, and shows `target`; waits for nothing
     def close(self) -> None: ...  # before the session is destroyed
     @property
     def shown(self) -> bool: ...
 
 
-def fit(image: str | Path, config: FitConfig, on_frame: OnFrame | None = None, preview: Preview | None = None, device: Device | None = None) -> dict:
-    """Fits blobs to the image and returns what metrics.json holds. on_frame: called between batches with what was drawn last, on the GPU.
+def fit(
+    image: str | Path,
+    config: FitConfig,
+    on_frame: OnFrame | None = None,
+    preview: Preview | None = None,
+    device: Device | None = None,
+) -> dict:
+    """Fits blobs to the image and returns what metrics.json holds. on_frame: called between batches
+    with what was drawn last, on the GPU.
 
     device: by default opened as the settings say, and left open.
 
-    Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after writing what there is.
+    Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after writing what
+    there is.
     """
     path = Path(image).expanduser()
     folder = Path(config.result_dir or Path("results") / path.stem)
@@ -77,8 +98,23 @@ def fit(image: str | Path, config: FitConfig, on_frame: OnFrame | None = None, p
 class Run:
     """One fit: photograph, device and session, from the first blobs to the folder."""
 
-    def __init__(self, path: Path, photo: np.ndarray, folder: Path, config: FitConfig, on_frame: OnFrame | None, preview: Preview | None, device: Device | None = None):
-        self.path, self.folder, self.config, self.on_frame, self.preview = path, folder, config, on_frame, preview
+    def __init__(
+        self,
+        path: Path,
+        photo: np.ndarray,
+        folder: Path,
+        config: FitConfig,
+        on_frame: OnFrame | None,
+        preview: Preview | None,
+        device: Device | None = None,
+    ):
+        self.path, self.folder, self.config, self.on_frame, self.preview = (
+            path,
+            folder,
+            config,
+            on_frame,
+            preview,
+        )
         self.height, self.width = photo.shape[:2]
         self.capacity = config.blobs_for(self.width * self.height)
         self.steps: list[int] = []
@@ -90,7 +126,10 @@ class Run:
         try:
             self.session = FitSession(self.device, config, photo, self.capacity, self._on_batch)
         except OutOfMemory as error:
-            raise OutOfMemory(f"{self.capacity} blobs on {self.width}x{self.height} pixels do not fit: {error}", error.grows_with) from None
+            raise OutOfMemory(
+                f"{self.capacity} blobs on {self.width}x{self.height} pixels do not fit: {error}",
+                error.grows_with,
+            ) from None
         self.photo = over(photo, self.session.background).astype(np.float32) / 255
         self.start, self.growth = densify.plan(config, self.capacity)
         if preview:
@@ -106,7 +145,12 @@ class Run:
         try:
             if c.frames:
                 lapse = TimeLapse(self.folder / "timelapse.mp4", self.width, self.height)
-            with StopRequest() as stopping, Bar(total=c.max_steps, unit="step", disable=c.quiet, dynamic_ncols=True) as self.bar:
+            with (
+                StopRequest() as stopping,
+                Bar(
+                    total=c.max_steps, unit="step", disable=c.quiet, dynamic_ncols=True
+                ) as self.bar,
+            ):
                 session.set(Blobs.scattered(self.start, self.photo, c.seed))
                 if lapse:
                     session.draw()
@@ -114,7 +158,11 @@ class Run:
                 events = sorted({*pictured, *self.growth, c.max_steps})
                 while session.step < c.max_steps and not stopping.asked:
                     following = next(e for e in events if e > session.step)
-                    seconds = self.preview.batch_seconds if self.preview and self.preview.shown else BATCH_SECONDS
+                    seconds = (
+                        self.preview.batch_seconds
+                        if self.preview and self.preview.shown
+                        else BATCH_SECONDS
+                    )
                     most = max(1, min(LONGEST_BATCH, int(seconds / session.step_seconds)))
                     session.run(min(following - session.step, most if session.step else 1))
                     if session.step in self.growth:
@@ -143,7 +191,10 @@ class Run:
     def _grow(self, total: int) -> None:
         blobs, moments = self.session.get()
         rng = np.random.default_rng((self.config.seed, self.session.step))
-        self.session.set(*densify.add(blobs, moments, self.session.image(), self.photo, total, rng), step=self.session.step)
+        self.session.set(
+            *densify.add(blobs, moments, self.session.image(), self.photo, total, rng),
+            step=self.session.step,
+        )
 
     def _on_batch(self, batch: BatchResult) -> None:
         r = batch.records
@@ -153,7 +204,9 @@ class Run:
         self.seconds.append(self.gpu_seconds)
         self.stages.append(batch.stages)
         if self.bar is not None:
-            self.bar.set_postfix_str(f"PSNR {self.psnrs[-1]:.2f} dB, {r['splats'][-1]} blobs", refresh=False)
+            self.bar.set_postfix_str(
+                f"PSNR {self.psnrs[-1]:.2f} dB, {r['splats'][-1]} blobs", refresh=False
+            )
             self.bar.update(len(r))
 
     def _finish(self, wall: float) -> dict:
@@ -172,22 +225,33 @@ class Run:
             "steps": session.step,
             "psnr": psnr,
             "ssim": ssim,
-            "device": {"name": self.device.name, "driver": self.device.physical.driver, "kind": self.device.physical.kind},
+            "device": {
+                "name": self.device.name,
+                "driver": self.device.physical.driver,
+                "kind": self.device.physical.kind,
+            },
             "rasterizer": session.rasterizer,
             "variants": session.raster.rows.names,
             "seconds": {"gpu": self.gpu_seconds, "wall": wall},
             "stage_ms": stage_medians(self.stages),
             "clipped_steps": session.clipped_steps,
             "memory_bytes": session.memory(),
-            "settings": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(c).items()},
+            "settings": {
+                name: str(value) if isinstance(value, Path) else value
+                for name, value in asdict(c).items()
+            },
             "curve": {"step": self.steps, "psnr": self.psnrs, "seconds": self.seconds},
         }
         write_json(self.folder / "metrics.json", metrics)
         write_plot(self.folder / "psnr.png", self.path.name, self.steps, self.seconds, self.psnrs)
-        tqdm.write(f"{psnr:.2f} dB, SSIM {ssim:.4f}: {len(blobs)} blobs after {session.step} steps in {self.gpu_seconds:.1f} s of the GPU; in {self.folder}")
+        tqdm.write(
+            f"{psnr:.2f} dB, SSIM {ssim:.4f}: {len(blobs)} blobs after {session.step} "
+            f"steps in {self.gpu_seconds:.1f} s of the GPU; in {self.folder}"
+        )
         return metrics
 
 
 def frames(steps: int, count: int) -> set[int]:
-    """Steps after which the time-lapse has a picture: close together at first, when most happens."""
+    """Steps after which the time-lapse has a picture: close together at first, when most
+    happens."""
     return {max(1, round(steps * (i / count) ** 2)) for i in range(1, count + 1)}

@@ -18,12 +18,14 @@ FPS, LARGEST = 30, 1920  # of the time-lapse: pictures a second, and its longer 
 
 
 def difference(image: np.ndarray, photo: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8, mid-grey where two images in 0..1 agree, and as far from it as they differ."""
+    """(H, W, 3) uint8, mid-grey where two images in 0..1 agree, and as far from it as they
+    differ."""
     return to_uint8(0.5 + 0.5 * (np.clip(np.nan_to_num(image), 0, 1) - photo))
 
 
 class TimeLapse:
-    """A video of pictures of width x height px, made smaller where they are very large. What goes wrong with it costs a line, not the fit."""
+    """A video of pictures of width x height px, made smaller where they are very large. What goes
+    wrong with it costs a line, not the fit."""
 
     def __init__(self, path: Path, width: int, height: int):
         scale = min(1.0, LARGEST / max(width, height))
@@ -56,7 +58,9 @@ class TimeLapse:
                 self._writer.close()
 
 
-def write_plot(path: Path, title: str, steps: list[int], seconds: list[float], psnrs: list[float]) -> None:
+def write_plot(
+    path: Path, title: str, steps: list[int], seconds: list[float], psnrs: list[float]
+) -> None:
     """PSNR against time on the GPU, and against steps."""
     figure = charts.figure(9, 4)
     axes = figure.subplots(1, 2, sharey=True)

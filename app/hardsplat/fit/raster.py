@@ -1,5 +1,6 @@
-"""Rasterizers of an image fit: those of app/hardsplat/raster behind a flat projection in the order of rows, and the published ones, in which every tile
-looks at every blob (slang's diff-splatting and balloted-splatting samples).
+"""Rasterizers of an image fit: those of app/hardsplat/raster behind a flat projection in the order
+of rows, and the published ones, in which every tile looks at every blob (slang's diff-splatting and
+balloted-splatting samples).
 
 All draw `blobs` as splats2d, so image and gradients are the same but for rounding.
 """
@@ -37,13 +38,19 @@ from hardsplat.tables.tiles import TILE_BACKWARDS, TileBackward
 WORKGROUP = 128  # threads of the walk of whom a tile is a subgroup
 SUBGROUPS = (8, 16, 32, 64)
 STORE = Sink(True, {"sink": "fits/image/sink_store.glsl"}, ("blobs",), ("d_blobs",))
-ADAM = Sink(False, {"sink": "fits/image/sink_adam.glsl"}, ("adam_settings", "rates", "frame", "blobs", "adam_blobs"), ("blobs", "adam_blobs"))
+ADAM = Sink(
+    False,
+    {"sink": "fits/image/sink_adam.glsl"},
+    ("adam_settings", "rates", "frame", "blobs", "adam_blobs"),
+    ("blobs", "adam_blobs"),
+)
 
 
 @dataclass(frozen=True)
 class FitOptions:
-    """rasterizer, reduction: rows of FIT_RASTERS, and of the reductions that it has. tile_pixels: of `sorted`. subgroup_size: of `sorted` and
-    `balloted`, whose tiles it is; 0: the device's. format: of the target of `hardware`."""
+    """rasterizer, reduction: rows of FIT_RASTERS, and of the reductions that it has. tile_pixels:
+    of `sorted`. subgroup_size: of `sorted` and `balloted`, whose tiles it is; 0: the device's.
+    format: of the target of `hardware`."""
 
     rasterizer: str = "auto"
     reduction: str = "auto"
@@ -55,7 +62,8 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class Flat(Plain):
-    """The projection of blobs, which are on the image already: all are drawn, in the order in which they stand, so there is nothing to sort."""
+    """The projection of blobs, which are on the image already: all are drawn, in the order in which
+    they stand, so there is nothing to sort."""
 
     sink: Sink
 
@@ -65,14 +73,36 @@ class Flat(Plain):
         sink = self.sink
         return [
             SORT_PASSES[0],
-            ComputePass("fit order", "fits/image/order.comp", reads=("counts",), writes=("counts", "indirect", "order"), spec=command),
-            ComputePass("fit project", "fits/image/project.comp", reads=("blobs", "camera", "counts"), writes=("splats2d", "colors2d")),
-            ComputePass("fit sink", "fits/image/sink.comp", reads=("counts", "colors2d", "d_splats2d", *sink.reads), writes=("d_splats2d", *sink.writes), slots=sink.slots),
+            ComputePass(
+                "fit order",
+                "fits/image/order.comp",
+                reads=("counts",),
+                writes=("counts", "indirect", "order"),
+                spec=command,
+            ),
+            ComputePass(
+                "fit project",
+                "fits/image/project.comp",
+                reads=("blobs", "camera", "counts"),
+                writes=("splats2d", "colors2d"),
+            ),
+            ComputePass(
+                "fit sink",
+                "fits/image/sink.comp",
+                reads=("counts", "colors2d", "d_splats2d", *sink.reads),
+                writes=("d_splats2d", *sink.writes),
+                slots=sink.slots,
+            ),
         ]
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
         sizes = {"order": capacity, "digit_totals": RADIX}  # the latter for the sort of tiles
-        return allocate_drawn(device, capacity, self.sink, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        return allocate_drawn(
+            device,
+            capacity,
+            self.sink,
+            {name: n * contract.itemsize(name) for name, n in sizes.items()},
+        )
 
     def record_begin(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         """counts.splats -> order, counts.visible, work sizes. Once for a number of blobs."""
@@ -82,14 +112,31 @@ class Flat(Plain):
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         recorder.run(run["fit project"], indirect="splat_groups")
 
-    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None:
+    def record_backward(
+        self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int
+    ) -> None:
         recorder.run(run["fit sink"], indirect="splat_groups")
 
 
-def walk_passes(row: FitRaster, backward: TileBackward, atomics: Atomics, width: int, height: int, lanes: int, pixels: int) -> list[ComputePass]:
-    """From splats2d and order to d_splats2d, by tiles of `pixels` pixels that look at every blob. lanes: of a subgroup."""
+def walk_passes(
+    row: FitRaster,
+    backward: TileBackward,
+    atomics: Atomics,
+    width: int,
+    height: int,
+    lanes: int,
+    pixels: int,
+) -> list[ComputePass]:
+    """From splats2d and order to d_splats2d, by tiles of `pixels` pixels that look at every blob.
+    lanes: of a subgroup."""
     across, down = _grid(width, height, pixels)
-    spec = {"TILES_X": across, "TILES_Y": down, "LOCAL_SIZE": _threads(row, lanes, pixels), "LANES": lanes, "TILE_PIXELS": pixels}
+    spec = {
+        "TILES_X": across,
+        "TILES_Y": down,
+        "LOCAL_SIZE": _threads(row, lanes, pixels),
+        "LANES": lanes,
+        "TILE_PIXELS": pixels,
+    }
     slots = {"walk": row.walk, "share": "fits/image/share.glsl"}
     summed = {"THRESHOLD": max(1, 8 * lanes // 32)} if "THRESHOLD" in backward.spec else {}
     summing = {**dict(backward.slots), **slots, "atomics": atomics.slot}
@@ -97,8 +144,26 @@ def walk_passes(row: FitRaster, backward: TileBackward, atomics: Atomics, width:
     drawn = (*reads, "target", "d_image", "frame", "d_splats2d")
     return [
         count_pass(),
-        ComputePass("draw", "tiled/forward.comp", reads, ("target",), spec, slots, full_subgroups=True, subgroup=lanes),
-        ComputePass("draw backward", "tiled/backward.comp", drawn, ("d_splats2d",), {**spec, **summed}, summing, full_subgroups=True, subgroup=lanes),
+        ComputePass(
+            "draw",
+            "tiled/forward.comp",
+            reads,
+            ("target",),
+            spec,
+            slots,
+            full_subgroups=True,
+            subgroup=lanes,
+        ),
+        ComputePass(
+            "draw backward",
+            "tiled/backward.comp",
+            drawn,
+            ("d_splats2d",),
+            {**spec, **summed},
+            summing,
+            full_subgroups=True,
+            subgroup=lanes,
+        ),
     ]
 
 
@@ -119,25 +184,53 @@ class WalkRows:
 
 
 class WalkRasterizer:
-    """`sorted` and `balloted`, of `parameters` on a canvas of width x height px; otherwise as those of app/hardsplat/raster."""
+    """`sorted` and `balloted`, of `parameters` on a canvas of width x height px; otherwise as those
+    of app/hardsplat/raster."""
 
     room = 0
 
-    def __init__(self, device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: Sink):
+    def __init__(
+        self,
+        device: Device,
+        parameters: BlobBuffers,
+        width: int,
+        height: int,
+        options: FitOptions,
+        sink: Sink,
+    ):
         self.width, self.height = width, height
         row = FIT_RASTERS[options.rasterizer]
         lanes = options.subgroup_size or device.subgroup_size
         if lanes not in device.subgroup_sizes or lanes not in SUBGROUPS:
             sizes = " or ".join(str(n) for n in device.subgroup_sizes if n in SUBGROUPS)
-            raise UserError(f"--subgroup-size {lanes}: {device.name} makes subgroups of {sizes} lanes alone")
+            raise UserError(
+                f"--subgroup-size {lanes}: {device.name} makes subgroups of {sizes} lanes alone"
+            )
         pixels = lanes if row.by_subgroup else max(options.tile_pixels, lanes)
-        backward = resolve(device, "reduction", {name: TILE_BACKWARDS[name] for name in row.reductions}, options.reduction, "--reduction")
+        backward = resolve(
+            device,
+            "reduction",
+            {name: TILE_BACKWARDS[name] for name in row.reductions},
+            options.reduction,
+            "--reduction",
+        )
         atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
         tiles = int(np.prod(_grid(width, height, pixels)))
-        self.rows = WalkRows({"reduction": name_of(TILE_BACKWARDS, backward), "subgroup_size": lanes, "tile_pixels": pixels})
-        self.threads = -(-tiles * pixels // _threads(row, lanes, pixels)) * _threads(row, lanes, pixels)
+        self.rows = WalkRows(
+            {
+                "reduction": name_of(TILE_BACKWARDS, backward),
+                "subgroup_size": lanes,
+                "tile_pixels": pixels,
+            }
+        )
+        self.threads = -(-tiles * pixels // _threads(row, lanes, pixels)) * _threads(
+            row, lanes, pixels
+        )
         self.projection = Flat(sink)
-        passes = [*self.projection.passes(), *walk_passes(row, backward, atomics, width, height, lanes, pixels)]
+        passes = [
+            *self.projection.passes(),
+            *walk_passes(row, backward, atomics, width, height, lanes, pixels),
+        ]
         self.pipelines = build_all(device, passes)
         capacity, target = parameters.capacity, FORMATS["float32"]
         own: dict[str, Buffer | Image] = {**allocate_all(device, counted_bytes(capacity))}
@@ -151,8 +244,11 @@ class WalkRasterizer:
             raise
         self.resources = {**parameters.all, **own}
 
-    def record_forward(self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None) -> None:
-        """blobs, camera, counts -> target. There is no other picture than the image, and there are no pairs to be counted."""
+    def record_forward(
+        self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None
+    ) -> None:
+        """blobs, camera, counts -> target. There is no other picture than the image, and there are
+        no pairs to be counted."""
         self.projection.record_forward(recorder, self.pipelines)
         recorder.run(self.pipelines["tile count"], indirect="visible_groups")
         self._draw(recorder, self.pipelines["draw"])
@@ -167,7 +263,9 @@ class WalkRasterizer:
 
     def _draw(self, recorder: Recorder, run: Pipeline) -> None:
         """A dispatch is counted in workgroups of the size that the shader has by default."""
-        recorder.run(run, threads=(self.threads // int(run.owner.spec["LOCAL_SIZE"]) * run.local_size[0],))
+        recorder.run(
+            run, threads=(self.threads // int(run.owner.spec["LOCAL_SIZE"]) * run.local_size[0],)
+        )
 
     def make_room(self, wanted: int | None = None) -> bool:
         """There are no pairs of tile and blob."""
@@ -179,24 +277,57 @@ class WalkRasterizer:
 
 
 def rasterizer_of(device: Device, wanted: str) -> str:
-    """The row of FIT_RASTERS that is wanted, or for 'auto' the first that runs here. Raises UserError."""
+    """The row of FIT_RASTERS that is wanted, or for 'auto' the first that runs here. Raises
+    UserError."""
     row = resolve(device, "rasterizer of blobs", FIT_RASTERS, wanted, "--rasterizer")
     return name_of(FIT_RASTERS, row)
 
 
-FlatRasterizer = WalkRasterizer | TiledRasterizer | HardwareRasterizer  # behind a projection that is a Flat
+FlatRasterizer = (
+    WalkRasterizer | TiledRasterizer | HardwareRasterizer
+)  # behind a projection that is a Flat
 
 
-def open_rasterizer(device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: Sink) -> FlatRasterizer:
-    """What `options` name. Raises UserError for what the device cannot run, OutOfMemory with nothing allocated."""
+def open_rasterizer(
+    device: Device,
+    parameters: BlobBuffers,
+    width: int,
+    height: int,
+    options: FitOptions,
+    sink: Sink,
+) -> FlatRasterizer:
+    """What `options` name. Raises UserError for what the device cannot run, OutOfMemory with
+    nothing allocated."""
     name = rasterizer_of(device, options.rasterizer)
     row = FIT_RASTERS[name]
     reduction = row.reductions[0] if options.reduction == "auto" else options.reduction
     if reduction not in row.reductions:
         raise UserError(f"--reduction {reduction}: {name} has {', '.join(row.reductions)}")
     if row.backend == "walk":
-        wanted = FitOptions(name, reduction, options.atomics, tile_pixels=options.tile_pixels, subgroup_size=options.subgroup_size)
+        wanted = FitOptions(
+            name,
+            reduction,
+            options.atomics,
+            tile_pixels=options.tile_pixels,
+            subgroup_size=options.subgroup_size,
+        )
         return WalkRasterizer(device, parameters, width, height, wanted, sink)
     if row.backend == "tiled":
-        return TiledRasterizer(device, parameters, width, height, TiledOptions(tile_backward=reduction, atomics=options.atomics), sink, Flat(sink))
-    return HardwareRasterizer(device, parameters, width, height, HardwareOptions(format=options.format, reduction=reduction, atomics=options.atomics), sink, Flat(sink))
+        return TiledRasterizer(
+            device,
+            parameters,
+            width,
+            height,
+            TiledOptions(tile_backward=reduction, atomics=options.atomics),
+            sink,
+            Flat(sink),
+        )
+    return HardwareRasterizer(
+        device,
+        parameters,
+        width,
+        height,
+        HardwareOptions(format=options.format, reduction=reduction, atomics=options.atomics),
+        sink,
+        Flat(sink),
+    )

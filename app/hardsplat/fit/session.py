@@ -1,4 +1,5 @@
-"""An image fit on the GPU: buffers, the pre-recorded step, two batches in flight, as app/hardsplat/train/session/session.py runs those of a scene."""
+"""An image fit on the GPU: buffers, the pre-recorded step, two batches in flight, as
+app/hardsplat/train/session/session.py runs those of a scene."""
 
 from __future__ import annotations
 
@@ -36,23 +37,43 @@ from hardsplat.train.step.loss import (
     record_squared,
 )
 from hardsplat.train.step.photos import pack
-from hardsplat.train.step.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_plan, record_begin, record_end, step_settings
+from hardsplat.train.step.schedule import (
+    FIT_SCHEDULE_PASSES,
+    adam_settings,
+    rate_plan,
+    record_begin,
+    record_end,
+    step_settings,
+)
 
 BETA1, BETA2 = 0.9, 0.999  # Adam's decays
 
 
 def canvas_data(width: int, height: int) -> np.ndarray:
-    """The contract's Camera of an image that is looked at straight on: its size is all that a fit takes of it."""
+    """The contract's Camera of an image that is looked at straight on: its size is all that a fit
+    takes of it."""
     data = np.zeros((), contract.dtype("Camera"))
     data["size"] = width, height
     return data
 
 
 def told(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
-    """What the GPU is told once, by buffer. spacing: distance between blobs, px. Rates are in the order of the contract's RATE_ constants and fall alike."""
-    first = (config.means_lr * spacing, config.scales_lr, config.angles_lr, config.colors_lr, config.opacities_lr)
-    plans = np.array([rate_plan(rate, config.final_lr * rate, config.max_steps) for rate in first], contract.dtype("RatePlan"))
-    weights = loss_terms(replace(TrainConfig(), ssim_lambda=config.ssim_lambda))  # which has no weight for parameters
+    """What the GPU is told once, by buffer. spacing: distance between blobs, px. Rates are in the
+    order of the contract's RATE_ constants and fall alike."""
+    first = (
+        config.means_lr * spacing,
+        config.scales_lr,
+        config.angles_lr,
+        config.colors_lr,
+        config.opacities_lr,
+    )
+    plans = np.array(
+        [rate_plan(rate, config.final_lr * rate, config.max_steps) for rate in first],
+        contract.dtype("RatePlan"),
+    )
+    weights = loss_terms(
+        replace(TrainConfig(), ssim_lambda=config.ssim_lambda)
+    )  # which has no weight for parameters
     return {
         "step_settings": step_settings(config.seed, BETA1, BETA2, config.background),
         "adam_settings": adam_settings(BETA1, BETA2),
@@ -63,12 +84,20 @@ def told(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
 
 
 class FitSession(BatchedSession):
-    """photo: (H, W, 3 or 4) uint8, premultiplied. capacity: most blobs there will be. on_batch: called with each finished batch, in order.
+    """photo: (H, W, 3 or 4) uint8, premultiplied. capacity: most blobs there will be. on_batch:
+    called with each finished batch, in order.
 
     Raises UserError for what the device cannot run, OutOfMemory where it does not fit.
     """
 
-    def __init__(self, device: Device, config: FitConfig, photo: np.ndarray, capacity: int, on_batch: Callable[[BatchResult], None] = lambda batch: None):
+    def __init__(
+        self,
+        device: Device,
+        config: FitConfig,
+        photo: np.ndarray,
+        capacity: int,
+        on_batch: Callable[[BatchResult], None] = lambda batch: None,
+    ):
         self.device, self.config, self.on_batch, self.step = device, config, on_batch, 0
         self.height, self.width = photo.shape[:2]
         self.camera = Camera(np.eye(4), np.eye(3), self.width, self.height)
@@ -87,11 +116,21 @@ class FitSession(BatchedSession):
         device = self.device
         self.blobs = self._parts.add(BlobBuffers(device, capacity, ("adam_blobs",)))
         self.rasterizer = rasterizer_of(device, self.config.rasterizer)
-        options = FitOptions(**{name: getattr(self.config, name) for name in FitOptions.__dataclass_fields__})
-        self.raster = self._parts.add(open_rasterizer(device, self.blobs, self.width, self.height, options, ADAM))
+        options = FitOptions(
+            **{name: getattr(self.config, name) for name in FitOptions.__dataclass_fields__}
+        )
+        self.raster = self._parts.add(
+            open_rasterizer(device, self.blobs, self.width, self.height, options, ADAM)
+        )
         self._shared: dict[str, Buffer | Image] = {}
-        for name, n, host in (("views", 1, False), ("schedule", HISTORY, True), ("history", HISTORY, True)):
-            self._shared[name] = self._parts.add(Buffer(device, n * contract.itemsize(name), name, host))
+        for name, n, host in (
+            ("views", 1, False),
+            ("schedule", HISTORY, True),
+            ("history", HISTORY, True),
+        ):
+            self._shared[name] = self._parts.add(
+                Buffer(device, n * contract.itemsize(name), name, host)
+            )
         for name, values in told(self.config, self.spacing).items():
             self._shared[name] = self._parts.add(Buffer(device, values.nbytes, name))
             self._shared[name].upload(values)
@@ -103,7 +142,9 @@ class FitSession(BatchedSession):
         self._shared["photos"].upload(words)
         self._shared["views"].upload(canvas_data(self.width, self.height))
         buffer_in(self._shared, "schedule").fill(0)  # always the one view
-        self._batches = self._parts.add(Batches(device, buffer_in(self._shared, "history"), self._on_batch))
+        self._batches = self._parts.add(
+            Batches(device, buffer_in(self._shared, "history"), self._on_batch)
+        )
         self._record()
 
     def _record(self) -> None:
@@ -112,7 +153,10 @@ class FitSession(BatchedSession):
         self.resources = {**self.raster.resources, **self._shared}
         self._recorded = recorded = Recordings(self.device, self.resources)
         squared = self.config.loss == "l2"
-        run = build_all(self.device, [*FIT_SCHEDULE_PASSES, *(SQUARED_PASSES if squared else LOSS_PASSES), *METRIC_PASSES])
+        run = build_all(
+            self.device,
+            [*FIT_SCHEDULE_PASSES, *(SQUARED_PASSES if squared else LOSS_PASSES), *METRIC_PASSES],
+        )
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, run)
@@ -131,10 +175,11 @@ class FitSession(BatchedSession):
         self._measure = recorded(lambda r: record_metrics(r, run, self.width, self.height))
         self._batches.record(recorded, step)
 
-    # -- blobs in and out ------------------------------------------------------------------------------------------------------
+    # -- blobs in and out --------------------------------------------------------------------------
 
     def set(self, blobs: Blobs, moments: np.ndarray | None = None, step: int = 0) -> None:
-        """Goes on from here, with room for all pairs of tile and blob that there are. moments: Adam's, (18, N); zeros by default."""
+        """Goes on from here, with room for all pairs of tile and blob that there are. moments:
+        Adam's, (18, N); zeros by default."""
         self.drain()
         self.blobs.set(blobs, moments)
         frame = np.zeros((), contract.dtype("Frame"))
@@ -157,7 +202,8 @@ class FitSession(BatchedSession):
         self._draw.run_once()
 
     def image(self) -> np.ndarray:
-        """(H, W, 3) float32 of `target` with its background: what the last step saw, or `draw` drew. Not clamped."""
+        """(H, W, 3) float32 of `target` with its background: what the last step saw, or `draw`
+        drew. Not clamped."""
         target = self.resources["target"].download().astype(np.float32)
         return target[..., :3] + target[..., 3:] * self.background.astype(np.float32)
 
@@ -167,10 +213,11 @@ class FitSession(BatchedSession):
         self._measure.run_once()
         return read_metrics(self.resources, self.camera)
 
-    # -- running ---------------------------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
-        """Queues a batch of at most LONGEST_BATCH steps. Waits only for the batch before the last."""
+        """Queues a batch of at most LONGEST_BATCH steps. Waits only for the batch before the
+        last."""
         self._batches.wait_for_turn()
         self._pairs.make(self.raster)
         if self.raster.resources is not self._drawn_from:

@@ -1,6 +1,7 @@
 """How fast the device copies its own memory: what a pass that only moves bytes can at best reach.
 
-By a pass of ours: vkCmdCopyBuffer may run on a copy engine, which on an H200 is five times slower than its shaders.
+By a pass of ours: vkCmdCopyBuffer may run on a copy engine, which on an H200 is five times slower
+than its shaders.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ COPY = ComputePass("copy", "probe/copy.comp", ("source",), ("copied",), {"VECTOR
 
 
 def copy_bandwidth(device: Device, nbytes: int = 512 << 20) -> float | None:
-    """Bytes per second, read and written ones together, of the fastest of a few copies of `nbytes`; None without a clock on the device.
+    """Bytes per second, read and written ones together, of the fastest of a few copies of `nbytes`;
+    None without a clock on the device.
 
     nbytes: several times any cache; rounded down to whole workgroups. Raises OutOfMemory.
     """
@@ -41,4 +43,8 @@ def copy_bandwidth(device: Device, nbytes: int = 512 << 20) -> float | None:
             recorder.run(pipeline, threads=(groups * contract.CONSTANTS["GROUP"],))
         recorder.end().run_once()
         nanoseconds = np.diff(recorder.stamps())[1:]  # the first one warms up
-    return 2e9 * nbytes / float(nanoseconds.min()) if nanoseconds.size and nanoseconds.min() > 0 else None
+    return (
+        2e9 * nbytes / float(nanoseconds.min())
+        if nanoseconds.size and nanoseconds.min() > 0
+        else None
+    )

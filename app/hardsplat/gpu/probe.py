@@ -1,7 +1,9 @@
-"""Start-up check of features whose bits have been wrong in the field: float atomics, and the two ways to order fragments.
+"""Start-up check of features whose bits have been wrong in the field: float atomics, and the two
+ways to order fragments.
 
-What fails is withdrawn from `device.capabilities` with the reason, and the registries then offer another variant. The outcome is kept on
-disk per device, driver and probe shaders. HARDSPLAT_PROBE=0 skips the probe and believes the driver.
+What fails is withdrawn from `device.capabilities` with the reason, and the registries then offer
+another variant. The outcome is kept on disk per device, driver and probe shaders. HARDSPLAT_PROBE=0
+skips the probe and believes the driver.
 """
 
 from __future__ import annotations
@@ -31,11 +33,38 @@ ADDRESSES = 9
 THREADS = 1024 * contract.CONSTANTS["GROUP"]
 
 _NATIVE = {"atomics": "reduce/atomics_native.glsl"}
-_ATOMICS_COMPUTE = ComputePass("probe atomics", "probe/atomics.comp", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)
-_ATOMICS_DRAW = DrawPass("probe atomics in a draw", "probe/layers.vert", "probe/atomics.frag", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)
-_ORDER = DrawPass("probe order", "probe/layers.vert", "probe/order.frag", reads=("state",), writes=("state",))
-_INTERLOCK = replace(_ORDER, name="probe interlock", slots={"order": "draw/ordered/order_interlock.glsl"}, macros={"STATE_FORMAT": "rgba32f"})
-_RASTER_ORDER = replace(_ORDER, name="probe raster order", slots={"order": "draw/ordered/order_raster.glsl"}, attachment="state", format=_FLOAT32, in_order=True)
+_ATOMICS_COMPUTE = ComputePass(
+    "probe atomics",
+    "probe/atomics.comp",
+    reads=("d_splats2d",),
+    writes=("d_splats2d",),
+    slots=_NATIVE,
+)
+_ATOMICS_DRAW = DrawPass(
+    "probe atomics in a draw",
+    "probe/layers.vert",
+    "probe/atomics.frag",
+    reads=("d_splats2d",),
+    writes=("d_splats2d",),
+    slots=_NATIVE,
+)
+_ORDER = DrawPass(
+    "probe order", "probe/layers.vert", "probe/order.frag", reads=("state",), writes=("state",)
+)
+_INTERLOCK = replace(
+    _ORDER,
+    name="probe interlock",
+    slots={"order": "draw/ordered/order_interlock.glsl"},
+    macros={"STATE_FORMAT": "rgba32f"},
+)
+_RASTER_ORDER = replace(
+    _ORDER,
+    name="probe raster order",
+    slots={"order": "draw/ordered/order_raster.glsl"},
+    attachment="state",
+    format=_FLOAT32,
+    in_order=True,
+)
 _SEQUENTIAL = DrawPass(
     "probe sequential",
     "probe/layers.vert",
@@ -45,7 +74,12 @@ _SEQUENTIAL = DrawPass(
     spec={"SIDE": SIDE},
     slots={"section": "draw/ordered/section_sequential.glsl"},
 )
-_OF = {"float_atomics": (_ATOMICS_COMPUTE, _ATOMICS_DRAW), "interlock": (_INTERLOCK,), "raster_order": (_RASTER_ORDER,), "sequential": (_SEQUENTIAL,)}
+_OF = {
+    "float_atomics": (_ATOMICS_COMPUTE, _ATOMICS_DRAW),
+    "interlock": (_INTERLOCK,),
+    "raster_order": (_RASTER_ORDER,),
+    "sequential": (_SEQUENTIAL,),
+}
 CHECKED = tuple(_OF)
 PASSES = tuple(owner for owners in _OF.values() for owner in owners)
 
@@ -54,7 +88,9 @@ def wanted() -> bool:
     return os.environ.get("HARDSPLAT_PROBE", "1") not in ("", "0")
 
 
-def open_device(wanted: str | int | None = None, surfaces: Sequence[str] = (), *, draws: bool = True) -> Device:
+def open_device(
+    wanted: str | int | None = None, surfaces: Sequence[str] = (), *, draws: bool = True
+) -> Device:
     """The device to work with: chosen as `Device` does, with its capabilities probed."""
     device = Device(wanted, surfaces=surfaces, draws=draws)
     if not device.draws and _unknown(device):
@@ -69,7 +105,8 @@ def _unknown(device: Device) -> bool:
 
 
 def probe(device: Device) -> dict[str, str]:
-    """Withdraws the capabilities of `device` that do not do what they say; returns them with the reason."""
+    """Withdraws the capabilities of `device` that do not do what they say; returns them with the
+    reason."""
     if not wanted():
         return {}
     path = _path(device)
@@ -84,11 +121,24 @@ def probe(device: Device) -> dict[str, str]:
 
 def measure(device: Device) -> dict[str, str]:
     """Capability -> what went wrong, of those that the device offers."""
-    offered = [owner for name, owners in _OF.items() if name in device.capabilities for owner in owners]
-    begin_all(device, offered)  # side by side: the first start of a driver takes a second for some of them
-    checks = (_check_atomics, lambda d: _check_order(d, _INTERLOCK), lambda d: _check_order(d, _RASTER_ORDER), _check_section)
-    outcome = {name: check(device) for name, check in zip(CHECKED, checks) if name in device.capabilities}
-    return {name: f"a working {name} (start-up probe: {why})" for name, why in outcome.items() if why}
+    offered = [
+        owner for name, owners in _OF.items() if name in device.capabilities for owner in owners
+    ]
+    begin_all(
+        device, offered
+    )  # side by side: the first start of a driver takes a second for some of them
+    checks = (
+        _check_atomics,
+        lambda d: _check_order(d, _INTERLOCK),
+        lambda d: _check_order(d, _RASTER_ORDER),
+        _check_section,
+    )
+    outcome = {
+        name: check(device) for name, check in zip(CHECKED, checks) if name in device.capabilities
+    }
+    return {
+        name: f"a working {name} (start-up probe: {why})" for name, why in outcome.items() if why
+    }
 
 
 def expected_sums() -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +149,8 @@ def expected_sums() -> tuple[np.ndarray, np.ndarray]:
 
 
 def expected_state() -> tuple[float, float, float]:
-    """(hash, layers, last layer) of a pixel that every layer visited in order; see probe/order.frag."""
+    """(hash, layers, last layer) of a pixel that every layer visited in order; see
+    probe/order.frag."""
     value = 0
     for layer in range(LAYERS):
         value = (value * 31 + layer + 1) & 0xFFFF
@@ -111,7 +162,11 @@ def _check_atomics(device: Device) -> str | None:
     wrong = None
     for owner, expected in zip((_ATOMICS_COMPUTE, _ATOMICS_DRAW), expected_sums()):
         sums.fill(0)
-        work = {"threads": (THREADS,)} if owner is _ATOMICS_COMPUTE else {"threads": (6 * LAYERS,), "extent": (SIDE, SIDE)}
+        work = (
+            {"threads": (THREADS,)}
+            if owner is _ATOMICS_COMPUTE
+            else {"threads": (6 * LAYERS,), "extent": (SIDE, SIDE)}
+        )
         _run(device, owner, {"d_splats2d": sums}, **work)
         got = sums.download(np.float32, ADDRESSES)
         if wrong is None and (got != expected).any():
@@ -158,7 +213,9 @@ def _run(device: Device, owner, resources: dict, **work) -> None:
 
 def _path(device: Device):
     shaders = [shader.key(source) for owner in PASSES for source in owner.sources()]
-    name = hashlib.sha256(" ".join([device.name, device.physical.driver, *shaders]).encode()).hexdigest()[:16]
+    name = hashlib.sha256(
+        " ".join([device.name, device.physical.driver, *shaders]).encode()
+    ).hexdigest()[:16]
     return shader.cache_dir() / "probe" / f"{name}.json"
 
 
@@ -172,6 +229,15 @@ def _load(path) -> dict[str, str] | None:
 def _save(path, device: Device, failures: dict[str, str]) -> None:
     try:
         with replacing(path) as partial:
-            partial.write_text(json.dumps({"device": device.name, "driver": device.physical.driver, "withdrawn": failures}, indent=1))
+            partial.write_text(
+                json.dumps(
+                    {
+                        "device": device.name,
+                        "driver": device.physical.driver,
+                        "withdrawn": failures,
+                    },
+                    indent=1,
+                )
+            )
     except OSError:
         pass  # a read-only home costs a probe per run, nothing else

@@ -1,4 +1,5 @@
-"""A window's swapchain: shows an image of ours without ever waiting for the screen. The window itself is app/hardsplat/view/window.py.
+"""A window's swapchain: shows an image of ours without ever waiting for the screen. The window
+itself is app/hardsplat/view/window.py.
 
 glfw is imported here and in app/hardsplat/view alone, and only when a window is asked for.
 """
@@ -17,25 +18,38 @@ from hardsplat.gpu.device.queue import Fence, begin, submit
 from hardsplat.gpu.memory.image import Image
 
 _ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
-_FORMATS = (vk.VK_FORMAT_B8G8R8A8_UNORM, vk.VK_FORMAT_R8G8B8A8_UNORM, vk.VK_FORMAT_A8B8G8R8_UNORM_PACK32)  # colours are stored as they are trained
-_MODES = (vk.VK_PRESENT_MODE_MAILBOX_KHR, vk.VK_PRESENT_MODE_IMMEDIATE_KHR, vk.VK_PRESENT_MODE_FIFO_KHR)
+_FORMATS = (
+    vk.VK_FORMAT_B8G8R8A8_UNORM,
+    vk.VK_FORMAT_R8G8B8A8_UNORM,
+    vk.VK_FORMAT_A8B8G8R8_UNORM_PACK32,
+)  # colours are stored as they are trained
+_MODES = (
+    vk.VK_PRESENT_MODE_MAILBOX_KHR,
+    vk.VK_PRESENT_MODE_IMMEDIATE_KHR,
+    vk.VK_PRESENT_MODE_FIFO_KHR,
+)
 _FREE_SIZE = 0xFFFFFFFF  # the surface takes the size of its swapchain
 
 
 def extensions() -> list[str]:
-    """Instance extensions that a window needs on this system; glfw must be initialized. Raises UserError where Vulkan has no windows."""
+    """Instance extensions that a window needs on this system; glfw must be initialized. Raises
+    UserError where Vulkan has no windows."""
     names = glfw.get_required_instance_extensions()
     if not names:
-        raise UserError("Vulkan cannot draw to windows here: the loader or the driver has no surface for this display")
+        raise UserError(
+            "Vulkan cannot draw to windows here: the loader or the driver has no surface "
+            "for this display"
+        )
     return [name.decode() if isinstance(name, bytes) else name for name in names]
 
 
 class Surface:
     """The swapchain of a glfw window on a device that was opened with `extensions()`.
 
-    An image of the swapchain is acquired with a timeout of 0 and a fence that `ready` looks at, so that neither the host nor the queue, which
-    training shares, waits for the screen: when no image is free, the frame is left out. width, height: of the swapchain in px, 0 without one.
-    Raises UserError where this device cannot draw to this window.
+    An image of the swapchain is acquired with a timeout of 0 and a fence that `ready` looks at, so
+    that neither the host nor the queue, which training shares, waits for the screen: when no image
+    is free, the frame is left out. width, height: of the swapchain in px, 0 without one. Raises
+    UserError where this device cannot draw to this window.
     """
 
     def __init__(self, device: Device, window):
@@ -58,11 +72,14 @@ class Surface:
             self.destroy()
             raise
 
-    # -- the surface -------------------------------------------------------------------------------------------------------------
+    # -- the surface -------------------------------------------------------------------------------
 
     def _of_window(self):
         out = vk.ffi.new("VkSurfaceKHR*")
-        if glfw.create_window_surface(self.device.instance.handle, self.window, None, out) != vk.VK_SUCCESS:
+        if (
+            glfw.create_window_surface(self.device.instance.handle, self.window, None, out)
+            != vk.VK_SUCCESS
+        ):
             raise UserError(f"{self.device.name} cannot draw to a window of this display")
         return out[0]
 
@@ -71,24 +88,41 @@ class Surface:
 
     def _choose(self) -> None:
         physical = self.device.physical
-        if not self._ask("vkGetPhysicalDeviceSurfaceSupportKHR", physical.handle, physical.queue_family, self._surface):
+        if not self._ask(
+            "vkGetPhysicalDeviceSurfaceSupportKHR",
+            physical.handle,
+            physical.queue_family,
+            self._surface,
+        ):
             raise UserError(f"{self.device.name} cannot draw to a window of this display")
-        offered = {f.format: f.colorSpace for f in self._ask("vkGetPhysicalDeviceSurfaceFormatsKHR", physical.handle, self._surface)}
+        offered = {
+            f.format: f.colorSpace
+            for f in self._ask(
+                "vkGetPhysicalDeviceSurfaceFormatsKHR", physical.handle, self._surface
+            )
+        }
         self._format = next((f for f in _FORMATS if f in offered), None)
         usages = self._capabilities().supportedUsageFlags
         if self._format is None or not usages & vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT:
-            raise UserError(f"windows of this display have no 8-bit images that {self.device.name} can copy to")
+            raise UserError(
+                f"windows of this display have no 8-bit images that {self.device.name} can copy to"
+            )
         self._space = offered[self._format]
-        modes = self._ask("vkGetPhysicalDeviceSurfacePresentModesKHR", physical.handle, self._surface)
+        modes = self._ask(
+            "vkGetPhysicalDeviceSurfacePresentModesKHR", physical.handle, self._surface
+        )
         self._mode = next(m for m in _MODES if m in list(modes))  # FIFO is always there
 
     def _capabilities(self):
-        return self._ask("vkGetPhysicalDeviceSurfaceCapabilitiesKHR", self.device.physical.handle, self._surface)
+        return self._ask(
+            "vkGetPhysicalDeviceSurfaceCapabilitiesKHR", self.device.physical.handle, self._surface
+        )
 
-    # -- the swapchain -----------------------------------------------------------------------------------------------------------
+    # -- the swapchain -----------------------------------------------------------------------------
 
     def fit(self) -> bool:
-        """A swapchain of the window's size where there is none that is. No frame may be in flight. False: the window has no size now."""
+        """A swapchain of the window's size where there is none that is. No frame may be in flight.
+        False: the window has no size now."""
         if not self.stale:
             return True
         try:
@@ -100,8 +134,15 @@ class Surface:
             c = self._capabilities()
         width, height = c.currentExtent.width, c.currentExtent.height
         if width == _FREE_SIZE:
-            wanted, least, most = glfw.get_framebuffer_size(self.window), c.minImageExtent, c.maxImageExtent
-            width, height = min(max(wanted[0], least.width), most.width), min(max(wanted[1], least.height), most.height)
+            wanted, least, most = (
+                glfw.get_framebuffer_size(self.window),
+                c.minImageExtent,
+                c.maxImageExtent,
+            )
+            width, height = (
+                min(max(wanted[0], least.width), most.width),
+                min(max(wanted[1], least.height), most.height),
+            )
         if min(width, height) == 0:  # minimized
             return False
         old = self._swapchain
@@ -116,31 +157,46 @@ class Surface:
             imageUsage=vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT,
             imageSharingMode=vk.VK_SHARING_MODE_EXCLUSIVE,
             preTransform=c.currentTransform,
-            compositeAlpha=opaque if c.supportedCompositeAlpha & opaque else vk.VK_COMPOSITE_ALPHA_INHERIT_BIT_KHR,
+            compositeAlpha=opaque
+            if c.supportedCompositeAlpha & opaque
+            else vk.VK_COMPOSITE_ALPHA_INHERIT_BIT_KHR,
             presentMode=self._mode,
             clipped=True,
             oldSwapchain=old,
         )
         try:
             made = self.device.proc("vkCreateSwapchainKHR")(self.device.handle, info, None)
-        except (vk.VkErrorSurfaceLostKhr, vk.VkErrorOutOfDateKhr, vk.VkErrorNativeWindowInUseKhr, vk.VkErrorInitializationFailed):
+        except (
+            vk.VkErrorSurfaceLostKhr,
+            vk.VkErrorOutOfDateKhr,
+            vk.VkErrorNativeWindowInUseKhr,
+            vk.VkErrorInitializationFailed,
+        ):
             self._drop()  # what became of the window shows the next time
             return False
         except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
-            raise OutOfMemory(f"{self.device.name} is out of memory: a window of {width}x{height} px does not fit") from None
+            raise OutOfMemory(
+                f"{self.device.name} is out of memory: a window of {width}x{height} px does not fit"
+            ) from None
         self._drop()
         self._swapchain, self.width, self.height, self.stale = made, width, height, False
         self._images = list(self.device.proc("vkGetSwapchainImagesKHR")(self.device.handle, made))
-        self._done = [vk.vkCreateSemaphore(self.device.handle, vk.VkSemaphoreCreateInfo(), None) for _ in self._images]
+        self._done = [
+            vk.vkCreateSemaphore(self.device.handle, vk.VkSemaphoreCreateInfo(), None)
+            for _ in self._images
+        ]
         return True
 
     def _drop(self) -> None:
-        """Destroys the swapchain. Waits for the device: nothing else tells when the last image was shown."""
+        """Destroys the swapchain. Waits for the device: nothing else tells when the last image was
+        shown."""
         if self._swapchain is None:
             return
         with suppress(DeviceLost):
             self.device.wait_idle()
-            if self._index is not None:  # its fence must not be used again before the driver is done with it
+            if (
+                self._index is not None
+            ):  # its fence must not be used again before the driver is done with it
                 self._free.wait()
         if self._index is not None:
             self._free.reset()
@@ -151,7 +207,7 @@ class Surface:
         self._images, self._done, self.stale = [], [], True
         self.width = self.height = 0
 
-    # -- frames ------------------------------------------------------------------------------------------------------------------
+    # -- frames ------------------------------------------------------------------------------------
 
     def ready(self) -> bool:
         """Whether an image of the swapchain can be drawn to now. Never waits."""
@@ -159,7 +215,9 @@ class Surface:
             return False
         if self._index is None:
             try:
-                self.device.proc("vkAcquireNextImageKHR")(self.device.handle, self._swapchain, 0, None, self._free.handle, self._found)
+                self.device.proc("vkAcquireNextImageKHR")(
+                    self.device.handle, self._swapchain, 0, None, self._free.handle, self._found
+                )
             except (vk.VkNotReady, vk.VkTimeout):
                 return False
             except (vk.VkErrorOutOfDateKhr, vk.VkErrorSurfaceLostKhr):
@@ -173,14 +231,19 @@ class Surface:
         return self._free.done()
 
     def present(self, commands: list, image: Image, width: int, height: int, fence: Fence) -> None:
-        """Queues `commands`, shows the upper left width x height px of `image`, which they drew, and signals the fence. After ready()."""
+        """Queues `commands`, shows the upper left width x height px of `image`, which they drew,
+        and signals the fence. After ready()."""
         if self._index is None:
             raise RuntimeError("present() needs a ready() that says yes before it")
         index, self._index = self._index, None
         self._free.reset()
         self._record(self._images[index], image, width, height)
         submit(self.device, [*commands, self._commands], fence, signal=self._done[index])
-        info = vk.VkPresentInfoKHR(pWaitSemaphores=[self._done[index]], pSwapchains=[self._swapchain], pImageIndices=[index])
+        info = vk.VkPresentInfoKHR(
+            pWaitSemaphores=[self._done[index]],
+            pSwapchains=[self._swapchain],
+            pImageIndices=[index],
+        )
         try:
             self.device.proc("vkQueuePresentKHR")(self.device.queue, info)
         except (vk.VkSuboptimalKhr, vk.VkErrorOutOfDateKhr, vk.VkErrorSurfaceLostKhr):
@@ -190,9 +253,14 @@ class Surface:
         self.device.check_validation()
 
     def _record(self, shown, image: Image, width: int, height: int) -> None:
-        """image -> an image of the swapchain, whose order of channels the blit sees to; scaled while the window is being resized."""
+        """image -> an image of the swapchain, whose order of channels the blit sees to; scaled
+        while the window is being resized."""
         self._commands = begin(self.device, self._commands)
-        undefined, target, present = vk.VK_IMAGE_LAYOUT_UNDEFINED, vk.VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL, vk.VK_IMAGE_LAYOUT_PRESENT_SRC_KHR
+        undefined, target, present = (
+            vk.VK_IMAGE_LAYOUT_UNDEFINED,
+            vk.VK_IMAGE_LAYOUT_TRANSFER_DST_OPTIMAL,
+            vk.VK_IMAGE_LAYOUT_PRESENT_SRC_KHR,
+        )
         self._turn(shown, image.range, undefined, target)
         layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
         region = vk.VkImageBlit(
@@ -203,7 +271,16 @@ class Surface:
         )
         exact = (width, height) == (self.width, self.height)
         how = vk.VK_FILTER_NEAREST if exact else vk.VK_FILTER_LINEAR
-        vk.vkCmdBlitImage(self._commands, image.handle, vk.VK_IMAGE_LAYOUT_GENERAL, shown, target, 1, [region], how)
+        vk.vkCmdBlitImage(
+            self._commands,
+            image.handle,
+            vk.VK_IMAGE_LAYOUT_GENERAL,
+            shown,
+            target,
+            1,
+            [region],
+            how,
+        )
         self._turn(shown, image.range, target, present)
         vk.vkEndCommandBuffer(self._commands)
 

@@ -27,15 +27,19 @@ def morton_places(means: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.nd
 
 
 class Sorted:
-    """Splats in another order, on the disk: they come in pieces, each with its places, and go in pieces again.
+    """Splats in another order, on the disk: they come in pieces, each with its places, and go in
+    pieces again.
 
-    Places are dealt into buckets of PIECE as they come, and a bucket is put in order as it is read, so that memory holds a piece at a time.
+    Places are dealt into buckets of PIECE as they come, and a bucket is put in order as it is read,
+    so that memory holds a piece at a time.
     """
 
     def __init__(self, beside: Path, count: int, sh_degree: int, extra: tuple[str, ...] = ()):
         self._count, self._k = count, (sh_degree + 1) ** 2
         self._extra = {name: quantities.QUANTITIES[name].shape(-1, sh_degree) for name in extra}
-        self._width = 11 + 3 * self._k + sum(planes * width for planes, _, width in self._extra.values())
+        self._width = (
+            11 + 3 * self._k + sum(planes * width for planes, _, width in self._extra.values())
+        )
         self._record = np.dtype([("place", "<u4"), ("values", "<f4", self._width)])
         self._filled = np.zeros(-(-count // PIECE), np.int64)
         self._stack = ExitStack()
@@ -47,7 +51,10 @@ class Sorted:
         table["place"] = places
         v = table["values"]
         further = [g.extra[name].transpose(1, 0, 2).reshape(len(g), -1) for name in self._extra]
-        v[:] = np.concatenate([g.means, g.quats, g.scales, g.opacities[:, None], g.sh.reshape(len(g), -1), *further], axis=1)
+        v[:] = np.concatenate(
+            [g.means, g.quats, g.scales, g.opacities[:, None], g.sh.reshape(len(g), -1), *further],
+            axis=1,
+        )
         bucket = places // PIECE
         table = table[np.argsort(bucket, kind="stable")]
         number = np.bincount(bucket, minlength=len(self._filled))
@@ -66,9 +73,19 @@ class Sorted:
             v[table["place"] - first] = table["values"]
             extra, at = {}, 11 + 3 * self._k
             for name, (planes, _, width) in self._extra.items():
-                extra[name] = v[:, at : at + planes * width].reshape(n, planes, width).transpose(1, 0, 2)
+                extra[name] = (
+                    v[:, at : at + planes * width].reshape(n, planes, width).transpose(1, 0, 2)
+                )
                 at += planes * width
-            yield Gaussians(v[:, :3], v[:, 3:7], v[:, 7:10], v[:, 10], v[:, 11 : 11 + 3 * self._k].reshape(n, self._k, 3), extra, check=False)
+            yield Gaussians(
+                v[:, :3],
+                v[:, 3:7],
+                v[:, 7:10],
+                v[:, 10],
+                v[:, 11 : 11 + 3 * self._k].reshape(n, self._k, 3),
+                extra,
+                check=False,
+            )
 
     def close(self) -> None:
         self._stack.close()

@@ -18,14 +18,18 @@ __all__ = ["is_antialiased", "load_ply", "load_points", "save_planes", "save_ply
 
 
 def save_ply(path: str | Path, gaussians: Gaussians, antialiased: bool = False) -> None:
-    """Writes float32 binary little endian; an earlier file at `path` stays whole until the new one is complete.
+    """Writes float32 binary little endian; an earlier file at `path` stays whole until the new one
+    is complete.
 
-    antialiased: a comment says that they were trained so. Raises UserError when the file cannot be written.
+    antialiased: a comment says that they were trained so. Raises UserError when the file cannot be
+    written.
     """
     save_splats(path, gaussians, antialiased)
 
 
-def save_planes(path: str | Path, planes: Mapping[str, np.ndarray], antialiased: bool = False) -> None:
+def save_planes(
+    path: str | Path, planes: Mapping[str, np.ndarray], antialiased: bool = False
+) -> None:
     """save_ply, of splats from their trained values, (planes, N, width) by name."""
     splats = of_planes(planes, antialiased)
     with writing(Path(path)), replacing(Path(path)) as partial:
@@ -33,12 +37,14 @@ def save_planes(path: str | Path, planes: Mapping[str, np.ndarray], antialiased:
 
 
 def load_ply(path: str | Path) -> Gaussians:
-    """Reads splats, also compressed ones. Raises UserError when the file is missing, damaged, empty, or no splats."""
+    """Reads splats, also compressed ones. Raises UserError when the file is missing, damaged,
+    empty, or no splats."""
     return load_splats(path)
 
 
 def load_points(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
-    """A point cloud: (N, 3) float64 positions from x y z, (N, 3) uint8 colours from red green blue, grey where it has none."""
+    """A point cloud: (N, 3) float64 positions from x y z, (N, 3) uint8 colours from red green blue,
+    grey where it has none."""
     path = Path(path)
     table = Table(path, "vertex")
     records = np.concatenate(list(table.pieces()))
@@ -59,5 +65,8 @@ def _points(path: Path, records: np.ndarray, names: list[str]) -> np.ndarray:
     bad = ~np.isfinite(out)
     if bad.any():
         point, column = np.argwhere(bad)[0]
-        raise UserError(f"{path}: property {names[column]} of point {point} is NaN or infinite ({bad.any(axis=1).sum()} such points)")
+        raise UserError(
+            f"{path}: property {names[column]} of point {point} is NaN or infinite "
+            f"({bad.any(axis=1).sum()} such points)"
+        )
     return out

@@ -1,4 +1,5 @@
-"""Splats from files and into files of any format, in one frame: RDF, as COLMAP's cameras and the original 3DGS have it."""
+"""Splats from files and into files of any format, in one frame: RDF, as COLMAP's cameras and the
+original 3DGS have it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ log = logging.getLogger(__name__)
 
 
 def open_splats(path: str | Path) -> Splats:
-    """Splats of a file in pieces, in hardsplat's frame, those that no renderer can draw still among them. Raises UserError for what is no file of splats."""
+    """Splats of a file in pieces, in hardsplat's frame, those that no renderer can draw still among
+    them. Raises UserError for what is no file of splats."""
     path = Path(path)
     row = format_to_read(path)
     splats = row.read(path)
@@ -33,17 +35,27 @@ def open_splats(path: str | Path) -> Splats:
 
 
 def load_splats(path: str | Path) -> Gaussians:
-    """All splats of a file: .ply (also compressed), .npz (also a checkpoint of training), .splat, .spz, .sog, .glb.
+    """All splats of a file: .ply (also compressed), .npz (also a checkpoint of training), .splat,
+    .spz, .sog, .glb.
 
-    Splats that no renderer can draw are left out, and the log says how many there were. Raises UserError for a file that is missing, damaged, or without a
-    splat that can be drawn.
+    Splats that no renderer can draw are left out, and the log says how many there were. Raises
+    UserError for a file that is missing, damaged, or without a splat that can be drawn.
     """
     splats = open_splats(path)
     dropped: Counter[str] = Counter()
     n, k, at = splats.count, (splats.sh_degree + 1) ** 2, 0
-    shapes = {"means": (n, 3), "quats": (n, 4), "scales": (n, 3), "opacities": (n,), "sh": (n, k, 3)}
+    shapes = {
+        "means": (n, 3),
+        "quats": (n, 4),
+        "scales": (n, 3),
+        "opacities": (n,),
+        "sh": (n, k, 3),
+    }
     arrays = {name: np.empty(shape, np.float32) for name, shape in shapes.items()}
-    extra = {name: np.empty(quantities.QUANTITIES[name].shape(n, splats.sh_degree), np.float32) for name in splats.extra}
+    extra = {
+        name: np.empty(quantities.QUANTITIES[name].shape(n, splats.sh_degree), np.float32)
+        for name in splats.extra
+    }
     for piece in usable_pieces(splats, dropped):
         for name, array in arrays.items():
             array[at : at + len(piece)] = getattr(piece, name)
@@ -52,14 +64,24 @@ def load_splats(path: str | Path) -> Gaussians:
         at += len(piece)
     say_dropped(path, n, dropped)
     means, quats, scales, opacities, sh = (array[:at] for array in arrays.values())
-    return Gaussians(means, quats, scales, opacities, sh, {name: array[:, :at] for name, array in extra.items()}, check=False)
+    return Gaussians(
+        means,
+        quats,
+        scales,
+        opacities,
+        sh,
+        {name: array[:, :at] for name, array in extra.items()},
+        check=False,
+    )
 
 
 def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = False) -> None:
-    """Writes a file in the format that its name ends with; an earlier file stays whole until the new one is complete.
+    """Writes a file in the format that its name ends with; an earlier file stays whole until the
+    new one is complete.
 
-    Formats that are small only where neighbours follow each other get the splats in Morton order, the others in the order given. antialiased: the file says
-    that the splats were trained so, if its format can. Raises UserError where it cannot be written.
+    Formats that are small only where neighbours follow each other get the splats in Morton order,
+    the others in the order given. antialiased: the file says that the splats were trained so, if
+    its format can. Raises UserError where it cannot be written.
     """
     path = Path(path)
     row = format_to_write(path)
@@ -69,11 +91,15 @@ def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = Fals
         gaussians = gaussians[morton.order(gaussians.means)]
     splats, rotation = in_memory(gaussians, antialiased), to_ours(row.frame).T
     with writing(path), replacing(path) as partial:
-        row.write(partial, replace(splats, pieces=lambda: (rotated(piece, rotation) for piece in splats.pieces())))
+        row.write(
+            partial,
+            replace(splats, pieces=lambda: (rotated(piece, rotation) for piece in splats.pieces())),
+        )
 
 
 def is_antialiased(path: str | Path) -> bool:
-    """Whether a file says that its splats were trained with --antialiased. Raises UserError for what is no file of splats."""
+    """Whether a file says that its splats were trained with --antialiased. Raises UserError for
+    what is no file of splats."""
     return open_splats(path).antialiased
 
 
@@ -81,14 +107,16 @@ def is_antialiased(path: str | Path) -> bool:
 
 
 def usable_pieces(splats: Splats, dropped: Counter) -> Iterator[Gaussians]:
-    """Pieces without the splats that no renderer can draw, which are counted by what is wrong with them."""
+    """Pieces without the splats that no renderer can draw, which are counted by what is wrong with
+    them."""
     for piece in splats.pieces():
         good = faults(piece, dropped)
         yield piece if good.all() else piece[good]
 
 
 def faults(g: Gaussians, dropped: Counter) -> np.ndarray:
-    """(N,) bool, which can be drawn. Counts the others in `dropped` by the first thing that is wrong with them."""
+    """(N,) bool, which can be drawn. Counts the others in `dropped` by the first thing that is
+    wrong with them."""
     good = np.ones(len(g), bool)
     for what, bad in _faults(g):
         dropped[what] += int((bad & good).sum())
@@ -97,7 +125,12 @@ def faults(g: Gaussians, dropped: Counter) -> np.ndarray:
 
 
 def _faults(g: Gaussians) -> Iterator[tuple[str, np.ndarray]]:
-    finite = np.isfinite(g.means).all(axis=1) & np.isfinite(g.quats).all(axis=1) & np.isfinite(g.opacities) & np.isfinite(g.sh.reshape(len(g), -1)).all(axis=1)
+    finite = (
+        np.isfinite(g.means).all(axis=1)
+        & np.isfinite(g.quats).all(axis=1)
+        & np.isfinite(g.opacities)
+        & np.isfinite(g.sh.reshape(len(g), -1)).all(axis=1)
+    )
     yield "NaN or infinite numbers", ~finite
     yield "scales that are NaN or beyond float32", ~np.isfinite(g.scales).all(axis=1)
     yield "a rotation of zeros", np.all(g.quats == 0, axis=1)

@@ -1,1 +1,2 @@
-"""Textured triangle meshes fitted to photographs through a rasterizer that nobody differentiated."""
+"""Textured triangle meshes fitted to photographs through a rasterizer that nobody
+differentiated."""

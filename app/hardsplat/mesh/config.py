@@ -11,11 +11,26 @@ from hardsplat.tables.reductions import ATOMICS
 class Scene:
     """scene and first mesh"""
 
-    data_dir: Path | None = option(None, "scene folder with silhouettes, as masks or as transparency: COLMAP, or transforms.json", shown="SCENE")
+    data_dir: Path | None = option(
+        None,
+        "scene folder with silhouettes, as masks or as transparency: COLMAP, or transforms.json",
+        shown="SCENE",
+    )
     data_factor: int = option(1, "fit to images this many times smaller", min=1)
-    test_every: int = option(8, "hold out every N-th image by sorted file name, where the scene has no test split; 0: none")
-    images: str = option("auto", "keep photographs on the GPU or stream them; auto: by memory", choices=("auto", "gpu", "stream"))
-    init: str = option("icosphere", "icosphere, as large as the silhouettes, or the .obj or .ply to begin with", shown="icosphere")
+    test_every: int = option(
+        8,
+        "hold out every N-th image by sorted file name, where the scene has no test split; 0: none",
+    )
+    images: str = option(
+        "auto",
+        "keep photographs on the GPU or stream them; auto: by memory",
+        choices=("auto", "gpu", "stream"),
+    )
+    init: str = option(
+        "icosphere",
+        "icosphere, as large as the silhouettes, or the .obj or .ply to begin with",
+        shown="icosphere",
+    )
     init_levels: int = option(3, "subdivisions of the icosahedron; 3: 642 vertices", min=0, max=7)
     texture_size: int = option(256, "side of the texture", unit="texels", min=16, max=8192)
 
@@ -24,12 +39,22 @@ class Scene:
 class Run:
     """run and results"""
 
-    result_dir: Path | None = option(None, "folder for all that the run writes", shown="results/<scene name>_mesh")
+    result_dir: Path | None = option(
+        None, "folder for all that the run writes", shown="results/<scene name>_mesh"
+    )
     max_steps: int = option(6_000, "steps, one view each", unit="steps", min=1)
     batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1, max=2048)
     seed: int = option(42, "seed of view order and perturbations")
-    device: str | None = option(None, "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)", shown="chosen automatically")
-    atomics: str = option("auto", "how losses are added to memory; auto: the first that runs here", choices=("auto", *ATOMICS))
+    device: str | None = option(
+        None,
+        "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
+        shown="chosen automatically",
+    )
+    atomics: str = option(
+        "auto",
+        "how losses are added to memory; auto: the first that runs here",
+        choices=("auto", *ATOMICS),
+    )
     quiet: bool = option(False, "no progress bar")
     profile: bool = option(False, "report GPU milliseconds of every stage")
 
@@ -38,17 +63,37 @@ class Run:
 class Fitting:
     """estimator, Adam and subdivision"""
 
-    loss: str = option("l2", "of colour and silhouette: squared or absolute error", choices=("l2", "l1"))
+    loss: str = option(
+        "l2", "of colour and silhouette: squared or absolute error", choices=("l2", "l1")
+    )
     alpha_weight: float = option(1.0, "weight of the silhouette; a colour channel has 1", max=1e6)
-    perturb_vertices: float = option(0.5, "first size of the perturbations of vertices", unit="px", min=1e-3, max=1e3)
-    perturb_texels: float = option(0.15, "first size of the perturbations of texels", min=1e-4, max=1)
-    last_perturb: float = option(0.3, "share of both that is left at the last step", min=1e-3, max=1)
-    vertices_lr: float = option(4e-3, "first rate of vertices", unit="object radii", min=1e-9, max=1)
+    perturb_vertices: float = option(
+        0.5, "first size of the perturbations of vertices", unit="px", min=1e-3, max=1e3
+    )
+    perturb_texels: float = option(
+        0.15, "first size of the perturbations of texels", min=1e-4, max=1
+    )
+    last_perturb: float = option(
+        0.3, "share of both that is left at the last step", min=1e-3, max=1
+    )
+    vertices_lr: float = option(
+        4e-3, "first rate of vertices", unit="object radii", min=1e-9, max=1
+    )
     texels_lr: float = option(0.02, "first rate of texels", max=1)
-    last_lr: float = option(0.01, "share of both rates that is left at the last step", min=1e-6, max=1)
-    smoothing: float = option(0.02, "share of the squared Laplacian that the first step takes away from the surface", max=0.2)
-    subdivide_steps: tuple[int, ...] = option((2_000,), "steps after which every triangle becomes four", unit="steps", min=1)
-    subdivision: str = option("loop", "where new vertices go: smooth (Loop), or midpoints", choices=("loop", "midpoint"))
+    last_lr: float = option(
+        0.01, "share of both rates that is left at the last step", min=1e-6, max=1
+    )
+    smoothing: float = option(
+        0.02,
+        "share of the squared Laplacian that the first step takes away from the surface",
+        max=0.2,
+    )
+    subdivide_steps: tuple[int, ...] = option(
+        (2_000,), "steps after which every triangle becomes four", unit="steps", min=1
+    )
+    subdivision: str = option(
+        "loop", "where new vertices go: smooth (Loop), or midpoints", choices=("loop", "midpoint")
+    )
     adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)
     adam_beta2: float = option(0.99, "Adam: decay of the variance", max=0.99999)
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
@@ -56,12 +101,15 @@ class Fitting:
 
 @dataclass(frozen=True, kw_only=True)
 class MeshConfig(Scene, Run, Fitting):
-    """All settings of one fit, checked: a value of the wrong type or out of range raises UserError."""
+    """All settings of one fit, checked: a value of the wrong type or out of range raises
+    UserError."""
 
     def __post_init__(self):
         for name in MESH_FIELDS:
             object.__setattr__(self, name, checked(name, getattr(self, name), name, MESH_FIELDS))
 
 
-MESH_GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__ or "": fields(group) for group in MeshConfig.__bases__}
+MESH_GROUPS: dict[str, tuple[Field, ...]] = {
+    group.__doc__ or "": fields(group) for group in MeshConfig.__bases__
+}
 MESH_FIELDS: dict[str, Field] = {f.name: f for group in MESH_GROUPS.values() for f in group}

@@ -16,19 +16,27 @@ from hardsplat.mesh.checks import checked, in_one_place
 from hardsplat.mesh.model import Mesh
 
 SUFFIXES = (".obj", ".ply")
-MOST_TRIANGLES = 1 << 24  # pixels carry the number of their triangle as a float32, which holds whole numbers up to here
+MOST_TRIANGLES = (
+    1 << 24
+)  # pixels carry the number of their triangle as a float32, which holds whole numbers up to here
 
 
 def check_triangles(count: int, what: str, remedy: str) -> None:
     """UserError for more triangles than pixels can name."""
     if count > MOST_TRIANGLES:
-        raise UserError(f"{what}: has {count} triangles, {MOST_TRIANGLES} can be told apart; {remedy}")
+        raise UserError(
+            f"{what}: has {count} triangles, {MOST_TRIANGLES} can be told apart; {remedy}"
+        )
 
 
-def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarray | None, list[str]]:
-    """The mesh, its texture as (resolution, resolution, 3) float32 in 0..1 where it has one, and notes, see `checked`.
+def load_mesh(
+    path: str | Path, resolution: int = 1024
+) -> tuple[Mesh, np.ndarray | None, list[str]]:
+    """The mesh, its texture as (resolution, resolution, 3) float32 in 0..1 where it has one, and
+    notes, see `checked`.
 
-    Raises UserError naming the file where it is missing, damaged or no surface that can be fitted."""
+    Raises UserError naming the file where it is missing, damaged or no surface that can be fitted.
+    """
     import trimesh
 
     path = Path(path)
@@ -36,34 +44,51 @@ def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarra
         raise UserError(f"{path}: a mesh is an .obj or .ply file")
     if not path.is_file():
         raise UserError(f"{path}: mesh not found")
-    logging.getLogger("trimesh").setLevel(logging.CRITICAL)  # what it cannot read is said here, in a line
+    logging.getLogger("trimesh").setLevel(
+        logging.CRITICAL
+    )  # what it cannot read is said here, in a line
     try:
         found: Any = trimesh.load(path, process=False, force="mesh")
         vertices, faces = np.asarray(found.vertices), np.asarray(found.faces)
         image: Any = getattr(getattr(found.visual, "material", None), "image", None)
-        has_image = image is not None and max(image.size) >= 4  # the stand-in for a missing one is smaller
-        texture = np.asarray(image.convert("RGB").resize((resolution, resolution)), np.float32) / 255 if has_image else None
+        has_image = (
+            image is not None and max(image.size) >= 4
+        )  # the stand-in for a missing one is smaller
+        texture = (
+            np.asarray(image.convert("RGB").resize((resolution, resolution)), np.float32) / 255
+            if has_image
+            else None
+        )
     except ImportError as error:  # what would guess the encoding
         raise UserError(f"{path}: not a readable mesh: not UTF-8 text") from error
     except Exception as error:  # its parsers raise almost anything
-        raise UserError(f"{path}: not a readable mesh: {(str(error) or type(error).__name__).splitlines()[0][:120]}") from error
+        raise UserError(
+            f"{path}: not a readable mesh: "
+            f"{(str(error) or type(error).__name__).splitlines()[0][:120]}"
+        ) from error
     check_triangles(len(faces), str(path), "simplify it first")
     uvs = getattr(found.visual, "uv", None)
     if uvs is None or len(uvs) != len(vertices):
         mesh, notes = checked(vertices, faces, where=str(path), resolution=resolution)
         return mesh, None, notes
     uvs = np.asarray(uvs, np.float64)
-    mesh, notes = checked(vertices, faces, np.stack([uvs[:, 0], 1 - uvs[:, 1]], axis=1), faces, str(path), resolution)
+    mesh, notes = checked(
+        vertices, faces, np.stack([uvs[:, 0], 1 - uvs[:, 1]], axis=1), faces, str(path), resolution
+    )
     return mesh, texture if in_one_place(uvs) else None, notes
 
 
 def save_mesh(folder: Path, mesh: Mesh, texture: np.ndarray) -> None:
-    """mesh.obj with mesh.mtl, and mesh.ply whose vertices have colours too, both with texture.png. texture: (height, width, 3) in 0..1. Raises UserError."""
+    """mesh.obj with mesh.mtl, and mesh.ply whose vertices have colours too, both with texture.png.
+    texture: (height, width, 3) in 0..1. Raises UserError."""
     save_png(folder / "texture.png", texture)
     lines = ["mtllib mesh.mtl", "usemtl surface"]
     lines += ["v {:.9g} {:.9g} {:.9g}".format(*v) for v in mesh.vertices.tolist()]
     lines += [f"vt {u:.9g} {1 - v:.9g}" for u, v in mesh.uvs.tolist()]
-    lines += ["f " + " ".join(f"{v}/{t}" for v, t in zip(*face)) for face in zip((mesh.faces + 1).tolist(), (mesh.uv_faces + 1).tolist())]
+    lines += [
+        "f " + " ".join(f"{v}/{t}" for v, t in zip(*face))
+        for face in zip((mesh.faces + 1).tolist(), (mesh.uv_faces + 1).tolist())
+    ]
     material = "newmtl surface\nKa 0 0 0\nKd 1 1 1\nKs 0 0 0\nillum 1\nmap_Kd texture.png\n"
     writers = {
         "mesh.obj": lambda path: path.write_text("\n".join(lines) + "\n"),
@@ -80,7 +105,9 @@ def save_mesh(folder: Path, mesh: Mesh, texture: np.ndarray) -> None:
 
 def _ply(mesh: Mesh, texture: np.ndarray) -> PlyData:
     """A vertex for every pair of place in space and place in the texture, as MeshLab has it."""
-    pairs, corners = np.unique(np.stack([mesh.faces, mesh.uv_faces], axis=2).reshape(-1, 2), axis=0, return_inverse=True)
+    pairs, corners = np.unique(
+        np.stack([mesh.faces, mesh.uv_faces], axis=2).reshape(-1, 2), axis=0, return_inverse=True
+    )
     uvs, size = mesh.uvs[pairs[:, 1]], np.array(texture.shape[1::-1])
     at = np.clip((uvs * size).astype(int), 0, size - 1)
     columns = {
@@ -93,4 +120,8 @@ def _ply(mesh: Mesh, texture: np.ndarray) -> PlyData:
         vertices[name] = values
     faces = np.empty(len(mesh.faces), [("vertex_indices", "<i4", (3,))])
     faces["vertex_indices"] = corners.reshape(-1, 3)
-    return PlyData([PlyElement.describe(vertices, "vertex"), PlyElement.describe(faces, "face")], byte_order="<", comments=["TextureFile texture.png"])
+    return PlyData(
+        [PlyElement.describe(vertices, "vertex"), PlyElement.describe(faces, "face")],
+        byte_order="<",
+        comments=["TextureFile texture.png"],
+    )

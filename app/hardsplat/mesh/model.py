@@ -10,10 +10,11 @@ from scipy.sparse import coo_matrix, csr_matrix, diags, vstack
 
 @dataclass(frozen=True)
 class Mesh:
-    """Places in the texture have indices of their own, so that a seam of the texture is none of the surface.
+    """Places in the texture have indices of their own, so that a seam of the texture is none of the
+    surface.
 
-    vertices: (V, 3) float32, world units. faces: (F, 3) int32 into vertices, V of them used.
-    uvs: (U, 2) float32 in 0..1, v down: row v * height of the texture. uv_faces: (F, 3) int32 into uvs.
+    vertices: (V, 3) float32, world units. faces: (F, 3) int32 into vertices, V of them used. uvs:
+    (U, 2) float32 in 0..1, v down: row v * height of the texture. uv_faces: (F, 3) int32 into uvs.
     """
 
     vertices: np.ndarray
@@ -22,18 +23,22 @@ class Mesh:
     uv_faces: np.ndarray
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
-        """(E, 2) pairs of vertices, the smaller first, and for every side of a face (F, 3) which edge it is: sides 01, 12, 20."""
+        """(E, 2) pairs of vertices, the smaller first, and for every side of a face (F, 3) which
+        edge it is: sides 01, 12, 20."""
         return sides_of(self.faces)
 
     def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
-        """Compressed rows: (V + 1,) where each vertex's neighbours begin, and (2 E,) the neighbours."""
+        """Compressed rows: (V + 1,) where each vertex's neighbours begin, and (2 E,) the
+        neighbours."""
         graph = _adjacency(self.edges()[0], len(self.vertices))
         return graph.indptr, graph.indices
 
     def subdivided(self, smooth: bool) -> tuple[Mesh, csr_matrix]:
-        """Every face in four; and the matrix (V', V) that takes anything else of the vertices along, by midpoints.
+        """Every face in four; and the matrix (V', V) that takes anything else of the vertices
+        along, by midpoints.
 
-        smooth: vertices go where Loop's scheme has them (Loop 1987), along open borders those of cubic splines.
+        smooth: vertices go where Loop's scheme has them (Loop 1987), along open borders those of
+        cubic splines.
         """
         edges, sides = self.edges()
         old, count = len(self.vertices), len(self.vertices) + len(edges)
@@ -61,12 +66,18 @@ def sides_of(faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _adjacency(edges, count):
     a, b = edges.T
-    return coo_matrix((np.ones(2 * len(edges)), (np.concatenate([a, b]), np.concatenate([b, a]))), (count, count)).tocsr()
+    return coo_matrix(
+        (np.ones(2 * len(edges)), (np.concatenate([a, b]), np.concatenate([b, a]))), (count, count)
+    ).tocsr()
 
 
 def _in_four(faces, middles):
     (a, b, c), (ab, bc, ca) = faces.T, middles.T
-    return np.stack([a, ab, ca, ab, b, bc, ca, bc, c, ab, bc, ca], axis=1).reshape(-1, 3).astype(np.int32)
+    return (
+        np.stack([a, ab, ca, ab, b, bc, ca, bc, c, ab, bc, ca], axis=1)
+        .reshape(-1, 3)
+        .astype(np.int32)
+    )
 
 
 def _loop_weights(faces, edges, sides, count):
@@ -74,13 +85,22 @@ def _loop_weights(faces, edges, sides, count):
     opposite = faces[:, [2, 0, 1]]  # of sides 01, 12, 20
     ends = np.where(uses == 2, 0.375, 0.5)
     inner = uses[sides] == 2
-    far = coo_matrix((np.full(inner.sum(), 0.125), (sides[inner], opposite[inner])), (len(edges), count))
-    near = coo_matrix((np.repeat(ends, 2), (np.repeat(np.arange(len(edges)), 2), edges.ravel())), (len(edges), count))
+    far = coo_matrix(
+        (np.full(inner.sum(), 0.125), (sides[inner], opposite[inner])), (len(edges), count)
+    )
+    near = coo_matrix(
+        (np.repeat(ends, 2), (np.repeat(np.arange(len(edges)), 2), edges.ravel())),
+        (len(edges), count),
+    )
     border = np.zeros(count, bool)
     border[edges[uses == 1].ravel()] = True
     graph, rim = _adjacency(edges, count), _adjacency(edges[uses == 1], count)
     valence = np.diff(graph.indptr)
     n = np.maximum(valence, 1)
     beta = (5 / 8 - (3 / 8 + np.cos(2 * np.pi / n) / 4) ** 2) / n
-    kept = diags(np.where(border, 0.75, 1 - valence * beta)) + diags(np.where(border, 0.0, beta)) @ graph + diags(np.where(border, 0.125, 0.0)) @ rim
+    kept = (
+        diags(np.where(border, 0.75, 1 - valence * beta))
+        + diags(np.where(border, 0.0, beta)) @ graph
+        + diags(np.where(border, 0.125, 0.0)) @ rim
+    )
     return vstack([kept, near.tocsr() + far.tocsr()]).tocsr()

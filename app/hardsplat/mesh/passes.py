@@ -1,8 +1,10 @@
-"""A step of the estimator as passes: two ordinary draws, a gather, two Adam passes. No derivative of the draw, no order of fragments.
+"""A step of the estimator as passes: two ordinary draws, a gather, two Adam passes. No derivative
+of the draw, no order of fragments.
 
-Per pixel, L(+) - L(-) is gathered over the vertices and texels that the pixel saw in either image; times the sign of a coordinate's
-perturbation over twice its size that is an estimate of its gradient, unbiased up to the square of that size
-(Deliot, Heitz & Belcour 2024, arXiv 2404.09758; Spall 1992).
+Per pixel, L(+) - L(-) is gathered over the vertices and texels that the pixel saw in either image;
+times the sign of a coordinate's perturbation over twice its size that is an estimate of its
+gradient, unbiased up to the square of that size (Deliot, Heitz & Belcour 2024, arXiv 2404.09758;
+Spall 1992).
 """
 
 from __future__ import annotations
@@ -33,17 +35,33 @@ def _draw(name: str, ids: str, direction: int, width: int, height: int) -> DrawP
     )
 
 
-def mesh_passes(atomics: Atomics, loss: str, width: int, height: int) -> list[ComputePass | DrawPass]:
+def mesh_passes(
+    atomics: Atomics, loss: str, width: int, height: int
+) -> list[ComputePass | DrawPass]:
     """On a canvas of width x height px. loss: of LOSSES."""
     stepped = (*_PERTURBED, "mesh_sums", "adam_settings", "rates")
     return [
-        ComputePass("bends", "fits/mesh/bends.comp", reads=("mesh", "vertices", "neighbours"), writes=("bends",)),
+        ComputePass(
+            "bends",
+            "fits/mesh/bends.comp",
+            reads=("mesh", "vertices", "neighbours"),
+            writes=("bends",),
+        ),
         _draw("draw plus", "ids", 1, width, height),
         _draw("draw minus", "ids_minus", -1, width, height),
         ComputePass(
             "gather",
             "fits/mesh/gather.comp",
-            reads=(*_PERTURBED, "camera", "corners", "photos", "texels", "ids", "ids_minus", "d_splats2d"),
+            reads=(
+                *_PERTURBED,
+                "camera",
+                "corners",
+                "photos",
+                "texels",
+                "ids",
+                "ids_minus",
+                "d_splats2d",
+            ),
             writes=("d_splats2d", "mesh_losses"),
             spec={"SQUARED": loss == "l2"},
             slots={"atomics": atomics.slot},
@@ -55,29 +73,48 @@ def mesh_passes(atomics: Atomics, loss: str, width: int, height: int) -> list[Co
             reads=(*stepped, "neighbours", "bends", "vertices", "adam_vertices"),
             writes=("vertices", "adam_vertices", "mesh_sums"),
         ),
-        ComputePass("adam texels", "fits/mesh/adam_texels.comp", reads=(*stepped, "texels", "adam_texels"), writes=("texels", "adam_texels", "mesh_sums")),
-        ComputePass("mesh reduce", "fits/mesh/reduce.comp", reads=("mesh_losses", "camera", "frame"), writes=("mesh_history",)),
+        ComputePass(
+            "adam texels",
+            "fits/mesh/adam_texels.comp",
+            reads=(*stepped, "texels", "adam_texels"),
+            writes=("texels", "adam_texels", "mesh_sums"),
+        ),
+        ComputePass(
+            "mesh reduce",
+            "fits/mesh/reduce.comp",
+            reads=("mesh_losses", "camera", "frame"),
+            writes=("mesh_history",),
+        ),
         _draw("draw", "ids", 0, width, height),
-        ComputePass("show", "fits/mesh/show.comp", reads=(*_PERTURBED, "ids", "texels"), writes=("target",)),
+        ComputePass(
+            "show", "fits/mesh/show.comp", reads=(*_PERTURBED, "ids", "texels"), writes=("target",)
+        ),
     ]
 
 
-def record_gather(recorder: Recorder, run: Mapping[str, Pipeline], triangles: int, width: int, height: int) -> None:
-    """vertices, texels, camera, frame, photos -> mesh_sums, mesh_losses, mesh_history[frame.step % HISTORY]."""
+def record_gather(
+    recorder: Recorder, run: Mapping[str, Pipeline], triangles: int, width: int, height: int
+) -> None:
+    """vertices, texels, camera, frame, photos -> mesh_sums, mesh_losses, mesh_history[frame.step %
+    HISTORY]."""
     recorder.run(run["draw plus"], threads=(3 * triangles,), extent=(width, height))
     recorder.run(run["draw minus"], threads=(3 * triangles,), extent=(width, height))
     recorder.run(run["gather"], threads=(width, height))
     recorder.run(run["mesh reduce"], threads=(1,))
 
 
-def record_adam(recorder: Recorder, run: Mapping[str, Pipeline], vertices: int, texels: int) -> None:
+def record_adam(
+    recorder: Recorder, run: Mapping[str, Pipeline], vertices: int, texels: int
+) -> None:
     """mesh_sums, which it leaves at 0 -> vertices, texels and their moments."""
     recorder.run(run["bends"], threads=(vertices,))
     recorder.run(run["adam vertices"], threads=(vertices,))
     recorder.run(run["adam texels"], threads=(texels,))
 
 
-def record_show(recorder: Recorder, run: Mapping[str, Pipeline], triangles: int, width: int, height: int) -> None:
+def record_show(
+    recorder: Recorder, run: Mapping[str, Pipeline], triangles: int, width: int, height: int
+) -> None:
     """vertices, texels, camera, frame -> target: colour over black, coverage in alpha."""
     recorder.run(run["draw"], threads=(3 * triangles,), extent=(width, height))
     recorder.run(run["show"], threads=(width, height))

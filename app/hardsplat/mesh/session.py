@@ -1,4 +1,5 @@
-"""A mesh on the GPU: its buffers, the pre-recorded step, batches in flight, subdivision, pictures."""
+"""A mesh on the GPU: its buffers, the pre-recorded step, batches in flight, subdivision,
+pictures."""
 
 from __future__ import annotations
 
@@ -25,14 +26,23 @@ from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import ATOMICS
 from hardsplat.train.step.batch import HISTORY, Batches, BatchResult
 from hardsplat.train.step.photos import Photos
-from hardsplat.train.step.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_plan, record_begin, record_end, step_settings, view_order
+from hardsplat.train.step.schedule import (
+    FIT_SCHEDULE_PASSES,
+    adam_settings,
+    rate_plan,
+    record_begin,
+    record_end,
+    step_settings,
+    view_order,
+)
 
 TILE = contract.CONSTANTS["TILE"]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """pixel: world units that a pixel covers at the object. radius: of the object, world units. near: nearest that is drawn."""
+    """pixel: world units that a pixel covers at the object. radius: of the object, world units.
+    near: nearest that is drawn."""
 
     pixel: float
     radius: float
@@ -40,8 +50,10 @@ class Scale:
 
 
 class MeshSession:
-    """views, photos: what it is fitted to; the photos are the session's from here on. canvas: width and height that hold every view. texture: (height, width, 3)
-    in 0..1 to begin with. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
+    """views, photos: what it is fitted to; the photos are the session's from here on. canvas: width
+    and height that hold every view. texture: (height, width, 3) in 0..1 to begin with. Raises
+    UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays
+    allocated.
     """
 
     _batches: Batches
@@ -58,7 +70,13 @@ class MeshSession:
         texture: np.ndarray,
         on_batch: Callable[[BatchResult], None] = lambda result: None,
     ):
-        self.device, self.config, self.views, self.photos, self.scale = device, config, views, photos, scale
+        self.device, self.config, self.views, self.photos, self.scale = (
+            device,
+            config,
+            views,
+            photos,
+            scale,
+        )
         self.width, self.height = canvas
         self.texture_shape, self.step = texture.shape, 0
         self.mesh, self._recorded = mesh, Recordings(device, {})
@@ -67,20 +85,39 @@ class MeshSession:
         try:
             self._allocate_shared(texture, on_batch)
             atomics = resolve(device, "float atomics", ATOMICS, config.atomics, "--atomics")
-            self.run_of = build_all(device, [*FIT_SCHEDULE_PASSES, *mesh_passes(atomics, config.loss, *canvas)])
+            self.run_of = build_all(
+                device, [*FIT_SCHEDULE_PASSES, *mesh_passes(atomics, config.loss, *canvas)]
+            )
             self.set_step(0)
             self._allocate(np.zeros((2, len(mesh.vertices), 3), np.float32))
         except BaseException:
             self.destroy()
             raise
 
-    def _allocate_shared(self, texture: np.ndarray, on_batch: Callable[[BatchResult], None]) -> None:
+    def _allocate_shared(
+        self, texture: np.ndarray, on_batch: Callable[[BatchResult], None]
+    ) -> None:
         """What does not depend on the mesh."""
         device, shared, size = self.device, self._shared, (self.width, self.height)
-        texels, groups = texture.shape[0] * texture.shape[1], -(-self.width // TILE) * -(-self.height // TILE)
-        sizes = {"mesh": 1, "frame": 1, "camera": 1, "views": len(self.views), "texels": texels, "adam_texels": 2 * texels, "mesh_losses": groups}
+        texels, groups = (
+            texture.shape[0] * texture.shape[1],
+            -(-self.width // TILE) * -(-self.height // TILE),
+        )
+        sizes = {
+            "mesh": 1,
+            "frame": 1,
+            "camera": 1,
+            "views": len(self.views),
+            "texels": texels,
+            "adam_texels": 2 * texels,
+            "mesh_losses": groups,
+        }
         settings = told(self.config, self.scale)
-        shared |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | {name: v.nbytes for name, v in settings.items()})
+        shared |= allocate_all(
+            device,
+            {name: n * contract.itemsize(name) for name, n in sizes.items()}
+            | {name: v.nbytes for name, v in settings.items()},
+        )
         for name, values in settings.items():
             shared[name].upload(values)
         for name in ("schedule", "mesh_history"):
@@ -93,13 +130,15 @@ class MeshSession:
         buffer_in(shared, "adam_texels").fill(0)
         self._batches = Batches(device, buffer_in(shared, "mesh_history"), on_batch)
 
-    # -- running ---------------------------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
         self._batches.wait_for_turn()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
-        for step, view in enumerate(view_order(self.config.seed, self.step, steps, len(self.views)), self.step):
+        for step, view in enumerate(
+            view_order(self.config.seed, self.step, steps, len(self.views)), self.step
+        ):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
         self._batches.submit(self.step, steps)
         self.step += steps
@@ -109,27 +148,41 @@ class MeshSession:
         self._batches.drain()
 
     def subdivide(self) -> None:
-        """Every triangle in four. Moments go along; a vertex sees a quarter of the pixels afterwards, so they shrink with its gradients."""
+        """Every triangle in four. Moments go along; a vertex sees a quarter of the pixels
+        afterwards, so they shrink with its gradients."""
         mesh = self.download()
-        moments = self._own["adam_vertices"].download(np.float32, 6 * len(mesh.vertices)).reshape(2, -1, 3)
+        moments = (
+            self._own["adam_vertices"]
+            .download(np.float32, 6 * len(mesh.vertices))
+            .reshape(2, -1, 3)
+        )
         self.mesh, along = mesh.subdivided(self.config.subdivision == "loop")
-        self._allocate(np.stack([along @ moments[0] / 4, along @ moments[1] / 16]).astype(np.float32))
+        self._allocate(
+            np.stack([along @ moments[0] / 4, along @ moments[1] / 16]).astype(np.float32)
+        )
 
-    # -- state -----------------------------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------
 
     def download(self) -> Mesh:
         """The mesh as it is now, after all that was queued."""
         self.drain()
-        vertices = self._own["vertices"].download(np.float32, 3 * len(self.mesh.vertices)).reshape(-1, 3)
+        vertices = (
+            self._own["vertices"].download(np.float32, 3 * len(self.mesh.vertices)).reshape(-1, 3)
+        )
         return Mesh(vertices, self.mesh.faces, self.mesh.uvs, self.mesh.uv_faces)
 
     def texture(self) -> np.ndarray:
         """(height, width, 3) float32 in 0..1."""
         self.drain()
-        return buffer_in(self._shared, "texels").download(np.float32, int(np.prod(self.texture_shape))).reshape(self.texture_shape)
+        return (
+            buffer_in(self._shared, "texels")
+            .download(np.float32, int(np.prod(self.texture_shape)))
+            .reshape(self.texture_shape)
+        )
 
     def picture(self, camera: Camera) -> np.ndarray:
-        """(H, W, 4) float32: colour over black, and coverage 0 or 1. The camera must fit the canvas."""
+        """(H, W, 4) float32: colour over black, and coverage 0 or 1. The camera must fit the
+        canvas."""
         self.drain()
         self._shared["camera"].upload(camera_data(camera))
         self._show.run_once()
@@ -157,11 +210,17 @@ class MeshSession:
             "bends": np.zeros((count, 3), np.float32),
             "mesh_sums": np.zeros(count + 3 * texels, np.float32),
         }
-        self._own = allocate_all(self.device, {name: values.nbytes for name, values in filled.items()})
+        self._own = allocate_all(
+            self.device, {name: values.nbytes for name, values in filled.items()}
+        )
         for name, values in filled.items():
             self._own[name].upload(values)
         self._shared["mesh"].upload(mesh_data(self.config, self.scale, count, self.texture_shape))
-        self.resources, size, triangles = {**self._shared, **self._own}, (self.width, self.height), len(mesh.faces)
+        self.resources, size, triangles = (
+            {**self._shared, **self._own},
+            (self.width, self.height),
+            len(mesh.faces),
+        )
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, self.run_of)
@@ -195,21 +254,37 @@ class MeshSession:
 
 
 def told(config: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
-    """What the GPU is told once, by buffer. Rates are in the order of the contract's RATE_ constants and fall alike."""
+    """What the GPU is told once, by buffer. Rates are in the order of the contract's RATE_
+    constants and fall alike."""
     first = (config.vertices_lr * scale.radius, config.texels_lr, 1.0)
-    plans = np.array([rate_plan(rate, config.last_lr * rate, config.max_steps) for rate in first], contract.dtype("RatePlan"))
+    plans = np.array(
+        [rate_plan(rate, config.last_lr * rate, config.max_steps) for rate in first],
+        contract.dtype("RatePlan"),
+    )
     return {
-        "step_settings": step_settings(config.seed, config.adam_beta1, config.adam_beta2, near_plane=scale.near),
+        "step_settings": step_settings(
+            config.seed, config.adam_beta1, config.adam_beta2, near_plane=scale.near
+        ),
         "adam_settings": adam_settings(config.adam_beta1, config.adam_beta2, config.adam_eps),
         "rate_plans": plans,
         "rates": np.zeros(len(plans), np.float32),
     }
 
 
-def mesh_data(config: MeshConfig, scale: Scale, vertices: int, texture_shape: tuple[int, ...]) -> np.ndarray:
+def mesh_data(
+    config: MeshConfig, scale: Scale, vertices: int, texture_shape: tuple[int, ...]
+) -> np.ndarray:
     """The contract's Mesh struct."""
     data = np.zeros((), contract.dtype("Mesh"))
     data["vertices"], data["texture"] = vertices, texture_shape[1::-1]
-    data["vertex_step"], data["texel_step"], data["last_share"] = config.perturb_vertices * scale.pixel, config.perturb_texels, config.last_perturb
-    data["max_steps"], data["alpha_weight"], data["smoothing"] = config.max_steps, config.alpha_weight, config.smoothing
+    data["vertex_step"], data["texel_step"], data["last_share"] = (
+        config.perturb_vertices * scale.pixel,
+        config.perturb_texels,
+        config.last_perturb,
+    )
+    data["max_steps"], data["alpha_weight"], data["smoothing"] = (
+        config.max_steps,
+        config.alpha_weight,
+        config.smoothing,
+    )
     return data

@@ -1,4 +1,5 @@
-"""A camera, a pinhole or one that distorts. Frame: OpenCV, +x right, +y down, +z forward; units of the scene; pixel centres at +0.5."""
+"""A camera, a pinhole or one that distorts. Frame: OpenCV, +x right, +y down, +z forward; units of
+the scene; pixel centres at +0.5."""
 
 from __future__ import annotations
 
@@ -8,26 +9,37 @@ from operator import index
 
 import numpy as np
 
-MARGIN = 1.3  # how far beyond its farthest corner a distorting lens is followed, from the middle of the image
-STEEPEST = 89.0  # degrees from the axis at which it ends in any case: nothing is drawn that is not in front of the camera
+# how far beyond its farthest corner a distorting lens is followed, from the middle of the image
+MARGIN = 1.3
+# degrees from the axis at which it ends in any case: nothing is drawn that is not in front of the
+# camera
+STEEPEST = 89.0
 
 
 @dataclass(frozen=True)
 class Distortion:
     """Where a lens puts a ray, as OpenCV and COLMAP model it.
 
-    fisheye: the equidistant model, with coefficients k1 k2 k3 k4, instead of the perspective one, with k1 k2 p1 p2 k3 k4 k5 k6. Raises ValueError for anything else.
+    fisheye: the equidistant model, with coefficients k1 k2 k3 k4, instead of the perspective one,
+    with k1 k2 p1 p2 k3 k4 k5 k6. Raises ValueError for anything else.
     """
 
     fisheye: bool
     coefficients: tuple[float, ...]
 
     def __post_init__(self):
-        if len(self.coefficients) != (4 if self.fisheye else 8) or not np.isfinite(self.coefficients).all():
-            raise ValueError(f"a {'fisheye' if self.fisheye else 'perspective'} lens has {4 if self.fisheye else 8} finite coefficients, got {self.coefficients}")
+        if (
+            len(self.coefficients) != (4 if self.fisheye else 8)
+            or not np.isfinite(self.coefficients).all()
+        ):
+            raise ValueError(
+                f"a {'fisheye' if self.fisheye else 'perspective'} lens has "
+                f"{4 if self.fisheye else 8} finite coefficients, got {self.coefficients}"
+            )
 
     def __call__(self, ratio: np.ndarray) -> np.ndarray:
-        """(N, 2) x / z and y / z of rays -> (N, 2) pixels from the principal point over the focal lengths."""
+        """(N, 2) x / z and y / z of rays -> (N, 2) pixels from the principal point over the focal
+        lengths."""
         u, s = np.asarray(ratio, np.float64), np.sum(np.square(ratio), axis=-1, keepdims=True)
         if self.fisheye:
             r = np.maximum(np.sqrt(s), 1e-12)
@@ -60,20 +72,30 @@ class Camera:
         object.__setattr__(self, "w2c", np.asarray(self.w2c, np.float64))
         object.__setattr__(self, "K", np.asarray(self.K, np.float64))
         if self.w2c.shape != (4, 4) or self.K.shape != (3, 3):
-            raise ValueError(f"camera needs w2c (4, 4) and K (3, 3), got {self.w2c.shape} and {self.K.shape}")
+            raise ValueError(
+                f"camera needs w2c (4, 4) and K (3, 3), got {self.w2c.shape} and {self.K.shape}"
+            )
         if not (np.isfinite(self.w2c).all() and np.isfinite(self.K).all()):
             raise ValueError("camera has a NaN or infinite number in its pose or intrinsics")
         if problem := _not_rigid(self.w2c):
             raise ValueError(f"camera needs a rigid w2c, {problem}")
         if not (self.K[0, 0] > 0 and self.K[1, 1] > 0):
-            raise ValueError(f"camera needs positive focal lengths, got {self.K[0, 0]:g} and {self.K[1, 1]:g} (the frame is OpenCV: +y down, +z forward)")
+            raise ValueError(
+                f"camera needs positive focal lengths, got {self.K[0, 0]:g} and "
+                f"{self.K[1, 1]:g} (the frame is OpenCV: +y down, +z forward)"
+            )
         if self.K[0, 1] or self.K[1, 0] or self.K[2].tolist() != [0, 0, 1]:
-            raise ValueError(f"camera needs K = [[fx, 0, cx], [0, fy, cy], [0, 0, 1]], without skew, got {self.K.tolist()}")
+            raise ValueError(
+                "camera needs K = [[fx, 0, cx], [0, fy, cy], [0, 0, 1]], without skew, "
+                f"got {self.K.tolist()}"
+            )
         for side in ("width", "height"):
             try:
                 object.__setattr__(self, side, index(getattr(self, side)))
             except TypeError:
-                raise ValueError(f"camera {side} {getattr(self, side)!r} is not an integer") from None
+                raise ValueError(
+                    f"camera {side} {getattr(self, side)!r} is not an integer"
+                ) from None
         if self.width < 1 or self.height < 1:
             raise ValueError(f"camera image size must be positive, got {self.width}x{self.height}")
 
@@ -89,24 +111,37 @@ class Camera:
 
     @cached_property
     def reach(self) -> float:
-        """Squared x / z and y / z up to which a distorting lens is followed: somewhat outside the image, and not so far that rays come back into it."""
+        """Squared x / z and y / z up to which a distorting lens is followed: somewhat outside the
+        image, and not so far that rays come back into it."""
         if not self.distortion:
             return float("inf")
         focal, centre = np.diag(self.K)[:2], self.K[:2, 2]
-        corners = (np.array([[0, 0], [self.width, 0], [0, self.height], [self.width, self.height]]) - centre) / focal
+        corners = (
+            np.array([[0, 0], [self.width, 0], [0, self.height], [self.width, self.height]])
+            - centre
+        ) / focal
         r = np.tan(np.radians(np.linspace(0, STEEPEST, 4096)))
         outward = self.distortion(np.stack([r, np.zeros_like(r)], axis=1))[:, 0]
-        past = np.flatnonzero((np.diff(outward) <= 0) | (outward[1:] > MARGIN * np.linalg.norm(corners, axis=1).max()))
+        past = np.flatnonzero(
+            (np.diff(outward) <= 0) | (outward[1:] > MARGIN * np.linalg.norm(corners, axis=1).max())
+        )
         return float(r[past[0] if len(past) else -1] ** 2)
 
 
 def _not_rigid(w2c: np.ndarray) -> str:
-    """What keeps a (4, 4) matrix from being a rotation and a translation, within 1e-3; empty when nothing does."""
+    """What keeps a (4, 4) matrix from being a rotation and a translation, within 1e-3; empty when
+    nothing does."""
     if np.abs(w2c[3] - [0, 0, 0, 1]).max() > 1e-3:
-        return f"its last row is {w2c[3].tolist()} instead of 0 0 0 1" + ("; it looks transposed" if not w2c[:3, 3].any() else "")
+        return f"its last row is {w2c[3].tolist()} instead of 0 0 0 1" + (
+            "; it looks transposed" if not w2c[:3, 3].any() else ""
+        )
     R = w2c[:3, :3]
     if np.abs(R @ R.T - np.eye(3)).max() <= 1e-3:
-        return "" if np.linalg.det(R) > 0 else "its 3x3 is a reflection (determinant -1), not a rotation"
+        return (
+            ""
+            if np.linalg.det(R) > 0
+            else "its 3x3 is a reflection (determinant -1), not a rotation"
+        )
     sizes = np.linalg.svd(R, compute_uv=False)
     if sizes[0] - sizes[2] <= 1e-3 * sizes[0]:
         return f"its 3x3 is a rotation scaled by {sizes.mean():g}"

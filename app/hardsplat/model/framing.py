@@ -1,4 +1,5 @@
-"""What there is to look at in a scene: its middle, which way is up, where its cameras stand. Paths, windows and pages begin from it."""
+"""What there is to look at in a scene: its middle, which way is up, where its cameras stand. Paths,
+windows and pages begin from it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ PARALLEL = 1e-3  # mean squared sine of the axes' spread below which they meet n
 
 @dataclass(frozen=True)
 class Setting:
-    """What a path is around. centre: world units. up: unit vector. positions, forwards: (V, 3) of the scene's cameras, V = 0 where there are none.
+    """What a path is around. centre: world units. up: unit vector. positions, forwards: (V, 3) of
+    the scene's cameras, V = 0 where there are none.
 
     reach: distance from the centre within which most splats are.
     """
@@ -27,23 +29,39 @@ class Setting:
     reach: float
 
 
-def setting_of(gaussians: Gaussians, cameras: Sequence[Camera] = (), up: np.ndarray | None = None) -> Setting:
+def setting_of(
+    gaussians: Gaussians, cameras: Sequence[Camera] = (), up: np.ndarray | None = None
+) -> Setting:
     """up: world direction; by default that of the cameras, or -y, which is COLMAP's."""
     middle, reach = _middle(gaussians)
     if not cameras:
-        return Setting(middle, unit(np.array([0.0, -1.0, 0.0]) if up is None else up), np.empty((0, 3)), np.empty((0, 3)), reach)
+        return Setting(
+            middle,
+            unit(np.array([0.0, -1.0, 0.0]) if up is None else up),
+            np.empty((0, 3)),
+            np.empty((0, 3)),
+            reach,
+        )
     positions = np.array([c.position for c in cameras])
-    forwards, downs = np.array([c.w2c[2, :3] for c in cameras]), np.array([c.w2c[1, :3] for c in cameras])
+    forwards, downs = (
+        np.array([c.w2c[2, :3] for c in cameras]),
+        np.array([c.w2c[1, :3] for c in cameras]),
+    )
     if up is None:
         up = -downs.mean(axis=0)
         up = up if np.linalg.norm(up) > 1e-3 else -downs[0]  # cameras that lie in all directions
-    return Setting(_nearest(positions, forwards, gaussians.means), unit(up), positions, forwards, reach)
+    return Setting(
+        _nearest(positions, forwards, gaussians.means), unit(up), positions, forwards, reach
+    )
 
 
 def _middle(gaussians: Gaussians) -> tuple[np.ndarray, float]:
-    """Median of the means that can be seen, and the distance from it within which four fifths of them are."""
+    """Median of the means that can be seen, and the distance from it within which four fifths of
+    them are."""
     means = gaussians.means[np.isfinite(gaussians.means).all(axis=1)].astype(np.float64)
-    seen = gaussians.means[(gaussians.opacities > 0.1) & np.isfinite(gaussians.means).all(axis=1)].astype(np.float64)
+    seen = gaussians.means[
+        (gaussians.opacities > 0.1) & np.isfinite(gaussians.means).all(axis=1)
+    ].astype(np.float64)
     means = seen if len(seen) else means
     if not len(means):
         return np.zeros(3), 1.0
@@ -52,8 +70,8 @@ def _middle(gaussians: Gaussians) -> tuple[np.ndarray, float]:
 
 
 def _nearest(positions: np.ndarray, forwards: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """The point with the least sum of squared distances from the cameras' axes; where these are parallel or it is behind them, the
-    point on the mean axis at the median depth of the splats."""
+    """The point with the least sum of squared distances from the cameras' axes; where these are
+    parallel or it is behind them, the point on the mean axis at the median depth of the splats."""
     across = np.eye(3) - forwards[:, :, None] * forwards[:, None, :]
     A = across.mean(axis=0)
     if np.linalg.eigvalsh(A)[0] > PARALLEL:

@@ -1,4 +1,5 @@
-"""A set of 3D Gaussians as plain arrays, with the activations and the initialization of the original 3DGS."""
+"""A set of 3D Gaussians as plain arrays, with the activations and the initialization of the
+original 3DGS."""
 
 from __future__ import annotations
 
@@ -10,7 +11,14 @@ import numpy as np
 from hardsplat.base.parallel import in_blocks
 from hardsplat.tables import quantities
 
-OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")  # quantities that the fields of Gaussians hold
+OWN = (
+    "means",
+    "quats",
+    "log_scales",
+    "logit_opacities",
+    "sh0",
+    "shN",
+)  # quantities that the fields of Gaussians hold
 _BLOCK = 1 << 16  # splats whose numbers are converted at a time
 SH_C0 = 0.28209479177387814  # Y_0^0: constant band of the real spherical harmonics
 
@@ -19,13 +27,12 @@ SH_C0 = 0.28209479177387814  # Y_0^0: constant band of the real spherical harmon
 class Gaussians:
     """Splats in natural (activated) units, float32.
 
-    means:     (N, 3) world units.
-    quats:     (N, 4) rotation wxyz, need not be normalized.
-    scales:    (N, 3) linear standard deviations along the rotated axes, world units, >= 0.
-    opacities: (N,) in 0..1.
-    sh:        (N, K, 3) spherical-harmonic colour coefficients, K = (degree + 1)^2 in 1, 4, 9, 16.
-    extra:     (planes, N, width) of further quantities of the trained table, by name, as they are trained.
-    Raises ValueError for other shapes and, where `check`, for values out of range or not finite.
+    means:     (N, 3) world units. quats:     (N, 4) rotation wxyz, need not be normalized. scales:
+    (N, 3) linear standard deviations along the rotated axes, world units, >= 0. opacities: (N,) in
+    0..1. sh:        (N, K, 3) spherical-harmonic colour coefficients, K = (degree + 1)^2 in 1, 4,
+    9, 16. extra:     (planes, N, width) of further quantities of the trained table, by name, as
+    they are trained. Raises ValueError for other shapes and, where `check`, for values out of range
+    or not finite.
     """
 
     means: np.ndarray
@@ -45,19 +52,31 @@ class Gaussians:
                 raise ValueError(f"{name} has shape {value.shape}, expected {shape}")
             setattr(self, name, value)
         self.sh = _float32(self.sh)
-        if self.sh.ndim != 3 or self.sh.shape[0] != n or self.sh.shape[2] != 3 or self.sh.shape[1] not in (1, 4, 9, 16):
+        if (
+            self.sh.ndim != 3
+            or self.sh.shape[0] != n
+            or self.sh.shape[2] != 3
+            or self.sh.shape[1] not in (1, 4, 9, 16)
+        ):
             raise ValueError(f"sh has shape {self.sh.shape}, expected ({n}, 1|4|9|16, 3)")
         if check:
             for name in (*wanted, "sh"):
                 self._refuse(name, ~np.isfinite(getattr(self, name)), "NaN or infinite")
             self._refuse("scales", self.scales < 0, "negative; scales are linear, not logarithms")
-            self._refuse("opacities", (self.opacities < 0) | (self.opacities > 1), "not in 0..1; opacities are linear, not logits")
+            self._refuse(
+                "opacities",
+                (self.opacities < 0) | (self.opacities > 1),
+                "not in 0..1; opacities are linear, not logits",
+            )
 
     def _refuse(self, name: str, bad: np.ndarray, what: str) -> None:
         if bad.any():
             splats = bad.reshape(len(bad), -1).any(axis=1)
             place = tuple(np.argwhere(bad)[0].tolist())
-            raise ValueError(f"{name}[{', '.join(map(str, place))}] = {getattr(self, name)[place]:g} is {what} ({splats.sum()} such splats)")
+            raise ValueError(
+                f"{name}[{', '.join(map(str, place))}] = {getattr(self, name)[place]:g} "
+                f"is {what} ({splats.sum()} such splats)"
+            )
 
     def __len__(self) -> int:
         return len(self.means)
@@ -71,17 +90,32 @@ class Gaussians:
             return values[:, which] if axis else values[which]
 
         extra = {name: pick(values, 1) for name, values in self.extra.items()}
-        return Gaussians(pick(self.means), pick(self.quats), pick(self.scales), pick(self.opacities), pick(self.sh), extra, check=False)
+        return Gaussians(
+            pick(self.means),
+            pick(self.quats),
+            pick(self.scales),
+            pick(self.opacities),
+            pick(self.sh),
+            extra,
+            check=False,
+        )
 
     @classmethod
     def concatenate(cls, parts: Sequence[Gaussians]) -> Gaussians:
-        """One set of all splats. Raises ValueError where SH degrees or further quantities differ."""
+        """One set of all splats. Raises ValueError where SH degrees or further quantities
+        differ."""
         if len(parts) == 1:
             return parts[0]
         if any(part.extra.keys() != parts[0].extra.keys() for part in parts):
             raise ValueError("splats with different further quantities do not go together")
-        means, quats, scales, opacities, sh = (np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "quats", "scales", "opacities", "sh"))
-        extra = {name: np.concatenate([part.extra[name] for part in parts], axis=1) for name in parts[0].extra}
+        means, quats, scales, opacities, sh = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("means", "quats", "scales", "opacities", "sh")
+        )
+        extra = {
+            name: np.concatenate([part.extra[name] for part in parts], axis=1)
+            for name in parts[0].extra
+        }
         return cls(means, quats, scales, opacities, sh, extra, check=False)
 
     @property
@@ -90,7 +124,8 @@ class Gaussians:
 
     @property
     def log_scales(self) -> np.ndarray:
-        """(N, 3) the trained parameter behind `scales`: -inf for 0, which is a flat splat, NaN below, which is none."""
+        """(N, 3) the trained parameter behind `scales`: -inf for 0, which is a flat splat, NaN
+        below, which is none."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(self.scales)
 
@@ -101,7 +136,8 @@ class Gaussians:
         return np.log(o / (1 - o)).astype(np.float32)
 
     def planes(self, sh_degree: int) -> dict[str, np.ndarray]:
-        """(planes, N, width) float32 of every trained quantity of splats, by name. SH bands above those there are become zeros.
+        """(planes, N, width) float32 of every trained quantity of splats, by name. SH bands above
+        those there are become zeros.
 
         A quantity that is not one of the fields begins at its first value, unless `extra` has it.
         """
@@ -117,18 +153,30 @@ class Gaussians:
             elif hasattr(self, q.name):
                 out[q.name] = getattr(self, q.name).reshape(1, len(self), q.width)
             else:
-                out[q.name] = np.full((q.planes(sh_degree), len(self), q.width), q.first, np.float32)
+                out[q.name] = np.full(
+                    (q.planes(sh_degree), len(self), q.width), q.first, np.float32
+                )
         return out
 
     @classmethod
     def from_planes(cls, planes: Mapping[str, np.ndarray]) -> Gaussians:
-        """From what `planes` returns. Values are not checked: training may leave some that are not finite."""
+        """From what `planes` returns. Values are not checked: training may leave some that are not
+        finite."""
         n, rest = planes["means"].shape[1], planes["shN"].shape[0]
-        scales, opacities, sh = np.empty((n, 3), np.float32), np.empty(n, np.float32), np.empty((n, 1 + rest, 3), np.float32)
+        scales, opacities, sh = (
+            np.empty((n, 3), np.float32),
+            np.empty(n, np.float32),
+            np.empty((n, 1 + rest, 3), np.float32),
+        )
 
         def fill(part: slice) -> None:
-            scales[part], opacities[part] = _activated(planes["log_scales"][0, part], planes["logit_opacities"][0, part, 0])
-            sh[part, 0], sh[part, 1:] = planes["sh0"][0, part], planes["shN"][:, part].transpose(1, 0, 2)
+            scales[part], opacities[part] = _activated(
+                planes["log_scales"][0, part], planes["logit_opacities"][0, part, 0]
+            )
+            sh[part, 0], sh[part, 1:] = (
+                planes["sh0"][0, part],
+                planes["shN"][:, part].transpose(1, 0, 2),
+            )
 
         in_blocks(n, _BLOCK, fill)
         out = cls(planes["means"][0], planes["quats"][0], scales, opacities, sh, check=False)
@@ -137,23 +185,31 @@ class Gaussians:
 
     @classmethod
     def from_parameters(cls, means, quats, log_scales, logit_opacities, sh) -> Gaussians:
-        """From the trained parameters: log scales and logit opacities. Values are not checked: training may leave some that are not finite."""
+        """From the trained parameters: log scales and logit opacities. Values are not checked:
+        training may leave some that are not finite."""
         return cls(means, quats, *_activated(log_scales, logit_opacities), sh, check=False)
 
     @classmethod
-    def from_points(cls, points: np.ndarray, colors: np.ndarray, sh_degree: int = 3, opacity: float = 0.1) -> Gaussians:
+    def from_points(
+        cls, points: np.ndarray, colors: np.ndarray, sh_degree: int = 3, opacity: float = 0.1
+    ) -> Gaussians:
         """Initial splats from SfM points, as in 3DGS (Kerbl et al. 2023, section 5.1).
 
-        points (N, 3) world units; colors (N, 3) uint8. Isotropic; the scale is the root mean square distance to the 3 nearest neighbours.
+        points (N, 3) world units; colors (N, 3) uint8. Isotropic; the scale is the root mean square
+        distance to the 3 nearest neighbours.
         """
-        from scipy.spatial import cKDTree  # takes a third of a second, for which those who read splats need not wait
+        from scipy.spatial import (
+            cKDTree,
+        )  # takes a third of a second, for which those who read splats need not wait
 
         points = np.asarray(points, np.float64)
         n = len(points)
         if n == 0:
             raise ValueError("the point cloud is empty: nothing to initialize splats from")
         neighbours = min(4, n)
-        tree = cKDTree(points, balanced_tree=False, compact_nodes=False)  # built in a third of the time, for tens of millions of points
+        tree = cKDTree(
+            points, balanced_tree=False, compact_nodes=False
+        )  # built in a third of the time, for tens of millions of points
         distance = tree.query(points, k=neighbours, workers=-1)[0].reshape(n, neighbours)[:, 1:]
         squared = np.mean(distance**2, axis=1) if neighbours > 1 else np.ones(n)
         scale = np.sqrt(np.maximum(squared, 1e-7))

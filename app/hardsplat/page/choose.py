@@ -1,4 +1,5 @@
-"""Which splats a page holds, where it cannot hold all: the most important ones, and the others merged with their neighbours."""
+"""Which splats a page holds, where it cannot hold all: the most important ones, and the others
+merged with their neighbours."""
 
 from __future__ import annotations
 
@@ -17,20 +18,51 @@ from hardsplat.model.gaussians import Gaussians
 _CAMERAS = 16  # that importance is estimated from
 _SIGMAS = 3.0  # from its mean to where a splat is no more to be seen
 _BLOCK = 1 << 14  # splats that a thread makes temporary arrays for at a time
-_CACHED = 1 << 13  # the same, where arrays are gone through so often that they had better stay in the processor's cache
+_CACHED = (
+    1 << 13
+    # the same, where arrays are gone through so often that they had better stay in the processor's
+    # cache
+)
 
 
-def kept(gaussians: Gaussians, cameras: Sequence[Camera] = (), max_splats: int | None = None, min_opacity: float = 0.0, sh_degree: int | None = None) -> Gaussians:
-    """Those that can be seen at all, of opacity `min_opacity` or more, made at most `max_splats`, with SH up to `sh_degree`.
+def kept(
+    gaussians: Gaussians,
+    cameras: Sequence[Camera] = (),
+    max_splats: int | None = None,
+    min_opacity: float = 0.0,
+    sh_degree: int | None = None,
+) -> Gaussians:
+    """Those that can be seen at all, of opacity `min_opacity` or more, made at most `max_splats`,
+    with SH up to `sh_degree`.
 
     Raises UserError where none is left.
     """
-    planes = gaussians.sh.shape[1] if sh_degree is None else min((sh_degree + 1) ** 2, gaussians.sh.shape[1])
-    part = Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, gaussians.sh[:, :planes], check=False)
-    rows = np.flatnonzero(np.concatenate(in_blocks(len(part), _BLOCK, lambda block: _good(part[block], min_opacity))))
+    planes = (
+        gaussians.sh.shape[1]
+        if sh_degree is None
+        else min((sh_degree + 1) ** 2, gaussians.sh.shape[1])
+    )
+    part = Gaussians(
+        gaussians.means,
+        gaussians.quats,
+        gaussians.scales,
+        gaussians.opacities,
+        gaussians.sh[:, :planes],
+        check=False,
+    )
+    rows = np.flatnonzero(
+        np.concatenate(in_blocks(len(part), _BLOCK, lambda block: _good(part[block], min_opacity)))
+    )
     if not len(rows):
-        raise UserError(f"none of {len(part)} splats is left: all are fainter than --min-opacity {min_opacity:g} or hold numbers that are not finite")
-    return part[rows] if max_splats is None or len(rows) <= max_splats else thinned(part, cameras, max_splats, rows)
+        raise UserError(
+            f"none of {len(part)} splats is left: all are fainter than --min-opacity "
+            f"{min_opacity:g} or hold numbers that are not finite"
+        )
+    return (
+        part[rows]
+        if max_splats is None or len(rows) <= max_splats
+        else thinned(part, cameras, max_splats, rows)
+    )
 
 
 def _good(part: Gaussians, min_opacity: float) -> np.ndarray:
@@ -39,14 +71,20 @@ def _good(part: Gaussians, min_opacity: float) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         good &= np.abs(part.quats) @ np.ones(4, np.float32) > 0
         for values in (part.means, part.quats, part.scales, part.sh.reshape(len(part), -1)):
-            good &= np.isfinite(values @ np.ones(values.shape[1], np.float32))  # what is not finite makes the sum so, in a tenth of the time of a look at each
+            good &= np.isfinite(
+                values @ np.ones(values.shape[1], np.float32)
+            )  # what is not finite makes the sum so, in a tenth of the time of a look at each
     return good
 
 
-def thinned(gaussians: Gaussians, cameras: Sequence[Camera], count: int, rows: np.ndarray | None = None) -> Gaussians:
-    """`count` splats for more than that, those of `rows` or all: the most important ones as they are, the others merged in groups along a Morton curve, so that nothing gets holes.
+def thinned(
+    gaussians: Gaussians, cameras: Sequence[Camera], count: int, rows: np.ndarray | None = None
+) -> Gaussians:
+    """`count` splats for more than that, those of `rows` or all: the most important ones as they
+    are, the others merged in groups along a Morton curve, so that nothing gets holes.
 
-    The fewer are wanted, the more of them are merged ones: shares that were measured to be good on bonsai, see docs/results/page.md.
+    The fewer are wanted, the more of them are merged ones: shares that were measured to be good on
+    bonsai, see docs/results/page.md.
     """
     rows = np.arange(len(gaussians)) if rows is None else rows
     n = len(rows)
@@ -74,12 +112,21 @@ def thinned(gaussians: Gaussians, cameras: Sequence[Camera], count: int, rows: n
 
 
 def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
-    """One splat for each group, which begin at `starts` (G,): of the same mean and covariance, where splats weigh what they cover, opacity times surface; the
-    opacity is that of as much cover on the surface that there is now (Kerbl et al. 2024, A Hierarchical 3D Gaussian Representation, section 4)."""
+    """One splat for each group, which begin at `starts` (G,): of the same mean and covariance,
+    where splats weigh what they cover, opacity times surface; the opacity is that of as much cover
+    on the surface that there is now (Kerbl et al. 2024, A Hierarchical 3D Gaussian Representation,
+    section 4)."""
     n, squares = len(gaussians), gaussians.scales.astype(np.float64) ** 2
     weight = gaussians.opacities * _surface(squares) + 1e-30
-    first = np.repeat(gaussians.means[starts].astype(np.float64), np.diff(starts, append=n), axis=0)  # means are small next to it, so that nothing cancels in their squares
-    columns = [np.ones(n), *(gaussians.means - first).T, *_covariances(gaussians.quats, squares), *gaussians.sh.reshape(n, -1).T]
+    first = np.repeat(
+        gaussians.means[starts].astype(np.float64), np.diff(starts, append=n), axis=0
+    )  # means are small next to it, so that nothing cancels in their squares
+    columns = [
+        np.ones(n),
+        *(gaussians.means - first).T,
+        *_covariances(gaussians.quats, squares),
+        *gaussians.sh.reshape(n, -1).T,
+    ]
     offset = np.stack(columns[1:4])
     for column, (i, j) in enumerate(_UPPER, 4):
         columns[column] = columns[column] + offset[i] * offset[j]
@@ -93,7 +140,13 @@ def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
     squares = np.maximum(squares, 0)
     quats = Rotation.from_matrix(axes).as_quat(scalar_first=True)
     opacities = np.clip(whole / np.maximum(_surface(squares), 1e-30), 0, 0.99)
-    return Gaussians(gaussians.means[starts] + means[:, :3], quats, np.sqrt(squares), opacities, means[:, 9:].reshape(len(starts), -1, 3))
+    return Gaussians(
+        gaussians.means[starts] + means[:, :3],
+        quats,
+        np.sqrt(squares),
+        opacities,
+        means[:, 9:].reshape(len(starts), -1, 3),
+    )
 
 
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # of a symmetric matrix
@@ -110,30 +163,58 @@ def _covariances(quats: np.ndarray, squares: np.ndarray) -> list[np.ndarray]:
         (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
     )
     a, b, c = squares.T
-    return [axes[i][0] * axes[j][0] * a + axes[i][1] * axes[j][1] * b + axes[i][2] * axes[j][2] * c for i, j in _UPPER]
+    return [
+        axes[i][0] * axes[j][0] * a + axes[i][1] * axes[j][1] * b + axes[i][2] * axes[j][2] * c
+        for i, j in _UPPER
+    ]
 
 
-def importance(means: np.ndarray, scales: np.ndarray, opacities: np.ndarray, cameras: Sequence[Camera]) -> np.ndarray:
-    """(N,) float32, how much splats add to the images of cameras, estimated without drawing them: opacity times the square root of the area in pixels, summed over images.
+def importance(
+    means: np.ndarray, scales: np.ndarray, opacities: np.ndarray, cameras: Sequence[Camera]
+) -> np.ndarray:
+    """(N,) float32, how much splats add to the images of cameras, estimated without drawing them:
+    opacity times the square root of the area in pixels, summed over images.
 
-    The root keeps small splats, which carry detail, beside large ones. What stands in front is left out. Without cameras: of the size in world units.
+    The root keeps small splats, which carry detail, beside large ones. What stands in front is left
+    out. Without cameras: of the size in world units.
     """
-    chosen = [cameras[i] for i in np.unique(np.linspace(0, len(cameras) - 1, min(len(cameras), _CAMERAS)).astype(int))] if cameras else []
+    chosen = (
+        [
+            cameras[i]
+            for i in np.unique(
+                np.linspace(0, len(cameras) - 1, min(len(cameras), _CAMERAS)).astype(int)
+            )
+        ]
+        if cameras
+        else []
+    )
 
     def of(part: slice) -> np.ndarray:
         a, b, c = np.ascontiguousarray(scales[part].T)
-        middle, large = np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c)), np.maximum(np.maximum(a, b), c)
+        middle, large = (
+            np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c)),
+            np.maximum(np.maximum(a, b), c),
+        )
         sizes = np.sqrt(middle * large)
         if not chosen:
             return opacities[part] * sizes
         seen = _sides(np.ascontiguousarray(means[part].T), middle, large, chosen)
-        return opacities[part] * (1e-9 * sizes + seen.sum(axis=0))  # those that no camera sees come last, the largest first
+        return opacities[part] * (
+            1e-9 * sizes + seen.sum(axis=0)
+        )  # those that no camera sees come last, the largest first
 
-    return np.concatenate(in_blocks(len(means), _CACHED, of)) if len(means) else np.empty(0, np.float32)
+    return (
+        np.concatenate(in_blocks(len(means), _CACHED, of))
+        if len(means)
+        else np.empty(0, np.float32)
+    )
 
 
-def _sides(points: np.ndarray, middle: np.ndarray, large: np.ndarray, cameras: Sequence[Camera]) -> np.ndarray:
-    """(cameras, N) square root of the area of splats in the images of cameras, px; 0 where one does not see them. points: (3, N)."""
+def _sides(
+    points: np.ndarray, middle: np.ndarray, large: np.ndarray, cameras: Sequence[Camera]
+) -> np.ndarray:
+    """(cameras, N) square root of the area of splats in the images of cameras, px; 0 where one does
+    not see them. points: (3, N)."""
 
     def each(number: Callable[[Camera], float]) -> np.ndarray:
         return np.array([[number(camera)] for camera in cameras], np.float32)
@@ -141,23 +222,36 @@ def _sides(points: np.ndarray, middle: np.ndarray, large: np.ndarray, cameras: S
     turned = np.concatenate([camera.w2c[:3, :3] for camera in cameras]).astype(np.float32) @ points
     shift = np.array([camera.w2c[:3, 3] for camera in cameras], np.float32)
     x, y, z = (turned[i::3] + shift[:, i : i + 1] for i in range(3))
-    px = np.divide(each(lambda camera: camera.K[0, 0]), z, out=np.zeros_like(z), where=z > 0)  # of a world unit
+    px = np.divide(
+        each(lambda camera: camera.K[0, 0]), z, out=np.zeros_like(z), where=z > 0
+    )  # of a world unit
     middle, large = middle * px, large * px
-    width, height, widest = each(lambda camera: camera.width / 2), each(lambda camera: camera.height / 2), each(lambda camera: max(camera.width, camera.height))
-    reach = np.float32(_SIGMAS) * large  # widest: what a splat across the whole image counts as, however near it is
-    u, v = np.abs(x * px + each(lambda camera: camera.K[0, 2]) - width), np.abs(y * px + each(lambda camera: camera.K[1, 2]) - height)
+    width, height, widest = (
+        each(lambda camera: camera.width / 2),
+        each(lambda camera: camera.height / 2),
+        each(lambda camera: max(camera.width, camera.height)),
+    )
+    reach = (
+        np.float32(_SIGMAS) * large
+    )  # widest: what a splat across the whole image counts as, however near it is
+    u, v = (
+        np.abs(x * px + each(lambda camera: camera.K[0, 2]) - width),
+        np.abs(y * px + each(lambda camera: camera.K[1, 2]) - height),
+    )
     visible = (z > 0) & (u < width + reach) & (v < height + reach)
     return np.where(visible, np.sqrt(np.clip(middle, 0.5, widest) * np.clip(large, 0.5, widest)), 0)
 
 
 def _surface(squares: np.ndarray) -> np.ndarray:
-    """(N,) in proportion to the surface of ellipsoids, about, from their squared half axes (N, 3)."""
+    """(N,) in proportion to the surface of ellipsoids, about, from their squared half axes (N,
+    3)."""
     a, b, c = squares.T
     return np.sqrt(a * b + b * c + c * a)
 
 
 def foremost(gaussians: Gaussians, cameras: Sequence[Camera], count: int) -> np.ndarray:
-    """The rows of the `count` most important splats, or of all where there are fewer, in order. Merging tens of millions of others would take minutes."""
+    """The rows of the `count` most important splats, or of all where there are fewer, in order.
+    Merging tens of millions of others would take minutes."""
     if len(gaussians) <= count:
         return np.arange(len(gaussians))
     weight = importance(gaussians.means, gaussians.scales, gaussians.opacities, cameras)

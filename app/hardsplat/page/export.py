@@ -27,9 +27,15 @@ MIN_OPACITY = 0.005  # at which training removes splats, too
 MOST_CAMERAS, FEW_CAMERAS = 500, 60  # of a page, of a small viewer
 SMALL_BYTES = 3_000_000  # of a viewer within a report
 _BASE64 = 4 / 3
-_PER_SPLAT, _AROUND = 17.8, 55_000  # bytes of a packed splat with SH of degree 1, and of scripts and cameras: a first guess
+_PER_SPLAT, _AROUND = (
+    17.8,
+    55_000,
+)  # bytes of a packed splat with SH of degree 1, and of scripts and cameras: a first guess
 _ESTIMATED_FROM = 8  # cameras; more of them say little that is new
-_FOV, _SIZE = np.radians(50.0), (1280, 720)  # of the camera that looks at splats without any: vertical, px
+_FOV, _SIZE = (
+    np.radians(50.0),
+    (1280, 720),
+)  # of the camera that looks at splats without any: vertical, px
 _PICTURE_SIDE = 640  # px at most, of the picture that is shown while the scene is unpacked
 _PICTURE_BYTES = 60_000  # that it may take; a first guess
 _SCRIPTS = ("controls.js", "painter.js", "input.js", "viewer.js")
@@ -41,9 +47,10 @@ _SHADERS = ("cover.vert", "project.frag", "splat.vert", "splat.frag", "show.frag
 class Shown:
     """What a page shows besides its splats.
 
-    cameras: by name, in the order of the list; the page begins at the first. near: splats nearer than that are not drawn, world units.
-    background: (3,) colour behind the splats. antialiased: they were trained so. up: (3,) world direction, None for that of the cameras.
-    picture: (H, W, 3) uint8, what the first camera sees, for the moments until it is drawn.
+    cameras: by name, in the order of the list; the page begins at the first. near: splats nearer
+    than that are not drawn, world units. background: (3,) colour behind the splats. antialiased:
+    they were trained so. up: (3,) world direction, None for that of the cameras. picture: (H, W, 3)
+    uint8, what the first camera sees, for the moments until it is drawn.
     """
 
     title: str = "hardsplat"
@@ -64,18 +71,45 @@ class Written:
     packed: int
 
 
-def write_page(path: Path, gaussians: Gaussians, shown: Shown, max_splats: int | None = None, sh_degree: int | None = None, min_opacity: float = MIN_OPACITY) -> Written:
+def write_page(
+    path: Path,
+    gaussians: Gaussians,
+    shown: Shown,
+    max_splats: int | None = None,
+    sh_degree: int | None = None,
+    min_opacity: float = MIN_OPACITY,
+) -> Written:
     """One HTML file that needs nothing else and asks for nothing, whole or not at all.
 
-    max_splats: the most important ones are taken (default: what WebGL2 has room for). sh_degree: highest degree of colour kept, default all.
-    Raises UserError where no splat is left or the file cannot be written.
+    max_splats: the most important ones are taken (default: what WebGL2 has room for). sh_degree:
+    highest degree of colour kept, default all. Raises UserError where no splat is left or the file
+    cannot be written.
     """
-    chosen = kept(gaussians, list(shown.cameras.values()), min(max_splats or MOST_SPLATS, MOST_SPLATS), min_opacity, sh_degree)
+    chosen = kept(
+        gaussians,
+        list(shown.cameras.values()),
+        min(max_splats or MOST_SPLATS, MOST_SPLATS),
+        min_opacity,
+        sh_degree,
+    )
     packed = pack(chosen)
-    style, script = "html, body { margin: 0; height: 100%; background: #000; }\n" + _source("viewer.css"), _script()
-    policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; worker-src blob:; base-uri 'none'; form-action 'none'"
+    style, script = (
+        "html, body { margin: 0; height: 100%; background: #000; }\n" + _source("viewer.css"),
+        _script(),
+    )
+    policy = (
+        f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src "
+        f"{_hash(script)}; worker-src blob:; base-uri 'none'; form-action 'none'"
+    )
     viewer = _viewer(packed, chosen, shown, MOST_CAMERAS, whole=True)
-    text = _template("page.html").render(version=__version__, title=shown.title, policy=policy, style=style, script=script, viewer=viewer)
+    text = _template("page.html").render(
+        version=__version__,
+        title=shown.title,
+        policy=policy,
+        style=style,
+        script=script,
+        viewer=viewer,
+    )
     data = text.encode()
     try:
         with replacing(path) as partial:
@@ -85,26 +119,42 @@ def write_page(path: Path, gaussians: Gaussians, shown: Shown, max_splats: int |
     return Written(len(chosen), len(data), len(packed.data))
 
 
-def small_viewer(gaussians: Gaussians, shown: Shown, budget_bytes: int = SMALL_BYTES, picture: Callable[[], np.ndarray | None] | None = None) -> str:
-    """A fragment of HTML of at most about that many bytes, which starts at a click: splats in it are as many of the most important as fit, with colour of degree 1.
+def small_viewer(
+    gaussians: Gaussians,
+    shown: Shown,
+    budget_bytes: int = SMALL_BYTES,
+    picture: Callable[[], np.ndarray | None] | None = None,
+) -> str:
+    """A fragment of HTML of at most about that many bytes, which starts at a click: splats in it
+    are as many of the most important as fit, with colour of degree 1.
 
-    picture: waits for the picture that `shown` has not yet, while splats are chosen.
-    The page around it needs `style()` and allows inline scripts, inline styles, images from data: and workers from blob: URLs. Raises UserError where no splat is left.
+    picture: waits for the picture that `shown` has not yet, while splats are chosen. The page
+    around it needs `style()` and allows inline scripts, inline styles, images from data: and
+    workers from blob: URLs. Raises UserError where no splat is left.
     """
 
     cameras = list(shown.cameras.values())
-    cameras = [cameras[i * len(cameras) // _ESTIMATED_FROM] for i in range(_ESTIMATED_FROM)] if len(cameras) > _ESTIMATED_FROM else cameras
+    cameras = (
+        [cameras[i * len(cameras) // _ESTIMATED_FROM] for i in range(_ESTIMATED_FROM)]
+        if len(cameras) > _ESTIMATED_FROM
+        else cameras
+    )
 
     def fragment(chosen: Gaussians) -> tuple[str, int]:
         """With these splats, and the bytes that they take."""
         packed = pack(chosen)
-        return f"{_viewer(packed, chosen, shown, FEW_CAMERAS, whole=False)}\n<script>{_script()}</script>", int(_BASE64 * len(packed.data))
+        viewer = _viewer(packed, chosen, shown, FEW_CAMERAS, whole=False)
+        return f"{viewer}\n<script>{_script()}</script>", int(_BASE64 * len(packed.data))
 
-    around = _AROUND + (_PICTURE_BYTES if picture else 0 if shown.picture is None else len(_picture(shown.picture)))
+    around = _AROUND + (
+        _PICTURE_BYTES if picture else 0 if shown.picture is None else len(_picture(shown.picture))
+    )
     splats = max(1, int((budget_bytes - around) / _BASE64 / _PER_SPLAT))
     chosen = gaussians
     for _ in range(5):
-        chosen = kept(chosen, cameras, min(splats, MOST_SPLATS), MIN_OPACITY, sh_degree=1)  # of those that are left, for there are much fewer of them
+        chosen = kept(
+            chosen, cameras, min(splats, MOST_SPLATS), MIN_OPACITY, sh_degree=1
+        )  # of those that are left, for there are much fewer of them
         if picture:
             shown, picture = replace(shown, picture=picture()), None
         text, data = fragment(chosen)
@@ -118,11 +168,17 @@ def style() -> str:
     return _source("viewer.css")
 
 
-def _viewer(packed: Packed, gaussians: Gaussians, shown: Shown, most_cameras: int, whole: bool) -> str:
+def _viewer(
+    packed: Packed, gaussians: Gaussians, shown: Shown, most_cameras: int, whole: bool
+) -> str:
     setting = setting_of(gaussians, list(shown.cameras.values()), shown.up)
     cameras = dict(shown.cameras) or {"start": _from_afar(setting)}
     names = list(cameras)
-    names = [names[i * len(names) // most_cameras] for i in range(most_cameras)] if len(names) > most_cameras else names
+    names = (
+        [names[i * len(names) // most_cameras] for i in range(most_cameras)]
+        if len(names) > most_cameras
+        else names
+    )
     first = cameras[names[0]]
     header = {
         **packed.header,
@@ -148,7 +204,12 @@ def _viewer(packed: Packed, gaussians: Gaussians, shown: Shown, most_cameras: in
 
 def _entry(name: str, camera: Camera) -> dict:
     K = camera.K
-    return {"name": name, "w2c": _rounded(camera.w2c[:3].ravel()), "K": _rounded([K[0, 0], K[1, 1], K[0, 2], K[1, 2]]), "size": [camera.width, camera.height]}
+    return {
+        "name": name,
+        "w2c": _rounded(camera.w2c[:3].ravel()),
+        "K": _rounded([K[0, 0], K[1, 1], K[0, 2], K[1, 2]]),
+        "size": [camera.width, camera.height],
+    }
 
 
 def _rounded(numbers) -> list[float]:
@@ -158,10 +219,20 @@ def _rounded(numbers) -> list[float]:
 def _from_afar(setting) -> Camera:
     """A camera that has most splats in view, a little from above."""
     ahead = np.cross(setting.up, np.eye(3)[np.argmin(np.abs(setting.up))])
-    away = 1.1 * setting.reach / np.tan(_FOV / 2) * (np.cos(0.25) * ahead / np.linalg.norm(ahead) - np.sin(0.25) * setting.up)
+    away = (
+        1.1
+        * setting.reach
+        / np.tan(_FOV / 2)
+        * (np.cos(0.25) * ahead / np.linalg.norm(ahead) - np.sin(0.25) * setting.up)
+    )
     width, height = _SIZE
     focal = 0.5 * height / np.tan(_FOV / 2)
-    return Camera(look_at(setting.centre - away, setting.centre, setting.up), np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]]), width, height)
+    return Camera(
+        look_at(setting.centre - away, setting.centre, setting.up),
+        np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]]),
+        width,
+        height,
+    )
 
 
 def _picture(image: np.ndarray) -> str:
@@ -172,7 +243,8 @@ def _picture(image: np.ndarray) -> str:
 
 
 def _script() -> str:
-    """The viewer as one script, in a scope of its own. Its parts say "use strict" for themselves."""
+    """The viewer as one script, in a scope of its own. Its parts say "use strict" for
+    themselves."""
     return "(() => {\n" + "\n".join(map(_source, _SCRIPTS)) + "})();\n"
 
 
@@ -191,4 +263,10 @@ def _template(name: str):
     import jinja2
 
     loader = jinja2.FileSystemLoader(Path(__file__).parent / "web")
-    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True).get_template(name)
+    return jinja2.Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    ).get_template(name)

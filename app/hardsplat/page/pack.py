@@ -1,19 +1,27 @@
-"""Splats as the bytes inside a page. The reader in the browser is decode.js; `unpack` is the same reader in Python.
+"""Splats as the bytes inside a page. The reader in the browser is decode.js; `unpack` is the same
+reader in Python.
 
-The data are a zlib stream of these bytes, for N splats in Morton order, of SH degree d with K = (d + 1)^2 - 1 higher coefficients:
+The data are a zlib stream of these bytes, for N splats in Morton order, of SH degree d with K = (d
++ 1)^2 - 1 higher coefficients:
 
-    bounds     ceil(N / CHUNK) x 6 float32, little endian: lowest and highest x, y, z of the splats of a chunk
-    position   6 planes of N bytes: low bytes of x, y, z, then high bytes; 0 .. 2^POSITION_BITS - 1 between the bounds of its chunk
+    bounds     ceil(N / CHUNK) x 6 float32, little endian: lowest and highest x, y, z of the splats
+        of a chunk
+    position   6 planes of N bytes: low bytes of x, y, z, then high bytes; 0 .. 2^POSITION_BITS - 1
+        between the bounds of its chunk
     scale      3 planes: logarithm of the scale, 0 .. 255 between the ends that the header has
-    rotation   3 planes: x, y, z of the unit quaternion, 128 + 127 x / LARGEST; w is the positive rest
+    rotation   3 planes: x, y, z of the unit quaternion, 128 + 127 x / LARGEST; w is the positive
+        rest
     opacity    1 plane: 0 .. 255 for 0 .. 1
-    colour     3 planes: 0.5 + SH_C0 times the constant coefficient, 0 .. 255 between the ends that the header has
+    colour     3 planes: 0.5 + SH_C0 times the constant coefficient, 0 .. 255 between the ends that
+        the header has
     sh         3 K planes, coefficient by coefficient: 128 + coefficient / step of its degree
 
-Red and blue, of colour and sh, are stored less green, modulo 256: grey splats are then zeros, which deflate well.
+Red and blue, of colour and sh, are stored less green, modulo 256: grey splats are then zeros, which
+deflate well.
 
-A rotation has 24 names, since the axes of a Gaussian may be exchanged and reversed. The name next to no rotation is stored: no component
-but w can then pass sin(22.5 degrees), so that a byte holds it as finely as ten bits hold a component that may be anything.
+A rotation has 24 names, since the axes of a Gaussian may be exchanged and reversed. The name next
+to no rotation is stored: no component but w can then pass sin(22.5 degrees), so that a byte holds
+it as finely as ten bits hold a component that may be anything.
 """
 
 from __future__ import annotations
@@ -32,9 +40,14 @@ POSITION_BITS = 14
 LARGEST = float(np.sin(np.pi / 8))  # of a component of the stored rotations, but for w
 SH_STEP = 1 / 64  # of an SH coefficient, where 8 bits of it hold all there are
 MOST_SPLATS = 2048 * 2048  # texels of the largest texture that every WebGL2 has
-_DEPTH_OF_SCALES = 16.0  # natural logarithms; smaller scales than that below the largest are rounded up
+_DEPTH_OF_SCALES = (
+    16.0  # natural logarithms; smaller scales than that below the largest are rounded up
+)
 _LEVEL = 6  # of zlib; 9 saves a further hundredth and takes six times as long
-_WINDOW, _PIECE = 1 << 15, 1 << 18  # bytes that deflate looks back, and that a thread compresses at a time
+_WINDOW, _PIECE = (
+    1 << 15,
+    1 << 18,
+)  # bytes that deflate looks back, and that a thread compresses at a time
 _BLOCK = 1 << 14  # splats that temporary arrays are made for at a time
 
 
@@ -47,7 +60,8 @@ class Packed:
 
 
 def pack(gaussians: Gaussians) -> Packed:
-    """Quantizes 1 to MOST_SPLATS splats, whose numbers must be finite. Raises ValueError for others."""
+    """Quantizes 1 to MOST_SPLATS splats, whose numbers must be finite. Raises ValueError for
+    others."""
     n, degree = len(gaussians), gaussians.sh_degree
     if not 0 < n <= MOST_SPLATS:
         raise ValueError(f"a page holds 1 to {MOST_SPLATS} splats, got {n}")
@@ -58,8 +72,14 @@ def pack(gaussians: Gaussians) -> Packed:
         logs = np.log(scales.astype(np.float64))
     colors = 0.5 + SH_C0 * gaussians.sh[order, 0].astype(np.float64)
     rest = gaussians.sh[order, 1:]
-    scale_ends, color_ends, steps = _scale_ends(logs), _ends(np.quantile(colors, [0.0005, 0.9995])), _sh_steps(rest, degree)
-    sh = np.clip(128 + np.rint(rest / _per_coefficient(steps).astype(np.float32)[:, None]), 0, 255).astype(np.uint8)
+    scale_ends, color_ends, steps = (
+        _scale_ends(logs),
+        _ends(np.quantile(colors, [0.0005, 0.9995])),
+        _sh_steps(rest, degree),
+    )
+    sh = np.clip(
+        128 + np.rint(rest / _per_coefficient(steps).astype(np.float32)[:, None]), 0, 255
+    ).astype(np.uint8)
     planes = [
         (positions & 255).astype(np.uint8),
         (positions >> 8).astype(np.uint8),
@@ -69,20 +89,38 @@ def pack(gaussians: Gaussians) -> Packed:
         _less_green(_bytes(colors, color_ends)),
         _less_green(sh).reshape(n, -1),
     ]
-    data = bounds.astype("<f4").tobytes() + b"".join(np.ascontiguousarray(plane.T).tobytes() for plane in planes)
-    header = {"splats": n, "degree": degree, "scale": list(scale_ends), "color": list(color_ends), "sh": steps, "bytes": len(data)}
+    data = bounds.astype("<f4").tobytes() + b"".join(
+        np.ascontiguousarray(plane.T).tobytes() for plane in planes
+    )
+    header = {
+        "splats": n,
+        "degree": degree,
+        "scale": list(scale_ends),
+        "color": list(color_ends),
+        "sh": steps,
+        "bytes": len(data),
+    }
     return Packed(header, _deflated(data))
 
 
 def _deflated(data: bytes) -> bytes:
-    """A zlib stream, of pieces that threads compress side by side, each with the end of the one before it as its dictionary."""
+    """A zlib stream, of pieces that threads compress side by side, each with the end of the one
+    before it as its dictionary."""
 
     def piece(part: slice) -> bytes:
         before = data[max(0, part.start - _WINDOW) : part.start]
-        coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15, zdict=before) if before else zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)
-        return coder.compress(data[part]) + coder.flush(zlib.Z_FINISH if part.stop == len(data) else zlib.Z_SYNC_FLUSH)
+        coder = (
+            zlib.compressobj(_LEVEL, zlib.DEFLATED, -15, zdict=before)
+            if before
+            else zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)
+        )
+        return coder.compress(data[part]) + coder.flush(
+            zlib.Z_FINISH if part.stop == len(data) else zlib.Z_SYNC_FLUSH
+        )
 
-    return b"\x78\x9c" + b"".join(in_blocks(len(data), _PIECE, piece)) + zlib.adler32(data).to_bytes(4)
+    return (
+        b"\x78\x9c" + b"".join(in_blocks(len(data), _PIECE, piece)) + zlib.adler32(data).to_bytes(4)
+    )
 
 
 def unpack(packed: Packed) -> Gaussians:
@@ -90,7 +128,13 @@ def unpack(packed: Packed) -> Gaussians:
     header, data = packed.header, np.frombuffer(zlib.decompress(packed.data), np.uint8)
     n, degree = header["splats"], header["degree"]
     coefficients, chunks = (degree + 1) ** 2 - 1, -(-n // CHUNK)
-    bounds = data[: 24 * chunks].view("<f4").reshape(chunks, 2, 3).astype(np.float64).repeat(CHUNK, axis=0)[:n]
+    bounds = (
+        data[: 24 * chunks]
+        .view("<f4")
+        .reshape(chunks, 2, 3)
+        .astype(np.float64)
+        .repeat(CHUNK, axis=0)[:n]
+    )
     planes = data[24 * chunks :].reshape(-1, n)
     low, high, scale, rotation, opacity, color, sh = np.split(planes, np.cumsum([3, 3, 3, 3, 1, 3]))
     share = (low + 256.0 * high).T / (2**POSITION_BITS - 1)
@@ -98,19 +142,26 @@ def unpack(packed: Packed) -> Gaussians:
     xyz = (rotation.T - 128.0) * (LARGEST / 127)
     quats = np.column_stack([np.sqrt(np.maximum(1 - (xyz**2).sum(axis=1), 0)), xyz])
     colors = _numbers(_plus_green(color.T), header["color"])
-    rest = (_plus_green(sh.T.reshape(n, coefficients, 3)) - 128.0) * _per_coefficient(header["sh"])[:, None]
+    rest = (_plus_green(sh.T.reshape(n, coefficients, 3)) - 128.0) * _per_coefficient(header["sh"])[
+        :, None
+    ]
     coefficients = np.concatenate([(colors[:, None] - 0.5) / SH_C0, rest], axis=1)
-    return Gaussians(means, quats, np.exp(_numbers(scale.T, header["scale"])), opacity[0] / 255, coefficients)
+    return Gaussians(
+        means, quats, np.exp(_numbers(scale.T, header["scale"])), opacity[0] / 255, coefficients
+    )
 
 
 def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N, 4) unit quaternions and (N, 3) scales of the same Gaussians, with their axes named so that w is the largest it can be, and positive."""
+    """(N, 4) unit quaternions and (N, 3) scales of the same Gaussians, with their axes named so
+    that w is the largest it can be, and positive."""
     out, renamed = np.empty((len(quats), 4)), np.empty_like(scales)
 
     def rename(part: slice) -> None:
         q = quats[part].astype(np.float64)
         q /= np.linalg.norm(q, axis=1, keepdims=True)
-        best = np.abs(q.astype(np.float32) @ (_AXES * [1, -1, -1, -1]).T.astype(np.float32)).argmax(axis=1)  # the real part of q times each of them
+        best = np.abs(q.astype(np.float32) @ (_AXES * [1, -1, -1, -1]).T.astype(np.float32)).argmax(
+            axis=1
+        )  # the real part of q times each of them
         q = _product(q, _AXES[best])
         out[part] = q * np.where(q[:, :1] < 0, -1, 1)
         renamed[part] = np.take_along_axis(scales[part], _NAMES[best], axis=1)
@@ -122,17 +173,29 @@ def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarra
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Products of quaternions (..., 4), wxyz."""
     (w, x, y, z), (W, X, Y, Z) = np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)
-    return np.stack([w * W - x * X - y * Y - z * Z, w * X + x * W + y * Z - z * Y, w * Y - x * Z + y * W + z * X, w * Z + x * Y - y * X + z * W], axis=-1)
+    return np.stack(
+        [
+            w * W - x * X - y * Y - z * Z,
+            w * X + x * W + y * Z - z * Y,
+            w * Y - x * Z + y * W + z * X,
+            w * Z + x * Y - y * X + z * W,
+        ],
+        axis=-1,
+    )
 
 
 def _cube() -> tuple[np.ndarray, np.ndarray]:
-    """The 24 rotations of a cube: quaternions (24, 4), and (24, 3) the old axis that each new axis lies along."""
+    """The 24 rotations of a cube: quaternions (24, 4), and (24, 3) the old axis that each new axis
+    lies along."""
     found = np.array(np.meshgrid(*[[-1, 0, 1]] * 4, indexing="ij")).reshape(4, -1).T
     found = found[np.isin(np.abs(found).sum(axis=1), (1, 2, 4))]
     first = found[np.arange(len(found)), np.abs(found).argmax(axis=1)]
     quats = found[first > 0].astype(np.float64)  # of q and -q, which are one rotation, the one
     quats /= np.linalg.norm(quats, axis=1, keepdims=True)
-    turned = [_product(_product(quats, np.array([0.0, *axis])), quats * [1, -1, -1, -1])[:, 1:] for axis in np.eye(3)]
+    turned = [
+        _product(_product(quats, np.array([0.0, *axis])), quats * [1, -1, -1, -1])[:, 1:]
+        for axis in np.eye(3)
+    ]
     return quats, np.abs(np.stack(turned, axis=1)).argmax(axis=2)
 
 
@@ -142,7 +205,11 @@ _AXES, _NAMES = _cube()
 def _positions(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bounds of chunks (C, 6) float32, and (N, 3) uint16 between them."""
     n, chunks = len(means), -(-len(means) // CHUNK)
-    padded = np.pad(means, ((0, chunks * CHUNK - n), (0, 0)), mode="edge").reshape(chunks, CHUNK, 3).astype(np.float64)
+    padded = (
+        np.pad(means, ((0, chunks * CHUNK - n), (0, 0)), mode="edge")
+        .reshape(chunks, CHUNK, 3)
+        .astype(np.float64)
+    )
     low, high = padded.min(axis=1, keepdims=True), padded.max(axis=1, keepdims=True)
     share = (padded - low) / np.where(high > low, high - low, 1)
     steps = np.rint(share * (2**POSITION_BITS - 1)).astype(np.uint16)
@@ -150,7 +217,8 @@ def _positions(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scale_ends(logs: np.ndarray) -> tuple[float, float]:
-    """Smallest and largest logarithm that is told apart. A scale of 0 is a logarithm of minus infinity."""
+    """Smallest and largest logarithm that is told apart. A scale of 0 is a logarithm of minus
+    infinity."""
     finite = logs[np.isfinite(logs)]
     if not len(finite):
         return _ends((-23.0, -23.0))  # all are points
@@ -162,7 +230,9 @@ def _ends(ends) -> tuple[float, float]:
 
 
 def _bytes(values: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
-    return np.rint((np.clip(values, *ends) - ends[0]) * (255 / (ends[1] - ends[0]))).astype(np.uint8)
+    return np.rint((np.clip(values, *ends) - ends[0]) * (255 / (ends[1] - ends[0]))).astype(
+        np.uint8
+    )
 
 
 def _numbers(stored: np.ndarray, ends) -> np.ndarray:
@@ -171,7 +241,10 @@ def _numbers(stored: np.ndarray, ends) -> np.ndarray:
 
 def _sh_steps(rest: np.ndarray, degree: int) -> list[float]:
     """Step of the coefficients of degrees 1 to `degree`."""
-    return [max(SH_STEP, float(np.abs(rest[:, l * l - 1 : (l + 1) ** 2 - 1]).max()) / 127) for l in range(1, degree + 1)]
+    return [
+        max(SH_STEP, float(np.abs(rest[:, l * l - 1 : (l + 1) ** 2 - 1]).max()) / 127)
+        for l in range(1, degree + 1)
+    ]
 
 
 def _per_coefficient(steps: list[float]) -> np.ndarray:

@@ -27,12 +27,24 @@ from hardsplat.tables.formats import MOMENT_FORMATS
 class Backend:
     rasterizer: Callable[..., Trainable]
     options: type[HardwareOptions] | type[TiledOptions]
-    resolve: Callable[[Device, Any], Variants]  # (device, options): UserError for what the device cannot run
-    first: Callable[[Device, Any], Any]  # (device, options) -> options with the first rows that run in the place of those that would be timed; UserError like resolve
+    resolve: Callable[
+        [Device, Any], Variants
+    ]  # (device, options): UserError for what the device cannot run
+    first: Callable[
+        [Device, Any], Any
+        # (device, options) -> options with the first rows that run in the place of those that would
+        # be timed; UserError like resolve
+    ]
     sources: Callable[[Device, Any], set[Source]]  # (device, options): the shaders it is made of
-    passes: Callable[..., list]  # (device, SH planes, width, height, options, sink): all that it builds at first, for options without anything left to time
+    passes: Callable[
+        ..., list
+        # (device, SH planes, width, height, options, sink): all that it builds at first, for
+        # options without anything left to time
+    ]
     note: str
-    needs: Mapping[str, Need] = field(default_factory=dict)  # what one splat takes in training, besides hardsplat.contract.footprint.needs
+    needs: Mapping[str, Need] = field(
+        default_factory=dict
+    )  # what one splat takes in training, besides hardsplat.contract.footprint.needs
     without: tuple[str, ...] = ()  # buffers of the contract that it does not have
 
 
@@ -69,8 +81,15 @@ def rasterizer_named(word: str) -> RasterizerName:
     raise UserError(f"rasterizer {word}: there is no such one; choose from {', '.join(BACKENDS)}")
 
 
-def training_needs(rasterizer: str, sh_degree: int, moments: str = "float32", estimates: int = 0, statistics: tuple[str, ...] = ()) -> dict[str, Need]:
-    """What one splat takes in training, by name. estimates: as of hardsplat.contract.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
+def training_needs(
+    rasterizer: str,
+    sh_degree: int,
+    moments: str = "float32",
+    estimates: int = 0,
+    statistics: tuple[str, ...] = (),
+) -> dict[str, Need]:
+    """What one splat takes in training, by name. estimates: as of
+    hardsplat.contract.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
     backend = BACKENDS[rasterizer]
     without = (*backend.without, *(name for name in STATISTICS if name not in statistics))
     return {**needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, without), **backend.needs}
@@ -94,11 +113,14 @@ def unknown(rasterizer: str, settings: Any) -> list[str]:
 
 
 def running(device: Device, settings) -> list[str]:
-    """Names of the rasterizers that `settings.rasterizer` leaves open and that run here: one where it is named, else those without the ones that lack an option which was named.
+    """Names of the rasterizers that `settings.rasterizer` leaves open and that run here: one where
+    it is named, else those without the ones that lack an option which was named.
 
     settings: has fields of the options' names. Raises UserError when none runs here.
     """
-    return [settings.rasterizer] if settings.rasterizer != "auto" else list(_running(device, settings))
+    return (
+        [settings.rasterizer] if settings.rasterizer != "auto" else list(_running(device, settings))
+    )
 
 
 def _running(device: Device, settings) -> dict:
@@ -119,16 +141,21 @@ def _running(device: Device, settings) -> dict:
 
 
 def fastest(device: Device, settings) -> str:
-    """The one of `running` that draws a small scene of our own fastest here. A training finds out on its own scene instead, see app/hardsplat/train/run/auto.py."""
+    """The one of `running` that draws a small scene of our own fastest here. A training finds out
+    on its own scene instead, see app/hardsplat/train/run/auto.py."""
     if settings.rasterizer != "auto":
         return settings.rasterizer
     options = _running(device, settings)
     runs = list(options)
     if settings.gradient == "stochastic":  # what is timed are passes of the analytic gradient
-        options = {name: replace(each, stochastic=None, gradient="auto") for name, each in options.items()}
+        options = {
+            name: replace(each, stochastic=None, gradient="auto") for name, each in options.items()
+        }
 
     def make(device, parameters, width, height, choice, sink):
-        return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)
+        return BACKENDS[choice.rasterizer].rasterizer(
+            device, parameters, width, height, options[choice.rasterizer], sink=sink
+        )
 
     choice = _Choice("auto", "; ".join(map(repr, options.values())))
 
@@ -138,4 +165,6 @@ def fastest(device: Device, settings) -> str:
     def first(choice):
         return {"rasterizer": runs[0] if choice.rasterizer == "auto" else choice.rasterizer}
 
-    return timed_choice(device, "rasterizer", choice, first, {"rasterizer": runs}, make, sources).rasterizer
+    return timed_choice(
+        device, "rasterizer", choice, first, {"rasterizer": runs}, make, sources
+    ).rasterizer

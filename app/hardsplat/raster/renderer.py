@@ -34,24 +34,39 @@ __all__ = ["Camera", "Gaussians", "Renderer"]
 
 
 def _through(d_parameter: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Gradient of a value from that of its trained parameter; zero where that is, whatever the slope."""
-    return np.divide(d_parameter, slope, out=np.zeros_like(d_parameter), where=d_parameter != 0, casting="unsafe")
+    """Gradient of a value from that of its trained parameter; zero where that is, whatever the
+    slope."""
+    return np.divide(
+        d_parameter, slope, out=np.zeros_like(d_parameter), where=d_parameter != 0, casting="unsafe"
+    )
 
 
 class Renderer:
     """Differentiable rendering on one Vulkan device.
 
-    device: index, part of a name, None for the environment's HARDSPLAT_DEVICE or the best one, or an open Device.
-    rasterizer, options: see app/hardsplat/settings/typed.py, e.g. format, state_format, reduction, ordering, blending, hybrid_threshold.
-    Buffers are kept between calls and grow when a larger scene or image comes. Raises UserError when the device cannot do what was asked.
+    device: index, part of a name, None for the environment's HARDSPLAT_DEVICE or the best one, or
+    an open Device. rasterizer, options: see app/hardsplat/settings/typed.py, e.g. format,
+    state_format, reduction, ordering, blending, hybrid_threshold. Buffers are kept between calls
+    and grow when a larger scene or image comes. Raises UserError when the device cannot do what was
+    asked.
     """
 
-    def __init__(self, device: Device | str | int | None = None, rasterizer: RasterizerName = "hardware", **options: Unpack[RasterizerOptions]):
+    def __init__(
+        self,
+        device: Device | str | int | None = None,
+        rasterizer: RasterizerName = "hardware",
+        **options: Unpack[RasterizerOptions],
+    ):
         self._backend = BACKENDS[rasterizer_named(rasterizer)]
         known = self._backend.options.settings()
         if unknown := [name for name in options if name not in known]:
-            raise UserError(f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}")
-        given: dict[str, Any] = {"gradient": "analytic", **options}  # estimates only for those who ask
+            raise UserError(
+                f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}"
+            )
+        given: dict[str, Any] = {
+            "gradient": "analytic",
+            **options,
+        }  # estimates only for those who ask
         self._options = self._backend.options(**given)
         self.device = device if isinstance(device, Device) else open_device(device)
         self._opened = self.device is not device
@@ -63,20 +78,38 @@ class Renderer:
             raise
         self._parts = Owned()
         self._key: tuple | None = None
-        self._rendered: tuple[Gaussians, list[Camera], bool] | None = None  # what the last forward() was given; whether it was a sequence of cameras
+        self._rendered: tuple[Gaussians, list[Camera], bool] | None = (
+            None  # what the last forward() was given; whether it was a sequence of cameras
+        )
         self._drawn: Camera | None = None  # whose forward pass is still there for a backward pass
         self._differentiated = False  # whether there was a backward pass since the last forward()
         self._frame = frame_data(0, (0.0, 0.0, 0.0), 1.0)
 
     def _fit(self, n: int, sh_degree: int, width: int, height: int, lens: str) -> None:
-        """Makes buffers and command buffers for this size and a variant of LENSES, or keeps those there are."""
+        """Makes buffers and command buffers for this size and a variant of LENSES, or keeps those
+        there are."""
         capacity = max(n, 1)
-        if self._key and self._key[0] >= capacity and self._key[1:] == (sh_degree, width, height, lens):
+        if (
+            self._key
+            and self._key[0] >= capacity
+            and self._key[1:] == (sh_degree, width, height, lens)
+        ):
             return
         self._release()
         try:
-            self.parameters = self._parts.add(Parameters(self.device, capacity, sh_degree, gradients="all"))
-            self.raster = self._parts.add(self._backend.rasterizer(self.device, self.parameters, width, height, replace(self._options, lens=lens), sink=STORE))
+            self.parameters = self._parts.add(
+                Parameters(self.device, capacity, sh_degree, gradients="all")
+            )
+            self.raster = self._parts.add(
+                self._backend.rasterizer(
+                    self.device,
+                    self.parameters,
+                    width,
+                    height,
+                    replace(self._options, lens=lens),
+                    sink=STORE,
+                )
+            )
             self._record()
         except BaseException:
             self._release()
@@ -93,22 +126,45 @@ class Renderer:
         self._backward.end()
 
     def forward(
-        self, gaussians: Gaussians, camera: Camera | Sequence[Camera], sh_degree: int | None = None, background=(0.0, 0.0, 0.0), near: float = 0.01
+        self,
+        gaussians: Gaussians,
+        camera: Camera | Sequence[Camera],
+        sh_degree: int | None = None,
+        background=(0.0, 0.0, 0.0),
+        near: float = 0.01,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Renders one view, or several of one size.
 
-        sh_degree: highest band used, default all that `gaussians` has. background: (3,) colour. near: splats nearer than this are culled, world units.
-        Returns image (H, W, 3) float32 with the background in it, and T (H, W) float32, the transmittance left behind the last splat;
-        for a sequence of C cameras (C, H, W, 3) and (C, H, W).
-        Splats that hold a number that is not finite, or a quaternion of zeros, are not drawn. Raises ValueError for arguments of another
-        shape or range, UserError when the device cannot do it (OutOfMemory: this size does not fit).
+        sh_degree: highest band used, default all that `gaussians` has. background: (3,) colour.
+        near: splats nearer than this are culled, world units. Returns image (H, W, 3) float32 with
+        the background in it, and T (H, W) float32, the transmittance left behind the last splat;
+        for a sequence of C cameras (C, H, W, 3) and (C, H, W). Splats that hold a number that is
+        not finite, or a quaternion of zeros, are not drawn. Raises ValueError for arguments of
+        another shape or range, UserError when the device cannot do it (OutOfMemory: this size does
+        not fit).
         """
         single = isinstance(camera, Camera)
-        cameras: list[Camera] = [camera] if isinstance(camera, Camera) else list(camera) if isinstance(camera, Sequence) else []
-        if not (isinstance(gaussians, Gaussians) and cameras and all(isinstance(c, Camera) for c in cameras)):
-            raise ValueError(f"forward() takes Gaussians, then a Camera or a sequence of them, got {type(gaussians).__name__} and {type(camera).__name__}")
+        cameras: list[Camera] = (
+            [camera]
+            if isinstance(camera, Camera)
+            else list(camera)
+            if isinstance(camera, Sequence)
+            else []
+        )
+        if not (
+            isinstance(gaussians, Gaussians)
+            and cameras
+            and all(isinstance(c, Camera) for c in cameras)
+        ):
+            raise ValueError(
+                "forward() takes Gaussians, then a Camera or a sequence of them, got "
+                f"{type(gaussians).__name__} and {type(camera).__name__}"
+            )
         if len(sizes := {(c.width, c.height) for c in cameras}) > 1:
-            raise ValueError(f"the cameras of one call must have one image size, got {', '.join(f'{w}x{h}' for w, h in sorted(sizes))}")
+            raise ValueError(
+                "the cameras of one call must have one image size, got "
+                f"{', '.join(f'{w}x{h}' for w, h in sorted(sizes))}"
+            )
         background = np.asarray(background, np.float32)
         if background.shape != (3,) or not np.isfinite(background).all():
             raise ValueError(f"background {background.tolist()} is not three finite numbers")
@@ -116,11 +172,21 @@ class Renderer:
             raise ValueError(f"near {near} is not a positive distance")
         degree = gaussians.sh_degree if sh_degree is None else sh_degree
         if degree not in range(gaussians.sh_degree + 1):
-            raise ValueError(f"sh_degree {degree} is not in 0..{gaussians.sh_degree}, what these Gaussians have")
+            raise ValueError(
+                f"sh_degree {degree} is not in 0..{gaussians.sh_degree}, what these Gaussians have"
+            )
         if self.device.handle is None:
-            raise RuntimeError("this Renderer was closed, and with it the device that it had opened")
+            raise RuntimeError(
+                "this Renderer was closed, and with it the device that it had opened"
+            )
         self._rendered, self._differentiated = None, False
-        self._fit(len(gaussians), gaussians.sh_degree, cameras[0].width, cameras[0].height, "distorted" if any(c.distortion for c in cameras) else "pinhole")
+        self._fit(
+            len(gaussians),
+            gaussians.sh_degree,
+            cameras[0].width,
+            cameras[0].height,
+            "distorted" if any(c.distortion for c in cameras) else "pinhole",
+        )
         self.parameters.upload(gaussians)
         self._frame = frame_data(degree, background, near, step=int(self._frame["step"]))
         self.resources["frame"].upload(self._frame)
@@ -129,7 +195,11 @@ class Renderer:
             self._draw(one)
             images.append(finished(self.resources["target"].download(), background))
         self._rendered = (gaussians, cameras, single)
-        return images[0] if single else (np.stack([image for image, _ in images]), np.stack([T for _, T in images]))
+        return (
+            images[0]
+            if single
+            else (np.stack([image for image, _ in images]), np.stack([T for _, T in images]))
+        )
 
     def _draw(self, camera: Camera) -> None:
         """The forward pass of one view."""
@@ -144,19 +214,25 @@ class Renderer:
         self._drawn = camera
 
     def backward(self, d_image: np.ndarray) -> dict[str, np.ndarray]:
-        """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image.
+        """Gradients of sum(d_image * image) for the last forward(); may be called again with
+        another d_image.
 
-        d_image: (H, W, 3), or (C, H, W, 3) where forward() was given a sequence of C cameras; gradients are then summed over them.
-        Returns means (N, 3), quats (N, 4), scales (N, 3), opacities (N,), sh (N, K, 3): of the linear scales and of
-        opacities in 0..1, as `Gaussians` holds them; further quantities of the trained table (planes, N, width), as they are trained.
-        Splats that were not visible have zeros.
-        Raises RuntimeError without a forward(), ValueError for a d_image of another shape.
+        d_image: (H, W, 3), or (C, H, W, 3) where forward() was given a sequence of C cameras;
+        gradients are then summed over them. Returns means (N, 3), quats (N, 4), scales (N, 3),
+        opacities (N,), sh (N, K, 3): of the linear scales and of opacities in 0..1, as `Gaussians`
+        holds them; further quantities of the trained table (planes, N, width), as they are trained.
+        Splats that were not visible have zeros. Raises RuntimeError without a forward(), ValueError
+        for a d_image of another shape.
         """
         if self._rendered is None:
             raise RuntimeError("backward() needs a forward() before it")
         gaussians, cameras, single = self._rendered
         d_image = np.asarray(d_image)
-        wanted = (cameras[0].height, cameras[0].width, 3) if single else (len(cameras), cameras[0].height, cameras[0].width, 3)
+        wanted = (
+            (cameras[0].height, cameras[0].width, 3)
+            if single
+            else (len(cameras), cameras[0].height, cameras[0].width, 3)
+        )
         if d_image.shape != wanted:
             raise ValueError(f"d_image has shape {d_image.shape}, expected {wanted}")
         d_images = d_image[None] if single else d_image
@@ -169,7 +245,9 @@ class Renderer:
             "means": total["means"][0],
             "quats": total["quats"][0],
             "scales": _through(total["log_scales"][0], gaussians.scales),
-            "opacities": _through(total["logit_opacities"][0, :, 0], 1 / (2 + np.exp(logit) + np.exp(-logit))),  # o (1 - o)
+            "opacities": _through(
+                total["logit_opacities"][0, :, 0], 1 / (2 + np.exp(logit) + np.exp(-logit))
+            ),  # o (1 - o)
             "sh": np.concatenate([total["sh0"], total["shN"]]).transpose(1, 0, 2).copy(),
             **{name: gradient for name, gradient in total.items() if name not in OWN},
         }
@@ -180,7 +258,9 @@ class Renderer:
         self.resources["frame"].upload(self._frame)
         if self._drawn is not camera:  # the backward pass uses up what the forward leaves it
             self._draw(camera)
-        self.resources["d_image"].upload(np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2))
+        self.resources["d_image"].upload(
+            np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2)
+        )
         self._frame["step"] += 1
         self.resources["frame"].upload(self._frame)
         self._drawn = None
@@ -189,11 +269,16 @@ class Renderer:
         return {q.name: self.parameters.read(q.d, n) for q in quantities.of("splat")}
 
     def times(self) -> dict[str, float]:
-        """Milliseconds on the GPU by pass, of the last forward() and, if there was one since, backward(). Empty where the device has no clock."""
-        return {**(self._forward.times() if self._rendered else {}), **(self._backward.times() if self._differentiated else {})}
+        """Milliseconds on the GPU by pass, of the last forward() and, if there was one since,
+        backward(). Empty where the device has no clock."""
+        return {
+            **(self._forward.times() if self._rendered else {}),
+            **(self._backward.times() if self._differentiated else {}),
+        }
 
     def close(self) -> None:
-        """Frees the GPU memory, and the device where this Renderer opened it: then this was the end. `with Renderer(...) as r` calls it."""
+        """Frees the GPU memory, and the device where this Renderer opened it: then this was the
+        end. `with Renderer(...) as r` calls it."""
         self._release()
         if self._opened:
             self.device.close()

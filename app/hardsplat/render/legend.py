@@ -1,4 +1,5 @@
-"""Legends of pictures that stand for numbers: a bar of the palette with the numbers at its ends, in a corner of the picture."""
+"""Legends of pictures that stand for numbers: a bar of the palette with the numbers at its ends, in
+a corner of the picture."""
 
 from __future__ import annotations
 
@@ -14,14 +15,20 @@ SMALLEST = 240, 120  # px of a picture that has room for one
 
 
 class Legend:
-    """picture: of UNITS. span: numbers with the first and the last colour. width, height: px of the pictures it is put on."""
+    """picture: of UNITS. span: numbers with the first and the last colour. width, height: px of the
+    pictures it is put on."""
 
     def __init__(self, picture: str, span: tuple[float, float], width: int, height: int):
         self.text = f"{picture} from {span[0]:.4g} to {span[1]:.4g}"
-        self._box = _drawn(picture, span, width, height) if width >= SMALLEST[0] and height >= SMALLEST[1] else None
+        self._box = (
+            _drawn(picture, span, width, height)
+            if width >= SMALLEST[0] and height >= SMALLEST[1]
+            else None
+        )
 
     def put_on(self, image: np.ndarray) -> np.ndarray:
-        """A copy of (H, W, 3 or 4) uint8 with the legend in its lower left corner, opaque; the image itself where it is too small for one."""
+        """A copy of (H, W, 3 or 4) uint8 with the legend in its lower left corner, opaque; the
+        image itself where it is too small for one."""
         if self._box is None:
             return image
         out, (h, w) = image.copy(), self._box.shape[:2]
@@ -32,7 +39,8 @@ class Legend:
 
 
 def _drawn(picture: str, span: tuple[float, float], width: int, height: int) -> np.ndarray:
-    """(h, w, 3) uint8: the numbers of both ends around their unit, and the bar below; at most nine tenths as wide as the picture."""
+    """(h, w, 3) uint8: the numbers of both ends around their unit, and the bar below; at most nine
+    tenths as wide as the picture."""
     import matplotlib  # takes a while
     from matplotlib import colormaps
 
@@ -46,8 +54,14 @@ def _drawn(picture: str, span: tuple[float, float], width: int, height: int) -> 
     line = sum(font.getmetrics())
     box = Image.new("RGB", (length + 2 * pad, line + px + 2 * pad), (24, 24, 24))
     draw = ImageDraw.Draw(box)
-    for at, anchor, text in ((pad, "la", low), (pad + length / 2, "ma", UNITS[picture]), (pad + length, "ra", high)):
+    for at, anchor, text in (
+        (pad, "la", low),
+        (pad + length / 2, "ma", UNITS[picture]),
+        (pad + length, "ra", high),
+    ):
         draw.text((at, pad // 2), text, fill=(240, 240, 240), font=font, anchor=anchor)
     out = np.array(box)
-    out[line + pad : line + pad + px, pad : pad + length] = colormaps[PICTURES[picture].palette](np.linspace(0, 1, length), bytes=True)[:, :3]
+    out[line + pad : line + pad + px, pad : pad + length] = colormaps[PICTURES[picture].palette](
+        np.linspace(0, 1, length), bytes=True
+    )[:, :3]
     return out

@@ -1,4 +1,5 @@
-"""Pictures of one model, drawn one after the other: a rasterizer without a backward pass, and a recording a picture."""
+"""Pictures of one model, drawn one after the other: a rasterizer without a backward pass, and a
+recording a picture."""
 
 from __future__ import annotations
 
@@ -19,9 +20,11 @@ from hardsplat.raster.core.pictures import allocate_show, palette_data, record_s
 
 
 class Painter:
-    """pictures: of app/hardsplat/tables/pictures.py. width, height: of the largest camera. transparent: straight alpha instead of a background.
+    """pictures: of app/hardsplat/tables/pictures.py. width, height: of the largest camera.
+    transparent: straight alpha instead of a background.
 
-    frame: a contract Frame struct. Raises UserError for what the device cannot run, OutOfMemory with nothing allocated.
+    frame: a contract Frame struct. Raises UserError for what the device cannot run, OutOfMemory
+    with nothing allocated.
     """
 
     def __init__(
@@ -40,9 +43,13 @@ class Painter:
         self._parts = Owned()
         self._recorders: dict[str, Recorder] = {}
         try:
-            parameters = self._parts.add(Parameters(device, max(len(gaussians), 1), gaussians.sh_degree))
+            parameters = self._parts.add(
+                Parameters(device, max(len(gaussians), 1), gaussians.sh_degree)
+            )
             parameters.upload(gaussians)
-            self.raster = self._parts.add(backend.rasterizer(device, parameters, width, height, options, sink=None))
+            self.raster = self._parts.add(
+                backend.rasterizer(device, parameters, width, height, options, sink=None)
+            )
             self._shown = allocate_show(device, width, height)
             self._parts.add_all(self._shown.values())
             self._palettes = {picture: palette_data(picture) for picture in pictures}
@@ -72,10 +79,15 @@ class Painter:
         return self._shown["shown"].download()[: camera.height, : camera.width]
 
     def values(self, picture: str, camera: Camera, drawn: bool = False) -> np.ndarray:
-        """(camera.height, camera.width) float32: depth, opacity or count, 0 where there is nothing. drawn: of what draw() has just drawn."""
+        """(camera.height, camera.width) float32: depth, opacity or count, 0 where there is nothing.
+        drawn: of what draw() has just drawn."""
         if not drawn:
             self._run(picture, camera)
-        return buffer_in(self._shown, "values").download(np.float32, self.width * self.height).reshape(self.height, self.width)[: camera.height, : camera.width]
+        return (
+            buffer_in(self._shown, "values")
+            .download(np.float32, self.width * self.height)
+            .reshape(self.height, self.width)[: camera.height, : camera.width]
+        )
 
     def _run(self, picture: str, camera: Camera) -> None:
         self.resources["camera"].upload(camera_data(camera))

@@ -11,12 +11,14 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.framing import Setting, look_at, unit
 
 ELEVATION = np.radians(15.0)  # of an orbit around splats whose cameras are not known
-SWING = 0.15  # radius of a spiral over the distance of what it looks at, where the cameras look everywhere
+# radius of a spiral over the distance of what it looks at, where the cameras look everywhere
+SWING = 0.15
 
 
 def orbit(setting: Setting, frames: int, tan_half_fov: float) -> np.ndarray:
-    """(frames, 4, 4) world to camera: once around the axis `up` through the centre, looking at it, from the first camera's side; at the
-    median height and distance of the cameras, or where most splats are in view."""
+    """(frames, 4, 4) world to camera: once around the axis `up` through the centre, looking at it,
+    from the first camera's side; at the median height and distance of the cameras, or where most
+    splats are in view."""
     up, centre = setting.up, setting.centre
     if len(setting.positions):
         offsets = setting.positions - centre
@@ -25,7 +27,11 @@ def orbit(setting: Setting, frames: int, tan_half_fov: float) -> np.ndarray:
         radius, height, start = np.median(np.linalg.norm(flat, axis=1)), np.median(heights), flat[0]
     else:
         distance = 1.1 * setting.reach / min(tan_half_fov, 1.0)
-        radius, height, start = distance * np.cos(ELEVATION), distance * np.sin(ELEVATION), np.zeros(3)
+        radius, height, start = (
+            distance * np.cos(ELEVATION),
+            distance * np.sin(ELEVATION),
+            np.zeros(3),
+        )
     if np.linalg.norm(start) < 1e-6 * setting.reach:
         start = np.cross(up, np.eye(3)[np.argmin(np.abs(up))])
     if np.hypot(radius, height) < 1e-6 * setting.reach:
@@ -33,13 +39,18 @@ def orbit(setting: Setting, frames: int, tan_half_fov: float) -> np.ndarray:
     e1 = unit(start)
     e2 = np.cross(up, e1)
     angles = np.arange(frames) * (2 * np.pi / frames)
-    positions = centre + height * up + radius * (np.cos(angles)[:, None] * e1 + np.sin(angles)[:, None] * e2)
+    positions = (
+        centre
+        + height * up
+        + radius * (np.cos(angles)[:, None] * e1 + np.sin(angles)[:, None] * e2)
+    )
     return np.array([look_at(p, centre, up) for p in positions])
 
 
 def spiral(setting: Setting, frames: int, turns: int = 2) -> np.ndarray:
-    """(frames, 4, 4) world to camera: ellipses that drift to and fro across the view of the mean camera, as LLFF renders forward-facing scenes
-    (Mildenhall et al. 2019). Where the cameras look in all directions, around the first one."""
+    """(frames, 4, 4) world to camera: ellipses that drift to and fro across the view of the mean
+    camera, as LLFF renders forward-facing scenes (Mildenhall et al. 2019). Where the cameras look
+    in all directions, around the first one."""
     positions, forward = setting.positions, setting.forwards.mean(axis=0)
     if np.linalg.norm(forward) > 0.7:
         middle, forward = positions.mean(axis=0), unit(forward)
@@ -50,15 +61,22 @@ def spiral(setting: Setting, frames: int, turns: int = 2) -> np.ndarray:
         focus = max(float((setting.centre - middle) @ forward), 1e-6)
         offsets = np.full((1, 3), SWING * focus)
     axes = look_at(middle, middle + forward, setting.up)[:3, :3]
-    radii = np.percentile(np.abs(offsets @ axes.T), 90, axis=0) if len(offsets) > 1 else np.abs(offsets[0])
+    radii = (
+        np.percentile(np.abs(offsets @ axes.T), 90, axis=0)
+        if len(offsets) > 1
+        else np.abs(offsets[0])
+    )
     t = np.arange(frames) * (2 * np.pi * turns / frames)
     sway = np.stack([np.cos(t), -np.sin(t), np.sin(t / turns)], axis=1) * radii
-    return np.array([look_at(middle + s @ axes, middle + focus * forward, setting.up) for s in sway])
+    return np.array(
+        [look_at(middle + s @ axes, middle + focus * forward, setting.up) for s in sway]
+    )
 
 
 def along(path: CameraPath, frames: int) -> tuple[np.ndarray, np.ndarray]:
-    """(world to camera (frames, 4, 4), focal lengths (frames, 2) in heights of the image), evenly in time from the first keyframe to the last, or round to
-    the first again. Positions and focal lengths by cubic splines, orientations by the shortest turns between keyframes."""
+    """(world to camera (frames, 4, 4), focal lengths (frames, 2) in heights of the image), evenly
+    in time from the first keyframe to the last, or round to the first again. Positions and focal
+    lengths by cubic splines, orientations by the shortest turns between keyframes."""
     c2w, focal, times = path.c2w, path.focal, path.times
     if path.loop and len(times) > 1:
         c2w, focal = np.concatenate([c2w, c2w[:1]]), np.concatenate([focal, focal[:1]])
@@ -78,7 +96,8 @@ def along(path: CameraPath, frames: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fitted(camera: Camera, width: int | None = None, height: int | None = None) -> Camera:
-    """The same view at another size. One side alone keeps the proportions; of both the height counts, and the picture shows more or less at its sides."""
+    """The same view at another size. One side alone keeps the proportions; of both the height
+    counts, and the picture shows more or less at its sides."""
     if not height:
         if not width:
             return camera

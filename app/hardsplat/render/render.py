@@ -35,17 +35,24 @@ from hardsplat.train.measure.measure import BACKGROUNDS
 
 log = logging.getLogger("hardsplat")
 SAMPLES = 8  # frames that the ends of a palette are taken from
-LIMITS = {"frames": (1, MOST_FRAMES), "fps": (0.01, 1000), "width": (1, 65536), "height": (1, 65536), "fov": (0.1, 179)}
+LIMITS = {
+    "frames": (1, MOST_FRAMES),
+    "fps": (0.01, 1000),
+    "width": (1, 65536),
+    "height": (1, 65536),
+    "fov": (0.1, 179),
+}
 
 
 @dataclass(frozen=True)
 class Look:
     """What pictures show, and how; what is left out is as trained.
 
-    mode: pictures of hardsplat.tables.pictures. With several modes each has files of its own, named after it.
-    background: a colour by name or as #rrggbb, or transparent for stills. range: numbers with the first and last colour of depth or count.
-    legend: whether pictures of depth and count say what their colours stand for. depth_raw: also float32 depth of every frame, (H, W) .npy, world units,
-    0 where there is nothing.
+    mode: pictures of hardsplat.tables.pictures. With several modes each has files of its own, named
+    after it. background: a colour by name or as #rrggbb, or transparent for stills. range: numbers
+    with the first and last colour of depth or count. legend: whether pictures of depth and count
+    say what their colours stand for. depth_raw: also float32 depth of every frame, (H, W) .npy,
+    world units, 0 where there is nothing.
     """
 
     mode: Sequence[str] = ("image",)
@@ -68,7 +75,8 @@ def render(
     device: str | None = None,
     quiet: bool = False,
 ) -> list[Path]:
-    """Draws every frame of a path in every mode and writes them to `output`: a folder of PNG, or a video by its extension. Returns what was written.
+    """Draws every frame of a path in every mode and writes them to `output`: a folder of PNG, or a
+    video by its extension. Returns what was written.
 
     Raises UserError for bad input, before anything is drawn, and for what cannot be written.
     """
@@ -83,7 +91,11 @@ def render(
     if data_factor is not None:
         config = replace(config, data_factor=data_factor)
     # of the rest only what changes the picture: the variants may be those of another device
-    drawn_by = TrainConfig(rasterizer=look.rasterizer or config.rasterizer, format=_format(modes, look.format, config.format), antialiased=config.antialiased)
+    drawn_by = TrainConfig(
+        rasterizer=look.rasterizer or config.rasterizer,
+        format=_format(modes, look.format, config.format),
+        antialiased=config.antialiased,
+    )
     color, transparent = _background(look.background, config)
     keys = None if path in (*VIEWS, *AROUND) else _path_file(path)
     out = _output(output, file, path, transparent, depth_raw)
@@ -91,11 +103,17 @@ def render(
     gaussians = load_splats(file)
     degree = gaussians.sh_degree if look.sh_degree is None else look.sh_degree
     if not 0 <= degree <= gaussians.sh_degree:
-        raise UserError(f"--sh-degree {look.sh_degree}: expected a degree of 0 to {gaussians.sh_degree}, which {file} has")
+        raise UserError(
+            f"--sh-degree {look.sh_degree}: expected a degree of 0 to "
+            f"{gaussians.sh_degree}, which {file} has"
+        )
     shots = shots_of(framing, keys, scene, gaussians)
     sizes = {(s.camera.width, s.camera.height) for s in shots}
     if is_video(out) and len(sizes) > 1:
-        raise UserError(f"{out}: the views have {len(sizes)} different sizes, a video has one; add --width and --height")
+        raise UserError(
+            f"{out}: the views have {len(sizes)} different sizes, a video has one; add "
+            "--width and --height"
+        )
     gpu = open_device(config.device)
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
     frame = frame_data(degree, color, config.near_plane)
@@ -108,18 +126,34 @@ def render(
                 painter.span(name, *span)
                 legends[name] = {size: Legend(name, span, *size) for size in sizes}
         pace = framing.fps or (keys.fps if keys else None) or FPS
-        sink = Videos(out, names, shots[0].camera, pace) if is_video(out) else Stills(out, names, transparent)
+        sink = (
+            Videos(out, names, shots[0].camera, pace)
+            if is_video(out)
+            else Stills(out, names, transparent)
+        )
         _draw(painter, shots, modes, sink, depth_raw, quiet, legends if look.legend else {})
         said = [next(iter(of_sizes.values())).text for of_sizes in legends.values()]
         if said:
-            print(f"colours: {', '.join(said)}{'' if look.range else ' (--range LOW HIGH chooses others)'}")
+            print(
+                "colours: "
+                f"{', '.join(said)}{'' if look.range else ' (--range LOW HIGH chooses others)'}"
+            )
     finally:
         painter.destroy()
     return sink.written()
 
 
-def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | Videos, depth_raw: bool, quiet: bool, legends: dict[str, dict]) -> None:
-    """Every shot in every mode. After an interrupt the frames up to there are written. legends: by mode and size of the picture."""
+def _draw(
+    painter: Painter,
+    shots: list[Shot],
+    modes: list[str],
+    sink: Stills | Videos,
+    depth_raw: bool,
+    quiet: bool,
+    legends: dict[str, dict],
+) -> None:
+    """Every shot in every mode. After an interrupt the frames up to there are written. legends: by
+    mode and size of the picture."""
     where, done = ", ".join(map(str, sink.written())), 0
     try:
         with sink:
@@ -143,20 +177,30 @@ def _modes(look: Look) -> list[str]:
     range = look.range
     for name in look.mode:
         if name not in PICTURES:
-            raise UserError(f"--mode {name}: there is no such one; choose from {', '.join(PICTURES)}")
+            raise UserError(
+                f"--mode {name}: there is no such one; choose from {', '.join(PICTURES)}"
+            )
     modes = list(dict.fromkeys([*look.mode, *(["depth"] if look.depth_raw else [])]))
     ranged = [name for name in modes if name in UNITS]
     if range and (len(ranged) != 1 or not (np.isfinite(range).all() and range[0] < range[1])):
-        what = "LOW below HIGH, both finite" if ranged else "a --mode with a palette, depth or count"
-        raise UserError(f"--range {range[0]:g} {range[1]:g}: expected {what if len(ranged) < 2 else 'one --mode with a palette, not ' + ' and '.join(ranged)}")
+        what = (
+            "LOW below HIGH, both finite" if ranged else "a --mode with a palette, depth or count"
+        )
+        if len(ranged) > 1:
+            what = f"one --mode with a palette, not {' and '.join(ranged)}"
+        raise UserError(f"--range {range[0]:g} {range[1]:g}: expected {what}")
     return modes
 
 
 def _format(modes: list[str], wanted: str | None, configured: str) -> str:
-    """A target format that holds every mode: the one asked for, else what the pickiest likes best, else that of the settings."""
+    """A target format that holds every mode: the one asked for, else what the pickiest likes best,
+    else that of the settings."""
     for name in modes:
         if wanted and wanted not in PICTURES[name].formats:
-            raise UserError(f"--format {wanted} cannot hold --mode {name}; use {' or '.join(PICTURES[name].formats)}, or leave it out")
+            raise UserError(
+                f"--format {wanted} cannot hold --mode {name}; use "
+                f"{' or '.join(PICTURES[name].formats)}, or leave it out"
+            )
     pickiest = min((PICTURES[name].formats for name in modes), key=len)
     return wanted or (configured if len(pickiest) == len(FORMATS) else pickiest[0])
 
@@ -170,7 +214,9 @@ def _background(wanted: str | None, config: TrainConfig) -> tuple[tuple[float, .
     try:
         return tuple(c / 255 for c in ImageColor.getrgb(wanted)[:3]), False
     except ValueError:
-        raise UserError(f"--background {wanted}: expected a colour by name or as #rrggbb, or transparent") from None
+        raise UserError(
+            f"--background {wanted}: expected a colour by name or as #rrggbb, or transparent"
+        ) from None
 
 
 def _path_file(path: str) -> CameraPath:
@@ -186,9 +232,16 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
     stills = transparent or depth_raw or path in VIEWS
     out = Path(output) if output else run_of(file) / (stem if stills else f"{stem}.mp4")
     if out.suffix and not is_video(out) and not out.is_dir():
-        raise UserError(f"--output {out}: expected an ending of {', '.join(CODECS)}, or a folder for PNG, without ending")
+        raise UserError(
+            f"--output {out}: expected an ending of {', '.join(CODECS)}, or a folder for "
+            "PNG, without ending"
+        )
     if is_video(out) and (transparent or depth_raw):
-        raise UserError(f"--output {out}: {'--background transparent' if transparent else '--depth-raw'} is for stills; give a folder, without ending")
+        raise UserError(
+            f"--output {out}: "
+            f"{'--background transparent' if transparent else '--depth-raw'} is for "
+            "stills; give a folder, without ending"
+        )
     folder = out.parent if is_video(out) else out
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -196,7 +249,9 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
         if is_video(out) and out.exists() and (out.is_dir() or not os.access(out, os.W_OK)):
             raise UserError(f"--output {out}: cannot be written; choose another")
     except OSError as error:
-        raise UserError(f"--output {out}: cannot be written: {error.strerror}; choose another") from None
+        raise UserError(
+            f"--output {out}: cannot be written: {error.strerror}; choose another"
+        ) from None
     return out
 
 
@@ -210,21 +265,44 @@ def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
         return None
     if config.data_dir is None or (path == "orbit" and not config.data_dir.is_dir()):
         if path != "orbit":
-            raise UserError(f"{file}: nothing says which scene it shows, and --path {path} is of its cameras; add --data-dir SCENE, or use --path orbit")
+            raise UserError(
+                f"{file}: nothing says which scene it shows, and --path {path} is of its "
+                "cameras; add --data-dir SCENE, or use --path orbit"
+            )
         if config.data_dir:
-            log.info("%s is not there: the orbit is around the splats, without the scene's cameras", config.data_dir)
+            log.info(
+                "%s is not there: the orbit is around the splats, without the scene's cameras",
+                config.data_dir,
+            )
         return None
     scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     if path == "held-out" and not scene.test:
-        raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); use --path train")
+        raise UserError(
+            f"{config.data_dir}: no view is held out (--test-every {config.test_every}); "
+            "use --path train"
+        )
     return scene
 
 
-def _painter(gpu: Device, drawn_by: TrainConfig, gaussians: Gaussians, canvas: tuple[int, int], modes: list[str], frame: np.ndarray, transparent: bool) -> Painter:
+def _painter(
+    gpu: Device,
+    drawn_by: TrainConfig,
+    gaussians: Gaussians,
+    canvas: tuple[int, int],
+    modes: list[str],
+    frame: np.ndarray,
+    transparent: bool,
+) -> Painter:
     backend = BACKENDS[fastest(gpu, drawn_by)]
     if max(canvas) > gpu.max_image:
-        raise OutOfMemory(f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be ({gpu.max_image} a side)", "pixels")
-    return Painter(gpu, backend, backend.options.of(drawn_by), gaussians, *canvas, modes, frame, transparent)
+        raise OutOfMemory(
+            f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be "
+            f"({gpu.max_image} a side)",
+            "pixels",
+        )
+    return Painter(
+        gpu, backend, backend.options.of(drawn_by), gaussians, *canvas, modes, frame, transparent
+    )
 
 
 def _span(painter: Painter, picture: str, shots: list[Shot]) -> tuple[float, float]:
@@ -234,4 +312,8 @@ def _span(painter: Painter, picture: str, shots: list[Shot]) -> tuple[float, flo
     values = values[np.isfinite(values) & (values > 0)]
     if not len(values):
         return 0.0, 1.0
-    return (0.0, float(np.percentile(values, 99.9))) if picture == "count" else tuple(np.percentile(values, [1, 99]).tolist())
+    return (
+        (0.0, float(np.percentile(values, 99.9)))
+        if picture == "count"
+        else tuple(np.percentile(values, [1, 99]).tolist())
+    )

@@ -1,4 +1,5 @@
-"""The pictures that a path stands for: a camera and a name each, from views of the scene, around it, or along keyframes."""
+"""The pictures that a path stands for: a camera and a name each, from views of the scene, around
+it, or along keyframes."""
 
 from __future__ import annotations
 
@@ -15,18 +16,27 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.render.paths import along, fitted, orbit, spiral
 
 VIEWS, AROUND = ("held-out", "train"), ("orbit", "spiral")
-SIZE, FOV, FPS, FRAMES = (1280, 720), 50.0, 30.0, 120  # of a path that says nothing else; degrees, vertical
-NARROWEST = 960  # px of an orbit or a spiral that is asked for without a size, where its cameras are smaller
-MOST_FRAMES = 100_000  # of a path: 55 minutes at 30 a second; each takes a kilobyte before it is drawn
+SIZE, FOV, FPS, FRAMES = (
+    (1280, 720),
+    50.0,
+    30.0,
+    120,
+)  # of a path that says nothing else; degrees, vertical
+# px of an orbit or a spiral that is asked for without a size, where its cameras are smaller
+NARROWEST = 960
+MOST_FRAMES = (
+    100_000  # of a path: 55 minutes at 30 a second; each takes a kilobyte before it is drawn
+)
 
 
 @dataclass(frozen=True)
 class Framing:
     """Which pictures are drawn, and how large.
 
-    path: held-out, train, orbit, spiral or a JSON file (app/hardsplat/io/scenes/camera_path.py). frames: how many; of a list of views, so many evenly chosen.
-    fps: frames a second of a video, and of keyframes that have no pace of their own. width, height: px, by default as the cameras have them.
-    fov: vertical, degrees, and up: a world axis such as "-y"; of paths that go around.
+    path: held-out, train, orbit, spiral or a JSON file (app/hardsplat/io/scenes/camera_path.py).
+    frames: how many; of a list of views, so many evenly chosen. fps: frames a second of a video,
+    and of keyframes that have no pace of their own. width, height: px, by default as the cameras
+    have them. fov: vertical, degrees, and up: a world axis such as "-y"; of paths that go around.
     """
 
     path: str = "orbit"
@@ -40,20 +50,28 @@ class Framing:
 
 @dataclass(frozen=True)
 class Shot:
-    """name: path of its still below the folder, without the last ending: a view's own path, or frame_00000."""
+    """name: path of its still below the folder, without the last ending: a view's own path, or
+    frame_00000."""
 
     name: str
     camera: Camera
 
 
-def shots_of(framing: Framing, keys: CameraPath | None, scene: Scene | None, gaussians: Gaussians) -> list[Shot]:
-    """The cameras of a path. keys: what its file has. Raises UserError where there are none, or too many."""
+def shots_of(
+    framing: Framing, keys: CameraPath | None, scene: Scene | None, gaussians: Gaussians
+) -> list[Shot]:
+    """The cameras of a path. keys: what its file has. Raises UserError where there are none, or too
+    many."""
     path, frames, width, height = framing.path, framing.frames, framing.width, framing.height
     if path in VIEWS:
         if scene is None:
             raise UserError(f"--path {path}: there is no scene whose cameras it could take")
         indices = scene.test if path == "held-out" else scene.train
-        chosen = np.unique(np.linspace(0, len(indices) - 1, min(frames or len(indices), len(indices))).round().astype(int))
+        chosen = np.unique(
+            np.linspace(0, len(indices) - 1, min(frames or len(indices), len(indices)))
+            .round()
+            .astype(int)
+        )
         views = [scene.views[indices[i]] for i in chosen]
         return [Shot(v.name, fitted(v.camera, width, height)) for v in views]
     cameras = [scene.views[i].camera for i in scene.train] if scene else []
@@ -68,7 +86,11 @@ def shots_of(framing: Framing, keys: CameraPath | None, scene: Scene | None, gau
     else:
         setting = setting_of(gaussians, cameras, direction(framing.up))
         tan = 0.5 * min(base.width / base.K[0, 0], base.height / base.K[1, 1])
-        w2c = orbit(setting, frames or FRAMES, tan) if path == "orbit" else spiral(setting, frames or FRAMES)
+        w2c = (
+            orbit(setting, frames or FRAMES, tan)
+            if path == "orbit"
+            else spiral(setting, frames or FRAMES)
+        )
         poses = [(pose, base.K[[0, 1], [0, 1]]) for pose in w2c]
     shots = []
     for i, (pose, focal) in enumerate(poses):
@@ -82,7 +104,8 @@ def shots_of(framing: Framing, keys: CameraPath | None, scene: Scene | None, gau
 
 
 def _frames_of(path: str, keys: CameraPath, fps: float) -> int:
-    """As many as its seconds have at its pace, or at `fps` where it has none. UserError where nobody means that."""
+    """As many as its seconds have at its pace, or at `fps` where it has none. UserError where
+    nobody means that."""
     seconds, pace = keys.times[-1] - keys.times[0], keys.fps or fps
     frames = max(1, round(seconds * pace) + 1)
     _check_frames(path, frames, f"{seconds:g} s at {pace:g} a second")
@@ -91,7 +114,10 @@ def _frames_of(path: str, keys: CameraPath, fps: float) -> int:
 
 def _check_frames(path: str, frames: int, why: str) -> None:
     if frames > MOST_FRAMES:
-        raise UserError(f"--path {path}: would be {frames} frames, {why}; there may be {MOST_FRAMES}: correct the times of its keyframes, or add --frames N")
+        raise UserError(
+            f"--path {path}: would be {frames} frames, {why}; there may be {MOST_FRAMES}: "
+            "correct the times of its keyframes, or add --frames N"
+        )
 
 
 def _base(camera: Camera | None, keys: CameraPath | None, framing: Framing) -> Camera:
@@ -100,7 +126,9 @@ def _base(camera: Camera | None, keys: CameraPath | None, framing: Framing) -> C
     if camera is None or framing.fov:
         w, h = (keys.size if keys else None) or ((camera.width, camera.height) if camera else SIZE)
         focal = 0.5 * h / np.tan(np.radians(framing.fov or FOV) / 2)
-        camera = Camera(np.eye(4), np.array([[focal, 0, w / 2], [0, focal, h / 2], [0, 0, 1]]), w, h)
+        camera = Camera(
+            np.eye(4), np.array([[focal, 0, w / 2], [0, focal, h / 2], [0, 0, 1]]), w, h
+        )
     if not (width or height or (keys and keys.size)) and camera.width < NARROWEST:
         width = NARROWEST
     return fitted(camera, width, height)

@@ -1,4 +1,5 @@
-"""Where rendered frames go: a folder of stills, or videos. Encoding happens in other threads; a Ctrl-C leaves what was handed over complete."""
+"""Where rendered frames go: a folder of stills, or videos. Encoding happens in other threads; a
+Ctrl-C leaves what was handed over complete."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ AHEAD = 4  # frames a thread that may wait to be written
 
 
 class _Sink:
-    """Runs jobs in `workers` threads; one of one thread runs them in order. What one raises comes out of the next call, or of the end."""
+    """Runs jobs in `workers` threads; one of one thread runs them in order. What one raises comes
+    out of the next call, or of the end."""
 
     def __init__(self, workers: int):
         self._pool, self._most = ThreadPoolExecutor(workers), AHEAD * workers
@@ -45,7 +47,8 @@ class _Sink:
 
 
 class Stills(_Sink):
-    """NAME.png in a folder, NAME.MODE.png where there are several modes, and NAME.depth.npy. NAME may lie in folders of its own."""
+    """NAME.png in a folder, NAME.MODE.png where there are several modes, and NAME.depth.npy. NAME
+    may lie in folders of its own."""
 
     def __init__(self, folder: Path, modes: Sequence[str], transparent: bool):
         super().__init__(min(8, os.cpu_count() or 1))
@@ -53,7 +56,11 @@ class Stills(_Sink):
 
     def picture(self, name: str, mode: str, image: np.ndarray) -> None:
         suffix = f".{mode}" if len(self.modes) > 1 else ""
-        self._later(save_png, self.folder / f"{name}{suffix}.png", image if self.transparent else image[..., :3])
+        self._later(
+            save_png,
+            self.folder / f"{name}{suffix}.png",
+            image if self.transparent else image[..., :3],
+        )
 
     def numbers(self, name: str, values: np.ndarray) -> None:
         self._later(_save_npy, self.folder / f"{name}.depth.npy", values)
@@ -68,7 +75,9 @@ class Videos(_Sink):
     def __init__(self, path: Path, modes: Sequence[str], camera: Camera, fps: float):
         super().__init__(1)
         self.modes = modes
-        files = [path] if len(modes) == 1 else [path.with_stem(f"{path.stem}_{mode}") for mode in modes]
+        files = (
+            [path] if len(modes) == 1 else [path.with_stem(f"{path.stem}_{mode}") for mode in modes]
+        )
         self._writers: dict[str, VideoWriter] = {}
         try:
             for mode, file in zip(modes, files):

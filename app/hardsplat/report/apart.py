@@ -1,7 +1,9 @@
-"""The report of a run, made by two processes of its own, one for plots and page, one for the viewer: they are much Python, for which the threads that measure and
-write files would have to wait, and each other.
+"""The report of a run, made by two processes of its own, one for plots and page, one for the
+viewer: they are much Python, for which the threads that measure and write files would have to wait,
+and each other.
 
-The processes are started while the run trains, import what they need, and wait for calls of Maker's methods, which they get through pipes. They end with their parent.
+The processes are started while the run trains, import what they need, and wait for calls of Maker's
+methods, which they get through pipes. They end with their parent.
 """
 
 from __future__ import annotations
@@ -22,13 +24,20 @@ from hardsplat.base.errors import UserError
 
 SWITCHING = 5e-4  # s until Python hands over to a thread that waits for it
 _PIPE_BYTES = 1 << 20
-_FAILED = (OSError, EOFError, ValueError, AttributeError, pickle.PickleError)  # of a process that could not be started or died
+_FAILED = (
+    OSError,
+    EOFError,
+    ValueError,
+    AttributeError,
+    pickle.PickleError,
+)  # of a process that could not be started or died
 _ASKED = ("html", "page")  # whose outcome is sent back
 log = logging.getLogger("hardsplat")
 
 
 class Apart:
-    """A Maker in other processes, with the same methods. Where one cannot be started or fails, this one makes the report."""
+    """A Maker in other processes, with the same methods. Where one cannot be started or fails, this
+    one makes the report."""
 
     def __init__(self) -> None:
         self._calls: list[tuple[str, tuple]] = []
@@ -43,7 +52,9 @@ class Apart:
     def plots(self, *args) -> None:
         self._call("plots", "plots", *args)
 
-    def report(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
+    def report(
+        self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    ) -> str | None:
         """See Maker.report. Waits."""
         try:
             self._send("plots", "draw", folder, metrics, comparisons)
@@ -52,7 +63,10 @@ class Apart:
             self._send("plots", "page", folder, html)
             return self._answer("plots")
         except _FAILED as error:
-            log.info("note: the process that was to make the report failed (%s); it is made here", type(error).__name__)
+            log.info(
+                "note: the process that was to make the report failed (%s); it is made here",
+                type(error).__name__,
+            )
             return self._here(folder, metrics, comparisons)
 
     def _call(self, process: str, *call: Any) -> None:
@@ -62,7 +76,9 @@ class Apart:
 
     def _send(self, process: str, *call: Any) -> None:
         pipe = self._processes[process].stdin  # type: ignore[union-attr]  # None raises AttributeError
-        arrays: list[pickle.PickleBuffer] = []  # follow the rest as they are, so that nobody copies them more than once
+        arrays: list[
+            pickle.PickleBuffer
+        ] = []  # follow the rest as they are, so that nobody copies them more than once
         words = pickle.dumps(call, protocol=5, buffer_callback=arrays.append)
         pickle.dump((words, [array.raw().nbytes for array in arrays]), pipe)  # type: ignore[arg-type]
         for array in arrays:
@@ -97,16 +113,27 @@ class Apart:
 
 
 def _start(part: str) -> subprocess.Popen | None:
-    """python -P: no module of the current folder takes the place of another. A session of its own, so that the parent alone answers Ctrl-C."""
+    """python -P: no module of the current folder takes the place of another. A session of its own,
+    so that the parent alone answers Ctrl-C."""
     source = str(Path(__file__).resolve().parents[2])
     environment = {
         **os.environ,
-        "OPENBLAS_NUM_THREADS": "1",  # threads of ours call it side by side; its own would stand in their way
-        "PYTHONPATH": os.pathsep.join([source, *filter(None, sys.path)]),  # it imports what this one would, however that came about
+        # threads of ours call it side by side; its own would stand in their way
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(
+            [source, *filter(None, sys.path)]
+        ),  # it imports what this one would, however that came about
     }
     command = [sys.executable, "-P", "-m", __name__, part]
     try:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
     except OSError:
         return None
     with suppress(ImportError, OSError, AttributeError):  # Linux alone

@@ -1,4 +1,5 @@
-"""What all plots share: colours that a grey print tells apart too, greys, hatches, line styles and markers, and figures as files or within a page."""
+"""What all plots share: colours that a grey print tells apart too, greys, hatches, line styles and
+markers, and figures as files or within a page."""
 
 from __future__ import annotations
 
@@ -10,7 +11,11 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 
-COLORS = ("#0b4f9e", "#e8891c", "#5f6670")  # of the series of a plot; on paper dark, light and between
+COLORS = (
+    "#0b4f9e",
+    "#e8891c",
+    "#5f6670",
+)  # of the series of a plot; on paper dark, light and between
 GREYS = ("0.15", "0.85", "0.4", "0.65", "0.95", "0.3", "0.75", "0.55", "1.0", "0.05")
 HATCHES = ("", "///", "", "xxx", "...", "", "\\\\\\", "", "++", "")
 MARKERS = "os^Dvx*P<>"
@@ -19,19 +24,29 @@ MARKERS = "os^Dvx*P<>"
 def figure(width: float, height: float, left: float = 0.0):
     """A matplotlib Figure of so many inches, apart from pyplot and its windows.
 
-    left: inches of a margin that holds the words beside one column of axes; by default the figure measures all words, which takes half of the time of a plot.
+    left: inches of a margin that holds the words beside one column of axes; by default the figure
+    measures all words, which takes half of the time of a plot.
     """
-    from matplotlib.figure import Figure  # a third of a second, which help and bad input need not wait for
+    from matplotlib.figure import (
+        Figure,
+    )  # a third of a second, which help and bad input need not wait for
 
     if not left:
         return Figure(figsize=(width, height), layout="constrained")
     page = Figure(figsize=(width, height))
-    page.subplots_adjust(left=left / width, right=1 - 0.15 / width, bottom=0.55 / height, top=1 - 0.35 / height, hspace=0.25)
+    page.subplots_adjust(
+        left=left / width,
+        right=1 - 0.15 / width,
+        bottom=0.55 / height,
+        top=1 - 0.35 / height,
+        hspace=0.25,
+    )
     return page
 
 
 def plain_numbers(axis) -> None:
-    """Labels of a logarithmic axis as 0.02 instead of 2 x 10^-2: they are narrower, and no formulas, which take a tenth of a second to set."""
+    """Labels of a logarithmic axis as 0.02 instead of 2 x 10^-2: they are narrower, and no
+    formulas, which take a tenth of a second to set."""
     from matplotlib.ticker import LogFormatter
 
     class Plain(LogFormatter):
@@ -44,12 +59,22 @@ def plain_numbers(axis) -> None:
 
 def line(i: int) -> dict:
     """Style of the i-th line of a plot."""
-    return dict(color=("0.0", "0.4", "0.65")[i % 3], linestyle=("-", "--", ":", "-.")[i % 4], marker=MARKERS[i % len(MARKERS)], markersize=5)
+    return dict(
+        color=("0.0", "0.4", "0.65")[i % 3],
+        linestyle=("-", "--", ":", "-.")[i % 4],
+        marker=MARKERS[i % len(MARKERS)],
+        markersize=5,
+    )
 
 
 def patch(i: int) -> dict:
     """Style of the i-th kind of bar of a plot."""
-    return dict(color=GREYS[i % len(GREYS)], hatch=HATCHES[i % len(HATCHES)], edgecolor="black", linewidth=0.5)
+    return dict(
+        color=GREYS[i % len(GREYS)],
+        hatch=HATCHES[i % len(HATCHES)],
+        edgecolor="black",
+        linewidth=0.5,
+    )
 
 
 def legend(axes) -> None:
@@ -58,8 +83,11 @@ def legend(axes) -> None:
         axes.figure.legend(fontsize=7, loc="outside lower center", ncols=min(count, 5))
 
 
-def stacked(axes, labels: Sequence[str], parts: Mapping[str, Sequence[float]], title: str, unit: str) -> bool:
-    """Horizontal bars, one a label, of the parts that are not zero everywhere. False: there is none."""
+def stacked(
+    axes, labels: Sequence[str], parts: Mapping[str, Sequence[float]], title: str, unit: str
+) -> bool:
+    """Horizontal bars, one a label, of the parts that are not zero everywhere. False: there is
+    none."""
     left, places = np.zeros(len(labels)), np.arange(len(labels))
     for i, (name, values) in enumerate(parts.items()):
         if any(values):
@@ -68,7 +96,14 @@ def stacked(axes, labels: Sequence[str], parts: Mapping[str, Sequence[float]], t
     if not left.any():
         return False
     for place, whole in zip(places, left):
-        axes.annotate(f"{whole:.4g}", (whole, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7)
+        axes.annotate(
+            f"{whole:.4g}",
+            (whole, place),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=7,
+        )
     axes.set_yticks(places, labels, fontsize=7)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.margins(x=0.1)
@@ -79,14 +114,30 @@ def stacked(axes, labels: Sequence[str], parts: Mapping[str, Sequence[float]], t
     return True
 
 
-def grouped(axes, labels: Sequence[str], series: Mapping[str, Sequence[float]], title: str, unit: str) -> bool:
-    """Upright bars on a logarithmic axis, one of each series a label; zeros, which such an axis has no place for, are left out, or said where all are."""
+def grouped(
+    axes, labels: Sequence[str], series: Mapping[str, Sequence[float]], title: str, unit: str
+) -> bool:
+    """Upright bars on a logarithmic axis, one of each series a label; zeros, which such an axis has
+    no place for, are left out, or said where all are."""
     width, places = 0.8 / len(series), np.arange(len(labels))
     for i, (name, values) in enumerate(series.items()):
-        axes.bar(places + (i - len(series) // 2) * width, [v or np.nan for v in values], width, label=name, **patch(i))
+        axes.bar(
+            places + (i - len(series) // 2) * width,
+            [v or np.nan for v in values],
+            width,
+            label=name,
+            **patch(i),
+        )
     for place, values in zip(places, zip(*series.values())):
         if not any(values):
-            axes.annotate("0", (place, 0.01), xycoords=("data", "axes fraction"), ha="center", va="bottom", fontsize=7)
+            axes.annotate(
+                "0",
+                (place, 0.01),
+                xycoords=("data", "axes fraction"),
+                ha="center",
+                va="bottom",
+                fontsize=7,
+            )
     axes.set_yscale("log")
     axes.set_ylabel(unit)
     axes.set_xlim(-0.6, len(labels) - 0.4)
@@ -99,14 +150,21 @@ def grouped(axes, labels: Sequence[str], series: Mapping[str, Sequence[float]], 
 
 
 def take_literally(figure) -> None:
-    """Words of a figure are shown as they are: names of files may hold a $, which begins a formula for matplotlib, or bytes that are no text.
+    """Words of a figure are shown as they are: names of files may hold a $, which begins a formula
+    for matplotlib, or bytes that are no text.
 
     Labels of ticks stay as they are, since those of logarithmic axes are formulas.
     """
     texts = [*figure.texts, *(text for legend in figure.legends for text in legend.texts)]
     for axes in figure.axes:
         legend = axes.get_legend()
-        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, *(legend.texts if legend else ())]
+        texts += [
+            axes.title,
+            axes.xaxis.label,
+            axes.yaxis.label,
+            *axes.texts,
+            *(legend.texts if legend else ()),
+        ]
     for text in texts:
         text.set_parse_math(False)
         text.set_text(text.get_text().encode("utf-8", "replace").decode())

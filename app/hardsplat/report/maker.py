@@ -1,4 +1,5 @@
-"""Makes the report of a run from what the run hands over as it comes, so that little is left to be done at its end."""
+"""Makes the report of a run from what the run hands over as it comes, so that little is left to be
+done at its end."""
 
 from __future__ import annotations
 
@@ -16,14 +17,20 @@ from hardsplat.report import run
 from hardsplat.report.page import prepare
 from hardsplat.report.run import MOST_SHOWN, NAME, curves, early_plots, page_values, viewer_of
 
-_PATIENCE = 60.0  # s that the viewer waits for its picture; whoever hands over splats hands over a picture soon, or None
+# s that the viewer waits for its picture; whoever hands over splats hands over a picture soon, or
+# None
+_PATIENCE = 60.0
 
 
 class Maker:
-    """`viewer` and `plots` begin what `html` and `page` wait for. All methods are called in one thread."""
+    """`viewer` and `plots` begin what `html` and `page` wait for. All methods are called in one
+    thread."""
 
     def __init__(self) -> None:
-        self._drawing, self._choosing = ThreadPoolExecutor(1, "plots"), ThreadPoolExecutor(1, "viewer")
+        self._drawing, self._choosing = (
+            ThreadPoolExecutor(1, "plots"),
+            ThreadPoolExecutor(1, "viewer"),
+        )
         self._picture: Future[np.ndarray | None] = Future()
         self._viewer: Future[str | None] | None = None
         self._plots: Future[dict[str, str]] | None = None
@@ -33,8 +40,13 @@ class Maker:
     # -- the viewer
 
     def viewer(self, planes: Mapping[str, np.ndarray], shown: Shown) -> None:
-        """Begins with the viewer of these splats (see `for_viewer`). The picture of its first view is that of `picture`."""
-        self._viewer = self._choosing.submit(lambda: viewer_of(Gaussians.from_planes(planes), shown, lambda: self._picture.result(_PATIENCE)))
+        """Begins with the viewer of these splats (see `for_viewer`). The picture of its first view
+        is that of `picture`."""
+        self._viewer = self._choosing.submit(
+            lambda: viewer_of(
+                Gaussians.from_planes(planes), shown, lambda: self._picture.result(_PATIENCE)
+            )
+        )
 
     def warm_viewer(self) -> None:
         """Makes a viewer of a few splats, for what the first one imports and loads."""
@@ -45,7 +57,8 @@ class Maker:
         self._picture.set_result(image)
 
     def html(self) -> str | None:
-        """The viewer as HTML; None where there is none, because no splat is left or none was handed over."""
+        """The viewer as HTML; None where there is none, because no splat is left or none was handed
+        over."""
         if not self._picture.done():
             self._picture.set_result(None)
         return self._viewer.result() if self._viewer else None
@@ -53,20 +66,30 @@ class Maker:
     # -- plots and the page
 
     def warm(self) -> None:
-        """Imports what draws plots and fills pages, and draws a plot of each kind: the first ones take a second, for which nobody has to wait while a run trains."""
+        """Imports what draws plots and fills pages, and draws a plot of each kind: the first ones
+        take a second, for which nobody has to wait while a run trains."""
         self._drawing.submit(_warm)
 
     def plots(self, metrics: dict) -> None:
-        """Begins with those plots that do without the last measurement. metrics: as `draw` will be given them, but for that."""
+        """Begins with those plots that do without the last measurement. metrics: as `draw` will be
+        given them, but for that."""
         self._plots = self._drawing.submit(early_plots, metrics)
 
-    def draw(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
-        """Begins with loss.png, and with what is on the page but the viewer. comparisons: see page_values."""
-        self._values = self._drawing.submit(lambda: page_values(folder, metrics, comparisons, self._plots.result() if self._plots else None))
+    def draw(
+        self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    ) -> None:
+        """Begins with loss.png, and with what is on the page but the viewer. comparisons: see
+        page_values."""
+        self._values = self._drawing.submit(
+            lambda: page_values(
+                folder, metrics, comparisons, self._plots.result() if self._plots else None
+            )
+        )
         self._drawn = self._drawing.submit(save_plots, folder, metrics)
 
     def page(self, folder: Path, html: str | None) -> str | None:
-        """Writes report.html after `draw`. What kept the page from being written, or None. Raises UserError where loss.png cannot be written."""
+        """Writes report.html after `draw`. What kept the page from being written, or None. Raises
+        UserError where loss.png cannot be written."""
         assert self._values is not None and self._drawn is not None
         note = self._page(folder, self._values, html)
         self._drawn.result()
@@ -79,14 +102,18 @@ class Maker:
             return f"{folder / NAME} was not written: {str(error) or type(error).__name__}"
         return None
 
-    def report(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
+    def report(
+        self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    ) -> str | None:
         """`draw` and `page` with the viewer that was begun."""
         self.draw(folder, metrics, comparisons)
         try:
             html = self.html()
         except Exception as error:  # whatever it is, as below
             html = None
-            run.log.info("note: the report has no view in 3D: %s", str(error) or type(error).__name__)
+            run.log.info(
+                "note: the report has no view in 3D: %s", str(error) or type(error).__name__
+            )
         return self.page(folder, html)
 
     def close(self) -> None:
@@ -97,8 +124,11 @@ class Maker:
             threads.shutdown(wait=True, cancel_futures=True)
 
 
-def for_viewer(planes: Mapping[str, np.ndarray], cameras: Sequence[Camera]) -> dict[str, np.ndarray]:
-    """Of the trained values of splats, (planes, N, width) by name, those that the viewer is made of: colour up to SH degree 1, and of very many splats those that matter most."""
+def for_viewer(
+    planes: Mapping[str, np.ndarray], cameras: Sequence[Camera]
+) -> dict[str, np.ndarray]:
+    """Of the trained values of splats, (planes, N, width) by name, those that the viewer is made
+    of: colour up to SH degree 1, and of very many splats those that matter most."""
     own = {name: planes[name] for name in OWN if name != "shN"} | {"shN": planes["shN"][:3]}
     if own["means"].shape[1] <= MOST_SHOWN:
         return own
@@ -107,7 +137,8 @@ def for_viewer(planes: Mapping[str, np.ndarray], cameras: Sequence[Camera]) -> d
 
 
 def save_plots(folder: Path, metrics: dict) -> None:
-    """loss.png: loss, PSNR and number of splats over steps. Raises UserError when it cannot be written."""
+    """loss.png: loss, PSNR and number of splats over steps. Raises UserError when it cannot be
+    written."""
     from hardsplat.report.charts import save
 
     if metrics["curve"]["step"]:
@@ -119,7 +150,12 @@ def _warm() -> None:
 
     from hardsplat.report.charts import svg
 
-    nothing = {"step": [1, 10, 100], "loss": [1.0, 0.1, 0.01], "psnr": [10.0, 20.0, 30.0], "splats": [1000, 2000, 3000]}
+    nothing = {
+        "step": [1, 10, 100],
+        "loss": [1.0, 0.1, 0.01],
+        "psnr": [10.0, 20.0, 30.0],
+        "splats": [1000, 2000, 3000],
+    }
     figure = curves({"curve": nothing, "evaluations": []})
     svg(figure)
     figure.savefig(io.BytesIO(), format="png")
@@ -129,6 +165,17 @@ def _warm() -> None:
 def _first_viewer() -> None:
     n = 3000
     rng = np.random.default_rng(0)
-    gaussians = Gaussians(rng.normal(size=(n, 3)), rng.normal(size=(n, 4)), np.full((n, 3), 0.1), np.full(n, 0.5), rng.normal(size=(n, 4, 3)))
+    gaussians = Gaussians(
+        rng.normal(size=(n, 3)),
+        rng.normal(size=(n, 4)),
+        np.full((n, 3), 0.1),
+        np.full(n, 0.5),
+        rng.normal(size=(n, 4, 3)),
+    )
     camera = Camera(np.eye(4), np.array([[50.0, 0, 32], [0, 50, 24], [0, 0, 1]]), 64, 48)
-    small_viewer(gaussians, Shown("", {"a": camera}), budget_bytes=85_000, picture=lambda: np.zeros((48, 64, 3), np.uint8))
+    small_viewer(
+        gaussians,
+        Shown("", {"a": camera}),
+        budget_bytes=85_000,
+        picture=lambda: np.zeros((48, 64, 3), np.uint8),
+    )

@@ -19,7 +19,15 @@ from hardsplat.io.media.images import read_rgb8, save_png
 from hardsplat.report import charts
 
 BUDGET = 6_000_000  # bytes of a page's pictures before base64, which adds a third
-SIDES = (1280, 960, 640, 420, 280, 180, 120)  # px of a picture's longer side, the first at which all fit the budget
+SIDES = (
+    1280,
+    960,
+    640,
+    420,
+    280,
+    180,
+    120,
+)  # px of a picture's longer side, the first at which all fit the budget
 MOST_VIEWS = 8
 PARTS = ("render", "photo")  # of a held-out view, below renders/
 _LOSSLESS = 1 << 16  # px of a picture that is small enough to be shown exactly
@@ -35,11 +43,14 @@ class Picture:
 
 
 def write_page(path: Path, template: str, **values) -> Path:
-    """Renders a template of this package, where all text is escaped, into a file that appears whole or not at all. UserError where it cannot be written."""
+    """Renders a template of this package, where all text is escaped, into a file that appears whole
+    or not at all. UserError where it cannot be written."""
     text = _templates().get_template(template).render(**values)
     try:
         with replacing(path) as partial:
-            partial.write_text(text, encoding="utf-8", errors="replace")  # names of files may hold bytes that are no text
+            partial.write_text(
+                text, encoding="utf-8", errors="replace"
+            )  # names of files may hold bytes that are no text
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
     return path
@@ -56,19 +67,25 @@ def _templates():
     import jinja2
 
     found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     found.filters["mib"] = lambda n: f"{n / 2**20:,.1f}"
     return found
 
 
 def plot(figure) -> str:
-    """A figure as a data URI: an image of its own, so that nothing within can clash with the page or another plot."""
+    """A figure as a data URI: an image of its own, so that nothing within can clash with the page
+    or another plot."""
     return _uri("image/svg+xml", charts.svg(figure))
 
 
 def pictures(images: Sequence[np.ndarray], budget: int = BUDGET) -> list[Picture]:
-    """(H, W, 3) or (H, W) uint8 arrays as WebP, all made smaller until together they take no more than `budget` bytes or are as small as they get."""
+    """(H, W, 3) or (H, W) uint8 arrays as WebP, all made smaller until together they take no more
+    than `budget` bytes or are as small as they get."""
     with ThreadPoolExecutor() as pool:  # encoding leaves Python to others
         for side in SIDES:
             encoded = list(pool.map(_encoded, images, [side] * len(images)))
@@ -81,7 +98,15 @@ def _encoded(image: np.ndarray, side: int) -> tuple[bytes, tuple[int, int]]:
     picture = Image.fromarray(image)
     picture.thumbnail((side, side), Image.Resampling.BOX)
     lossless = picture.width * picture.height <= _LOSSLESS and picture.width == image.shape[1]
-    data = iio.imwrite("<bytes>", np.asarray(picture), plugin="pillow", extension=".webp", is_batch=False, lossless=lossless, quality=88)
+    data = iio.imwrite(
+        "<bytes>",
+        np.asarray(picture),
+        plugin="pillow",
+        extension=".webp",
+        is_batch=False,
+        lossless=lossless,
+        quality=88,
+    )
     return data, picture.size
 
 
@@ -90,12 +115,14 @@ def _uri(kind: str, data: bytes) -> str:
 
 
 def comparison_name(view: str, part: str) -> str:
-    """The path below renders/ of a view's picture. part: one of PARTS. No two views share one: the view's own path, extension and all, comes first."""
+    """The path below renders/ of a view's picture. part: one of PARTS. No two views share one: the
+    view's own path, extension and all, comes first."""
     return f"{view}.{part}.png"
 
 
 def view_of(name: str) -> tuple[str, str]:
-    """(view, part) of a path below renders/: what comparison_name was given. Raises ValueError for other names."""
+    """(view, part) of a path below renders/: what comparison_name was given. Raises ValueError for
+    other names."""
     view, part = name.removesuffix(".png").rsplit(".", 1)
     if not name.endswith(".png") or part not in PARTS:
         raise ValueError(f"{name} is no picture of a comparison")
@@ -103,15 +130,19 @@ def view_of(name: str) -> tuple[str, str]:
 
 
 def write_comparison(folder: Path, view: str, render: np.ndarray, photo: np.ndarray) -> None:
-    """Writes both pictures of a view, (H, W, 3) float in 0..1 or uint8, below `folder`. Raises UserError where one cannot be written."""
+    """Writes both pictures of a view, (H, W, 3) float in 0..1 or uint8, below `folder`. Raises
+    UserError where one cannot be written."""
     for part, image in zip(PARTS, (render, photo)):
         save_png(folder / comparison_name(view, part), image)
 
 
 def comparison(folder: Path, view: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """(render, photograph), (H, W, 3) uint8 each, as a run left them; None where one is missing or damaged, or they differ in size."""
+    """(render, photograph), (H, W, 3) uint8 each, as a run left them; None where one is missing or
+    damaged, or they differ in size."""
     try:
-        render, photo = (read_rgb8(folder / "renders" / comparison_name(view, part)) for part in PARTS)
+        render, photo = (
+            read_rgb8(folder / "renders" / comparison_name(view, part)) for part in PARTS
+        )
     except UserError:
         return None
     return (render, photo) if render.shape == photo.shape else None

@@ -17,12 +17,16 @@ STAGES = {  # stage -> beginnings of the names of its passes
 
 def stage_of(name: str) -> str:
     """The stage of a pass: the one with the longest matching beginning."""
-    best = max(((len(b), s) for s, begins in STAGES.items() for b in begins if f"{name} ".startswith(b)), default=(0, "other"))
+    best = max(
+        ((len(b), s) for s, begins in STAGES.items() for b in begins if f"{name} ".startswith(b)),
+        default=(0, "other"),
+    )
     return best[1]
 
 
 def by_stage(passes: dict[str, float]) -> dict[str, float]:
-    """Milliseconds by stage, in the order of a step, of milliseconds by pass. `other` has what is not drawing: schedule, noise, the step's end."""
+    """Milliseconds by stage, in the order of a step, of milliseconds by pass. `other` has what is
+    not drawing: schedule, noise, the step's end."""
     sums = dict.fromkeys((*STAGES, "other"), 0.0)
     for name, ms in passes.items():
         sums[stage_of(name)] += ms

@@ -36,26 +36,35 @@ def folder_of(config: TrainConfig) -> Path:
 
 
 def check_folder(path: Path) -> None:
-    """Raises UserError where `make_folder` would, as far as that can be known without making anything."""
+    """Raises UserError where `make_folder` would, as far as that can be known without making
+    anything."""
     there = next(p for p in (path.absolute(), *path.absolute().parents) if os.path.lexists(p))
     if not there.is_dir():
-        raise UserError(f"cannot make the folder {path}: {there} is no folder; choose another --result-dir")
+        raise UserError(
+            f"cannot make the folder {path}: {there} is no folder; choose another --result-dir"
+        )
     if not os.access(there, os.W_OK | os.X_OK):
         raise UserError(f"cannot write to the folder {there}; choose another --result-dir")
 
 
 def make_folder(path: Path) -> None:
-    """Raises UserError where nothing can be written, before time is spent on what should go there."""
+    """Raises UserError where nothing can be written, before time is spent on what should go
+    there."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot make the folder {path}: {error.strerror}; choose another --result-dir") from None
+        raise UserError(
+            f"cannot make the folder {path}: {error.strerror}; choose another --result-dir"
+        ) from None
     if not os.access(path, os.W_OK | os.X_OK):
         raise UserError(f"cannot write to the folder {path}; choose another --result-dir")
 
 
-def set_aside(folder: Path, files: Sequence[str] = OF_A_RUN, signs: Sequence[str] = SIGNS) -> Path | None:
-    """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is free) below it, and says where.
+def set_aside(
+    folder: Path, files: Sequence[str] = OF_A_RUN, signs: Sequence[str] = SIGNS
+) -> Path | None:
+    """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is
+    free) below it, and says where.
 
     files: patterns of all that a run leaves. signs: those without which there was none.
     """
@@ -71,7 +80,10 @@ def set_aside(folder: Path, files: Sequence[str] = OF_A_RUN, signs: Sequence[str
             for path in folder.glob(name):
                 path.rename(earlier / path.name)
     except OSError as error:
-        raise UserError(f"cannot move the earlier run in {folder} into {earlier.name}: {error.strerror}; choose another --result-dir") from None
+        raise UserError(
+            f"cannot move the earlier run in {folder} into {earlier.name}: "
+            f"{error.strerror}; choose another --result-dir"
+        ) from None
     return earlier
 
 

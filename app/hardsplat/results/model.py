@@ -14,10 +14,14 @@ from hardsplat.settings.presets import SAVED_NAME, config_from_file
 from hardsplat.settings.train import TrainConfig
 
 
-def find_model(result: str | Path, data_dir: str | Path | None = None, device: str | None = None) -> tuple[Path, TrainConfig]:
-    """The file of splats, and the settings of the run beside it, or defaults where there are none. data_dir, device: take the place of those.
+def find_model(
+    result: str | Path, data_dir: str | Path | None = None, device: str | None = None
+) -> tuple[Path, TrainConfig]:
+    """The file of splats, and the settings of the run beside it, or defaults where there are none.
+    data_dir, device: take the place of those.
 
-    Raises UserError where there are no splats. `config.data_dir` stays None where nothing says which scene they show.
+    Raises UserError where there are no splats. `config.data_dir` stays None where nothing says
+    which scene they show.
     """
     path = Path(result)
     path = path.parent if path.name == "ckpts" and path.is_dir() else path
@@ -25,11 +29,25 @@ def find_model(result: str | Path, data_dir: str | Path | None = None, device: s
     folder = run_of(file)
     saved = folder / SAVED_NAME
     if not file.is_file() and newest(folder) and file.parent == path:
-        raise UserError(f"{folder}: an interrupted run without splats.ply; resume it first: hardsplat train {shlex.quote(str(folder))} --resume")
+        raise UserError(
+            f"{folder}: an interrupted run without splats.ply; resume it first: hardsplat "
+            f"train {shlex.quote(str(folder))} --resume"
+        )
     if not file.is_file():
-        raise UserError(f"{file}: no such file; give a run folder of hardsplat train, or a .ply, or splats as {', '.join(readable()[1:])}")
-    config = config_from_file(saved) if saved.is_file() else TrainConfig(antialiased=is_antialiased(file))
-    return file, replace(config, data_dir=Path(data_dir) if data_dir else config.data_dir, device=device or config.device)
+        raise UserError(
+            f"{file}: no such file; give a run folder of hardsplat train, or a .ply, or "
+            f"splats as {', '.join(readable()[1:])}"
+        )
+    config = (
+        config_from_file(saved)
+        if saved.is_file()
+        else TrainConfig(antialiased=is_antialiased(file))
+    )
+    return file, replace(
+        config,
+        data_dir=Path(data_dir) if data_dir else config.data_dir,
+        device=device or config.device,
+    )
 
 
 def run_of(file: Path) -> Path:
@@ -38,6 +56,11 @@ def run_of(file: Path) -> Path:
 
 
 def home_of(file: Path) -> Path:
-    """Where files made of a model go by default: beside it, and those of a checkpoint or of an earlier step into a folder named like it, so that those of the last step stay."""
+    """Where files made of a model go by default: beside it, and those of a checkpoint or of an
+    earlier step into a folder named like it, so that those of the last step stay."""
     folder = run_of(file)
-    return folder / file.stem if (folder / SAVED_NAME).is_file() and file.name != "splats.ply" else file.parent
+    return (
+        folder / file.stem
+        if (folder / SAVED_NAME).is_file() and file.name != "splats.ply"
+        else file.parent
+    )

@@ -15,14 +15,29 @@ LONGEST = 1920  # px of a picture's longer side
 
 
 class Client:
-    """handle: viser's. Its camera may change at any time, in another thread; `camera` makes one of what is known now."""
+    """handle: viser's. Its camera may change at any time, in another thread; `camera` makes one of
+    what is known now."""
 
     def __init__(self, handle: Any, sh_degree: int):
-        self.handle, self.sending, self.sent_at, self.moved_at = handle, False, -np.inf, time.perf_counter()
+        self.handle, self.sending, self.sent_at, self.moved_at = (
+            handle,
+            False,
+            -np.inf,
+            time.perf_counter(),
+        )
         self.sent: tuple | None = None  # what the last picture was of
         with handle.gui.add_folder("View"):
-            self._picture = handle.gui.add_dropdown("picture", tuple(PICTURES), initial_value="image")
-            self._degree = handle.gui.add_slider("SH degree", min=0, max=max(sh_degree, 1), step=1, initial_value=sh_degree, disabled=sh_degree == 0)
+            self._picture = handle.gui.add_dropdown(
+                "picture", tuple(PICTURES), initial_value="image"
+            )
+            self._degree = handle.gui.add_slider(
+                "SH degree",
+                min=0,
+                max=max(sh_degree, 1),
+                step=1,
+                initial_value=sh_degree,
+                disabled=sh_degree == 0,
+            )
         handle.camera.on_update(self._moved)
 
     def _moved(self, _: Any) -> None:
@@ -40,14 +55,23 @@ class Client:
         return min(self._degree.value, highest)
 
     def camera(self, scale: int = 1) -> Camera | None:
-        """What it looks at, in pixels that are `scale` of its own wide; None while its window has no size."""
+        """What it looks at, in pixels that are `scale` of its own wide; None while its window has
+        no size."""
         seen = self.handle.camera
         try:
             width, height, fov = int(seen.image_width), int(seen.image_height), float(seen.fov)
-            wxyz, position = np.asarray(seen.wxyz, np.float64), np.asarray(seen.position, np.float64)
+            wxyz, position = (
+                np.asarray(seen.wxyz, np.float64),
+                np.asarray(seen.position, np.float64),
+            )
         except (AttributeError, AssertionError, TypeError, ValueError):
             return None  # nothing has arrived yet
-        if min(width, height) < 1 or not 0.01 < fov < 3.1 or not (np.isfinite(wxyz).all() and np.isfinite(position).all()) or not wxyz.any():
+        if (
+            min(width, height) < 1
+            or not 0.01 < fov < 3.1
+            or not (np.isfinite(wxyz).all() and np.isfinite(position).all())
+            or not wxyz.any()
+        ):
             return None
         shrink = max(max(width, height) / LONGEST, 1.0) * scale
         width, height = max(1, round(width / shrink)), max(1, round(height / shrink))
@@ -55,7 +79,9 @@ class Client:
         w2c[:3, :3] = rotation(wxyz).T
         w2c[:3, 3] = -w2c[:3, :3] @ position
         focal = 0.5 * height / np.tan(fov / 2)
-        return Camera(w2c, np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]]), width, height)
+        return Camera(
+            w2c, np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]]), width, height
+        )
 
     def jump(self, camera: Camera) -> None:
         """Has the browser look through a camera, as far as it can: in its middle, without roll."""

@@ -1,4 +1,5 @@
-"""Who may come in: the address that browsers connect to, its token, and pages of others that must stay out."""
+"""Who may come in: the address that browsers connect to, its token, and pages of others that must
+stay out."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True)
 class Address:
-    """host: by number or name. port: None for the first free one from PORT on. named: somebody asked for that host."""
+    """host: by number or name. port: None for the first free one from PORT on. named: somebody
+    asked for that host."""
 
     host: str = HOST
     port: int | None = None
@@ -41,7 +43,9 @@ def address_of(text: str | None) -> Address:
     if not text:
         return Address()
     host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit() and 0 <= int(port) <= 65535) or (":" in text and not host):
+    if not (port.isascii() and port.isdigit() and 0 <= int(port) <= 65535) or (
+        ":" in text and not host
+    ):
         raise UserError(f"--serve {text}: expected PORT or HOST:PORT, such as 8080 or 0.0.0.0:8080")
     return Address(host.strip("[]") or HOST, int(port))
 
@@ -51,21 +55,31 @@ def free_port(address: Address) -> int:
     ports = [address.port] if address.port is not None else range(PORT, PORT + TRIES)
     for port in ports:
         try:
-            family, kind, protocol, _, place = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            family, kind, protocol, _, place = socket.getaddrinfo(
+                address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
             with socket.socket(family, kind, protocol) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind(place)
                 return probe.getsockname()[1]
         except OSError as error:
             reason = error.strerror or str(error)
-    where = f"{address.host}:{address.port}" if address.port is not None else f"ports {PORT} to {PORT + TRIES - 1} of {address.host}"
-    raise UserError(f"--serve: cannot listen on {where}: {reason}; choose another port, or an address of this machine")
+    where = (
+        f"{address.host}:{address.port}"
+        if address.port is not None
+        else f"ports {PORT} to {PORT + TRIES - 1} of {address.host}"
+    )
+    raise UserError(
+        f"--serve: cannot listen on {where}: {reason}; choose another port, or an address "
+        "of this machine"
+    )
 
 
 class Door:
     """Lets requests in, or not. token: "" for a server that only this machine reaches.
 
-    Browsers send pages of other sites to any address, also to 127.0.0.1: a request must name this server as its host, and come from a page of its own.
+    Browsers send pages of other sites to any address, also to 127.0.0.1: a request must name this
+    server as its host, and come from a page of its own.
     """
 
     def __init__(self, address: Address, port: int):
@@ -76,10 +90,14 @@ class Door:
     def url(self) -> str:
         """What to type into a browser."""
         host = socket.gethostname() if self.address.host in _ANY else self.address.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/{f'?token={self.token}' if self.token else ''}"
+        place = f"[{host}]" if ":" in host else host
+        return f"http://{place}:{self.port}/" + (f"?token={self.token}" if self.token else "")
 
-    def refusal(self, path: str, headers: Any) -> tuple[http.HTTPStatus, dict[str, str], str] | None:
-        """None for a request that may come in; else status, headers and text of the answer. headers: a mapping, as of websockets."""
+    def refusal(
+        self, path: str, headers: Any
+    ) -> tuple[http.HTTPStatus, dict[str, str], str] | None:
+        """None for a request that may come in; else status, headers and text of the answer.
+        headers: a mapping, as of websockets."""
         host, origin = _one(headers, "Host"), _one(headers, "Origin")
         if self.address.local and urlsplit(f"//{host}").hostname not in (HOST, "localhost", "::1"):
             return http.HTTPStatus.FORBIDDEN, {}, "this server is for pages of its own machine\n"
@@ -89,14 +107,22 @@ class Door:
             return None
         if (asked := parse_qs(urlsplit(path).query).get("token")) and self._fits(asked[0]):
             cookie = f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-            return http.HTTPStatus.SEE_OTHER, {"Location": "/", "Set-Cookie": cookie, "Referrer-Policy": "no-referrer"}, ""
+            return (
+                http.HTTPStatus.SEE_OTHER,
+                {"Location": "/", "Set-Cookie": cookie, "Referrer-Policy": "no-referrer"},
+                "",
+            )
         try:
             cookies = SimpleCookie(_one(headers, "Cookie") or "")
         except CookieError:
             cookies = SimpleCookie()
         if COOKIE in cookies and self._fits(cookies[COOKIE].value):
             return None
-        return http.HTTPStatus.FORBIDDEN, {}, "open the URL that hardsplat printed, with its token\n"
+        return (
+            http.HTTPStatus.FORBIDDEN,
+            {},
+            "open the URL that hardsplat printed, with its token\n",
+        )
 
     def _fits(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.token.encode())
@@ -128,7 +154,8 @@ def quiet() -> Iterator[None]:
 
 
 def open_server(address: Address, label: str) -> tuple[Any, Door]:
-    """A viser server behind a door. Raises UserError without viser, and where the address cannot be had."""
+    """A viser server behind a door. Raises UserError without viser, and where the address cannot be
+    had."""
     check_installed()
     import viser
     import websockets.asyncio.server as served
@@ -147,7 +174,14 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
                 return process_request(connection, request)
             status, headers, text = refused
             body = text.encode()
-            return Response(status, status.phrase, Headers({**headers, "Content-Type": "text/plain", "Content-Length": str(len(body))}), body)
+            return Response(
+                status,
+                status.phrase,
+                Headers(
+                    {**headers, "Content-Type": "text/plain", "Content-Length": str(len(body))}
+                ),
+                body,
+            )
 
         behind.append(port)
         return serve(handler, host, port, process_request=request, **others)
@@ -161,7 +195,11 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
     if not behind:
         with quiet():
             server.stop()
-        raise UserError(f"--serve: viser {viser.__version__} does not listen through websockets, so nobody could be kept out: pip install 'hardsplat[web]' installs one that does")
+        raise UserError(
+            f"--serve: viser {viser.__version__} does not listen through websockets, so "
+            "nobody could be kept out: pip install 'hardsplat[web]' installs one that "
+            "does"
+        )
     door.port = server.get_port()
     setattr(server, "request_share_url", lambda verbose=True: None)  # noqa: B010 - viser would open a tunnel to a server of its own for any client that asks
     return server, door

@@ -22,8 +22,16 @@ from hardsplat.serve.door import Address, open_server, quiet
 from hardsplat.view.screen import Layout, Look, Screen
 
 REFRESH = 1 / 30  # s between frames, at least
-RESTING, TOUCHED = 0.03, 0.5  # share of the time that frames may take while others use the GPU, and while somebody moves a camera
-COARSE_MS = (50.0, 200.0)  # frames that take longer than this are drawn in larger pixels while they move
+RESTING, TOUCHED = (
+    0.03,
+    0.5,
+    # share of the time that frames may take while others use the GPU, and while somebody moves a
+    # camera
+)
+COARSE_MS = (
+    50.0,
+    200.0,
+)  # frames that take longer than this are drawn in larger pixels while they move
 KEPT = 10.0  # s for which what draws a picture that nobody looks at any more is kept
 FONT = 12  # of text that is never shown
 MOST_FRUSTA = 200
@@ -31,19 +39,34 @@ TRAINED, HELD_OUT = (40, 110, 200), (220, 130, 40)  # colours of cameras
 
 
 class Frames:
-    """What is drawn in browsers. cameras: of photographs, and whether they are held out. busy: somebody else uses the GPU, who must hardly notice.
+    """What is drawn in browsers. cameras: of photographs, and whether they are held out. busy:
+    somebody else uses the GPU, who must hardly notice.
 
     Raises UserError as open_server does.
     """
 
-    def __init__(self, device: Device, address: Address, label: str, look: Look, setting: Setting, start: Camera, cameras: Sequence[tuple[Camera, bool]], busy: bool):
+    def __init__(
+        self,
+        device: Device,
+        address: Address,
+        label: str,
+        look: Look,
+        setting: Setting,
+        start: Camera,
+        cameras: Sequence[tuple[Camera, bool]],
+        busy: bool,
+    ):
         self.device, self.look, self.busy, self.closed, self.frames = device, look, busy, False, 0
         self._clients: dict[int, Client] = {}
         self._lock = threading.Lock()
-        self._screens: dict[str, tuple[Screen, float]] = {}  # by picture, and when it was last wanted
+        self._screens: dict[
+            str, tuple[Screen, float]
+        ] = {}  # by picture, and when it was last wanted
         self._spans: dict[str, tuple[float, float] | None] = {}  # of palettes, by picture
         self._flying: tuple[Client, Screen, Camera, tuple, int] | None = None
-        self._full_ms = self._cost = 0.0  # ms of a frame in full; s that the last frame took, compression included
+        self._full_ms = self._cost = (
+            0.0  # ms of a frame in full; s that the last frame took, compression included
+        )
         self._drawn_at = -np.inf
         self._sender = ThreadPoolExecutor(1, "hardsplat-serve")
         self._fence = Fence(device)
@@ -55,26 +78,50 @@ class Frames:
         self.server.gui.configure_theme(show_share_button=False, show_logo=False)
         self.server.scene.set_up_direction(tuple(setting.up))
         initial = self.server.initial_camera
-        initial.position, initial.look_at, initial.up, initial.fov = start.position, setting.centre, setting.up, fov_of(start)
+        initial.position, initial.look_at, initial.up, initial.fov = (
+            start.position,
+            setting.centre,
+            setting.up,
+            fov_of(start),
+        )
         self._place(cameras, setting)
         self.server.on_client_connect(self._come)
         self.server.on_client_disconnect(self._go)
 
     def _place(self, cameras: Sequence[tuple[Camera, bool]], setting: Setting) -> None:
         """Cameras as frusta, which browsers jump to when they are clicked."""
-        chosen = [cameras[i] for i in np.unique(np.linspace(0, len(cameras) - 1, min(len(cameras), MOST_FRUSTA)).round().astype(int))] if cameras else []
+        chosen = (
+            [
+                cameras[i]
+                for i in np.unique(
+                    np.linspace(0, len(cameras) - 1, min(len(cameras), MOST_FRUSTA))
+                    .round()
+                    .astype(int)
+                )
+            ]
+            if cameras
+            else []
+        )
         away = [np.linalg.norm(camera.position - setting.centre) for camera, _ in chosen]
         scale = 0.05 * max(float(np.median(away)), 1e-6) if away else 1.0
         self._frusta = []
         for i, (camera, held_out) in enumerate(chosen):
             frustum = self.server.scene.add_camera_frustum(
-                f"/cameras/{i:05d}", fov_of(camera), camera.width / camera.height, scale=scale, color=HELD_OUT if held_out else TRAINED,
-                wxyz=wxyz_of(camera.w2c[:3, :3].T), position=camera.position, visible=False,
-            )  # fmt: skip
+                f"/cameras/{i:05d}",
+                fov_of(camera),
+                camera.width / camera.height,
+                scale=scale,
+                color=HELD_OUT if held_out else TRAINED,
+                wxyz=wxyz_of(camera.w2c[:3, :3].T),
+                position=camera.position,
+                visible=False,
+            )
             frustum.on_click(lambda event, camera=camera: self._jump(event.client_id, camera))
             self._frusta.append(frustum)
         if self._frusta:
-            self._shown = self.server.gui.add_checkbox("cameras", False, hint="Click one to look through it. Orange ones are held out.")
+            self._shown = self.server.gui.add_checkbox(
+                "cameras", False, hint="Click one to look through it. Orange ones are held out."
+            )
             self._shown.on_update(lambda _: self._show_frusta())
 
     def _show_frusta(self) -> None:
@@ -111,11 +158,15 @@ class Frames:
         """Whether somebody moves a camera."""
         return any(client.moving for client in self.clients)
 
-    def turn(self, parameters: Parameters, sh_degree: int, state: object, wait: bool = False) -> None:
-        """Sends the frame that is done, and queues another one where one is due. Waits for nothing, with `wait` as long as a frame lasts.
+    def turn(
+        self, parameters: Parameters, sh_degree: int, state: object, wait: bool = False
+    ) -> None:
+        """Sends the frame that is done, and queues another one where one is due. Waits for nothing,
+        with `wait` as long as a frame lasts.
 
-        parameters: as they are now. sh_degree: highest band in use. state: something that differs when the splats do.
-        Raises UserError, with the server closed, when frames cannot go on; DeviceLost is one.
+        parameters: as they are now. sh_degree: highest band in use. state: something that differs
+        when the splats do. Raises UserError, with the server closed, when frames cannot go on;
+        DeviceLost is one.
         """
         if self.closed:
             return
@@ -143,10 +194,17 @@ class Frames:
             self._full_ms = ms
         self._cost = ms / 1000
         picture, span = key[1], screen.respan(camera)
-        client.sent = key if span == self._spans.get(picture) else None  # else once more, with the palette that fits
+        client.sent = (
+            key if span == self._spans.get(picture) else None
+        )  # else once more, with the palette that fits
         self._spans[picture] = span
         client.sending, client.sent_at = True, time.perf_counter()
-        self._sender.submit(self._send, client, screen.pixels(camera.width, camera.height), 60 if scale > 1 or client.moving else 85)
+        self._sender.submit(
+            self._send,
+            client,
+            screen.pixels(camera.width, camera.height),
+            60 if scale > 1 or client.moving else 85,
+        )
 
     def _send(self, client: Client, image: np.ndarray, quality: int) -> None:
         begun = time.perf_counter()
@@ -176,7 +234,12 @@ class Frames:
             if client.sent == key:
                 continue
             screen = self._screen(picture, parameters, camera)
-            screen.place(camera, degree, Layout((camera.width, camera.height), (camera.width, camera.height)), [])
+            screen.place(
+                camera,
+                degree,
+                Layout((camera.width, camera.height), (camera.width, camera.height)),
+                [],
+            )
             submit(self.device, [screen.commands], self._fence)
             self._flying, self._drawn_at = (client, screen, camera, key, scale), time.perf_counter()
             return
@@ -184,15 +247,28 @@ class Frames:
     def _screen(self, picture: str, parameters: Parameters, camera: Camera) -> Screen:
         """What draws a picture of that size."""
         now = time.perf_counter()
-        for name in [name for name, (_, at) in self._screens.items() if name != picture and now - at > KEPT]:
+        for name in [
+            name for name, (_, at) in self._screens.items() if name != picture and now - at > KEPT
+        ]:
             self._screens.pop(name)[0].destroy()
             self._spans.pop(name, None)
         if picture not in self._screens:
             self._screens[picture] = Screen(self.device, self.look, FONT, captured=True), now
         screen, size = self._screens[picture][0], (camera.width, camera.height)
         self._screens[picture] = screen, now
-        largest = [c for client in self.clients if client.picture == picture and (c := client.camera()) is not None]
-        screen.fit(parameters, (max([size[0], *(c.width for c in largest)]), max([size[1], *(c.height for c in largest)])), picture)
+        largest = [
+            c
+            for client in self.clients
+            if client.picture == picture and (c := client.camera()) is not None
+        ]
+        screen.fit(
+            parameters,
+            (
+                max([size[0], *(c.width for c in largest)]),
+                max([size[1], *(c.height for c in largest)]),
+            ),
+            picture,
+        )
         return screen
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""`hardsplat view --serve`: the result of a training, splats from a file, or a scene before its training, in browsers."""
+"""`hardsplat view --serve`: the result of a training, splats from a file, or a scene before its
+training, in browsers."""
 
 from __future__ import annotations
 
@@ -15,8 +16,16 @@ from hardsplat.view.preview import look_of
 from hardsplat.view.show import around, find
 
 
-def serve(target: str | Path, address: str = "", data_dir: str | Path | None = None, data_factor: int | None = None, device: str | None = None, format: str | None = None) -> None:
-    """Until Ctrl-C. Raises UserError for bad input, without viser, and where the address cannot be had."""
+def serve(
+    target: str | Path,
+    address: str = "",
+    data_dir: str | Path | None = None,
+    data_factor: int | None = None,
+    device: str | None = None,
+    format: str | None = None,
+) -> None:
+    """Until Ctrl-C. Raises UserError for bad input, without viser, and where the address cannot be
+    had."""
     place = address_of(address)
     check_installed()
     shown = find(target, data_dir, data_factor)
@@ -25,15 +34,32 @@ def serve(target: str | Path, address: str = "", data_dir: str | Path | None = N
     scene, config = shown.scene, replace(shown.config, format=format or shown.config.format)
     gpu = open_device(device or config.device)
     degree = shown.gaussians.sh_degree
-    cameras = [(view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)] if scene else []
+    cameras = (
+        [(view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)] if scene else []
+    )
     controls = around(shown.gaussians)
-    start = scene.views[0].camera if scene else controls.camera(controls.lens.width, controls.lens.height)
-    setting = setting_of(shown.gaussians, [scene.views[i].camera for i in scene.train] if scene else [])
+    start = (
+        scene.views[0].camera
+        if scene
+        else controls.camera(controls.lens.width, controls.lens.height)
+    )
+    setting = setting_of(
+        shown.gaussians, [scene.views[i].camera for i in scene.train] if scene else []
+    )
     parameters = Parameters(gpu, len(shown.gaussians), degree)
     frames = None
     try:
         parameters.upload(shown.gaussians)
-        frames = Frames(gpu, place, f"{shown.title} - hardsplat", replace(look_of(config), sh_degree=degree), setting, start, cameras, busy=False)
+        frames = Frames(
+            gpu,
+            place,
+            f"{shown.title} - hardsplat",
+            replace(look_of(config), sh_degree=degree),
+            setting,
+            start,
+            cameras,
+            busy=False,
+        )
         frames.server.gui.add_markdown(f"{len(shown.gaussians)} splats")
         print(f"view: {frames.door.url} (Ctrl-C ends)", flush=True)
         while not frames.closed:

@@ -25,9 +25,11 @@ DESERTED = 30.0  # s after which a run that was paused goes on when everybody ha
 
 
 class Server(Watcher):
-    """Shows a run in browsers. address: "", PORT, HOST:PORT or [IPV6]:PORT; without a host only this machine can connect, else the URL has a token.
+    """Shows a run in browsers. address: "", PORT, HOST:PORT or [IPV6]:PORT; without a host only
+    this machine can connect, else the URL has a token.
 
-    Raises UserError without viser and for an address that is none. Whatever goes wrong with it afterwards closes it with a note, and the run goes on without.
+    Raises UserError without viser and for an address that is none. Whatever goes wrong with it
+    afterwards closes it with a note, and the run goes on without.
     """
 
     def __init__(self, address: str | int = ""):
@@ -52,11 +54,24 @@ class Server(Watcher):
 
     def open(self, run: Running) -> None:
         scene, n = run.scene, len(run.scene.points)
-        points = Gaussians(scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3)))
+        points = Gaussians(
+            scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3))
+        )
         cameras = [(view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)]
         setting = setting_of(points, [scene.views[i].camera for i in scene.train])
-        look = replace(look_of(run.config, run.session.raster.rows.names), sh_degree=run.config.sh_degree)
-        self._frames = Frames(run.device, self._address, f"{scene.name} - hardsplat", look, setting, scene.views[0].camera, cameras, busy=True)
+        look = replace(
+            look_of(run.config, run.session.raster.rows.names), sh_degree=run.config.sh_degree
+        )
+        self._frames = Frames(
+            run.device,
+            self._address,
+            f"{scene.name} - hardsplat",
+            look,
+            setting,
+            scene.views[0].camera,
+            cameras,
+            busy=True,
+        )
         self._add_controls(self._frames.server.gui)
         tqdm.write(f"view: {self.url}")
 
@@ -64,8 +79,12 @@ class Server(Watcher):
         self._text = gui.add_markdown("")
         self._pause = gui.add_button("Pause")
         self._pause.on_click(lambda _: self._toggle())
-        gui.add_button("Save", hint="a checkpoint and splats.ply, now").on_click(lambda _: self._asked.add("save"))
-        self._stop = gui.add_button("Stop", color="red", hint="ends the training here, as after its last step")
+        gui.add_button("Save", hint="a checkpoint and splats.ply, now").on_click(
+            lambda _: self._asked.add("save")
+        )
+        self._stop = gui.add_button(
+            "Stop", color="red", hint="ends the training here, as after its last step"
+        )
         self._stop.on_click(lambda _: self._ask_to_stop())
 
     def _toggle(self) -> None:
@@ -99,7 +118,12 @@ class Server(Watcher):
         session, config = run.session, run.config
         frames.busy = not wait
         try:
-            frames.turn(session.parameters, min(session.step // config.sh_degree_interval, config.sh_degree), session.step, wait)
+            frames.turn(
+                session.parameters,
+                min(session.step // config.sh_degree_interval, config.sh_degree),
+                session.step,
+                wait,
+            )
         except DeviceLost:
             raise
         except UserError as error:
@@ -127,9 +151,19 @@ class Server(Watcher):
         now, log = time.monotonic(), run.log
         if not frames.clients or (self._said_at is not None and now - self._said_at < SAID_EVERY):
             return
-        lines = [f"**step {run.session.step}** of {run.config.max_steps}" + (", paused" if self._pausing else f", {1 / max(run.session.step_seconds, 1e-6):.1f} a second")]
+        lines = [
+            f"**step {run.session.step}** of {run.config.max_steps}"
+            + (
+                ", paused"
+                if self._pausing
+                else f", {1 / max(run.session.step_seconds, 1e-6):.1f} a second"
+            )
+        ]
         if log.steps:
-            lines += [f"loss {log.losses[-1]:.4f}, PSNR {log.psnrs[-1]:.2f} dB", f"{log.splats[-1]} splats"]
+            lines += [
+                f"loss {log.losses[-1]:.4f}, PSNR {log.psnrs[-1]:.2f} dB",
+                f"{log.splats[-1]} splats",
+            ]
         if log.evaluations:
             last = log.evaluations[-1]
             lines.append(f"held out: PSNR {last['psnr']:.2f} dB at step {last['step']}")

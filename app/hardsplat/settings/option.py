@@ -1,4 +1,5 @@
-"""A setting is a field of a dataclass: default, help, unit and limits. Values that somebody gives are checked against it."""
+"""A setting is a field of a dataclass: default, help, unit and limits. Values that somebody gives
+are checked against it."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,14 @@ from hardsplat.base.errors import UserError
 
 T = TypeVar("T")
 
-_WANTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path", tuple[int, ...]: "a list of whole numbers"}
+_WANTED = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Path: "a path",
+    tuple[int, ...]: "a list of whole numbers",
+}
 
 
 def option(
@@ -28,11 +36,24 @@ def option(
 ) -> T:
     """A field with all that flags, checks and help need. Numbers end up in 32-bit words of the GPU.
 
-    shown: what help prints as the default where the value alone says too little.
-    aka:   names that the Inria trainer and Brush use for it, offered when somebody types one of those.
-    scales: the value is a step of a run of max_steps; in a longer or shorter run it is as much later or earlier, but no earlier than this.
+    shown: what help prints as the default where the value alone says too little. aka:   names that
+    the Inria trainer and Brush use for it, offered when somebody types one of those. scales: the
+    value is a step of a run of max_steps; in a longer or shorter run it is as much later or
+    earlier, but no earlier than this.
     """
-    return field(default=default, metadata=dict(help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split()), scales=scales))
+    return field(
+        default=default,
+        metadata=dict(
+            help=help,
+            unit=unit,
+            choices=choices,
+            min=min,
+            max=max,
+            shown=shown,
+            aka=tuple(aka.split()),
+            scales=scales,
+        ),
+    )
 
 
 def variant(registry: Iterable[str], help: str, auto: str = "the fastest here") -> str:
@@ -46,7 +67,8 @@ def kind(f: Field) -> Any:
 
 
 def checked(name: str, value: Any, where: str, fields: Mapping[str, Field]) -> Any:
-    """`value` as the field's type, within its limits. UserError starts with `where`: the file and key, or the flag."""
+    """`value` as the field's type, within its limits. UserError starts with `where`: the file and
+    key, or the flag."""
     f = fields[name]
     if value is None and f.default is None:
         return None
@@ -56,7 +78,9 @@ def checked(name: str, value: Any, where: str, fields: Mapping[str, Field]) -> A
         result = _converted(kind(f), value)
         if choices and result not in choices:
             raise TypeError
-        for number in result if isinstance(result, tuple) else [result] * isinstance(result, int | float):
+        for number in (
+            result if isinstance(result, tuple) else [result] * isinstance(result, int | float)
+        ):
             if not low <= number <= high:  # so NaN fails too
                 wanted += f" of at most {high}" if number > high else f" of at least {low}"
                 raise TypeError
@@ -66,14 +90,19 @@ def checked(name: str, value: Any, where: str, fields: Mapping[str, Field]) -> A
 
 
 def _converted(kind, value):
-    """`value` as `kind` where TOML or JSON spells it differently; TypeError where it is something else."""
+    """`value` as `kind` where TOML or JSON spells it differently; TypeError where it is something
+    else."""
     if kind is float and type(value) is int:
         return float(value)
     if kind is str and type(value) is int:  # device = 0
         return str(value)
     if kind is Path and isinstance(value, str | Path) and str(value):
         return Path(value).expanduser()
-    if kind == tuple[int, ...] and isinstance(value, list | tuple) and all(type(n) is int for n in value):
+    if (
+        kind == tuple[int, ...]
+        and isinstance(value, list | tuple)
+        and all(type(n) is int for n in value)
+    ):
         return tuple(value)
     if type(value) is not kind:  # not isinstance: True is no number here
         raise TypeError
@@ -88,6 +117,7 @@ def check_known(settings: Mapping[str, Any], names: Mapping[str, str]) -> None:
 
 
 def nearest(word: str, names: Mapping[str, str]) -> str:
-    """`; did you mean 'x'?` for the closest of `names` (each mapped to the name to offer), or nothing where none is close."""
+    """`; did you mean 'x'?` for the closest of `names` (each mapped to the name to offer), or
+    nothing where none is close."""
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"; did you mean '{names[close[0]]}'?" if close else ""

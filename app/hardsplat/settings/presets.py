@@ -1,4 +1,5 @@
-"""Settings as TOML: presets by name, and the file saved beside a result. The settings themselves are in `config.py`."""
+"""Settings as TOML: presets by name, and the file saved beside a result. The settings themselves
+are in `config.py`."""
 
 import json
 import os
@@ -12,21 +13,33 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.paths import CONFIGS as PRESETS
 from hardsplat.base.version import __version__
 from hardsplat.settings.option import checked, nearest
-from hardsplat.settings.train import FIELDS, GROUPS, NAMES, TrainConfig, check_deterministic, check_gradient
+from hardsplat.settings.train import (
+    FIELDS,
+    GROUPS,
+    NAMES,
+    TrainConfig,
+    check_deterministic,
+    check_gradient,
+)
 
 WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
 SHORTEST = 7_000  # steps that few photographs leave of the default length
 SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
 
 
-def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
-    """Defaults, then the preset (a name in configs/ or a .toml path), then overrides (flags); the last one wins.
+def load_config(
+    preset: str | Path | None = None, overrides: Mapping[str, Any] | None = None
+) -> TrainConfig:
+    """Defaults, then the preset (a name in configs/ or a .toml path), then overrides (flags); the
+    last one wins.
 
-    A strategy of WITH_PRESETS has the values of its preset as its defaults; so have stochastic gradients.
-    Settings that are steps of a run (`scales`) stretch with max_steps, but for those that `overrides` name: each belongs to the max_steps of where it stands.
-    Where one of them is named, or max_steps, the length of the run is meant: photographs have no say in it (max_epochs is 0, unless it is named there too).
-    With `resume` and no preset, the settings saved in the result folder take the preset's place.
-    Without a result folder one is named after the scene. UserError for whatever is unknown, mistyped or out of range.
+    A strategy of WITH_PRESETS has the values of its preset as its defaults; so have stochastic
+    gradients. Settings that are steps of a run (`scales`) stretch with max_steps, but for those
+    that `overrides` name: each belongs to the max_steps of where it stands. Where one of them is
+    named, or max_steps, the length of the run is meant: photographs have no say in it (max_epochs
+    is 0, unless it is named there too). With `resume` and no preset, the settings saved in the
+    result folder take the preset's place. Without a result folder one is named after the scene.
+    UserError for whatever is unknown, mistyped or out of range.
     """
     values = dict(overrides or {})
     layers: list[dict[str, Any]] = []  # from the highest to the lowest
@@ -37,19 +50,34 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
         layers.append(read_settings(_find_preset(preset)))
     if _told("gradient", values, *layers) == "stochastic":  # whose noise wants other rates
         layers.append(read_settings(PRESETS / "stochastic.toml"))
-    if (strategy := _told("strategy", values, *layers)) in WITH_PRESETS:  # whose settings belong together
+    if (
+        strategy := _told("strategy", values, *layers)
+    ) in WITH_PRESETS:  # whose settings belong together
         layers.append(read_settings(PRESETS / f"{strategy}.toml"))
-    meant = next((layer for layer in (overrides or {}, *layers) if {"max_epochs", "max_steps", *_steps()} & layer.keys()), {"max_epochs"})
+    meant = next(
+        (
+            layer
+            for layer in (overrides or {}, *layers)
+            if {"max_epochs", "max_steps", *_steps()} & layer.keys()
+        ),
+        {"max_epochs"},
+    )
     if "max_epochs" not in meant:
         values["max_epochs"] = 0
     config = TrainConfig(**(values if resumed else _stretched(values, layers)))
     check_gradient(config)
     if config.deterministic:
-        check_deterministic(overrides or {})  # a flag may name a default, which the config alone cannot tell
+        check_deterministic(
+            overrides or {}
+        )  # a flag may name a default, which the config alone cannot tell
     if config.data_dir is None:
         return config
-    data_dir = Path(os.path.abspath(config.data_dir))  # so that the saved file holds from any folder
-    return replace(config, data_dir=data_dir, result_dir=config.result_dir or _default_result_dir(data_dir))
+    data_dir = Path(
+        os.path.abspath(config.data_dir)
+    )  # so that the saved file holds from any folder
+    return replace(
+        config, data_dir=data_dir, result_dir=config.result_dir or _default_result_dir(data_dir)
+    )
 
 
 def _told(name: str, *layers: Mapping[str, Any]) -> Any:
@@ -58,7 +86,8 @@ def _told(name: str, *layers: Mapping[str, Any]) -> Any:
 
 
 def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> dict[str, Any]:
-    """All layers, the first one on top, and `overrides` over them. Steps that a layer names, or the defaults, are those of a run of the max_steps below it."""
+    """All layers, the first one on top, and `overrides` over them. Steps that a layer names, or the
+    defaults, are those of a run of the max_steps below it."""
     default = {name: FIELDS[name].default for name in _steps()}
     values: dict[str, Any] = {}
     steps = {name: (value, FIELDS["max_steps"].default) for name, value in default.items()}
@@ -75,15 +104,22 @@ def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> di
 
 
 def of_length(config: TrainConfig, steps: int) -> TrainConfig:
-    """The settings of a run that is to have so many steps in all instead of its own, with its schedules as a run of that length has them."""
-    stretched: dict[str, Any] = {name: _at_length(name, getattr(config, name), steps / config.max_steps) for name in _steps()}
+    """The settings of a run that is to have so many steps in all instead of its own, with its
+    schedules as a run of that length has them."""
+    stretched: dict[str, Any] = {
+        name: _at_length(name, getattr(config, name), steps / config.max_steps) for name in _steps()
+    }
     return replace(config, max_steps=steps, **stretched)
 
 
 def for_photographs(config: TrainConfig, photographs: int) -> TrainConfig:
     """The settings of a run on so many photographs, which is no longer than `max_epochs` allows."""
     steps = max(config.max_epochs * photographs, SHORTEST)
-    return replace(of_length(config, steps), max_epochs=0) if config.max_epochs and steps < config.max_steps else config
+    return (
+        replace(of_length(config, steps), max_epochs=0)
+        if config.max_epochs and steps < config.max_steps
+        else config
+    )
 
 
 def _steps() -> list[str]:
@@ -93,7 +129,9 @@ def _steps() -> list[str]:
 
 def _at_length(name: str, value: Any, factor: float) -> int:
     """A step of a run that becomes so many times as long."""
-    return max(round(value * factor), min(value, FIELDS[name].metadata["scales"])) if value else value
+    return (
+        max(round(value * factor), min(value, FIELDS[name].metadata["scales"])) if value else value
+    )
 
 
 def config_from_file(path: str | Path) -> TrainConfig:
@@ -101,12 +139,25 @@ def config_from_file(path: str | Path) -> TrainConfig:
     return TrainConfig(**read_settings(Path(path)))
 
 
-def save_config(config, path: str | Path, groups: Mapping[str, tuple[Field, ...]] = GROUPS, command: str = "train") -> None:
-    """Write every setting as TOML that `config_from_file` and `--config` read back. Unset (None) ones are left out. groups: of another command."""
-    lines = [f"# hardsplat {__version__}: settings of this run, resolved. Repeat it: hardsplat {command} --config THIS_FILE"]
+def save_config(
+    config,
+    path: str | Path,
+    groups: Mapping[str, tuple[Field, ...]] = GROUPS,
+    command: str = "train",
+) -> None:
+    """Write every setting as TOML that `config_from_file` and `--config` read back. Unset (None)
+    ones are left out. groups: of another command."""
+    lines = [
+        f"# hardsplat {__version__}: settings of this run, resolved. Repeat it: hardsplat "
+        f"{command} --config THIS_FILE"
+    ]
     for title, group in groups.items():
         lines += ["", f"# {title}"]
-        lines += [f"{f.name} = {_toml(value)}" for f in group if (value := getattr(config, f.name)) is not None]
+        lines += [
+            f"{f.name} = {_toml(value)}"
+            for f in group
+            if (value := getattr(config, f.name)) is not None
+        ]
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -115,12 +166,18 @@ def save_config(config, path: str | Path, groups: Mapping[str, tuple[Field, ...]
 
 
 def _toml(value) -> str:
-    # JSON's spelling of bools, numbers, lists and strings is TOML's too, but for one control character.
-    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    # JSON's spelling of bools, numbers, lists and strings is TOML's too, but for one control
+    # character.
+    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False).replace(
+        "\x7f", "\\u007f"
+    )
 
 
-def read_settings(path: Path, known: Mapping[str, Field] = FIELDS, names: Mapping[str, str] = NAMES) -> dict[str, Any]:
-    """The settings of a TOML file, checked one by one so that an error names the file. known, names: as FIELDS and NAMES, of another command."""
+def read_settings(
+    path: Path, known: Mapping[str, Field] = FIELDS, names: Mapping[str, str] = NAMES
+) -> dict[str, Any]:
+    """The settings of a TOML file, checked one by one so that an error names the file. known,
+    names: as FIELDS and NAMES, of another command."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -139,7 +196,10 @@ def _find_preset(preset: str | Path) -> Path:
         return path.expanduser()
     names = sorted(file.stem for file in PRESETS.glob("*.toml"))
     if path.name not in names:
-        raise UserError(f"no preset '{preset}' (there are: {', '.join(names)}; a file's name ends in .toml){nearest(path.name, {name: name for name in names})}")
+        raise UserError(
+            f"no preset '{preset}' (there are: {', '.join(names)}; a file's name ends in "
+            f".toml){nearest(path.name, {name: name for name in names})}"
+        )
     return PRESETS / f"{preset}.toml"
 
 
@@ -148,14 +208,17 @@ def _default_result_dir(data_dir: Path) -> Path:
 
 
 def _continued(flags: dict[str, Any]) -> dict[str, Any]:
-    """`flags` over the settings saved by the run to resume. Its result folder may stand where the scene would."""
+    """`flags` over the settings saved by the run to resume. Its result folder may stand where the
+    scene would."""
     flags = dict(flags)
     scene = flags.get("data_dir")
     if scene and "result_dir" not in flags:
         is_result = (Path(scene) / SAVED_NAME).is_file()
         flags["result_dir"] = flags.pop("data_dir") if is_result else _default_result_dir(scene)
     if "result_dir" not in flags:
-        raise UserError("nothing to resume: name the result folder, hardsplat train RESULT --resume")
+        raise UserError(
+            "nothing to resume: name the result folder, hardsplat train RESULT --resume"
+        )
     saved = Path(flags["result_dir"]) / SAVED_NAME
     values = read_settings(saved) if saved.is_file() else {}
     values.pop("ckpt", None)  # where that run started, not where it got to

@@ -21,22 +21,30 @@ class Options:
 
     @classmethod
     def of(cls, config) -> Self:
-        """From settings that have fields of these names. `stochastic` is made of those that it has, where they ask for it."""
+        """From settings that have fields of these names. `stochastic` is made of those that it has,
+        where they ask for it."""
         found = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}
-        if getattr(config, "gradient", "analytic") == "stochastic" and any(f.name == "stochastic" for f in fields(cls)):
+        if getattr(config, "gradient", "analytic") == "stochastic" and any(
+            f.name == "stochastic" for f in fields(cls)
+        ):
             found["stochastic"] = Stochastic.of(config)
         return cls(**found)
 
 
 @dataclass(frozen=True)
 class Stochastic(Options):
-    """Training by stochastic gradients, see raster/core/stochastic.py. perturbations: what every number of a quantity moves by, of means as a share of the splat's
-    shorter half axis on screen; quantities that are missing stay where they are."""
+    """Training by stochastic gradients, see raster/core/stochastic.py. perturbations: what every
+    number of a quantity moves by, of means as a share of the splat's shorter half axis on screen;
+    quantities that are missing stay where they are."""
 
     gradient_pairs: int = 1
     perturbations: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of(cls, config) -> Self:
-        sizes = tuple((q.name, q.perturbation * config.perturbation) for q in quantities.of("splat") if q.perturbation)
+        sizes = tuple(
+            (q.name, q.perturbation * config.perturbation)
+            for q in quantities.of("splat")
+            if q.perturbation
+        )
         return cls(config.gradient_pairs, sizes)

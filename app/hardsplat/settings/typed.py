@@ -1,6 +1,7 @@
-"""Settings as types, for editors and type checkers. Written by `python -m tools.gen_settings`; do not edit.
+"""Settings as types, for editors and type checkers.
 
-What a setting does, its default and its limits are those of app/hardsplat/settings/train.py and app/hardsplat/fit/config.py.
+`python -m tools.gen_settings` writes this file from app/hardsplat/settings/train.py and
+app/hardsplat/fit/config.py, which have the defaults and limits; do not edit it.
 """
 
 from collections.abc import Sequence
@@ -15,319 +16,270 @@ class TrainSettings(TypedDict, total=False):
 
     data_factor: int
     """train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors) (default: 1)"""
-
     test_every: int
-    """hold out every N-th image by sorted file name, where the scene has no test split; 0: none (default: 8)"""
-
+    """hold out every N-th image by sorted file name, where the scene has no test split; 0: none
+    (default: 8)"""
     images: Literal["auto", "gpu", "host", "stream"]
-    """keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: host on GPUs with memory of their own, else by memory (default: auto)"""
-
+    """keep training images on the GPU, in host memory from where each step fetches one, or stream
+    them; auto: host on GPUs with memory of their own, else by memory (default: auto)"""
     background: Literal["black", "white", "random"]
     """colour behind the splats (default: black)"""
-
     mask_mode: Literal["ignore", "transparent", "opacity"]
-    """pixels that masks leave out: ignore: they have no say; transparent: they show the background; opacity: nothing may stand there, which takes --background random (default: ignore)"""
-
+    """pixels that masks leave out: ignore: they have no say; transparent: they show the background;
+    opacity: nothing may stand there, which takes --background random (default: ignore)"""
     near_plane: float
     """splats nearer to the camera are skipped (gsplat: 0.01) (default: 0.2 world units)"""
-
     init: str | Path
-    """start from these splats: a result folder, or a file in any format that is read (default: none)"""
-
+    """start from these splats: a result folder, or a file in any format that is read (default:
+    none)"""
     init_type: Literal["sfm", "random"]
     """start from the scene's points, if it has any, or from random ones (default: sfm)"""
-
     init_num_pts: int
     """random start: splats (default: 100000 splats)"""
-
     init_extent: float
     """random start: half the side of the cube around the origin (default: 1.3 world units)"""
-
     init_opa: float
     """opacity of a new splat (default: 0.1)"""
-
     init_scale: float
     """size of a new splat over the distance to its neighbours (default: 1.0)"""
-
     result_dir: str | Path
     """folder for all that the run writes (default: results/<scene name>)"""
-
     max_steps: int
     """training steps, one view each (default: 25000 steps)"""
-
     max_epochs: int
-    """most steps for each photograph, though never fewer than 7000 in all; 0, or --max-steps or a step of a schedule named: no such limit (default: 230 steps)"""
-
+    """most steps for each photograph, though never fewer than 7000 in all; 0, or --max-steps or a
+    step of a schedule named: no such limit (default: 230 steps)"""
     eval_steps: Sequence[int]
-    """steps after which held-out views are measured; always also the last (default: 7000 30000 steps)"""
-
+    """steps after which held-out views are measured; always also the last (default: 7000 30000
+    steps)"""
     save_steps: Sequence[int]
     """steps after which a PLY is saved; always also the last (default: 7000 30000 steps)"""
-
     checkpoint_every: int
     """steps between checkpoints; 0: only at the end or when interrupted (default: 5000 steps)"""
-
     resume: bool
-    """continue from the newest checkpoint in the result folder, with the settings saved there (default: False)"""
-
+    """continue from the newest checkpoint in the result folder, with the settings saved there
+    (default: False)"""
     ckpt: str | Path
     """continue from this checkpoint (default: none)"""
-
     log: Literal["none", "jsonl", "csv", "tensorboard"]
-    """what other programs can follow: metrics.jsonl or metrics.csv in the result folder, or its folder tensorboard, which also has pictures (default: jsonl)"""
-
+    """what other programs can follow: metrics.jsonl or metrics.csv in the result folder, or its
+    folder tensorboard, which also has pictures (default: jsonl)"""
     seed: int
     """seed of view order, random start and splits (default: 42)"""
-
     quiet: bool
     """no progress bar (default: False)"""
-
     verbose: bool
     """say which variants auto chose for the device, and why (default: False)"""
-
     profile: bool
     """report GPU milliseconds of every stage (default: False)"""
-
     device: str | int
-    """Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE) (default: chosen automatically)"""
-
+    """Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE) (default: chosen
+    automatically)"""
     rasterizer: Literal["auto", "hardware", "tiled"]
-    """hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders; auto: the faster one here (default: auto)"""
-
+    """hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders;
+    auto: the faster one here (default: auto)"""
     antialiased: bool
-    """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""
-
+    """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting
+    (default: False)"""
     format: Literal["unorm8", "unorm16", "float16", "float32"]
     """render target of the image (default: float16)"""
-
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
-    """per-pixel state of fragments that wait, and of depth segments; same: as --format; blocks keep float32 or, for the others, halves (default: same)"""
-
+    """per-pixel state of fragments that wait, and of depth segments; same: as --format; blocks keep
+    float32 or, for the others, halves (default: same)"""
     blending: Literal["auto", "fixed", "programmable", "lists"]
-    """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering lists, else the first that runs (default: auto)"""
-
+    """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering
+    lists, else the first that runs (default: auto)"""
     ordering: Literal["auto", "lists", "interlock", "raster_order"]
-    """what brings overlapping fragments in order; lists: on every device; auto: the fastest here (default: auto)"""
-
+    """what brings overlapping fragments in order; lists: on every device; auto: the fastest here
+    (default: auto)"""
     reduction: Literal["auto", "hybrid", "quad", "subgroup", "atomic"]
-    """how fragments' gradients are summed before the atomics; auto: the fastest here (default: auto)"""
-
+    """how fragments' gradients are summed before the atomics; auto: the fastest here (default:
+    auto)"""
     hybrid_threshold: int
     """contributing lanes of 32 from which a subgroup sum replaces quad sums (default: 16 lanes)"""
-
     atomics: Literal["auto", "native", "cas"]
     """how gradients are added to memory; auto: the fastest here (default: auto)"""
-
     block: Literal["auto", "2x2", "4x2", "1x1"]
     """backward pass: pixels that one fragment stands for; auto: the fastest here (default: auto)"""
-
     shape: Literal["auto", "rectangle", "quad", "triangle", "geometry"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
-
     segments: int
-    """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
-
+    """depth segments that fixed-function blending draws to canvases of their own, so that fragments
+    wait less; 0: as many as are the fastest here (default: 0)"""
     least_transmittance: float
-    """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
-
-    tile_backward: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather"]
+    """transmittance in front of a depth segment below which its backward pass leaves pixels out;
+    more than the default is faster, and gradients of what is hardly seen are missing (default:
+    0.0001)"""
+    tile_backward: Literal[
+        "auto",
+        "reduce-scatter",
+        "per-splat",
+        "distwar-butterfly",
+        "distwar-serial",
+        "atomic",
+        "gather",
+    ]
     """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""
-
     tile_threshold: int
-    """tiled, distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8 lanes)"""
-
+    """tiled, distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8
+    lanes)"""
     deterministic: bool
-    """every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients gathered (default: False)"""
-
+    """every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients
+    gathered (default: False)"""
     batch_steps: int
     """steps per submission to the GPU (default: 50 steps)"""
-
     cap_max: int
-    """most splats, which budget grows to; 0: what fits (budget: by the photographs; mcmc: 1 000 000) (default: what fits)"""
-
+    """most splats, which budget grows to; 0: what fits (budget: by the photographs; mcmc: 1 000
+    000) (default: what fits)"""
     average_steps: int
-    """the run ends with the average of splats over so many of its last steps; 0: with the last step (default: 1250 steps)"""
-
+    """the run ends with the average of splats over so many of its last steps; 0: with the last step
+    (default: 1250 steps)"""
     sh_degree: int
     """spherical-harmonic degree of colour (default: 3)"""
-
     sh_degree_interval: int
     """steps after which the next degree joins (default: 1250 steps)"""
-
     ssim_lambda: float
     """weight of D-SSIM; L1 has the rest (default: 0.2)"""
-
     l2_share: float
-    """share of L1 that the squared error takes the place of, weighed so that both are as steep at an error of 0.05 (default: 0.0)"""
-
+    """share of L1 that the squared error takes the place of, weighed so that both are as steep at
+    an error of 0.05 (default: 0.0)"""
     means_lr: float
     """rate of means at the first step (default: 0.00016 scene extents)"""
-
     rates_final: float
-    """share of their first values that the rates without an end of their own reach at max_steps, exponentially (default: 0.25)"""
-
+    """share of their first values that the rates without an end of their own reach at max_steps,
+    exponentially (default: 0.25)"""
     rates_hold: float
     """share of the steps over which those rates stay what they are (default: 0.5)"""
-
     means_lr_final: float
     """rate of means at max_steps, reached exponentially (default: 1.6e-06 scene extents)"""
-
     scales_lr: float
     """rate of log scales (default: 0.01)"""
-
     opacities_lr: float
-    """rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later) (default: 0.05)"""
-
+    """rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025
+    later) (default: 0.05)"""
     quats_lr: float
     """rate of quaternions (default: 0.002)"""
-
     sh0_lr: float
     """rate of the constant colour band (default: 0.005)"""
-
     shN_lr: float
     """rate of the higher colour bands, for every step that --shN-every counts (default: 0.00025)"""
-
     shN_every: int
-    """steps from one update of the higher colour bands, three quarters of what Adam moves, to the next (published: 1) (default: 4 steps)"""
-
+    """steps from one update of the higher colour bands, three quarters of what Adam moves, to the
+    next (published: 1) (default: 4 steps)"""
     adam_beta1: float
     """Adam: decay of the mean (default: 0.9)"""
-
     adam_beta2: float
     """Adam: decay of the variance (default: 0.999)"""
-
     adam_eps: float
     """Adam: keeps the division finite (default: 1e-15)"""
-
     moments: Literal["auto", "bfloat16", "float32"]
-    """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
-
+    """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a
+    few percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
     gradient: Literal["auto", "analytic", "stochastic"]
-    """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic (default: auto)"""
-
+    """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml;
+    auto: analytic (default: auto)"""
     gradient_pairs: int
-    """stochastic: pairs of perturbed images a step, whose estimates are averaged (default: 1 pairs)"""
-
+    """stochastic: pairs of perturbed images a step, whose estimates are averaged (default: 1
+    pairs)"""
     perturbation: float
-    """stochastic: sizes of all perturbations over those in the table of what is trained (default: 1.0)"""
-
+    """stochastic: sizes of all perturbations over those in the table of what is trained (default:
+    1.0)"""
     visible_adam: bool
-    """Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move (default: False)"""
-
+    """Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move
+    (default: False)"""
     exposure: Literal["none", "affine", "ppisp"]
-    """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response (default: none)"""
-
+    """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white
+    balance, and its camera vignetting and response (default: none)"""
     affine_lr: float
     """rate of affine exposures at the first step (default: 0.02)"""
-
     affine_lr_final: float
     """rate of affine exposures at max_steps, reached exponentially (default: 0.002)"""
-
     ppisp_lr: float
-    """rate of ppisp, and of vignetting with affine, at the first step (published: 0.002, with which every photograph moves at every step) (default: 0.02)"""
-
+    """rate of ppisp, and of vignetting with affine, at the first step (published: 0.002, with which
+    every photograph moves at every step) (default: 0.02)"""
     ppisp_lr_final: float
     """rate of ppisp at max_steps, reached exponentially (default: 0.002)"""
-
     ppisp_warm_up: int
     """steps over which the rate of ppisp rises from 0 (default: 500 steps)"""
-
     pose_opt: bool
     """poses of photographs are refined too, the mean of all staying where it is (default: False)"""
-
     pose_lr: float
     """rate of poses at the first step (default: 0.001 rad, and scene extents)"""
-
     pose_lr_final: float
     """rate of poses at max_steps, reached exponentially (default: 1e-05 rad, and scene extents)"""
-
     pose_warm_up: int
     """steps over which the rates of poses and intrinsics rise from 0 (default: 1000 steps)"""
-
     intrinsics_opt: bool
     """focal lengths and principal points of cameras are refined too (default: False)"""
-
     intrinsics_lr: float
     """rate of intrinsics at the first step (default: 0.0002 of the focal length)"""
-
     intrinsics_lr_final: float
-    """rate of intrinsics at max_steps, reached exponentially (default: 2e-06 of the focal length)"""
-
+    """rate of intrinsics at max_steps, reached exponentially (default: 2e-06 of the focal
+    length)"""
     undistort: bool
-    """photographs of lenses that distort are undistorted on load; otherwise splats are drawn as those lenses see them, which keeps the edges of wide photographs (default: True)"""
-
+    """photographs of lenses that distort are undistorted on load; otherwise splats are drawn as
+    those lenses see them, which keeps the edges of wide photographs (default: True)"""
     depth_lambda: float
-    """weight of depths in the loss at first, of points of the model or of maps in depths/; a hundredth of it is left at max_steps (gsplat: 0.01) (default: 0.0 per scene extent over depth)"""
-
+    """weight of depths in the loss at first, of points of the model or of maps in depths/; a
+    hundredth of it is left at max_steps (gsplat: 0.01) (default: 0.0 per scene extent over
+    depth)"""
     exposure_reg: float
-    """ppisp: weights of what keeps vignetting and response plain, over those published (default: 1.0)"""
-
+    """ppisp: weights of what keeps vignetting and response plain, over those published (default:
+    1.0)"""
     strategy: Literal["budget", "adaptive", "mcmc", "none"]
-    """how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, split and pruned as published; mcmc: relocated and added by opacity; none: not at all (default: budget)"""
-
+    """how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, split and
+    pruned as published; mcmc: relocated and added by opacity; none: not at all (default: budget)"""
     refine_start_iter: int
     """no densification up to this step (default: 600 steps)"""
-
     refine_stop_iter: int
     """no densification or reset from here on (default: 15000 steps)"""
-
     refine_every: int
     """steps between densifications (default: 100 steps)"""
-
     grow_grad2d: float
-    """mean gradient of the 2D position above which a splat grows (published: 0.0002) (default: 0.00022 NDC)"""
-
+    """mean gradient of the 2D position above which a splat grows (published: 0.0002) (default:
+    0.00022 NDC)"""
     grow_scale3d: float
     """scale above which it is split, not cloned (default: 0.01 scene extents)"""
-
     prune_opa: float
     """opacity below which a splat is removed (default: 0.005)"""
-
     prune_scale3d: float
     """scale above which a splat is removed, after the first reset (default: 0.1 scene extents)"""
-
     prune_screen: float
-    """radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's code and gsplat (default: 0.0 px)"""
-
+    """radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's
+    code and gsplat (default: 0.0 px)"""
     reset_every: int
     """steps between opacity resets (published: 3000); 0: never (default: 0 steps)"""
-
     reset_opa: float
     """most opacity that a reset leaves (default: 0.01)"""
-
     grow_absolute: float
-    """budget: mean absolute gradient of the 2D position above which a splat may be split (default: 0.0003 NDC)"""
-
+    """budget: mean absolute gradient of the 2D position above which a splat may be split (default:
+    0.0003 NDC)"""
     grow_least: float
-    """budget: the same where those are fewer than there is room for; 0: none with less (default: 7.5e-05 NDC)"""
-
+    """budget: the same where those are fewer than there is room for; 0: none with less (default:
+    7.5e-05 NDC)"""
     score_every: int
     """budget: steps from one that draws scores to the next (default: 10 steps)"""
-
     overfit_check: int
-    """budget: step up to which six training photographs are set apart, to see by them whether the others are learnt by heart; 0: none are (default: 3750 steps)"""
-
+    """budget: step up to which six training photographs are set apart, to see by them whether the
+    others are learnt by heart; 0: none are (default: 3750 steps)"""
     overfit_epochs: int
-    """budget: the run is shortened to so many steps for each photograph where those are learnt by heart; 0: never (default: 120 steps)"""
-
+    """budget: the run is shortened to so many steps for each photograph where those are learnt by
+    heart; 0: never (default: 120 steps)"""
     prune_to: float
-    """budget: share of the grown splats that is left of them, those that show most (default: 1.0)"""
-
+    """budget: share of the grown splats that is left of them, those that show most (default:
+    1.0)"""
     prune_to_iter: int
-    """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 20000 steps)"""
-
+    """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 20000
+    steps)"""
     prune_opacity_reg: float
-    """budget: weight of the mean opacity in the loss from refine_stop_iter to prune_to_iter, on top of --opacity-reg (default: 0.0)"""
-
+    """budget: weight of the mean opacity in the loss from refine_stop_iter to prune_to_iter, on top
+    of --opacity-reg (default: 0.0)"""
     min_opacity: float
     """mcmc: opacity at which a splat is dead (default: 0.005)"""
-
     noise_lr: float
     """mcmc: noise of the means over their rate, in a scene of extent 1 (default: 500000.0)"""
-
     opacity_reg: float
     """weight of the mean opacity in the loss (mcmc: 0.01) (default: 0.0)"""
-
     scale_reg: float
     """weight of the mean scale in the loss (mcmc: 0.05) (default: 0.0 per scene extent)"""
 
@@ -337,76 +289,66 @@ class FitSettings(TypedDict, total=False):
 
     result_dir: str | Path
     """folder for what comes of it (default: results/NAME)"""
-
     blobs: int
     """2D Gaussians; 0: one for 19.2 pixels, at most 40960 (default: 0)"""
-
     max_steps: int
     """steps (default: 2000)"""
-
     rasterizer: Literal["auto", "binned", "hardware", "balloted", "sorted"]
     """who draws; auto: the first that runs here (default: auto)"""
-
-    reduction: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather", "hybrid", "quad", "subgroup"]
-    """how gradients are summed, of those that the rasterizer has; auto: its first (default: auto)"""
-
+    reduction: Literal[
+        "auto",
+        "reduce-scatter",
+        "per-splat",
+        "distwar-butterfly",
+        "distwar-serial",
+        "atomic",
+        "gather",
+        "hybrid",
+        "quad",
+        "subgroup",
+    ]
+    """how gradients are summed, of those that the rasterizer has; auto: its first (default:
+    auto)"""
     atomics: Literal["auto", "native", "cas"]
     """how gradients are added to memory; auto: the first that runs here (default: auto)"""
-
     format: Literal["float16", "float32"]
     """hardware: format of the render target (default: float32)"""
-
     tile_pixels: int
     """sorted: pixels of a tile, and threads of its workgroup, a power of two (default: 256 px)"""
-
     subgroup_size: int
-    """sorted, balloted: lanes of a subgroup, 8, 16, 32 or 64 where the device makes such; 0: its usual size (default: 0)"""
-
+    """sorted, balloted: lanes of a subgroup, 8, 16, 32 or 64 where the device makes such; 0: its
+    usual size (default: 0)"""
     loss: Literal["l2", "l1-dssim"]
     """l2: mean squared error; l1-dssim: that of training scenes (default: l2)"""
-
     ssim_lambda: float
     """l1-dssim: weight of D-SSIM (default: 0.2)"""
-
     background: Literal["black", "white"]
     """colour behind the blobs, and behind transparent pixels of the image (default: black)"""
-
     densify: bool
     """start with a quarter of the blobs and add the others where the error is (default: False)"""
-
     densify_every: int
     """steps between additions, which end with the first half of the steps (default: 100 steps)"""
-
     means_lr: float
     """first rate of the centres (default: 0.1 distances between blobs)"""
-
     scales_lr: float
     """first rate of log scales (default: 0.1)"""
-
     angles_lr: float
     """first rate of angles (default: 0.1)"""
-
     colors_lr: float
     """first rate of colours (default: 0.03)"""
-
     opacities_lr: float
     """first rate of logit opacities (default: 0.05)"""
-
     final_lr: float
     """last rates over the first ones (default: 0.1)"""
-
     frames: int
     """pictures of the time-lapse; 0: none (default: 120)"""
-
     seed: int
     """of every random number (default: 0)"""
-
     device: str | int
-    """GPU to run on, by number or part of its name (hardsplat doctor lists them) (default: $HARDSPLAT_DEVICE, else the first)"""
-
+    """GPU to run on, by number or part of its name (hardsplat doctor lists them) (default:
+    $HARDSPLAT_DEVICE, else the first)"""
     quiet: bool
     """no progress bar (default: False)"""
-
     verbose: bool
     """say more (default: False)"""
 
@@ -416,45 +358,49 @@ class RasterizerOptions(TypedDict, total=False):
 
     format: Literal["unorm8", "unorm16", "float16", "float32"]
     """render target of the image (default: float16)"""
-
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
-    """per-pixel state of fragments that wait, and of depth segments; same: as --format; blocks keep float32 or, for the others, halves (default: same)"""
-
+    """per-pixel state of fragments that wait, and of depth segments; same: as --format; blocks keep
+    float32 or, for the others, halves (default: same)"""
     blending: Literal["auto", "fixed", "programmable", "lists"]
-    """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering lists, else the first that runs (default: auto)"""
-
+    """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering
+    lists, else the first that runs (default: auto)"""
     reduction: Literal["auto", "hybrid", "quad", "subgroup", "atomic"]
-    """how fragments' gradients are summed before the atomics; auto: the fastest here (default: auto)"""
-
+    """how fragments' gradients are summed before the atomics; auto: the fastest here (default:
+    auto)"""
     hybrid_threshold: int
     """contributing lanes of 32 from which a subgroup sum replaces quad sums (default: 16 lanes)"""
-
     ordering: Literal["auto", "lists", "interlock", "raster_order"]
-    """what brings overlapping fragments in order; lists: on every device; auto: the fastest here (default: auto)"""
-
+    """what brings overlapping fragments in order; lists: on every device; auto: the fastest here
+    (default: auto)"""
     atomics: Literal["auto", "native", "cas"]
     """how gradients are added to memory; auto: the fastest here (default: auto)"""
-
     block: Literal["auto", "2x2", "4x2", "1x1"]
     """backward pass: pixels that one fragment stands for; auto: the fastest here (default: auto)"""
-
     shape: Literal["auto", "rectangle", "quad", "triangle", "geometry"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
-
     segments: int
-    """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
-
+    """depth segments that fixed-function blending draws to canvases of their own, so that fragments
+    wait less; 0: as many as are the fastest here (default: 0)"""
     least_transmittance: float
-    """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
-
+    """transmittance in front of a depth segment below which its backward pass leaves pixels out;
+    more than the default is faster, and gradients of what is hardly seen are missing (default:
+    0.0001)"""
     antialiased: bool
-    """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""
-
+    """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting
+    (default: False)"""
     gradient: Literal["auto", "analytic", "stochastic"]
-    """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic (default: auto)"""
-
-    tile_backward: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather"]
+    """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml;
+    auto: analytic (default: auto)"""
+    tile_backward: Literal[
+        "auto",
+        "reduce-scatter",
+        "per-splat",
+        "distwar-butterfly",
+        "distwar-serial",
+        "atomic",
+        "gather",
+    ]
     """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""
-
     tile_threshold: int
-    """tiled, distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8 lanes)"""
+    """tiled, distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8
+    lanes)"""

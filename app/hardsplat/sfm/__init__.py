@@ -6,10 +6,12 @@
     video.py      a video's frames, and the sharp ones that are worth keeping
     plan.py       the choices that depend on how many photographs there are, and the time they take
     process.py    the process that does the work; worker.py is its other end
-    stages.py     the stages in that process: features.py, then pairs.py and comparing.py with matching.py, then poses
+    stages.py     the stages in that process: features.py, then pairs.py and comparing.py with
+        matching.py, then poses
     poses.py      the last stage, made of start.py, mapping.py, adjusting.py and patches.py
     database.py, state.py    COLMAP's database, and which settings what is in it was made with
     outcome.py    which photographs have a pose, and why the others have none
 
-pycolmap is imported in the worker's process alone: when it fails or is interrupted, that process ends and nothing else does.
+pycolmap is imported in the worker's process alone: when it fails or is interrupted, that process
+ends and nothing else does.
 """

@@ -1,4 +1,5 @@
-"""The worker's process, seen from the command: it is started, listened to, shown, and ended with the command."""
+"""The worker's process, seen from the command: it is started, listened to, shown, and ended with
+the command."""
 
 from __future__ import annotations
 
@@ -18,20 +19,36 @@ from hardsplat.base.paths import PACKAGE
 from hardsplat.sfm.job.plan import spoken
 
 LOG = "log.txt"
-_SHOWN = {"frames": "frames", "features": "features", "similar": "comparing", "matches": "matches", "poses": "poses"}
+_SHOWN = {
+    "frames": "frames",
+    "features": "features",
+    "similar": "comparing",
+    "matches": "matches",
+    "poses": "poses",
+}
 
 
 def require_pycolmap() -> None:
     """Raises UserError where it is not installed."""
     if importlib.util.find_spec("pycolmap") is None:
-        raise UserError('pycolmap is not installed, which finds the poses: pip install "hardsplat[sfm]", or pip install pycolmap')
+        raise UserError(
+            "pycolmap is not installed, which finds the poses: pip install "
+            '"hardsplat[sfm]", or pip install pycolmap'
+        )
 
 
 class Progress:
-    """Bars on a terminal, one for each stage, and a line when a stage ends. seconds: expected, by stage. intention: said before the first that has work to do."""
+    """Bars on a terminal, one for each stage, and a line when a stage ends. seconds: expected, by
+    stage. intention: said before the first that has work to do."""
 
     def __init__(self, seconds: dict[str, float], quiet: bool, intention: str):
-        self._seconds, self._quiet, self._intention, self._bar, self._pace = seconds, quiet, intention, None, 1.0
+        self._seconds, self._quiet, self._intention, self._bar, self._pace = (
+            seconds,
+            quiet,
+            intention,
+            None,
+            1.0,
+        )
         self._begun: dict[str, Any] = {}
         self.spent: dict[str, float] = {}
 
@@ -47,7 +64,14 @@ class Progress:
         expected = self._seconds.get(stage, 0) * self._pace * (1 - done / max(total, 1))
         about = f" about {spoken(expected)}" if expected > 10 and done < total else ""
         self._begun = {"stage": stage, "total": total, "done": done}
-        self._bar = tqdm(total=total, initial=done, desc=_SHOWN[stage] + about, unit="", disable=True if self._quiet else None, leave=False)
+        self._bar = tqdm(
+            total=total,
+            initial=done,
+            desc=_SHOWN[stage] + about,
+            unit="",
+            disable=True if self._quiet else None,
+            leave=False,
+        )
 
     def at(self, done: int, total: int | None = None) -> None:
         if self._bar is not None:
@@ -60,7 +84,8 @@ class Progress:
             self._bar.set_postfix_str(text)
 
     def end(self, stage: str, seconds: float) -> None:
-        """What one stage took against what was expected tells how fast this machine is, for those that follow."""
+        """What one stage took against what was expected tells how fast this machine is, for those
+        that follow."""
         self.close()
         share = 1 - self._begun.get("done", 0) / max(self._begun.get("total", 1), 1)
         if seconds > 4 and share > 0.5 and self._seconds.get(stage):
@@ -70,7 +95,10 @@ class Progress:
             stages = list(self._seconds)
             left = stages[stages.index(stage) + 1 :] if stage in stages else []
             rest = sum(self._seconds[s] for s in left) * self._pace
-            self.say(f"{_SHOWN[stage]:<10} {self._begun['total']} in {spoken(seconds)}" + (f"; about {spoken(rest)} to go" if left else ""))
+            self.say(
+                f"{_SHOWN[stage]:<10} {self._begun['total']} in {spoken(seconds)}"
+                + (f"; about {spoken(rest)} to go" if left else "")
+            )
 
     def close(self) -> None:
         if self._bar is not None:
@@ -81,15 +109,25 @@ class Progress:
 def work(job: dict[str, Any], folder: Path, progress: Progress) -> dict[str, Any]:
     """Runs the job in a worker; its result. folder: where the log goes.
 
-    Raises UserError with what the worker says, or where it ends without a word. Whatever interrupts this also ends the worker.
+    Raises UserError with what the worker says, or where it ends without a word. Whatever interrupts
+    this also ends the worker.
     """
     log = folder / LOG
     with open(log, "ab") as said:
-        environment = os.environ | dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # the worker's pool has a thread a core
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+        environment = os.environ | dict.fromkeys(
+            ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+        )  # the worker's pool has a thread a core
+        environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")])
+        )
         # a session of its own: Ctrl-C is for us, who then end it
         process = subprocess.Popen(
-            [sys.executable, "-m", "hardsplat.sfm.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True, env=environment
+            [sys.executable, "-m", "hardsplat.sfm.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            start_new_session=True,
+            env=environment,
         )
         stdin, stdout = process.stdin, process.stdout
         try:
@@ -109,7 +147,10 @@ def work(job: dict[str, Any], folder: Path, progress: Progress) -> dict[str, Any
         finally:
             progress.close()
             _end(process)
-    raise UserError(f"the process that finds the poses ended with {process.returncode}: {_last_line(log)} (see {log}); the same command goes on where it stopped")
+    raise UserError(
+        f"the process that finds the poses ended with {process.returncode}: "
+        f"{_last_line(log)} (see {log}); the same command goes on where it stopped"
+    )
 
 
 def _show(message: dict[str, Any], progress: Progress) -> None:
@@ -125,7 +166,11 @@ def _show(message: dict[str, Any], progress: Progress) -> None:
 
 def _end(process: subprocess.Popen) -> None:
     """It ends when its input closes; where it does not, it is made to."""
-    for stop in (*([process.stdin.close] if process.stdin else []), process.terminate, process.kill):
+    for stop in (
+        *([process.stdin.close] if process.stdin else []),
+        process.terminate,
+        process.kill,
+    ):
         with suppress(OSError):
             stop()
         with suppress(subprocess.TimeoutExpired):

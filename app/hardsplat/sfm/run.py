@@ -13,7 +13,14 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
 from hardsplat.sfm.colmap.outcome import DOUBTFUL, Outcome
 from hardsplat.sfm.job.config import SfmConfig
-from hardsplat.sfm.job.photographs import WORK, Photographs, find_photographs, image_folder, is_video, listed
+from hardsplat.sfm.job.photographs import (
+    WORK,
+    Photographs,
+    find_photographs,
+    image_folder,
+    is_video,
+    listed,
+)
 from hardsplat.sfm.job.plan import Plan, make_plan, spoken
 from hardsplat.sfm.job.state import State, stamps
 from hardsplat.sfm.job.video import extract_frames
@@ -25,24 +32,33 @@ _FEW = 15  # photographs with which splats are seldom good
 
 
 def sfm(config: SfmConfig) -> Outcome:
-    """Finds where each photograph was taken from. What is done already, by an earlier run with the same settings, is not done again.
+    """Finds where each photograph was taken from. What is done already, by an earlier run with the
+    same settings, is not done again.
 
-    Writes SCENE/sparse/0, see scene_of, and SCENE/sfm. Raises UserError for bad input, KeyboardInterrupt when stopped: the same call then goes on.
+    Writes SCENE/sparse/0, see scene_of, and SCENE/sfm. Raises UserError for bad input,
+    KeyboardInterrupt when stopped: the same call then goes on.
     """
     started = time.monotonic()
     data = config.data
     if data is None:
-        raise UserError("no photographs given: hardsplat sfm INPUT, a folder of photographs or a video")
+        raise UserError(
+            "no photographs given: hardsplat sfm INPUT, a folder of photographs or a video"
+        )
     if not data.exists():
         raise UserError(f"{data}: not found; give a folder of photographs, or a video")
     if not data.is_dir() and not is_video(data):
-        raise UserError(f"{data}: neither a folder nor a video that is known by its ending (.mp4, .mov, .mkv, .webm, ...)")
+        raise UserError(
+            f"{data}: neither a folder nor a video that is known by its ending (.mp4, "
+            ".mov, .mkv, .webm, ...)"
+        )
     require_pycolmap()
     scene, video = scene_of(data, config.out), not data.is_dir()
     state = State(scene / WORK)
     copied = not video and scene.resolve() != data.resolve()
     if not video:
-        photographs = find_photographs(data, config.camera_mode)  # or an error, before anything is written
+        photographs = find_photographs(
+            data, config.camera_mode
+        )  # or an error, before anything is written
     try:
         _make_room(scene, state, config.overwrite)
         if video:
@@ -50,14 +66,21 @@ def sfm(config: SfmConfig) -> Outcome:
         elif copied:
             _copy(data, scene)
         if video or copied:
-            photographs = find_photographs(scene, "single" if video and config.camera_mode == "auto" else config.camera_mode)
+            photographs = find_photographs(
+                scene, "single" if video and config.camera_mode == "auto" else config.camera_mode
+            )
         if len(photographs.items) < 2:
-            raise UserError(f"{photographs.folder}: only one photograph; poses are found by comparing photographs, so take many, from all around")
+            raise UserError(
+                f"{photographs.folder}: only one photograph; poses are found by comparing "
+                "photographs, so take many, from all around"
+            )
         (scene / WORK).mkdir(parents=True, exist_ok=True)
         (scene / WORK / LOG).unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"{error.filename or scene}: {error.strerror or error}") from error
-    plan = make_plan(config, [(p.width, p.height) for p in photographs.items], video or bool(state.get("frames")))
+    plan = make_plan(
+        config, [(p.width, p.height) for p in photographs.items], video or bool(state.get("frames"))
+    )
     progress = Progress(plan.seconds, config.quiet, _intention(plan))
     for line in _introduction(photographs):
         progress.say(line)
@@ -74,16 +97,25 @@ def sfm(config: SfmConfig) -> Outcome:
 
 
 def scene_of(data: Path, out: Path | None = None) -> Path:
-    """The scene folder: `out`; or the folder of photographs itself; or beside a video, a folder with its name."""
+    """The scene folder: `out`; or the folder of photographs itself; or beside a video, a folder
+    with its name."""
     return out or (data if data.is_dir() else data.with_suffix(""))
 
 
 def _make_room(scene: Path, state: State, overwrite: bool) -> None:
-    """Refuses to replace a model that somebody else made; with `overwrite` it is set aside, and every stage begins anew."""
+    """Refuses to replace a model that somebody else made; with `overwrite` it is set aside, and
+    every stage begins anew."""
     folder, model = scene / "sparse", scene / "sparse" / "0"
-    theirs = folder.is_dir() and any(folder.iterdir()) and (not model.is_dir() or stamps(model) != state.get("model").get("files"))
+    theirs = (
+        folder.is_dir()
+        and any(folder.iterdir())
+        and (not model.is_dir() or stamps(model) != state.get("model").get("files"))
+    )
     if theirs and not overwrite:
-        raise UserError(f"{folder}: has a model that hardsplat sfm did not make; add --overwrite to set it aside, or --out SCENE to write elsewhere")
+        raise UserError(
+            f"{folder}: has a model that hardsplat sfm did not make; add --overwrite to "
+            "set it aside, or --out SCENE to write elsewhere"
+        )
     if theirs:
         number = next(n for n in range(1, 10_000) if not (scene / f"sparse_{n}").exists())
         folder.rename(scene / f"sparse_{number}")
@@ -101,7 +133,10 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
     if taken.get("key") == key and taken.get("names") == names:
         return
     if names and taken.get("names") != names and not config.overwrite:
-        raise UserError(f"{images}: has photographs that are not of {video.name}; name another scene with --out SCENE, or add --overwrite to replace them")
+        raise UserError(
+            f"{images}: has photographs that are not of {video.name}; name another scene "
+            "with --out SCENE, or add --overwrite to replace them"
+        )
     progress = Progress({}, config.quiet, "")
     progress.begin("frames", 1)
     fresh, started = scene / WORK / "frames", time.monotonic()
@@ -120,18 +155,32 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
     shutil.rmtree(images, ignore_errors=True)
     fresh.rename(images)
     state.put("frames", {"key": key, "names": listed(images)})
-    progress.say(f"frames     {count} of {video.name} in {images}, {spoken(time.monotonic() - started)}")
+    progress.say(
+        f"frames     {count} of {video.name} in {images}, {spoken(time.monotonic() - started)}"
+    )
 
 
 def _copy(data: Path, scene: Path) -> None:
-    """The photographs, and their masks, into SCENE/images and SCENE/masks; what is there already is left."""
+    """The photographs, and their masks, into SCENE/images and SCENE/masks; what is there already is
+    left."""
     source = image_folder(data)
-    names = [name for name in listed(source) if not (source / name).absolute().is_relative_to(scene.absolute())]  # the scene may lie among the photographs
+    names = [
+        name
+        for name in listed(source)
+        if not (source / name).absolute().is_relative_to(scene.absolute())
+    ]  # the scene may lie among the photographs
     pairs = [(source / name, scene / "images" / name) for name in names]
     if (data / "masks").is_dir():
-        pairs += [(path, scene / "masks" / path.relative_to(data / "masks")) for path in (data / "masks").rglob("*") if path.is_file()]
+        pairs += [
+            (path, scene / "masks" / path.relative_to(data / "masks"))
+            for path in (data / "masks").rglob("*")
+            if path.is_file()
+        ]
     for old, new in pairs:
-        if new.is_file() and (new.stat().st_size, new.stat().st_mtime_ns) == (old.stat().st_size, old.stat().st_mtime_ns):
+        if new.is_file() and (new.stat().st_size, new.stat().st_mtime_ns) == (
+            old.stat().st_size,
+            old.stat().st_mtime_ns,
+        ):
             continue
         with replacing(new) as partial:
             shutil.copy2(old, partial)
@@ -141,7 +190,15 @@ def _job(scene: Path, photographs: Photographs, plan: Plan, config: SfmConfig) -
     return {
         "scene": str(scene.absolute()),
         "images": str(photographs.folder.absolute()),
-        "photographs": [{"name": p.name, "camera": p.camera, "mask": str(p.mask.absolute()) if p.mask else None, "stamp": p.stamp} for p in photographs.items],
+        "photographs": [
+            {
+                "name": p.name,
+                "camera": p.camera,
+                "mask": str(p.mask.absolute()) if p.mask else None,
+                "stamp": p.stamp,
+            }
+            for p in photographs.items
+        ],
         "cameras": [asdict(camera) for camera in photographs.cameras],
         "camera_model": "SIMPLE_RADIAL" if config.camera_model == "auto" else config.camera_model,
         "straighten": config.camera_model == "auto",
@@ -158,9 +215,18 @@ def _introduction(photographs: Photographs) -> list[str]:
     items, cameras = photographs.items, photographs.cameras
     sizes = sorted({f"{p.width}x{p.height}" for p in items})
     known = sum(camera.focal is not None for camera in cameras)
-    focal = "focal length from EXIF" if known == len(cameras) else "focal length unknown" if not known else f"{known} focal lengths from EXIF"
+    focal = (
+        "focal length from EXIF"
+        if known == len(cameras)
+        else "focal length unknown"
+        if not known
+        else f"{known} focal lengths from EXIF"
+    )
     size = sizes[0] if len(sizes) == 1 else f"{len(sizes)} sizes"
-    lines = [f"{len(items)} photographs in {photographs.folder}, {size}, {len(cameras)} camera{'s' * (len(cameras) > 1)}, {focal}"]
+    lines = [
+        f"{len(items)} photographs in {photographs.folder}, {size}, {len(cameras)} "
+        f"camera{'s' * (len(cameras) > 1)}, {focal}"
+    ]
     if photographs.left_out:
         name, reason = next(iter(photographs.left_out.items()))
         more = f" and {len(photographs.left_out) - 1} more" if len(photographs.left_out) > 1 else ""
@@ -170,12 +236,18 @@ def _introduction(photographs: Photographs) -> list[str]:
 
 def _intention(plan: Plan) -> str:
     total = spoken(sum(plan.seconds.values()))
-    return f"{plan.method} matching, about {plan.pairs} pairs, and {plan.mapper} mapping: about {total} on {plan.threads} threads"
+    return (
+        f"{plan.method} matching, about {plan.pairs} pairs, and {plan.mapper} mapping: about "
+        f"{total} on {plan.threads} threads"
+    )
 
 
 def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[str]:
     total = len(outcome.registered) + len(outcome.missing)
-    size = f"{outcome.points} points seen by {outcome.track:.1f} photographs, reprojection error {outcome.error:.2f} px"
+    size = (
+        f"{outcome.points} points seen by {outcome.track:.1f} photographs, reprojection error "
+        f"{outcome.error:.2f} px"
+    )
     lines = [f"{len(outcome.registered)} of {total} photographs have a pose; {size}"]
     lines += outcome.cameras[:_LISTED]
     if outcome.missing:
@@ -186,10 +258,18 @@ def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[
             lines.append(f"  and {len(names) - _LISTED} more, all in {scene / WORK / REPORT}")
     if outcome.explained < DOUBTFUL:
         why = "look alike parts of the scene do that, or too few photographs"
-        lines.append(f"note: the model explains only {100 * outcome.explained:.0f} % of the matches, so it may be wrong; {why}")
+        lines.append(
+            f"note: the model explains only {100 * outcome.explained:.0f} % of the "
+            f"matches, so it may be wrong; {why}"
+        )
     if len(outcome.registered) < _FEW:
-        lines.append(f"note: {len(outcome.registered)} photographs are few for splats; 30 to 200 are usual")
+        lines.append(
+            f"note: {len(outcome.registered)} photographs are few for splats; 30 to 200 are usual"
+        )
     if len(outcome.registered) < 0.7 * total:
         lines.append("note: many photographs have no pose; docs/guide/capture.md says what helps")
-    lines.append(f"{'done before with these settings' if kept else f'done in {spoken(seconds)}'}: {scene / 'sparse' / '0'}; next: hardsplat train {scene}")
+    lines.append(
+        f"{'done before with these settings' if kept else f'done in {spoken(seconds)}'}: "
+        f"{scene / 'sparse' / '0'}; next: hardsplat train {scene}"
+    )
     return lines

@@ -1,4 +1,5 @@
-"""The stages of a job, in the worker's process: features, matches, and poses by poses.py. Each goes on where an earlier process was stopped, or is left out when it is done."""
+"""The stages of a job, in the worker's process: features, matches, and poses by poses.py. Each goes
+on where an earlier process was stopped, or is left out when it is done."""
 
 from __future__ import annotations
 
@@ -39,17 +40,32 @@ class Stages:
         with pycolmap.Database.open(self._prepared()) as self.database:
             self._find_features()
             self._find_matches()
-        return Poses(self.job, self.send, self.state, self.names, self.ids, self.unreadable, self.pool).find()
+        return Poses(
+            self.job, self.send, self.state, self.names, self.ids, self.unreadable, self.pool
+        ).find()
 
-    # -- features ---------------------------------------------------------------------------------------------------------------
+    # -- features ----------------------------------------------------------------------------------
 
     def _prepared(self) -> Path:
-        """The database, begun anew where photographs changed or features are to be found in another way; new photographs are added to an old one."""
-        settings = fingerprint({k: self.job[k] for k in ("camera_model", "image_size", "max_features")}, 1)
-        wanted = {"key": settings, "cameras": self.job["cameras"], "photographs": {p["name"]: [p["stamp"], p["camera"]] for p in self.photographs}}
+        """The database, begun anew where photographs changed or features are to be found in another
+        way; new photographs are added to an old one."""
+        settings = fingerprint(
+            {k: self.job[k] for k in ("camera_model", "image_size", "max_features")}, 1
+        )
+        wanted = {
+            "key": settings,
+            "cameras": self.job["cameras"],
+            "photographs": {p["name"]: [p["stamp"], p["camera"]] for p in self.photographs},
+        }
         found = self.state.get("features")
-        same = found.get("key") == settings and found.get("cameras") == wanted["cameras"][: len(found.get("cameras", []))]
-        same = same and all(wanted["photographs"].get(name) == was for name, was in found.get("photographs", {}).items())
+        same = (
+            found.get("key") == settings
+            and found.get("cameras") == wanted["cameras"][: len(found.get("cameras", []))]
+        )
+        same = same and all(
+            wanted["photographs"].get(name) == was
+            for name, was in found.get("photographs", {}).items()
+        )
         if not same or not self.path.is_file():
             db.remove(self.work)
             for stage in ("matches", "model"):
@@ -65,21 +81,40 @@ class Stages:
                 first = next(p for p in self.photographs if p["camera"] == number - 1)
                 focal = camera["focal"] or self._focal_by_sensor(camera, first)
                 size = camera["width"], camera["height"]
-                db.write_camera(self.database, number, self.job["camera_model"], *size, focal or _FOCAL * max(size), bool(focal))
+                db.write_camera(
+                    self.database,
+                    number,
+                    self.job["camera_model"],
+                    *size,
+                    focal or _FOCAL * max(size),
+                    bool(focal),
+                )
         done = db.ids_by_name(self.database)
         todo = [p for p in self.photographs if p["name"] not in done]
-        self.send(stage="features", total=len(self.photographs), done=len(self.photographs) - len(todo))
-        ids = itertools.count(max([image.image_id for image in self.database.read_all_images()], default=0) + 1)
-        for number, (photograph, found) in enumerate(zip(todo, self._ahead(self._features_of, todo)), len(self.photographs) - len(todo) + 1):
+        self.send(
+            stage="features", total=len(self.photographs), done=len(self.photographs) - len(todo)
+        )
+        ids = itertools.count(
+            max([image.image_id for image in self.database.read_all_images()], default=0) + 1
+        )
+        for number, (photograph, found) in enumerate(
+            zip(todo, self._ahead(self._features_of, todo)), len(self.photographs) - len(todo) + 1
+        ):
             if isinstance(found, str):
                 self.unreadable[photograph["name"]] = found
             else:
-                db.write_image(self.database, next(ids), photograph["name"], photograph["camera"] + 1, *found)
+                db.write_image(
+                    self.database, next(ids), photograph["name"], photograph["camera"] + 1, *found
+                )
             self.send(done=number)
-        self.send(end="features", seconds=time.monotonic() - started if len(todo) > len(self.unreadable) else 0)
+        self.send(
+            end="features",
+            seconds=time.monotonic() - started if len(todo) > len(self.unreadable) else 0,
+        )
 
     def _ahead(self, work, items):
-        """work(item) for each, in order, by the pool's threads, of which none is more than a few items ahead."""
+        """work(item) for each, in order, by the pool's threads, of which none is more than a few
+        items ahead."""
         pending = []
         for item in items:
             pending.append(self.pool.submit(work, item))
@@ -92,7 +127,12 @@ class Stages:
         """Features, or why there are none."""
         path = self.images / photograph["name"]
         try:
-            return find_features(path, Path(photograph["mask"]) if photograph["mask"] else None, self.job["image_size"], self.job["max_features"])
+            return find_features(
+                path,
+                Path(photograph["mask"]) if photograph["mask"] else None,
+                self.job["image_size"],
+                self.job["max_features"],
+            )
         except UserError as error:
             return str(error).removeprefix(f"{path}: ")
 
@@ -104,10 +144,13 @@ class Stages:
             found = pycolmap.infer_camera_from_image(self.images / photograph["name"])
         except (RuntimeError, ValueError):
             return None
-        known = found.has_prior_focal_length and (found.width, found.height) == (camera["width"], camera["height"])
+        known = found.has_prior_focal_length and (found.width, found.height) == (
+            camera["width"],
+            camera["height"],
+        )
         return float(found.params[found.focal_length_idxs()[0]]) if known else None
 
-    # -- matches ----------------------------------------------------------------------------------------------------------------
+    # -- matches -----------------------------------------------------------------------------------
 
     def _find_matches(self) -> None:
         ids = db.ids_by_name(self.database)
@@ -115,8 +158,13 @@ class Stages:
         self.ids = [ids[name] for name in self.names]
         if len(self.names) < 2:
             name, reason = next(iter(self.unreadable.items()))
-            raise UserError(f"{self.images}: {len(self.unreadable)} of {len(self.photographs)} photographs cannot be read, which leaves too few; {name}: {reason}")
-        key = fingerprint(self.state.get("features"), self.names, self.job["method"], self.job["seed"])
+            raise UserError(
+                f"{self.images}: {len(self.unreadable)} of {len(self.photographs)} "
+                f"photographs cannot be read, which leaves too few; {name}: {reason}"
+            )
+        key = fingerprint(
+            self.state.get("features"), self.names, self.job["method"], self.job["seed"]
+        )
         if self.state.get("matches").get("key") == key:
             return
         started = time.monotonic()
@@ -135,6 +183,14 @@ class Stages:
         if self.job["method"] == "exhaustive":
             return pairs.exhaustive(count)
         self.send(stage="similar", total=count, done=0)
-        similarity = pairs.similarities([comparison.first_descriptors(i, pairs.PROBES) for i in range(count)], self.pool, lambda done: self.send(done=done))
+        similarity = pairs.similarities(
+            [comparison.first_descriptors(i, pairs.PROBES) for i in range(count)],
+            self.pool,
+            lambda done: self.send(done=done),
+        )
         self.send(end="similar", seconds=0)
-        return pairs.sequential(count, similarity) if self.job["method"] == "sequential" else pairs.retrieval(similarity)
+        return (
+            pairs.sequential(count, similarity)
+            if self.job["method"] == "sequential"
+            else pairs.retrieval(similarity)
+        )

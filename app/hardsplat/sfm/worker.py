@@ -1,11 +1,13 @@
-"""The process that does the work: `python -m hardsplat.sfm.worker`. A job comes as a line of JSON on its input; messages leave as lines of JSON.
+"""The process that does the work: `python -m hardsplat.sfm.worker`. A job comes as a line of JSON
+on its input; messages leave as lines of JSON.
 
     {"stage": name, "total": n, "done": k}     a stage begins, with k of n done before
     {"done": k}, {"phase": text}               how far it is
     {"end": name, "seconds": s}                it is done
     {"result": {...}}, {"error": text}         the last message
 
-What libraries print goes to the log, which is this process's stderr. It ends at once when its input closes: whoever started it is gone.
+What libraries print goes to the log, which is this process's stderr. It ends at once when its input
+closes: whoever started it is gone.
 """
 
 from __future__ import annotations
@@ -45,7 +47,11 @@ def main() -> None:
             send(error=f"{error.filename or job['scene']}: {error.strerror or error}")
         except (RuntimeError, ValueError) as error:  # what COLMAP's failed checks become
             traceback.print_exc()
-            send(error=f"COLMAP failed: {str(error).splitlines()[0] if str(error) else type(error).__name__}; all it said is in {job['log']}")
+            send(
+                error="COLMAP failed: "
+                f"{str(error).splitlines()[0] if str(error) else type(error).__name__}; "
+                f"all it said is in {job['log']}"
+            )
 
 
 def _end_with_input() -> None:
@@ -56,7 +62,8 @@ def _end_with_input() -> None:
 
 
 def _tell_headings(log: Path, send) -> None:
-    """Sends on what the global mapper's log calls its steps, as it has no callbacks that would tell."""
+    """Sends on what the global mapper's log calls its steps, as it has no callbacks that would
+    tell."""
     with open(log, errors="replace") as said:
         said.seek(0, os.SEEK_END)
         while True:

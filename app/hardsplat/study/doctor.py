@@ -1,4 +1,5 @@
-"""`hardsplat doctor`: the Vulkan devices, what the chosen one can do, and which variants run on it."""
+"""`hardsplat doctor`: the Vulkan devices, what the chosen one can do, and which variants run on
+it."""
 
 from __future__ import annotations
 
@@ -32,14 +33,18 @@ REGISTRIES = (
     ("moments of Adam", "--moments", MOMENT_FORMATS),
     ("image fits", "fit --rasterizer", FIT_RASTERS),
 )
-_OPTIONAL = ("backward pass of tiles", "image fits")  # without any of these the default rasterizer still runs
+_OPTIONAL = (
+    "backward pass of tiles",
+    "image fits",
+)  # without any of these the default rasterizer still runs
 _SH_DEGREE = 3
 _SHOWN = 4  # choices of `auto`
 QUOTES = "'"
 
 
 def report(device: str | int | None = None) -> tuple[str, int]:
-    """What to print, and the exit code: 0 fit, 1 the chosen device cannot run hardsplat, 2 there is no such device, or none."""
+    """What to print, and the exit code: 0 fit, 1 the chosen device cannot run hardsplat, 2 there is
+    no such device, or none."""
     tools = [*_tools(), *_drivers()]
     try:
         from hardsplat.gpu.device import context  # fails without a Vulkan loader
@@ -48,12 +53,26 @@ def report(device: str | int | None = None) -> tuple[str, int]:
         wanted = os.environ.get("HARDSPLAT_DEVICE") if device is None else str(device)
         chosen = context.choose(devices, wanted)
     except UserError as error:
-        return "\n".join([*tools, "", f"not ready: {str(error).removesuffix(f'; {drivers.explain()}')}"]), 2  # that stands above
-    validation = "installed (HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too)" if context.validation_layer() else "not installed (only developers need it)"
-    lines = [*tools, f"validation layer  {validation}", "", "devices (choose with --device INDEX or part of the name)"]
+        return "\n".join(
+            [*tools, "", f"not ready: {str(error).removesuffix(f'; {drivers.explain()}')}"]
+        ), 2  # that stands above
+    validation = (
+        "installed (HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too)"
+        if context.validation_layer()
+        else "not installed (only developers need it)"
+    )
+    lines = [
+        *tools,
+        f"validation layer  {validation}",
+        "",
+        "devices (choose with --device INDEX or part of the name)",
+    ]
     for i, d in enumerate(devices):
         mark = "*" if d is chosen else " "
-        lines.append(f"{mark} {i}  {d.name}  [{d.kind}]  Vulkan {d.api_version[0]}.{d.api_version[1]}  {d.driver}")
+        lines.append(
+            f"{mark} {i}  {d.name}  [{d.kind}]  Vulkan "
+            f"{d.api_version[0]}.{d.api_version[1]}  {d.driver}"
+        )
     about, code = _about(devices.index(chosen), chosen)
     return "\n".join([*lines, "", *about]), code
 
@@ -65,14 +84,21 @@ def _tools() -> list[str]:
         compiler = shader.compiler()
     except UserError as error:
         compiler = str(error)
-    shipped = f"shipped in {shader.SPIRV}" if shader.SPIRV.is_dir() else f"compiled on first use into {shader.cache_dir()}"
+    shipped = (
+        f"shipped in {shader.SPIRV}"
+        if shader.SPIRV.is_dir()
+        else f"compiled on first use into {shader.cache_dir()}"
+    )
     return [f"shader compiler   {compiler}", f"shaders           {shipped}"]
 
 
 def _drivers() -> list[str]:
-    """Manifests of drivers, and why the library of one does not load; without devices this is where to look."""
+    """Manifests of drivers, and why the library of one does not load; without devices this is where
+    to look."""
     found = drivers.drivers()
-    return [f"driver manifest   {driver}" for driver in found] or [f"drivers           {drivers.explain()}"]
+    return [f"driver manifest   {driver}" for driver in found] or [
+        f"drivers           {drivers.explain()}"
+    ]
 
 
 def _about(index: int, physical) -> tuple[list[str], int]:
@@ -83,7 +109,12 @@ def _about(index: int, physical) -> tuple[list[str], int]:
     found = capabilities.query(physical.handle)
     lines = _features(found)
     if missing := found.missing(capabilities.REQUIRED):
-        return [*lines, "", f"not ready: {physical.name} lacks {', '.join(missing)}; update its driver or choose another --device"], 1
+        return [
+            *lines,
+            "",
+            f"not ready: {physical.name} lacks {', '.join(missing)}; update its driver or "
+            "choose another --device",
+        ], 1
     try:
         device = Device(index)
         probed = _probe(device)
@@ -93,16 +124,37 @@ def _about(index: int, physical) -> tuple[list[str], int]:
     table, lacking = _variants(device.capabilities)
     table += _auto(device)
     if lacking:
-        return [*lines, *table, "", f"not ready: {device.name} can run no {' and no '.join(lacking)}"], 1
+        return [
+            *lines,
+            *table,
+            "",
+            f"not ready: {device.name} can run no {' and no '.join(lacking)}",
+        ], 1
     if missing := device.capabilities.missing(("shared_memory",)):
-        return [*lines, *table, "", f"ready to draw, not to train: {device.name} lacks {', '.join(missing)}"], 0
-    tiles = device.capabilities.missing(next(iter(TILE_BACKWARDS.values())).needs)  # which all of them need
-    return [*lines, *table, "", f"ready{' with --rasterizer hardware' if tiles else ''}: {device.name}"], 0
+        return [
+            *lines,
+            *table,
+            "",
+            f"ready to draw, not to train: {device.name} lacks {', '.join(missing)}",
+        ], 0
+    tiles = device.capabilities.missing(
+        next(iter(TILE_BACKWARDS.values())).needs
+    )  # which all of them need
+    return [
+        *lines,
+        *table,
+        "",
+        f"ready{' with --rasterizer hardware' if tiles else ''}: {device.name}",
+    ], 0
 
 
 def _features(found) -> list[str]:
     lines = ["features", f"  found     {', '.join(sorted(found.names))}"]
-    lines += [f"  missing   {name}: {why}" for name, why in sorted(found.why_not.items()) if name != "portability_subset"]
+    lines += [
+        f"  missing   {name}: {why}"
+        for name, why in sorted(found.why_not.items())
+        if name != "portability_subset"
+    ]
     return lines
 
 
@@ -146,11 +198,23 @@ def _room(device, rasterizer: str, moments: str, when: str) -> str:
     """How many splats fit, and what bounds them."""
     from hardsplat.raster.backends import training_needs
 
-    each = training_needs(rasterizer, _SH_DEGREE, moments, statistics=("score_stats",))  # as the default strategy has it
+    each = training_needs(
+        rasterizer, _SH_DEGREE, moments, statistics=("score_stats",)
+    )  # as the default strategy has it
     limits = device.max_buffer, device.max_allocation
-    splats, by_buffer = most_splats(each, device.memory_bytes, *limits), most_splats(each, math.inf, *limits)
-    largest = max((name for name, need in each.items() if not need.addressed), key=lambda name: each[name].largest)
-    bound = f"memory at {bytes_per_splat(each):.0f} bytes a splat" if splats < by_buffer else f"the buffer {largest} at {each[largest].largest:.0f} bytes a splat"
+    splats, by_buffer = (
+        most_splats(each, device.memory_bytes, *limits),
+        most_splats(each, math.inf, *limits),
+    )
+    largest = max(
+        (name for name, need in each.items() if not need.addressed),
+        key=lambda name: each[name].largest,
+    )
+    bound = (
+        f"memory at {bytes_per_splat(each):.0f} bytes a splat"
+        if splats < by_buffer
+        else f"the buffer {largest} at {each[largest].largest:.0f} bytes a splat"
+    )
     return f"{splats / 1e6:.2f} million {when}; bound by {bound}"
 
 
@@ -160,28 +224,53 @@ def _auto(device) -> list[str]:
 
     if not choose.wanted():
         return ["auto", "  takes the first that runs (HARDSPLAT_AUTO=first)"]
-    out = ["auto"] + ([] if device.timestamp_ns else ["  takes the first that runs: the device has no clock to time by"])
-    newest = sorted(choose.remembered(device).items(), key=lambda item: item[1]["date"], reverse=True)
+    out = ["auto"] + (
+        []
+        if device.timestamp_ns
+        else ["  takes the first that runs: the device has no clock to time by"]
+    )
+    newest = sorted(
+        choose.remembered(device).items(), key=lambda item: item[1]["date"], reverse=True
+    )
     for given, found in newest[:_SHOWN]:
-        out += [f"  for {asked_with(given)}, timed {found['date']}", *(f"    {line}" for line in choose.lines(found))]
+        out += [
+            f"  for {asked_with(given)}, timed {found['date']}",
+            *(f"    {line}" for line in choose.lines(found)),
+        ]
     if len(newest) > _SHOWN:
         out.append(f"  and for {len(newest) - _SHOWN} other sets of options, earlier")
-    return out if len(out) > 1 else ["auto", "  times the variants that run when it is first asked, and remembers the fastest"]
+    return (
+        out
+        if len(out) > 1
+        else [
+            "auto",
+            "  times the variants that run when it is first asked, and remembers the fastest",
+        ]
+    )
 
 
 def asked_with(given: str) -> str:
-    """What a remembered choice was asked with, as a person would say it: without options that are at their defaults, off or none."""
+    """What a remembered choice was asked with, as a person would say it: without options that are
+    at their defaults, off or none."""
     from hardsplat.raster.backends import BACKENDS
 
     for name, backend in BACKENDS.items():
         defaults = {f.name: repr(f.default) for f in fields(backend.options)}
 
         def spoken(found, name=name, defaults=defaults):
-            named = [key if value == "True" else f"{key} {value.strip(QUOTES)}" for key, value in re.findall(r"(\w+)=('[^']*'|[^,()]+)", found[1]) if defaults.get(key) != value]
+            named = [
+                key if value == "True" else f"{key} {value.strip(QUOTES)}"
+                for key, value in re.findall(r"(\w+)=('[^']*'|[^,()]+)", found[1])
+                if defaults.get(key) != value
+            ]
             return " ".join([name, *(["with", ", ".join(named)] if named else [])])
 
         given = re.sub(rf"{backend.options.__name__}\((.*?)\)(?=; |$)", spoken, given)
-    words = [part for part in given.replace("settings ", "").split(", ") if not part.endswith((" False", " None"))]
+    words = [
+        part
+        for part in given.replace("settings ", "").split(", ")
+        if not part.endswith((" False", " None"))
+    ]
     return ", ".join(part.removesuffix(" True").replace("_", " ") for part in words)
 
 
@@ -195,17 +284,30 @@ def _variants(capabilities) -> tuple[list[str], list[str]]:
         if not runnable and title not in _OPTIONAL:
             lacking.append(title)
         lines.append(f"  {title}{f' ({flag})' if flag else ''}")
-        lines += [f"    {name:{width}}  {_row(capabilities, name, rows, flag, runnable)}" for name in rows]
+        lines += [
+            f"    {name:{width}}  {_row(capabilities, name, rows, flag, runnable)}" for name in rows
+        ]
     return lines, lacking
 
 
 def _row(capabilities, name: str, rows, flag: str | None, runnable: list[str]) -> str:
     row = rows[name]
     if missing := capabilities.missing(row.needs):
-        instead = (f"use {flag} {runnable[0]}" if flag else f"{runnable[0]} is used") if runnable else "nothing stands in for it here"
+        instead = (
+            (f"use {flag} {runnable[0]}" if flag else f"{runnable[0]} is used")
+            if runnable
+            else "nothing stands in for it here"
+        )
         return f"does not run: lacks {', '.join(dict.fromkeys(missing))}; {instead}"
-    if getattr(row, "ordered", False) and not row.listed and all(each.listed or capabilities.missing(each.needs) for each in ORDERINGS.values()):
-        return f"does not run: no fragment waits for another here, see --ordering; use {flag} {next(n for n, r in rows.items() if not r.ordered)}"
+    if (
+        getattr(row, "ordered", False)
+        and not row.listed
+        and all(each.listed or capabilities.missing(each.needs) for each in ORDERINGS.values())
+    ):
+        return (
+            f"does not run: no fragment waits for another here, see --ordering; use {flag} "
+            f"{next(n for n, r in rows.items() if not r.ordered)}"
+        )
     if missing := capabilities.missing(getattr(row, "blend_needs", ())):
         return f"runs with --blending programmable only: lacks {', '.join(missing)}"
     return f"runs          {row.note}"

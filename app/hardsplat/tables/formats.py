@@ -1,11 +1,11 @@
 """Formats of render targets, of the blending state and of Adam's moments."""
 
-
 from dataclasses import dataclass
 
 import numpy as np
 
 # Formats of render targets and of the blending state.
+
 
 @dataclass(frozen=True)
 class Format:
@@ -19,22 +19,63 @@ class Format:
     note: str
     blend_needs: tuple[str, ...] = ()  # besides, for the blending unit
     shifted: bool = False  # the blending unit blends differences of colours from the background
-    resolved: str = ""  # format of images, where it is another than that of the canvases which the blending unit blends on
+    # format of images, where it is another than that of the canvases which the blending unit blends
+    # on
+    resolved: str = ""
 
 
 _HALVES = "draw/state_float16.glsl"
 
 FORMATS = {
-    "unorm8": Format(37, "rgba8", "uint8", 1.0, _HALVES, 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
-    "unorm16": Format(91, "rgba16", "uint16", 1.0, _HALVES, 4, ("extended_formats", "unorm16_images"), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
-    "float16": Format(
-        97, "rgba16f", "float16", 6e4, _HALVES, 4, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504; blends differences from the background", shifted=True, resolved="float32"
+    "unorm8": Format(
+        37,
+        "rgba8",
+        "uint8",
+        1.0,
+        _HALVES,
+        4,
+        (),
+        "R8G8B8A8_UNORM: fastest blending, coarse gradients",
     ),
-    "float32": Format(109, "rgba32f", "float32", 1e18, "draw/state_float32.glsl", 8, (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending", ("float32_blend",)),
+    "unorm16": Format(
+        91,
+        "rgba16",
+        "uint16",
+        1.0,
+        _HALVES,
+        4,
+        ("extended_formats", "unorm16_images"),
+        "R16G16B16A16_UNORM: 16 bits, even steps over 0..1",
+    ),
+    "float16": Format(
+        97,
+        "rgba16f",
+        "float16",
+        6e4,
+        _HALVES,
+        4,
+        (),
+        "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504; blends differences from the background",
+        shifted=True,
+        resolved="float32",
+    ),
+    "float32": Format(
+        109,
+        "rgba32f",
+        "float32",
+        1e18,
+        "draw/state_float32.glsl",
+        8,
+        (),
+        "R32G32B32A32_SFLOAT: reference accuracy, slow blending",
+        ("float32_blend",),
+    ),
 }
 
 
-# How Adam's moments lie in memory: files that fill <moments>. `auto` takes the first that the device runs.
+# How Adam's moments lie in memory: files that fill <moments>. `auto` takes the first that the
+# device runs.
+
 
 @dataclass(frozen=True)
 class MomentFormat:
@@ -45,7 +86,12 @@ class MomentFormat:
 
 
 MOMENT_FORMATS = {
-    "bfloat16": MomentFormat("optim/moments_bfloat16.glsl", 2, ("storage_16bit",), "half the memory, 8 bits of mantissa, stochastic rounding"),
+    "bfloat16": MomentFormat(
+        "optim/moments_bfloat16.glsl",
+        2,
+        ("storage_16bit",),
+        "half the memory, 8 bits of mantissa, stochastic rounding",
+    ),
     "float32": MomentFormat("optim/moments_float32.glsl", 4, (), "as computed"),
 }
 
@@ -54,7 +100,9 @@ def to_bfloat16(values: np.ndarray) -> np.ndarray:
     """float32 -> the bits of the nearest bfloat16, ties to even, as uint16."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = bits + (0x7FFF + (bits >> 16 & 1))
-    return (np.where(np.isnan(values), bits | 1 << 22, rounded) >> 16).astype(np.uint16)  # a NaN stays one
+    return (np.where(np.isnan(values), bits | 1 << 22, rounded) >> 16).astype(
+        np.uint16
+    )  # a NaN stays one
 
 
 def from_bfloat16(bits: np.ndarray) -> np.ndarray:

@@ -12,10 +12,16 @@ class Gradient:
 
 GRADIENTS = {
     "analytic": Gradient(True, (), "the derivative of the image, splat by splat"),
-    "stochastic": Gradient(False, ("perturbing_buffers",), "two perturbed images, compared: no derivative and no order of fragments, more steps (Deliot et al. 2024)"),
+    "stochastic": Gradient(
+        False,
+        ("perturbing_buffers",),
+        "two perturbed images, compared: no derivative and no order of fragments, more "
+        "steps (Deliot et al. 2024)",
+    ),
 }
 
 
 def finds_statistics(gradient: str) -> bool:
-    """Whether a gradient, `auto` among them, comes with what the adaptive densification decides by."""
+    """Whether a gradient, `auto` among them, comes with what the adaptive densification decides
+    by."""
     return gradient == "auto" or GRADIENTS[gradient].statistics

@@ -1,10 +1,12 @@
-"""Choices of the hardware rasterizer: order of fragments, blending, blocks, full quads, outlines."""
-
+"""Choices of the hardware rasterizer: order of fragments, blending, blocks, full quads,
+outlines."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# How the fragments of a pixel come in order: those that wait for each other fill <order>; others are listed, and put in order after the draw.
+# How the fragments of a pixel come in order: those that wait for each other fill <order>; others
+# are listed, and put in order after the draw.
+
 
 @dataclass(frozen=True)
 class Ordering:
@@ -27,7 +29,8 @@ ORDERINGS = {
         section="",
         section_needs=(),
         needs=(),
-        note="on every device: fragments go into lists by block of pixels, which a compute pass sorts (Carpenter 1984; Yang et al. 2010)",
+        note="on every device: fragments go into lists by block of pixels, which a compute "
+        "pass sorts (Carpenter 1984; Yang et al. 2010)",
     ),
     "interlock": Ordering(
         slot="draw/ordered/order_interlock.glsl",
@@ -50,6 +53,7 @@ ORDERINGS = {
 
 # How the forward draw blends.
 
+
 @dataclass(frozen=True)
 class Blending:
     fragment: str
@@ -57,7 +61,9 @@ class Blending:
     needs: tuple[str, ...]
     note: str
     listed: bool = False  # in a compute shader, through lists of fragments; else through <order>
-    block: str = "2x2"  # rows of BLOCKS and REDUCTIONS that `auto` begins with, the fastest of a backward draw on an H200
+    # rows of BLOCKS and REDUCTIONS that `auto` begins with, the fastest of a backward draw on an
+    # H200
+    block: str = "2x2"
     reduction: str = "hybrid"
 
     def goes_with(self, ordering: Ordering) -> bool:
@@ -65,13 +71,33 @@ class Blending:
 
 
 BLENDINGS = {
-    "fixed": Blending("draw/forward_fixed.frag", False, (), "the blending unit, back to front; every splat is blended"),
-    "programmable": Blending("draw/ordered/forward_programmable.frag", True, (), "in the shader, front to back; finished pixels take no more splats"),
-    "lists": Blending("draw/lists/blend.comp", True, (), "in float32 from lists of fragments, front to back, whatever the format; with --ordering lists", True, "4x2", "atomic"),
+    "fixed": Blending(
+        "draw/forward_fixed.frag",
+        False,
+        (),
+        "the blending unit, back to front; every splat is blended",
+    ),
+    "programmable": Blending(
+        "draw/ordered/forward_programmable.frag",
+        True,
+        (),
+        "in the shader, front to back; finished pixels take no more splats",
+    ),
+    "lists": Blending(
+        "draw/lists/blend.comp",
+        True,
+        (),
+        "in float32 from lists of fragments, front to back, whatever the format; with "
+        "--ordering lists",
+        True,
+        "4x2",
+        "atomic",
+    ),
 }
 
 
 # How many pixels one fragment of the backward draw stands for.
+
 
 @dataclass(frozen=True)
 class Block:
@@ -86,13 +112,20 @@ class Block:
 
 
 BLOCKS = {
-    "2x2": Block(2, 2, (), "four pixels a fragment, summed in registers, ordered once; with lists, interlock, or on a CPU"),
+    "2x2": Block(
+        2,
+        2,
+        (),
+        "four pixels a fragment, summed in registers, ordered once; with lists, "
+        "interlock, or on a CPU",
+    ),
     "4x2": Block(4, 2, (), "eight pixels a fragment: where compute is worth more than drawing"),
     "1x1": Block(1, 1, (), "a fragment a pixel (as published)"),
 }
 
 
 # Whether the backward draw asks for full quads: files that fill <quads>.
+
 
 @dataclass(frozen=True)
 class Quads:
@@ -102,18 +135,26 @@ class Quads:
 
 
 QUADS = {
-    "full": Quads("reduce/quads_full.glsl", ("quad_control", "maximal_reconvergence"), "full quads and reconvergence by declaration"),
+    "full": Quads(
+        "reduce/quads_full.glsl",
+        ("quad_control", "maximal_reconvergence"),
+        "full quads and reconvergence by declaration",
+    ),
     "plain": Quads("reduce/quads_plain.glsl", (), "as the device does it"),
 }
 
 
-# How a splat becomes primitives for the rasterizer: shapes of its outline, and the draw that issues them.
+# How a splat becomes primitives for the rasterizer: shapes of its outline, and the draw that issues
+# them.
 #
-# Every shape holds all pixel centres of the ellipse alpha >= 1/255, and the fragment decides: the image is the same.
+# Every shape holds all pixel centres of the ellipse alpha >= 1/255, and the fragment decides: the
+# image is the same.
+
 
 @dataclass(frozen=True)
 class Draw:
-    """What makes the vertices, and what the sort writes into `indirect.draw` (spec constants of sort/scatter.comp)."""
+    """What makes the vertices, and what the sort writes into `indirect.draw` (spec constants of
+    sort/scatter.comp)."""
 
     vertex: str = "draw/splat.vert"
     geometry: str | None = None
@@ -140,8 +181,22 @@ class Shape:
 
 
 SHAPES = {
-    "rectangle": Shape(0, 3, ("fill_rectangle",), "axis-aligned box, one primitive: the fastest where it runs", rectangle=True),
+    "rectangle": Shape(
+        0,
+        3,
+        ("fill_rectangle",),
+        "axis-aligned box, one primitive: the fastest where it runs",
+        rectangle=True,
+    ),
     "quad": Shape(1, 6, (), "oriented box, two triangles"),
-    "triangle": Shape(2, 3, (), "one triangle around the ellipse: 30 % more area than the quad, no diagonal"),
-    "geometry": Shape(3, 4, ("geometry_shader",), "oriented box, a strip out of a geometry shader (as published)", POINTS),
+    "triangle": Shape(
+        2, 3, (), "one triangle around the ellipse: 30 % more area than the quad, no diagonal"
+    ),
+    "geometry": Shape(
+        3,
+        4,
+        ("geometry_shader",),
+        "oriented box, a strip out of a geometry shader (as published)",
+        POINTS,
+    ),
 }

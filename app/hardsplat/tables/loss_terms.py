@@ -1,10 +1,13 @@
-"""The loss: a sum of terms, each with a weight that settings say. A term is a file in shaders/loss/terms and one entry here.
+"""The loss: a sum of terms, each with a weight that settings say. A term is a file in
+shaders/loss/terms and one entry here.
 
-A term of pixels has three functions: `NAME_of(c)`, its value at a pixel, summed over the channels; `d_NAME_of(c)`, the derivative of that by the rendered colour;
-and `NAME_difference(c)`, its value less that at a second rendered colour, for stochastic gradients (shaders/loss/compared.glsl has what they are given).
-The loss takes the mean over all values of the image.
+A term of pixels has three functions: `NAME_of(c)`, its value at a pixel, summed over the channels;
+`d_NAME_of(c)`, the derivative of that by the rendered colour; and `NAME_difference(c)`, its value
+less that at a second rendered colour, for stochastic gradients (shaders/loss/compared.glsl has what
+they are given). The loss takes the mean over all values of the image.
 
-A term of a trained quantity has `NAME_of(p)` and `d_NAME_of(p)`, of four numbers of the quantity. The loss takes the mean over all its numbers.
+A term of a trained quantity has `NAME_of(p)` and `d_NAME_of(p)`, of four numbers of the quantity.
+The loss takes the mean over all its numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ PIXELS = "pixels"
 
 @dataclass(frozen=True)
 class LossTerm:
-    """of: PIXELS, or a quantity of hardsplat.tables.quantities. weight: from the settings and the scene's extent."""
+    """of: PIXELS, or a quantity of hardsplat.tables.quantities. weight: from the settings and the
+    scene's extent."""
 
     slot: str
     of: str
@@ -35,23 +39,73 @@ class LossTerm:
 
 def _of_cameras(of: str, weight: float) -> Callable[[Any, float], float]:
     """The weight where cameras are trained, as a share of --exposure-reg."""
-    return lambda settings, extent: weight * settings.exposure_reg if quantities.is_chosen(quantities.QUANTITIES[of], settings) else 0.0
+    return lambda settings, extent: (
+        weight * settings.exposure_reg
+        if quantities.is_chosen(quantities.QUANTITIES[of], settings)
+        else 0.0
+    )
 
 
 LOSS_TERMS = {
-    "l1": LossTerm("loss/terms/l1.glsl", PIXELS, lambda settings, extent: (1 - settings.ssim_lambda) * (1 - settings.l2_share), "mean absolute error (Kerbl et al. 2023, eq. 7)"),
-    "dssim": LossTerm("loss/terms/dssim.glsl", PIXELS, lambda settings, extent: settings.ssim_lambda, "1 - mean SSIM, zero-padded (Kerbl et al. 2023, eq. 7)"),
-    "l2": LossTerm(
-        "loss/terms/l2.glsl", PIXELS, lambda settings, extent: (1 - settings.ssim_lambda) * settings.l2_share * 10, "mean squared error, as steep as L1 at an error of 0.05"
+    "l1": LossTerm(
+        "loss/terms/l1.glsl",
+        PIXELS,
+        lambda settings, extent: (1 - settings.ssim_lambda) * (1 - settings.l2_share),
+        "mean absolute error (Kerbl et al. 2023, eq. 7)",
     ),
-    "opacity": LossTerm("loss/terms/opacity.glsl", "logit_opacities", lambda settings, extent: settings.opacity_reg, "mean opacity (Kheradmand et al. 2024)"),
+    "dssim": LossTerm(
+        "loss/terms/dssim.glsl",
+        PIXELS,
+        lambda settings, extent: settings.ssim_lambda,
+        "1 - mean SSIM, zero-padded (Kerbl et al. 2023, eq. 7)",
+    ),
+    "l2": LossTerm(
+        "loss/terms/l2.glsl",
+        PIXELS,
+        lambda settings, extent: (1 - settings.ssim_lambda) * settings.l2_share * 10,
+        "mean squared error, as steep as L1 at an error of 0.05",
+    ),
+    "opacity": LossTerm(
+        "loss/terms/opacity.glsl",
+        "logit_opacities",
+        lambda settings, extent: settings.opacity_reg,
+        "mean opacity (Kheradmand et al. 2024)",
+    ),
     # per extent, so that a scene trains alike in metres and in centimetres
-    "scale": LossTerm("loss/terms/scale.glsl", "log_scales", lambda settings, extent: settings.scale_reg / extent, "mean scale (Kheradmand et al. 2024)"),
-    # Of cameras, with the weights of PPISP (arXiv 2601.18336), whose means are over red, green and blue alone: 3 of our 4 numbers. A variance is over 2 of 3.
-    "vignette_channels": LossTerm("loss/terms/channels.glsl", "vignette_falloff", _of_cameras("vignette_falloff", 0.1 * 4 / 2), "variance of the channels", "channels"),
-    "response_channels": LossTerm("loss/terms/channels.glsl", "response", _of_cameras("response", 0.1 * 4 / 2), "variance of the channels", "channels"),
-    "off_centre": LossTerm("loss/terms/off_centre.glsl", "vignette_centre", _of_cameras("vignette_centre", 0.02 * 4 / 3), "squared distance of the vignette from the middle"),
-    "brighter_edges": LossTerm("loss/terms/brighter_edges.glsl", "vignette_falloff", _of_cameras("vignette_falloff", 0.01 * 4 / 3), "brightening towards the edges"),
+    "scale": LossTerm(
+        "loss/terms/scale.glsl",
+        "log_scales",
+        lambda settings, extent: settings.scale_reg / extent,
+        "mean scale (Kheradmand et al. 2024)",
+    ),
+    # Of cameras, with the weights of PPISP (arXiv 2601.18336), whose means are over red, green and
+    # blue alone: 3 of our 4 numbers. A variance is over 2 of 3.
+    "vignette_channels": LossTerm(
+        "loss/terms/channels.glsl",
+        "vignette_falloff",
+        _of_cameras("vignette_falloff", 0.1 * 4 / 2),
+        "variance of the channels",
+        "channels",
+    ),
+    "response_channels": LossTerm(
+        "loss/terms/channels.glsl",
+        "response",
+        _of_cameras("response", 0.1 * 4 / 2),
+        "variance of the channels",
+        "channels",
+    ),
+    "off_centre": LossTerm(
+        "loss/terms/off_centre.glsl",
+        "vignette_centre",
+        _of_cameras("vignette_centre", 0.02 * 4 / 3),
+        "squared distance of the vignette from the middle",
+    ),
+    "brighter_edges": LossTerm(
+        "loss/terms/brighter_edges.glsl",
+        "vignette_falloff",
+        _of_cameras("vignette_falloff", 0.01 * 4 / 3),
+        "brightening towards the edges",
+    ),
 }
 
 

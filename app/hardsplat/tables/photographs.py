@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 from hardsplat.tables import quantities as trained
 
-# How a photograph's exposure and colour make its image of the rendered one: files in shaders/photographs/exposure, and the quantities that they train.
+# How a photograph's exposure and colour make its image of the rendered one: files in
+# shaders/photographs/exposure, and the quantities that they train.
+
 
 @dataclass(frozen=True)
 class Exposure:
-    """slot: the file that fills <exposure>, with the image and its gradient; "" where the image stays as it is. chain: the file that fills <chain>, from sums over
-    the pixels to gradients of quantities."""
+    """slot: the file that fills <exposure>, with the image and its gradient; "" where the image
+    stays as it is. chain: the file that fills <chain>, from sums over the pixels to gradients of
+    quantities."""
 
     slot: str
     chain: str
@@ -22,7 +25,11 @@ class Exposure:
     def quantities(self) -> tuple[trained.Quantity, ...]:
         """What it trains, of photographs and of cameras."""
         name = next(name for name, row in EXPOSURES.items() if row is self)
-        return tuple(q for q in trained.QUANTITIES.values() if q.chosen and q.chosen[0] == "exposure" and name in q.chosen[1])
+        return tuple(
+            q
+            for q in trained.QUANTITIES.values()
+            if q.chosen and q.chosen[0] == "exposure" and name in q.chosen[1]
+        )
 
 
 EXPOSURES = {
@@ -30,18 +37,21 @@ EXPOSURES = {
     "affine": Exposure(
         "photographs/exposure/affine.glsl",
         "photographs/exposure/affine_chain.glsl",
-        "a 3x4 map of colour for each photograph (Kerbl et al. 2023, exposure compensation of their code), and vignetting of each camera (PPISP)",
+        "a 3x4 map of colour for each photograph (Kerbl et al. 2023, exposure "
+        "compensation of their code), and vignetting of each camera (PPISP)",
     ),
     "ppisp": Exposure(
         "photographs/exposure/ppisp.glsl",
         "photographs/exposure/ppisp_chain.glsl",
-        "exposure and white balance for each photograph, vignetting and response for each camera (PPISP, arXiv 2601.18336)",
+        "exposure and white balance for each photograph, vignetting and response for "
+        "each camera (PPISP, arXiv 2601.18336)",
         responds=True,
     ),
 }
 
 
 # How a camera's lens makes its image: shaders/include/lens_*.glsl.
+
 
 @dataclass(frozen=True)
 class Lens:
@@ -52,6 +62,13 @@ class Lens:
 
 
 LENSES = {
-    "pinhole": Lens("include/lens_pinhole.glsl", "straight lines stay straight; photographs of other lenses are undistorted"),
-    "distorted": Lens("include/lens_distorted.glsl", "each camera distorts as it does: not at all, as COLMAP's FULL_OPENCV or as its OPENCV_FISHEYE"),
+    "pinhole": Lens(
+        "include/lens_pinhole.glsl",
+        "straight lines stay straight; photographs of other lenses are undistorted",
+    ),
+    "distorted": Lens(
+        "include/lens_distorted.glsl",
+        "each camera distorts as it does: not at all, as COLMAP's FULL_OPENCV or as its "
+        "OPENCV_FISHEYE",
+    ),
 }

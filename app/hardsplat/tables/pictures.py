@@ -15,8 +15,15 @@ class Picture:
     depth: bool = False  # the colour of a splat is (depth, 1, 0)
     numbers: bool = False  # pixels are numbers, which the palette colours; else they are colours
     palette: str = "gray"  # matplotlib's name
-    range: tuple[float, float] | None = None  # numbers with the first and last colour of the palette; None: as they come
-    formats: tuple[str, ...] = ("unorm8", "unorm16", "float16", "float32")  # targets that can hold it
+    range: tuple[float, float] | None = (
+        None  # numbers with the first and last colour of the palette; None: as they come
+    )
+    formats: tuple[str, ...] = (
+        "unorm8",
+        "unorm16",
+        "float16",
+        "float32",
+    )  # targets that can hold it
 
 
 PICTURES = {
@@ -32,7 +39,8 @@ PICTURES = {
     "alpha": Picture(2, "opacity, 1 - T", numbers=True, range=(0.0, 1.0)),
     "count": Picture(
         3,
-        "how many splats cover a pixel, with alpha of at least 1/255 there; who draws front to back stops at 2346",
+        "how many splats cover a pixel, with alpha of at least 1/255 there; who draws "
+        "front to back stops at 2346",
         numbers=True,
         palette="inferno",
         formats=("float32",),

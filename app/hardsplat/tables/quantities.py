@@ -1,7 +1,9 @@
-"""What is trained: the one table from which buffers, moments, gradients, Adam, densification, checkpoints, files and memory follow.
+"""What is trained: the one table from which buffers, moments, gradients, Adam, densification,
+checkpoints, files and memory follow.
 
-A quantity has one item a splat, photograph or camera, or one for the scene. An item is `width` numbers in each of its planes; every plane is an allocation of
-its own, which shaders reach by address (contract/glsl.py: `means(g)`, `shN(k, g)`).
+A quantity has one item a splat, photograph or camera, or one for the scene. An item is `width`
+numbers in each of its planes; every plane is an allocation of its own, which shaders reach by
+address (contract/glsl.py: `means(g)`, `shN(k, g)`).
 """
 
 from __future__ import annotations
@@ -28,9 +30,11 @@ def from_start(plane: int) -> int:
 
 @dataclass(frozen=True)
 class Rate:
-    """A learning rate by the names of settings. last: the rate at max_steps, reached exponentially; without one the rate is constant.
+    """A learning rate by the names of settings. last: the rate at max_steps, reached exponentially;
+    without one the rate is constant.
 
-    every: steps from one update to the next, each as far as in so many steps. warm_up: steps over which the rate rises from 0. per_extent: in units of the scene's extent.
+    every: steps from one update to the next, each as far as in so many steps. warm_up: steps over
+    which the rate rises from 0. per_extent: in units of the scene's extent.
     """
 
     setting: str
@@ -44,12 +48,15 @@ class Rate:
 class Quantity:
     """One trained quantity.
 
-    width: numbers of an item in a plane, 1 to 4. planes: how many planes there are at an SH degree. first: value of new items, where nothing else says it.
-    activation: what turns the trained numbers into what they stand for. gradient: `plane`, written by a pass; `sh`, d_colors times the basis, computed when it is
-    needed; `none`, only terms of the loss move it. joins: the SH degree from which a plane is in use. perturbation: what its numbers move by
-    with stochastic gradients, of means a share of the shorter half axis on screen; 0 where they leave it alone. properties:
-    names of its numbers in PLY files, plane by plane; `{}` stands for a running number.
-    chosen: a setting and the values with which the quantity is trained; with others it rests. None: always trained. centred: its mean over all items is kept at 0.
+    width: numbers of an item in a plane, 1 to 4. planes: how many planes there are at an SH degree.
+    first: value of new items, where nothing else says it. activation: what turns the trained
+    numbers into what they stand for. gradient: `plane`, written by a pass; `sh`, d_colors times the
+    basis, computed when it is needed; `none`, only terms of the loss move it. joins: the SH degree
+    from which a plane is in use. perturbation: what its numbers move by with stochastic gradients,
+    of means a share of the shorter half axis on screen; 0 where they leave it alone. properties:
+    names of its numbers in PLY files, plane by plane; `{}` stands for a running number. chosen: a
+    setting and the values with which the quantity is trained; with others it rests. None: always
+    trained. centred: its mean over all items is kept at 0.
     """
 
     name: str
@@ -71,7 +78,8 @@ class Quantity:
         return self.planes(sh_degree), items, self.width
 
     def columns(self, sh_degree: int) -> list[str]:
-        """Names of an item's numbers in PLY files: `properties`, or what follows from its own name. Of the first number the planes one after the other, then of the next."""
+        """Names of an item's numbers in PLY files: `properties`, or what follows from its own name.
+        Of the first number the planes one after the other, then of the next."""
         n = self.width * self.planes(sh_degree)
         names = self.properties or ((self.name,) if n == 1 else (f"{self.name}_{{}}",))
         return [names[0].format(i) for i in range(n)] if "{}" in names[0] else list(names)
@@ -106,11 +114,50 @@ _PPISP = Rate("ppisp_lr", last="ppisp_lr_final", warm_up="ppisp_warm_up")
 QUANTITIES: dict[str, Quantity] = {
     q.name: q
     for q in (
-        Quantity("means", "splat", 3, Rate("means_lr", last="means_lr_final", per_extent=True), perturbation=0.1, properties=("x", "y", "z")),
-        Quantity("quats", "splat", 4, Rate("quats_lr"), "normalize", perturbation=0.02, properties=("rot_0", "rot_1", "rot_2", "rot_3")),
-        Quantity("log_scales", "splat", 3, Rate("scales_lr"), "exp", perturbation=0.05, properties=("scale_0", "scale_1", "scale_2")),
-        Quantity("logit_opacities", "splat", 1, Rate("opacities_lr"), "sigmoid", perturbation=0.1, properties=("opacity",)),
-        Quantity("sh0", "splat", 3, Rate("sh0_lr"), gradient="sh", perturbation=0.1, properties=("f_dc_0", "f_dc_1", "f_dc_2")),
+        Quantity(
+            "means",
+            "splat",
+            3,
+            Rate("means_lr", last="means_lr_final", per_extent=True),
+            perturbation=0.1,
+            properties=("x", "y", "z"),
+        ),
+        Quantity(
+            "quats",
+            "splat",
+            4,
+            Rate("quats_lr"),
+            "normalize",
+            perturbation=0.02,
+            properties=("rot_0", "rot_1", "rot_2", "rot_3"),
+        ),
+        Quantity(
+            "log_scales",
+            "splat",
+            3,
+            Rate("scales_lr"),
+            "exp",
+            perturbation=0.05,
+            properties=("scale_0", "scale_1", "scale_2"),
+        ),
+        Quantity(
+            "logit_opacities",
+            "splat",
+            1,
+            Rate("opacities_lr"),
+            "sigmoid",
+            perturbation=0.1,
+            properties=("opacity",),
+        ),
+        Quantity(
+            "sh0",
+            "splat",
+            3,
+            Rate("sh0_lr"),
+            gradient="sh",
+            perturbation=0.1,
+            properties=("f_dc_0", "f_dc_1", "f_dc_2"),
+        ),
         Quantity(
             "shN",
             "splat",
@@ -122,26 +169,86 @@ QUANTITIES: dict[str, Quantity] = {
             perturbation=0.05,
             properties=("f_rest_{}",),
         ),
-        # Exposure and colour, see shaders/photographs/exposure: every number is 0 where the image stays as it is. Of a camera's numbers the fourth is shared by red, green
-        # and blue, which add their own.
-        Quantity("affine", "photograph", 4, Rate("affine_lr", last="affine_lr_final"), planes=_planes(3), chosen=("exposure", ("affine",)), centred=True),
-        Quantity("exposure", "photograph", 1, _PPISP, chosen=("exposure", ("ppisp",)), centred=True),
-        Quantity("white_balance", "photograph", 4, _PPISP, planes=_planes(2), chosen=("exposure", ("ppisp",)), centred=True),
+        # Exposure and colour, see shaders/photographs/exposure: every number is 0 where the image
+        # stays as it is. Of a camera's numbers the fourth is shared by red, green and blue, which
+        # add their own.
+        Quantity(
+            "affine",
+            "photograph",
+            4,
+            Rate("affine_lr", last="affine_lr_final"),
+            planes=_planes(3),
+            chosen=("exposure", ("affine",)),
+            centred=True,
+        ),
+        Quantity(
+            "exposure", "photograph", 1, _PPISP, chosen=("exposure", ("ppisp",)), centred=True
+        ),
+        Quantity(
+            "white_balance",
+            "photograph",
+            4,
+            _PPISP,
+            planes=_planes(2),
+            chosen=("exposure", ("ppisp",)),
+            centred=True,
+        ),
         # A photograph's pose, see train/step/poses.py.
-        Quantity("turn", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up"), chosen=("pose_opt", (True,))),
-        Quantity("shift", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up", per_extent=True), chosen=("pose_opt", (True,))),
+        Quantity(
+            "turn",
+            "photograph",
+            3,
+            Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up"),
+            chosen=("pose_opt", (True,)),
+        ),
+        Quantity(
+            "shift",
+            "photograph",
+            3,
+            Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up", per_extent=True),
+            chosen=("pose_opt", (True,)),
+        ),
         # A camera's focal lengths and principal point, see train/step/intrinsics.py.
-        Quantity("intrinsics", "camera", 3, Rate("intrinsics_lr", last="intrinsics_lr_final", warm_up="pose_warm_up"), chosen=("intrinsics_opt", (True,))),
-        Quantity("vignette_centre", "camera", 4, _PPISP, planes=_planes(2), chosen=("exposure", ("affine", "ppisp"))),
-        Quantity("vignette_falloff", "camera", 4, _PPISP, planes=_planes(3), chosen=("exposure", ("affine", "ppisp"))),
-        Quantity("response", "camera", 4, _PPISP, planes=_planes(4), chosen=("exposure", ("ppisp",)), centred=True),
+        Quantity(
+            "intrinsics",
+            "camera",
+            3,
+            Rate("intrinsics_lr", last="intrinsics_lr_final", warm_up="pose_warm_up"),
+            chosen=("intrinsics_opt", (True,)),
+        ),
+        Quantity(
+            "vignette_centre",
+            "camera",
+            4,
+            _PPISP,
+            planes=_planes(2),
+            chosen=("exposure", ("affine", "ppisp")),
+        ),
+        Quantity(
+            "vignette_falloff",
+            "camera",
+            4,
+            _PPISP,
+            planes=_planes(3),
+            chosen=("exposure", ("affine", "ppisp")),
+        ),
+        Quantity(
+            "response",
+            "camera",
+            4,
+            _PPISP,
+            planes=_planes(4),
+            chosen=("exposure", ("ppisp",)),
+            centred=True,
+        ),
     )
 }
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a quantity stands: `index` among quantities, its first plane, and the numbers of an item before its own, at the highest SH degree."""
+    """Where a quantity stands: `index` among quantities, its first plane, and the numbers of an
+    item before its own, at the highest SH degree."""
 
     quantity: Quantity
     index: int
@@ -156,7 +263,9 @@ def of(kind: Of) -> list[Quantity]:
 
 def is_chosen(quantity: Quantity, settings: object) -> bool:
     """Whether settings, such as a TrainConfig, train a quantity."""
-    return quantity.chosen is None or getattr(settings, quantity.chosen[0], None) in quantity.chosen[1]
+    return (
+        quantity.chosen is None or getattr(settings, quantity.chosen[0], None) in quantity.chosen[1]
+    )
 
 
 def chosen(kind: Of, settings: object) -> list[Quantity]:
@@ -169,7 +278,8 @@ def most_planes(quantity: Quantity) -> int:
 
 
 def places() -> list[Place]:
-    """All quantities with their places: splats first, then photographs, cameras, the scene. Planes that a lower SH degree lacks leave a gap."""
+    """All quantities with their places: splats first, then photographs, cameras, the scene. Planes
+    that a lower SH degree lacks leave a gap."""
     found: list[Place] = []
     plane = 0
     for kind in ORDER:
@@ -202,7 +312,8 @@ def averages(kind: Of = "splat") -> tuple[str, ...]:
 
 
 def gradients(kind: Of = "splat", stored: bool = False) -> tuple[str, ...]:
-    """Names of the gradients that have planes of their own; with `stored` of all, as the Python API wants them."""
+    """Names of the gradients that have planes of their own; with `stored` of all, as the Python API
+    wants them."""
     return tuple(q.d for q in of(kind) if stored or q.gradient == "plane")
 
 

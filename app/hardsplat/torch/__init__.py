@@ -1,9 +1,12 @@
-"""hardsplat for PyTorch: `rasterization` with gsplat's names, shapes and meaning, differentiable, on any Vulkan device.
+"""hardsplat for PyTorch: `rasterization` with gsplat's names, shapes and meaning, differentiable,
+on any Vulkan device.
 
     from hardsplat.torch import rasterization
-    colors, alphas, meta = rasterization(means, quats, scales, opacities, sh, viewmats, Ks, width, height, sh_degree=3)
+    colors, alphas, meta = rasterization(means, quats, scales, opacities, sh, viewmats, Ks, width,
+        height, sh_degree=3)
 
-CPU tensors are copied to the Vulkan device and back. CUDA tensors stay on their GPU where its driver shares memory with Vulkan. Raises UserError without PyTorch.
+CPU tensors are copied to the Vulkan device and back. CUDA tensors stay on their GPU where its
+driver shares memory with Vulkan. Raises UserError without PyTorch.
 """
 
 from hardsplat.base.errors import UserError

@@ -1,4 +1,5 @@
-"""CUDA's driver as the peer of a Vulkan device: it maps memory and semaphores that Vulkan exports."""
+"""CUDA's driver as the peer of a Vulkan device: it maps memory and semaphores that Vulkan
+exports."""
 
 from __future__ import annotations
 
@@ -23,26 +24,48 @@ class _Handle(ctypes.Union):
 
 
 class _MemoryDesc(ctypes.Structure):  # CUDA_EXTERNAL_MEMORY_HANDLE_DESC
-    _fields_ = [("type", c_int), ("handle", _Handle), ("size", c_ulonglong), ("flags", c_uint), ("reserved", c_uint * 16)]
+    _fields_ = [
+        ("type", c_int),
+        ("handle", _Handle),
+        ("size", c_ulonglong),
+        ("flags", c_uint),
+        ("reserved", c_uint * 16),
+    ]
 
 
 class _BufferDesc(ctypes.Structure):  # CUDA_EXTERNAL_MEMORY_BUFFER_DESC
-    _fields_ = [("offset", c_ulonglong), ("size", c_ulonglong), ("flags", c_uint), ("reserved", c_uint * 16)]
+    _fields_ = [
+        ("offset", c_ulonglong),
+        ("size", c_ulonglong),
+        ("flags", c_uint),
+        ("reserved", c_uint * 16),
+    ]
 
 
 class _SemaphoreDesc(ctypes.Structure):  # CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC
     _fields_ = [("type", c_int), ("handle", _Handle), ("flags", c_uint), ("reserved", c_uint * 16)]
 
 
-class _SemaphoreParams(ctypes.Structure):  # CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS and ..._WAIT_PARAMS, which a binary semaphore leaves zero
-    _fields_ = [("params", c_uint * 18), ("flags", c_uint), ("reserved", c_uint * 16), ("more", c_uint)]
+class _SemaphoreParams(
+    ctypes.Structure
+    # CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS and ..._WAIT_PARAMS, which a binary semaphore leaves
+    # zero
+):
+    _fields_ = [
+        ("params", c_uint * 18),
+        ("flags", c_uint),
+        ("reserved", c_uint * 16),
+        ("more", c_uint),
+    ]
 
 
 def _raw_stream(index: int) -> int:
     return torch.cuda.current_stream(index).cuda_stream
 
 
-_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _raw_stream)  # the same in a tenth of the time, where PyTorch has it
+_raw_stream = getattr(
+    torch._C, "_cuda_getCurrentRawStream", _raw_stream
+)  # the same in a tenth of the time, where PyTorch has it
 _PLAIN, _ONE = ctypes.byref(_SemaphoreParams()), c_uint(1)
 
 
@@ -55,18 +78,33 @@ class _Mapping:
 
 
 class _Array:
-    """Memory that PyTorch takes by `__cuda_array_interface__`, and what must live as long as it does."""
+    """Memory that PyTorch takes by `__cuda_array_interface__`, and what must live as long as it
+    does."""
 
     def __init__(self, mapping: _Mapping, numbers: int, lease: object):
         self.mapping, self.lease = mapping, lease
-        self.__cuda_array_interface__ = {"shape": (numbers,), "typestr": "<f4", "data": (mapping.address, False), "strides": None, "version": 3}
+        self.__cuda_array_interface__ = {
+            "shape": (numbers,),
+            "typestr": "<f4",
+            "data": (mapping.address, False),
+            "strides": None,
+            "version": 3,
+        }
 
 
 def vulkan_index(uuid: bytes) -> int | None:
-    """The number, as --device takes it, of the Vulkan device with that UUID; None where there is none."""
+    """The number, as --device takes it, of the Vulkan device with that UUID; None where there is
+    none."""
     instance = Instance("")
     try:
-        return next((i for i, physical in enumerate(instance.physical_devices()) if capabilities.uuid(physical.handle) == uuid), None)
+        return next(
+            (
+                i
+                for i, physical in enumerate(instance.physical_devices())
+                if capabilities.uuid(physical.handle) == uuid
+            ),
+            None,
+        )
     finally:
         instance.destroy()
 
@@ -100,7 +138,9 @@ class Cuda:
 
     def _call(self, name: str, *arguments) -> None:
         if torch.cuda.current_device() == self._index:
-            if self._context and not getattr(self._threads, "entered", False):  # PyTorch's own threads have no context before their first kernel
+            if self._context and not getattr(
+                self._threads, "entered", False
+            ):  # PyTorch's own threads have no context before their first kernel
                 self._cuda.cuCtxSetCurrent(self._context)
                 self._threads.entered = True
             result = getattr(self._cuda, name)(*arguments)
@@ -110,13 +150,20 @@ class Cuda:
         if result:
             text = ctypes.c_char_p()
             self._cuda.cuGetErrorName(result, ctypes.byref(text))
-            raise UserError(f"{name} failed: {(text.value or b'unknown').decode()} ({result}); use CPU tensors")
+            raise UserError(
+                f"{name} failed: {(text.value or b'unknown').decode()} ({result}); use CPU tensors"
+            )
 
     def map(self, fd: int, nbytes: int) -> _Mapping:
         memory, address = c_void_p(), c_ulonglong()
         desc = _MemoryDesc(type=_OPAQUE_FD, handle=_Handle(fd=fd), size=nbytes)
         self._call("cuImportExternalMemory", ctypes.byref(memory), ctypes.byref(desc))
-        self._call("cuExternalMemoryGetMappedBuffer", ctypes.byref(address), memory, ctypes.byref(_BufferDesc(size=nbytes)))
+        self._call(
+            "cuExternalMemoryGetMappedBuffer",
+            ctypes.byref(address),
+            memory,
+            ctypes.byref(_BufferDesc(size=nbytes)),
+        )
         return _Mapping(address.value, partial(_free, self._cuda, self._context, memory, address))
 
     def pointer(self, mapping: _Mapping) -> int:
@@ -124,14 +171,28 @@ class Cuda:
 
     def tensor(self, mapping: _Mapping, numbers: int, lease: object = None) -> torch.Tensor:
         device = torch.device("cuda", self._index)
-        return torch.as_tensor(_Array(mapping, numbers, lease), device=device) if numbers else torch.empty(0, device=device)
+        return (
+            torch.as_tensor(_Array(mapping, numbers, lease), device=device)
+            if numbers
+            else torch.empty(0, device=device)
+        )
 
     def write(self, mapping: _Mapping, raw: bytes) -> None:
-        self._call("cuMemcpyHtoDAsync_v2", c_ulonglong(mapping.address), raw, c_size_t(len(raw)), self._stream())  # copies such bytes aside before it returns
+        self._call(
+            "cuMemcpyHtoDAsync_v2",
+            c_ulonglong(mapping.address),
+            raw,
+            c_size_t(len(raw)),
+            self._stream(),
+        )  # copies such bytes aside before it returns
 
     def semaphore(self, fd: int) -> c_void_p:
         semaphore = c_void_p()
-        self._call("cuImportExternalSemaphore", ctypes.byref(semaphore), ctypes.byref(_SemaphoreDesc(type=_OPAQUE_FD, handle=_Handle(fd=fd))))
+        self._call(
+            "cuImportExternalSemaphore",
+            ctypes.byref(semaphore),
+            ctypes.byref(_SemaphoreDesc(type=_OPAQUE_FD, handle=_Handle(fd=fd))),
+        )
         self._semaphores.append(semaphore)
         return semaphore
 
@@ -147,10 +208,14 @@ class Cuda:
         self._last, self._last_raw = stream, raw
 
     def signal(self, semaphore: c_void_p) -> None:
-        self._call("cuSignalExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream())
+        self._call(
+            "cuSignalExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
+        )
 
     def wait(self, semaphore: c_void_p) -> None:
-        self._call("cuWaitExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream())
+        self._call(
+            "cuWaitExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
+        )
 
     def synchronize(self) -> None:
         torch.cuda.synchronize(self._index)

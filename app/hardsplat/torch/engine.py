@@ -31,7 +31,8 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Splats:
-    """float32 tensors of one device: means (N, 3), quats (N, 4) wxyz, scales (N, 3) linear, opacities (N,), sh (N, K, 3)."""
+    """float32 tensors of one device: means (N, 3), quats (N, 4) wxyz, scales (N, 3) linear,
+    opacities (N,), sh (N, K, 3)."""
 
     means: torch.Tensor
     quats: torch.Tensor
@@ -49,10 +50,15 @@ class Splats:
         return self.means.shape[0]
 
     def keys(self, call: Call) -> dict[str, tuple]:
-        """By tensor, another one where a number may have changed, as long as the tensor lives. call: of `rasterization`, since not all that changes a tensor between
-        two of them says so: fused optimizers and changes through `.data` leave its version as it is."""
+        """By tensor, another one where a number may have changed, as long as the tensor lives.
+        call: of `rasterization`, since not all that changes a tensor between two of them says so:
+        fused optimizers and changes through `.data` leave its version as it is."""
         if call not in self._keys:
-            self._keys[call] = {name: (call, t.data_ptr(), t.shape, t.stride()) for name in PLANES for t in [getattr(self, name)]}
+            self._keys[call] = {
+                name: (call, t.data_ptr(), t.shape, t.stride())
+                for name in PLANES
+                for t in [getattr(self, name)]
+            }
         return self._keys[call]
 
 
@@ -68,7 +74,8 @@ class Shot:
 
 
 class Engine:
-    """Holds buffers and recorded commands, which grow with splats and pixels. Its methods take turns among threads."""
+    """Holds buffers and recorded commands, which grow with splats and pixels. Its methods take
+    turns among threads."""
 
     def __init__(self, link: Link, backend: Backend, options: Options):
         self.link, self._backend, self._options = link, backend, options
@@ -82,25 +89,34 @@ class Engine:
         self._out = self._d = torch.zeros(0)  # `image_out` and `d_image_in`, in place
         self._counts = np.zeros(0)  # `counts_seen`, in place
         self._watched: Call | None = None  # whose image `counts_seen` will be of
-        self._short: WeakKeyDictionary[Call, tuple[int, int]] = WeakKeyDictionary()  # pairs that an image of a call asked for in vain, and the room that there was
-        self._drawn: tuple[Splats, Shot] | None = None  # whose forward pass is still there for a backward pass
+        self._short: WeakKeyDictionary[Call, tuple[int, int]] = (
+            WeakKeyDictionary()
+        )  # pairs that an image of a call asked for in vain, and the room that there was
+        self._drawn: tuple[Splats, Shot] | None = (
+            None  # whose forward pass is still there for a backward pass
+        )
 
     # -- one view
 
     def give(self, splats: Splats, width: int, height: int, call: Call) -> None:
-        """Hands the device what it does not have yet of these splats, for an image of width x height px. `draw` does so too, if it must; this is for giving them early."""
+        """Hands the device what it does not have yet of these splats, for an image of width x
+        height px. `draw` does so too, if it must; this is for giving them early."""
         with self.lock:
             self.link.enter()
             self._fit(splats.count, splats.sh_degree, width, height)
             self._give(splats, call)
 
     def draw(self, splats: Splats, shot: Shot) -> tuple[torch.Tensor, torch.Tensor]:
-        """(H, W, 3) colours without the background, (H, W) transmittance behind the last splat. Copies. `confirm` says whether they are complete."""
+        """(H, W, 3) colours without the background, (H, W) transmittance behind the last splat.
+        Copies. `confirm` says whether they are complete."""
         with self.lock:
             camera = shot.camera
             self._drawn = None
             self.give(splats, camera.width, camera.height, shot.call)
-            for name, data in (("camera", camera_data(camera)), ("frame", frame_data(shot.sh_degree, shot.background, shot.near))):
+            for name, data in (
+                ("camera", camera_data(camera)),
+                ("frame", frame_data(shot.sh_degree, shot.background, shot.near)),
+            ):
                 if self._structs.get(name) != (raw := data.tobytes()):
                     self.link.write(self._views[name], raw)
                     self._structs[name] = raw
@@ -114,7 +130,8 @@ class Engine:
             return colors.view(camera.height, camera.width, 3), T.view(camera.height, camera.width)
 
     def confirm(self, call: Call) -> bool:
-        """Whether all images of a call are complete: the device alone knows how many pairs of tile and splat there are. Where not, there is room now: draw them again."""
+        """Whether all images of a call are complete: the device alone knows how many pairs of tile
+        and splat there are. Where not, there is room now: draw them again."""
         with self.lock:
             self._look()
             if not (short := self._short.pop(call, None)):
@@ -134,12 +151,22 @@ class Engine:
             if (wanted := pairs_wanted(self._counts[0])) > self._raster.room:
                 self._short[call] = max(wanted, self._short.get(call, (0, 0))[0]), self._raster.room
 
-    def gradients(self, splats: Splats, shot: Shot, d_image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def gradients(
+        self, splats: Splats, shot: Shot, d_image: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         """Of sum(d_image * image), for the tensors of `splats`. d_image: (H, W, 3)."""
         with self.lock:
-            drawn, self._drawn = self._drawn, None  # the backward pass uses up what the forward leaves it
+            drawn, self._drawn = (
+                self._drawn,
+                None,
+            )  # the backward pass uses up what the forward leaves it
             keys = splats.keys(shot.call)
-            if drawn is None or drawn[1] is not shot or drawn[0].keys(shot.call) != keys or self._given_keys != keys:
+            if (
+                drawn is None
+                or drawn[1] is not shot
+                or drawn[0].keys(shot.call) != keys
+                or self._given_keys != keys
+            ):
                 self.draw(splats, shot)
                 while not self.confirm(shot.call):
                     self.draw(splats, shot)
@@ -165,21 +192,42 @@ class Engine:
     # -- buffers and commands
 
     def _fit(self, n: int, sh_degree: int, width: int, height: int) -> None:
-        """Makes buffers and command buffers for this size, or keeps those there are where they have room for it."""
+        """Makes buffers and command buffers for this size, or keeps those there are where they have
+        room for it."""
         capacity = max(n, 1)
-        if self._key and all(has >= wanted for has, wanted in zip(self._key, (capacity, sh_degree, width, height))):
+        if self._key and all(
+            has >= wanted for has, wanted in zip(self._key, (capacity, sh_degree, width, height))
+        ):
             return
         if self._key:
-            sh_degree, width, height = (max(two) for two in zip(self._key[1:], (sh_degree, width, height)))
+            sh_degree, width, height = (
+                max(two) for two in zip(self._key[1:], (sh_degree, width, height))
+            )
         self.release()
         device = self.link.device
         try:
             self._splats = self._parts.add(Given(self.link, capacity, sh_degree))
-            self._raster = self._parts.add(self._backend.rasterizer(device, self._splats, width, height, self._options, sink=STORE_ROWS))
-            sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "image_out": 16 * width * height, "d_image_in": 12 * width * height}
-            self._views = {name: self._parts.add(self.link.buffer(size, name)) for name, size in sizes.items()}
-            self._out, self._d = (self.link.tensor(self._views[name], (sizes[name] // 4,)) for name in ("image_out", "d_image_in"))
-            self._views["counts_seen"] = self._parts.add(Buffer(device, contract.itemsize("counts"), "counts_seen", host=True))
+            self._raster = self._parts.add(
+                self._backend.rasterizer(
+                    device, self._splats, width, height, self._options, sink=STORE_ROWS
+                )
+            )
+            sizes = {
+                "camera": contract.itemsize("camera"),
+                "frame": contract.itemsize("frame"),
+                "image_out": 16 * width * height,
+                "d_image_in": 12 * width * height,
+            }
+            self._views = {
+                name: self._parts.add(self.link.buffer(size, name)) for name, size in sizes.items()
+            }
+            self._out, self._d = (
+                self.link.tensor(self._views[name], (sizes[name] // 4,))
+                for name in ("image_out", "d_image_in")
+            )
+            self._views["counts_seen"] = self._parts.add(
+                Buffer(device, contract.itemsize("counts"), "counts_seen", host=True)
+            )
             self._counts = self._views["counts_seen"].array(contract.dtype("Counts"))
             self._record()
         except BaseException:
@@ -189,8 +237,13 @@ class Engine:
 
     def _record(self) -> None:
         resources = {**self._raster.resources, **self._views}
-        self._forward, self._forward_rest, self._backward = (self._parts.add(Recorder(self.link.device, resources)) for _ in range(3))
-        run, canvas = build_all(self.link.device, tensors.PASSES), (self._raster.width, self._raster.height)
+        self._forward, self._forward_rest, self._backward = (
+            self._parts.add(Recorder(self.link.device, resources)) for _ in range(3)
+        )
+        run, canvas = (
+            build_all(self.link.device, tensors.PASSES),
+            (self._raster.width, self._raster.height),
+        )
         self._raster.record_forward(self._forward, rest=self._forward_rest)
         self._forward.copy("counts", "counts_seen")
         self._forward_rest.run(run["image out"], threads=canvas)

@@ -26,18 +26,27 @@ _devices: dict[str, tuple[Device, bool]] = {}  # by torch device; whether it was
 _wanted: dict = {"device": None, "rasterizer": "auto", "options": {}}
 
 
-def configure(device: Device | str | int | None = None, rasterizer: str = "auto", **options) -> None:
+def configure(
+    device: Device | str | int | None = None, rasterizer: str = "auto", **options
+) -> None:
     """Says on what, and how, `rasterization` draws from now on.
 
-    device: for CPU tensors: index, part of a name, an open Device, or None for HARDSPLAT_DEVICE or the best one. CUDA tensors are drawn on their own GPU.
-    rasterizer: hardware, tiled, or auto for the faster one, which for CUDA tensors is tiled.
-    options: of that rasterizer, as `hardsplat.Renderer` takes them; the format is float32.
-    Raises UserError for an option that there is not.
+    device: for CPU tensors: index, part of a name, an open Device, or None for HARDSPLAT_DEVICE or
+    the best one. CUDA tensors are drawn on their own GPU. rasterizer: hardware, tiled, or auto for
+    the faster one, which for CUDA tensors is tiled. options: of that rasterizer, as
+    `hardsplat.Renderer` takes them; the format is float32. Raises UserError for an option that
+    there is not.
     """
     if rasterizer != "auto" and rasterizer not in BACKENDS:
-        raise UserError(f"rasterizer {rasterizer}: there is no such one; choose from auto, {', '.join(BACKENDS)}")
+        raise UserError(
+            f"rasterizer {rasterizer}: there is no such one; choose from auto, "
+            f"{', '.join(BACKENDS)}"
+        )
     chosen = BACKENDS.values() if rasterizer == "auto" else [BACKENDS[rasterizer]]
-    known = sorted({name for backend in chosen for name in backend.options.settings()} - {"antialiased", "format"})
+    known = sorted(
+        {name for backend in chosen for name in backend.options.settings()}
+        - {"antialiased", "format"}
+    )
     if unknown := [name for name in options if name not in known]:
         raise UserError(f"{unknown[0]}: there is no such option; there are {', '.join(known)}")
     close()
@@ -50,17 +59,25 @@ def engine_for(where: torch.device, antialiased: bool) -> Engine:
         key = str(where), antialiased
         if key not in _engines:
             link = link_of(where)
-            config = TrainConfig(**_wanted["options"], rasterizer=_wanted["rasterizer"], antialiased=antialiased)
-            backend = BACKENDS[fastest(link.device, config) if link.device.draws else "tiled"]  # before the format is named, which the tiled one does not have
-            _engines[key] = Engine(link, backend, backend.options.of(replace(config, format="float32")))
+            config = TrainConfig(
+                **_wanted["options"], rasterizer=_wanted["rasterizer"], antialiased=antialiased
+            )
+            backend = BACKENDS[
+                fastest(link.device, config) if link.device.draws else "tiled"
+            ]  # before the format is named, which the tiled one does not have
+            _engines[key] = Engine(
+                link, backend, backend.options.of(replace(config, format="float32"))
+            )
         return _engines[key]
 
 
 def shared(tensor: torch.Tensor) -> torch.Tensor:
-    """The same numbers in memory that `rasterization` reads in place instead of copying it: for parameters that an optimizer changes in place.
+    """The same numbers in memory that `rasterization` reads in place instead of copying it: for
+    parameters that an optimizer changes in place.
 
-    tensor: float32, of any shape; on a device that shares no memory with Vulkan, such as the CPU, it is returned as it is. Keeps `requires_grad`, not the graph.
-    Memory is shared with the device of the last `configure`. Raises UserError for another dtype.
+    tensor: float32, of any shape; on a device that shares no memory with Vulkan, such as the CPU,
+    it is returned as it is. Keeps `requires_grad`, not the graph. Memory is shared with the device
+    of the last `configure`. Raises UserError for another dtype.
     """
     if tensor.dtype != torch.float32:
         raise UserError(f"shared: the tensor has dtype {tensor.dtype}, expected float32")
@@ -83,17 +100,30 @@ def _link(where: torch.device) -> Link:
     if where.type == "cuda":
         peer = cuda.Cuda(where)
         wanted = cuda.vulkan_index(peer.uuid)
-        # tiled, on a queue that only computes: it and PyTorch's kernels take turns sooner than with one that could draw (docs/results/torch.md)
-        if wanted is not None and "memory_fd" in (device := _device(str(where), wanted, draws=_wanted["rasterizer"] == "hardware")).capabilities:
+        # tiled, on a queue that only computes: it and PyTorch's kernels take turns sooner than with
+        # one that could draw (docs/results/torch.md)
+        if (
+            wanted is not None
+            and "memory_fd"
+            in (
+                device := _device(str(where), wanted, draws=_wanted["rasterizer"] == "hardware")
+            ).capabilities
+        ):
             return Shared(device, peer)
-        log.warning("no Vulkan device shares memory with %s: its tensors are copied through the host", where)
+        log.warning(
+            "no Vulkan device shares memory with %s: its tensors are copied through the host", where
+        )
         return Through(_device("cpu", _wanted["device"]), where)
     raise UserError(f"tensors on {where}: hardsplat.torch takes CPU and CUDA tensors; call .cpu()")
 
 
 def _device(key: str, wanted, draws: bool = True) -> Device:
     if key not in _devices:
-        _devices[key] = (wanted, False) if isinstance(wanted, Device) else (open_device(wanted, draws=draws), True)
+        _devices[key] = (
+            (wanted, False)
+            if isinstance(wanted, Device)
+            else (open_device(wanted, draws=draws), True)
+        )
     return _devices[key][0]
 
 

@@ -1,4 +1,5 @@
-"""Splats on the device as tensors hold them: where their numbers are, and where their gradients go."""
+"""Splats on the device as tensors hold them: where their numbers are, and where their gradients
+go."""
 
 from __future__ import annotations
 
@@ -13,8 +14,15 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.tables import quantities
 from hardsplat.torch.links import Link
 
-# Tensors by name, and the quantity whose plane holds their numbers, see rows of hardsplat.raster.core.sinks.Sink.
-PLANES = {"means": "means", "quats": "quats", "scales": "log_scales", "opacities": "logit_opacities", "sh": "sh0"}
+# Tensors by name, and the quantity whose plane holds their numbers, see rows of
+# hardsplat.raster.core.sinks.Sink.
+PLANES = {
+    "means": "means",
+    "quats": "quats",
+    "scales": "log_scales",
+    "opacities": "logit_opacities",
+    "sh": "sh0",
+}
 _BLOCKS = {"sh": "gradients of sh"}
 _ALIGNED = 256  # bytes between the beginnings of two tensors' gradients, a multiple
 
@@ -22,7 +30,8 @@ _ALIGNED = 256  # bytes between the beginnings of two tensors' gradients, a mult
 class Given:
     """What a rasterizer with the sink STORE_ROWS draws, see hardsplat.raster.core.protocols.Drawn.
 
-    Values are read where they lie, if the link shares that memory, and else from copies. Gradients go into memory that the link lends. Raises OutOfMemory.
+    Values are read where they lie, if the link shares that memory, and else from copies. Gradients
+    go into memory that the link lends. Raises OutOfMemory.
     """
 
     def __init__(self, link: Link, capacity: int, sh_degree: int):
@@ -39,12 +48,16 @@ class Given:
         self._table = np.zeros((), contract.dtype("Planes"))
         self._told = b""  # what the device has of the table
         self._fields: dict[str, np.ndarray] = {}
-        for kind, member in zip(quantities.ORDER, ("of_splats", "of_photographs", "of_cameras", "of_scene")):
+        for kind, member in zip(
+            quantities.ORDER, ("of_splats", "of_photographs", "of_cameras", "of_scene")
+        ):
             self._table[member] = quantities.plane_count(kind)
         names = {quantity: name for name, quantity in PLANES.items()}
         for place in quantities.places():
             if place.quantity.name in names:
-                row = self._fields[names[place.quantity.name]] = self._table["at"][place.plane : place.plane + 1]
+                row = self._fields[names[place.quantity.name]] = self._table["at"][
+                    place.plane : place.plane + 1
+                ]
                 row["width"], row["quantity"] = place.quantity.width, place.index
                 row["source"] = quantities.GRADIENTS[f"GRADIENT_{place.quantity.gradient.upper()}"]
         self.set_count(0)
@@ -64,7 +77,8 @@ class Given:
         self._fixed["counts"].upload(counts)
 
     def give(self, name: str, tensor: torch.Tensor) -> None:
-        """Has the device read a tensor, (n, ...) float32, from now on. Where it is copied, it must be given again after a change."""
+        """Has the device read a tensor, (n, ...) float32, from now on. Where it is copied, it must
+        be given again after a change."""
         row = self._fields[name]
         if name == "sh":
             row["width"] = 3 * tensor.shape[1]
@@ -72,16 +86,22 @@ class Given:
         if address is None:
             if name not in self._copies:
                 numbers = 3 * (self.sh_degree + 1) ** 2 if name == "sh" else int(row["width"][0])
-                self._copies[name] = self._link.buffer(4 * numbers * self.capacity, PLANES[name], addressed=True)
+                self._copies[name] = self._link.buffer(
+                    4 * numbers * self.capacity, PLANES[name], addressed=True
+                )
             address = self._copies[name].address
             self._link.put(self._copies[name], tensor)
         row["value"] = address & 0xFFFFFFFF, address >> 32
 
     def lend(self, shapes: Mapping[str, Sequence[int]]) -> Callable[[], tuple[torch.Tensor, ...]]:
-        """Memory that gradients go to from now on. What is returned shows them after a run, in the order of `shapes`, by tensor; it may be called once.
+        """Memory that gradients go to from now on. What is returned shows them after a run, in the
+        order of `shapes`, by tensor; it may be called once.
 
         Those of `sh`, the largest, have a block of their own; the others share one."""
-        blocks, starts = {"gradients": 0, "gradients of sh": 0}, {}  # their bytes; the first byte of each tensor's
+        blocks, starts = (
+            {"gradients": 0, "gradients of sh": 0},
+            {},
+        )  # their bytes; the first byte of each tensor's
         for name, shape in shapes.items():
             block = _BLOCKS.get(name, "gradients")
             starts[name] = blocks[block]
@@ -93,7 +113,12 @@ class Given:
 
         def found() -> tuple[torch.Tensor, ...]:
             flat = {block: loan.tensor((blocks[block] // 4,)) for block, loan in loans.items()}
-            return tuple(flat[_BLOCKS.get(name, "gradients")].narrow(0, starts[name] // 4, prod(shape)).view(shape) for name, shape in shapes.items())
+            return tuple(
+                flat[_BLOCKS.get(name, "gradients")]
+                .narrow(0, starts[name] // 4, prod(shape))
+                .view(shape)
+                for name, shape in shapes.items()
+            )
 
         return found
 

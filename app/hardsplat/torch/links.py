@@ -1,4 +1,5 @@
-"""How tensors reach the Vulkan device and come back: copied by the host, or in memory that both APIs see."""
+"""How tensors reach the Vulkan device and come back: copied by the host, or in memory that both
+APIs see."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ class Loan(Protocol):
 
     address: int
 
-    def tensor(self, shape: Sequence[int]) -> torch.Tensor: ...  # what is there after a run, float32; may be called once
+    def tensor(
+        self, shape: Sequence[int]
+    ) -> torch.Tensor: ...  # what is there after a run, float32; may be called once
 
 
 class Link(Protocol):
@@ -32,15 +35,28 @@ class Link(Protocol):
     device: Device
     lock: threading.RLock
 
-    def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer: ...  # one that `tensor` can show or, addressed, that `put` can fill
-    def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor: ...  # its first numbers, float32, in place
-    def put(self, buffer: Buffer, tensor: torch.Tensor) -> None: ...  # its first numbers are those of the tensor from now on
-    def write(self, buffer: Buffer, raw: bytes) -> None: ...  # its first bytes are these from now on; for small ones
-    def address(self, tensor: torch.Tensor) -> int | None: ...  # where shaders find a tensor, if they can read it in place
+    def buffer(
+        self, nbytes: int, name: str, addressed: bool = False
+    ) -> Buffer: ...  # one that `tensor` can show or, addressed, that `put` can fill
+    def tensor(
+        self, buffer: Buffer, shape: tuple[int, ...]
+    ) -> torch.Tensor: ...  # its first numbers, float32, in place
+    def put(
+        self, buffer: Buffer, tensor: torch.Tensor
+    ) -> None: ...  # its first numbers are those of the tensor from now on
+    def write(
+        self, buffer: Buffer, raw: bytes
+    ) -> None: ...  # its first bytes are these from now on; for small ones
+    def address(
+        self, tensor: torch.Tensor
+    ) -> int | None: ...  # where shaders find a tensor, if they can read it in place
     def lend(self, nbytes: int, name: str) -> Loan: ...
-    def shared(self, tensor: torch.Tensor) -> torch.Tensor: ...  # the same numbers where `address` knows them, if there is such memory
+    def shared(
+        self, tensor: torch.Tensor
+    ) -> torch.Tensor: ...  # the same numbers where `address` knows them, if there is such memory
     def enter(self) -> None: ...  # before tensors of shared memory are written
-    # what tensors were given before comes first, what they are asked for next comes after. watched: `land` will be called
+    # what tensors were given before comes first, what they are asked for next comes after. watched:
+    # `land` will be called
     def run(self, *recorders: Recorder, watched: bool = False) -> None: ...
     def land(self) -> None: ...  # waits for the first recorder of the last run that was watched
     def settle(self) -> None: ...  # waits for both sides: before buffers are destroyed
@@ -130,11 +146,14 @@ class _Moved:
 
 
 class Shared:
-    """For tensors of an API that maps the device's own memory. Where the device exports semaphores, each side waits for the other on the GPU, and the host for neither."""
+    """For tensors of an API that maps the device's own memory. Where the device exports semaphores,
+    each side waits for the other on the GPU, and the host for neither."""
 
     def __init__(self, device: Device, peer: Peer):
         self.device, self.peer, self.lock = device, peer, threading.RLock()
-        self._seen: WeakKeyDictionary[Buffer, tuple[object, torch.Tensor]] = WeakKeyDictionary()  # mappings, and all that is there
+        self._seen: WeakKeyDictionary[Buffer, tuple[object, torch.Tensor]] = (
+            WeakKeyDictionary()
+        )  # mappings, and all that is there
         self._pool = Pool(device, peer)
         self._fence, self._flying = Fence(device), False
         self._semaphores: list[SharedSemaphore] = []
@@ -172,7 +191,11 @@ class Shared:
         if self.address(tensor) is not None:
             return tensor
         self.enter()
-        return self._pool.take(4 * tensor.numel(), "shared tensor", self.settle, most=1.25).tensor(tensor.shape).copy_(tensor)
+        return (
+            self._pool.take(4 * tensor.numel(), "shared tensor", self.settle, most=1.25)
+            .tensor(tensor.shape)
+            .copy_(tensor)
+        )
 
     def enter(self) -> None:
         self.peer.enter()
@@ -187,7 +210,15 @@ class Shared:
         key = watched, *recorders
         if key not in self._submissions:
             ours, back = (semaphore.handle for semaphore in self._semaphores)
-            self._submissions[key] = [Submission(self.device, part, signal=back if part is parts[-1] else None, wait=ours if part is parts[0] else None) for part in parts]
+            self._submissions[key] = [
+                Submission(
+                    self.device,
+                    part,
+                    signal=back if part is parts[-1] else None,
+                    wait=ours if part is parts[0] else None,
+                )
+                for part in parts
+            ]
         first, *rest = self._submissions[key]
         self.peer.signal(self._theirs[0])
         first.submit(self._fence if watched else None)

@@ -21,10 +21,20 @@ _UNIT = 1 << 16  # bytes that sizes are rounded up to
 class Peer(Protocol):
     """Another API on the same GPU. A file descriptor that it is given is its own."""
 
-    def map(self, fd: int, nbytes: int) -> object: ...  # memory of that descriptor, until the object and all tensors of it are gone
-    def pointer(self, mapping) -> int: ...  # where its first byte is, as `data_ptr` of tensors says it
-    def tensor(self, mapping, numbers: int, lease: object = None) -> torch.Tensor: ...  # its first numbers, float32; keeps the lease as long as anybody has the memory
-    def write(self, mapping, raw: bytes) -> None: ...  # its first bytes, in the order of what else is done with tensors
+    def map(
+        self, fd: int, nbytes: int
+    ) -> object: ...  # memory of that descriptor, until the object and all tensors of it are gone
+    def pointer(
+        self, mapping
+    ) -> int: ...  # where its first byte is, as `data_ptr` of tensors says it
+    def tensor(
+        self, mapping, numbers: int, lease: object = None
+    ) -> (
+        torch.Tensor
+    ): ...  # its first numbers, float32; keeps the lease as long as anybody has the memory
+    def write(
+        self, mapping, raw: bytes
+    ) -> None: ...  # its first bytes, in the order of what else is done with tensors
     def semaphore(self, fd: int) -> object: ...
     def enter(self) -> None: ...  # what the calling thread does next comes after what others did
     def signal(self, semaphore) -> None: ...  # once what tensors were given is there
@@ -37,7 +47,10 @@ class _Block:
     """An allocation that both APIs see."""
 
     def __init__(self, device: Device, peer: Peer, nbytes: int, name: str):
-        self.peer, self.buffer = peer, Buffer(device, -(-nbytes // _UNIT) * _UNIT, name, addressed=True, shared=True)
+        self.peer, self.buffer = (
+            peer,
+            Buffer(device, -(-nbytes // _UNIT) * _UNIT, name, addressed=True, shared=True),
+        )
         try:
             self.mapping: Any = peer.map(self.buffer.fd(), self.buffer.allocated)
         except BaseException:
@@ -55,7 +68,8 @@ class _Lease:
 
 
 class Lent:
-    """A block for one tensor: when nobody has the tensor any more, or this object before there is one, the block is free again."""
+    """A block for one tensor: when nobody has the tensor any more, or this object before there is
+    one, the block is free again."""
 
     def __init__(self, block: _Block, free: deque[_Block]):
         self._block, self._lease, self.address = block, _Lease(), block.buffer.address
@@ -73,8 +87,11 @@ class Pool:
         self._blocks: list[_Block] = []  # by pointer
         self._free: deque[_Block] = deque()  # finalizers of any thread append to it
 
-    def take(self, nbytes: int, name: str, settle: Callable[[], None], most: float = float("inf")) -> Lent:
-        """At least so many bytes, in a block of at most `most` times as many, or in a new one. Raises OutOfMemory. settle: waits until nothing uses free blocks."""
+    def take(
+        self, nbytes: int, name: str, settle: Callable[[], None], most: float = float("inf")
+    ) -> Lent:
+        """At least so many bytes, in a block of at most `most` times as many, or in a new one.
+        Raises OutOfMemory. settle: waits until nothing uses free blocks."""
         free = [self._free.popleft() for _ in range(len(self._free))]
         fitting = [block for block in free if nbytes <= block.nbytes <= max(most * nbytes, _UNIT)]
         found = min(fitting, key=lambda block: block.nbytes, default=None)
@@ -102,13 +119,16 @@ class Pool:
             block.buffer.destroy()
 
     def address(self, tensor: torch.Tensor) -> int | None:
-        """Where shaders find a tensor's numbers; None where they do not lie in a block, one after the other."""
+        """Where shaders find a tensor's numbers; None where they do not lie in a block, one after
+        the other."""
         at = bisect_right(self._blocks, tensor.data_ptr(), key=lambda block: block.pointer)
         if not at or not tensor.is_contiguous() or tensor.dtype != torch.float32:
             return None
         block = self._blocks[at - 1]
         offset = tensor.data_ptr() - block.pointer
-        return block.buffer.address + offset if offset + 4 * tensor.numel() <= block.nbytes else None
+        return (
+            block.buffer.address + offset if offset + 4 * tensor.numel() <= block.nbytes else None
+        )
 
     def close(self) -> None:
         for block in self._blocks:

@@ -1,4 +1,5 @@
-"""`rasterization` as gsplat has it (Ye et al., "gsplat: An Open-Source Library for Gaussian Splatting", JMLR 2025), for what hardsplat draws."""
+"""`rasterization` as gsplat has it (Ye et al., "gsplat: An Open-Source Library for Gaussian
+Splatting", JMLR 2025), for what hardsplat draws."""
 
 from __future__ import annotations
 
@@ -19,15 +20,29 @@ from hardsplat.torch.view import View
 
 MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
 _FIXED = {  # what gsplat can do otherwise, and the one value that is offered here
-    "far_plane": 1e10, "radius_clip": 0.0, "eps2d": 0.3, "sparse_grad": False, "absgrad": False, "distributed": False, "camera_model": "pinhole",
-    "covars": None, "with_ut": False, "with_eval3d": False, "radial_coeffs": None, "tangential_coeffs": None, "thin_prism_coeffs": None,
-    "ftheta_coeffs": None, "viewmats_rs": None, "rolling_shutter": None,
-}  # fmt: skip
+    "far_plane": 1e10,
+    "radius_clip": 0.0,
+    "eps2d": 0.3,
+    "sparse_grad": False,
+    "absgrad": False,
+    "distributed": False,
+    "camera_model": "pinhole",
+    "covars": None,
+    "with_ut": False,
+    "with_eval3d": False,
+    "radial_coeffs": None,
+    "tangential_coeffs": None,
+    "thin_prism_coeffs": None,
+    "ftheta_coeffs": None,
+    "viewmats_rs": None,
+    "rolling_shutter": None,
+}
 _WITHOUT_EFFECT = ("packed", "tile_size", "channel_chunk", "segmented")  # how gsplat goes about it
 
 
 class Meta(dict):
-    """What is known of a call: width, height, n_cameras. Asking for more that gsplat tells says that it is not there."""
+    """What is known of a call: width, height, n_cameras. Asking for more that gsplat tells says
+    that it is not there."""
 
     def __missing__(self, name):
         raise KeyError(f"{name}: hardsplat.torch does not offer it; there are {', '.join(self)}")
@@ -60,20 +75,32 @@ def rasterization(
 ) -> tuple[Tensor, Tensor, Meta]:
     """Renders N splats from C cameras and lets gradients flow back to everything but the cameras.
 
-    means: (N, 3) world units. quats: (N, 4) wxyz, need not be normalized. scales: (N, 3) linear. opacities: (N,) in 0..1.
-    colors: (N, D) or (C, N, D) as they are shown, D >= 1, every three of which take a pass; with sh_degree (N, K, 3) coefficients of spherical harmonics,
-    K = 1, 4, 9 or 16 at least (sh_degree + 1)^2.
-    viewmats: (C, 4, 4) world to camera, OpenCV: +x right, +y down, +z forward. Ks: (C, 3, 3) in pixels, without skew. backgrounds: (C, D).
-    near_plane: splats nearer than this are culled, world units. render_mode: D is the sum of weights times depth along the camera's axis, ED that over the
-    sum of weights, which take another pass each. rasterize_mode: antialiased multiplies opacities by the compensation of the dilation (Yu et al. 2024).
-    packed, tile_size, channel_chunk and segmented have no effect on results, there nor here.
+    means: (N, 3) world units. quats: (N, 4) wxyz, need not be normalized. scales: (N, 3) linear.
+    opacities: (N,) in 0..1. colors: (N, D) or (C, N, D) as they are shown, D >= 1, every three of
+    which take a pass; with sh_degree (N, K, 3) coefficients of spherical harmonics, K = 1, 4, 9 or
+    16 at least (sh_degree + 1)^2. viewmats: (C, 4, 4) world to camera, OpenCV: +x right, +y down,
+    +z forward. Ks: (C, 3, 3) in pixels, without skew. backgrounds: (C, D). near_plane: splats
+    nearer than this are culled, world units. render_mode: D is the sum of weights times depth along
+    the camera's axis, ED that over the sum of weights, which take another pass each.
+    rasterize_mode: antialiased multiplies opacities by the compensation of the dilation (Yu et al.
+    2024). packed, tile_size, channel_chunk and segmented have no effect on results, there nor here.
 
-    Returns colors (C, H, W, D or 1 or D + 1), the depth last, alphas (C, H, W, 1) and what is known of the call; float32, on the tensors' device.
+    Returns colors (C, H, W, D or 1 or D + 1), the depth last, alphas (C, H, W, 1) and what is known
+    of the call; float32, on the tensors' device.
 
-    Unlike gsplat's: alpha is clamped at 0.99, not 0.999; meta has no means2d, so that gsplat's densification strategies find nothing to go by.
-    Raises NotImplementedError, with its name, for what is not offered; ValueError for tensors of another shape; UserError where the device cannot do it.
+    Unlike gsplat's: alpha is clamped at 0.99, not 0.999; meta has no means2d, so that gsplat's
+    densification strategies find nothing to go by. Raises NotImplementedError, with its name, for
+    what is not offered; ValueError for tensors of another shape; UserError where the device cannot
+    do it.
     """
-    asked = {"far_plane": far_plane, "radius_clip": radius_clip, "eps2d": eps2d, "sparse_grad": sparse_grad, "absgrad": absgrad, **others}
+    asked = {
+        "far_plane": far_plane,
+        "radius_clip": radius_clip,
+        "eps2d": eps2d,
+        "sparse_grad": sparse_grad,
+        "absgrad": absgrad,
+        **others,
+    }
     _check_offered(asked)
     if render_mode not in MODES:
         raise ValueError(f"render_mode {render_mode!r} is not one of {', '.join(MODES)}")
@@ -81,17 +108,34 @@ def rasterization(
         raise ValueError(f"rasterize_mode {rasterize_mode!r} is not one of classic, antialiased")
     if not 0 < near_plane < np.inf:
         raise ValueError(f"near_plane {near_plane} is not a positive distance")
-    tensors = {"means": means, "quats": quats, "scales": scales, "opacities": opacities, "colors": colors, "viewmats": viewmats, "Ks": Ks}
+    tensors = {
+        "means": means,
+        "quats": quats,
+        "scales": scales,
+        "opacities": opacities,
+        "colors": colors,
+        "viewmats": viewmats,
+        "Ks": Ks,
+    }
     if backgrounds is not None:
         tensors["backgrounds"] = backgrounds
     _check_shapes(tensors, sh_degree)
-    means, quats, scales, opacities, colors = (tensors[name].float() for name in ("means", "quats", "scales", "opacities", "colors"))
+    means, quats, scales, opacities, colors = (
+        tensors[name].float() for name in ("means", "quats", "scales", "opacities", "colors")
+    )
     least = colors.detach().amin() if sh_degree is None and colors.numel() else torch.ones(())
     engine = engine_for(means.device, rasterize_mode == "antialiased")
     call = Call()
     coming = _Coming([viewmats, Ks, least, *([] if backgrounds is None else [backgrounds])])
-    if sh_degree is not None and coming.wait:  # the GPU has something to do while the host waits for cameras and checks them
-        engine.give(Splats(*(t.detach() for t in (means, quats, scales, opacities, colors))), width, height, call)
+    if (
+        sh_degree is not None and coming.wait
+    ):  # the GPU has something to do while the host waits for cameras and checks them
+        engine.give(
+            Splats(*(t.detach() for t in (means, quats, scales, opacities, colors))),
+            width,
+            height,
+            call,
+        )
     w2cs, matrices, least, behinds = coming.arrays(4)
     shift = 0.0 if least > 0 else 1.0 - float(least)
     cameras = [_camera(w2c.tobytes(), K.tobytes(), width, height) for w2c, K in zip(w2cs, matrices)]
@@ -99,20 +143,34 @@ def rasterization(
         images, alphas = [], []
         for c, camera in enumerate(cameras):
             own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
-            behind = None if backgrounds is None else _Background(backgrounds[c].float(), behinds[c].astype(np.float32))
+            behind = (
+                None
+                if backgrounds is None
+                else _Background(backgrounds[c].float(), behinds[c].astype(np.float32))
+            )
             view = _OneView(engine, camera, near_plane, call, means, quats, scales, opacities)
             image, alpha = view.render(own, sh_degree, behind, shift, render_mode)
             images.append(image)
             alphas.append(alpha)
-        found = _stacked(images), _stacked(alphas), Meta(width=width, height=height, n_cameras=len(cameras))
+        found = (
+            _stacked(images),
+            _stacked(alphas),
+            Meta(width=width, height=height, n_cameras=len(cameras)),
+        )
         if engine.confirm(call):  # late: the device draws while the host does all this
             return found
 
 
 @lru_cache(4096, typed=True)
 def _camera(w2c: bytes, K: bytes, width: int, height: int) -> Camera:
-    """Of float64 matrices, which training shows again and again: checking them takes longer than all else that a camera needs."""
-    return Camera(np.frombuffer(w2c).reshape(4, 4).copy(), np.frombuffer(K).reshape(3, 3).copy(), width, height)
+    """Of float64 matrices, which training shows again and again: checking them takes longer than
+    all else that a camera needs."""
+    return Camera(
+        np.frombuffer(w2c).reshape(4, 4).copy(),
+        np.frombuffer(K).reshape(3, 3).copy(),
+        width,
+        height,
+    )
 
 
 def _stacked(images: list[Tensor]) -> Tensor:
@@ -123,13 +181,19 @@ class _Coming:
     """Values of tensors on their way to the host, in one transfer for all that are on GPUs."""
 
     def __init__(self, tensors: list[Tensor]):
-        self._here = {i: t.detach().cpu().double().numpy() for i, t in enumerate(tensors) if t.device.type != "cuda"}
+        self._here = {
+            i: t.detach().cpu().double().numpy()
+            for i, t in enumerate(tensors)
+            if t.device.type != "cuda"
+        }
         self._shapes = {i: t.shape for i, t in enumerate(tensors) if i not in self._here}
         self._done = None
         self.wait = len(self._shapes) > 0  # that there is something to wait for
         if away := [tensors[i].detach().double().reshape(-1) for i in self._shapes]:
             flat = torch.cat([t.to(away[0].device) for t in away])
-            self._flat = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True).copy_(flat, non_blocking=True)
+            self._flat = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True).copy_(
+                flat, non_blocking=True
+            )
             self._done = torch.cuda.current_stream(flat.device).record_event()
 
     def arrays(self, results: int) -> list[Any]:
@@ -138,7 +202,9 @@ class _Coming:
             self._done.synchronize()
             ends = np.cumsum([shape.numel() for shape in self._shapes.values()])
             parts = np.split(self._flat.numpy().copy(), ends[:-1])
-            self._here |= {i: part.reshape(shape) for part, (i, shape) in zip(parts, self._shapes.items())}
+            self._here |= {
+                i: part.reshape(shape) for part, (i, shape) in zip(parts, self._shapes.items())
+            }
         return [self._here.get(i) for i in range(results)]
 
 
@@ -153,53 +219,95 @@ class _OneView:
     """Splats from one camera; channels go through the engine by threes."""
 
     def __init__(self, engine: Engine, camera: Camera, near: float, call: Call, *splats: Tensor):
-        self.engine, self.camera, self.near, self.call, self.splats = engine, camera, near, call, splats
+        self.engine, self.camera, self.near, self.call, self.splats = (
+            engine,
+            camera,
+            near,
+            call,
+            splats,
+        )
 
-    def render(self, colors: Tensor, sh_degree: int | None, background: _Background | None, shift: float, mode: str) -> tuple[Tensor, Tensor]:
+    def render(
+        self,
+        colors: Tensor,
+        sh_degree: int | None,
+        background: _Background | None,
+        shift: float,
+        mode: str,
+    ) -> tuple[Tensor, Tensor]:
         """(H, W, channels) of the mode, alpha (H, W, 1). shift: what makes all colours positive."""
         found, Ts = [], []
         if "RGB" in mode:
-            image, T = self._channels(colors, background, shift) if sh_degree is None else self._pass(colors, sh_degree, background)
+            image, T = (
+                self._channels(colors, background, shift)
+                if sh_degree is None
+                else self._pass(colors, sh_degree, background)
+            )
             found.append(image)
             Ts.append(T)
         if "D" in mode.replace("RGB", ""):
-            image, T = self._channels(torch.stack([self._depths(), torch.ones_like(self.splats[3])], dim=1), None, 0.0)
+            image, T = self._channels(
+                torch.stack([self._depths(), torch.ones_like(self.splats[3])], dim=1), None, 0.0
+            )
             depth, weight = image[..., :1], image[..., 1:]
             found.append(depth / weight.clamp(min=1e-10) if "ED" in mode else depth)
             Ts.append(T)
         return (found[0] if len(found) == 1 else torch.cat(found, dim=2)), (1 - Ts[0])[..., None]
 
     def _depths(self) -> Tensor:
-        """(N,) along the axis of the camera. Those of splats that are culled are no less than the near plane."""
+        """(N,) along the axis of the camera. Those of splats that are culled are no less than the
+        near plane."""
         z_axis = torch.from_numpy(self.camera.w2c[2]).to(self.splats[0])
         return (self.splats[0] @ z_axis[:3] + z_axis[3]).clamp(min=self.near)
 
-    def _channels(self, colors: Tensor, background: _Background | None, shift: float) -> tuple[Tensor, Tensor]:
+    def _channels(
+        self, colors: Tensor, background: _Background | None, shift: float
+    ) -> tuple[Tensor, Tensor]:
         """Colours (N, D) as they are -> (H, W, D), T."""
         images, Ts = [], []
         for first in range(0, colors.shape[1], 3):
             part = slice(first, first + 3)
-            behind = None if background is None else _Background(background.tensor[part], background.host[part])
+            behind = (
+                None
+                if background is None
+                else _Background(background.tensor[part], background.host[part])
+            )
             image, T = self._shifted(colors[:, part], behind, shift)
             images.append(image)
             Ts.append(T)
         return torch.cat(images, dim=2), Ts[0]
 
-    def _shifted(self, colors: Tensor, background: _Background | None, shift: float) -> tuple[Tensor, Tensor]:
-        """Up to three channels. The engine clamps colours at 0, so they are drawn above it: sum w (c + s) + T (b + s) - s = sum w c + T b."""
+    def _shifted(
+        self, colors: Tensor, background: _Background | None, shift: float
+    ) -> tuple[Tensor, Tensor]:
+        """Up to three channels. The engine clamps colours at 0, so they are drawn above it: sum w
+        (c + s) + T (b + s) - s = sum w c + T b."""
         channels = colors.shape[1]
         missing = 3 - channels
         sh = ((pad(colors + shift, (0, missing), value=0.5) - 0.5) / SH_C0)[:, None]
         if shift and background is None:
-            background = _Background(torch.zeros(channels, device=colors.device), np.zeros(channels, np.float32))
+            background = _Background(
+                torch.zeros(channels, device=colors.device), np.zeros(channels, np.float32)
+            )
         if background is not None:
-            background = _Background(pad(background.tensor + shift, (0, missing)), np.pad(background.host + np.float32(shift), (0, missing)))
+            background = _Background(
+                pad(background.tensor + shift, (0, missing)),
+                np.pad(background.host + np.float32(shift), (0, missing)),
+            )
         image, T = self._pass(sh, 0, background)
         return (image[..., :channels] - shift if shift else image[..., :channels]), T
 
-    def _pass(self, sh: Tensor, sh_degree: int, background: _Background | None) -> tuple[Tensor, Tensor]:
+    def _pass(
+        self, sh: Tensor, sh_degree: int, background: _Background | None
+    ) -> tuple[Tensor, Tensor]:
         tensor, host = (None, np.zeros(3, np.float32)) if background is None else background
-        return View.apply(*self.splats, sh, tensor, self.engine, Shot(self.camera, sh_degree, host, self.near, self.call))
+        return View.apply(
+            *self.splats,
+            sh,
+            tensor,
+            self.engine,
+            Shot(self.camera, sh_degree, host, self.near, self.call),
+        )
 
 
 def _check_offered(asked: dict) -> None:
@@ -208,7 +316,10 @@ def _check_offered(asked: dict) -> None:
             continue
         if name not in _FIXED:
             raise TypeError(f"rasterization() has no argument {name}")
-        if isinstance(value, Tensor) or (value != _FIXED[name] and not (name == "rolling_shutter" and getattr(value, "name", "") == "GLOBAL")):
+        if isinstance(value, Tensor) or (
+            value != _FIXED[name]
+            and not (name == "rolling_shutter" and getattr(value, "name", "") == "GLOBAL")
+        ):
             raise NotImplementedError(f"{name}: hardsplat.torch offers only {_FIXED[name]!r}")
 
 
@@ -220,29 +331,68 @@ def _check_shapes(tensors: dict[str, Tensor], sh_degree: int | None) -> None:
             raise ValueError(f"{name} has dtype {t.dtype}, expected float32")
     means, colors, viewmats = tensors["means"], tensors["colors"], tensors["viewmats"]
     if means.ndim > 2:
-        raise NotImplementedError(f"means {tuple(means.shape)}: hardsplat.torch does not offer several scenes in a call; means are (N, 3)")
+        raise NotImplementedError(
+            f"means {tuple(means.shape)}: hardsplat.torch does not offer several scenes "
+            "in a call; means are (N, 3)"
+        )
     n, c = (len(means) if means.ndim else -1), (len(viewmats) if viewmats.ndim else -1)
-    wanted = {"means": (n, 3), "quats": (n, 4), "scales": (n, 3), "opacities": (n,), "viewmats": (c, 4, 4), "Ks": (c, 3, 3)}
+    wanted = {
+        "means": (n, 3),
+        "quats": (n, 4),
+        "scales": (n, 3),
+        "opacities": (n,),
+        "viewmats": (c, 4, 4),
+        "Ks": (c, 3, 3),
+    }
     for name, shape in wanted.items():
         if tuple(tensors[name].shape) != shape:
             raise ValueError(f"{name} has shape {tuple(tensors[name].shape)}, expected {shape}")
     if c == 0:
         raise ValueError("viewmats has shape (0, 4, 4): there is no camera to draw from")
     if sh_degree is None:
-        if tuple(colors.shape[:-1]) not in ((n,), (c, n)) or colors.ndim < 2 or colors.shape[-1] < 1:
-            raise ValueError(f"colors has shape {tuple(colors.shape)}, expected ({n}, D) or ({c}, {n}, D); with sh_degree ({n}, K, 3)")
+        if (
+            tuple(colors.shape[:-1]) not in ((n,), (c, n))
+            or colors.ndim < 2
+            or colors.shape[-1] < 1
+        ):
+            raise ValueError(
+                f"colors has shape {tuple(colors.shape)}, expected ({n}, D) or ({c}, {n}, "
+                f"D); with sh_degree ({n}, K, 3)"
+            )
     else:
         if sh_degree not in range(4):
             raise ValueError(f"sh_degree {sh_degree} is not in 0..3")
         if colors.ndim == 4:
-            raise NotImplementedError("colors of four dimensions: hardsplat.torch does not offer spherical harmonics that differ by camera")
-        if colors.ndim != 3 or colors.shape[0] != n or colors.shape[2] != 3 or colors.shape[1] not in (1, 4, 9, 16) or colors.shape[1] < (sh_degree + 1) ** 2:
-            raise ValueError(f"colors has shape {tuple(colors.shape)}, expected ({n}, 1|4|9|16, 3) of at least {(sh_degree + 1) ** 2} coefficients with sh_degree {sh_degree}")
+            raise NotImplementedError(
+                "colors of four dimensions: hardsplat.torch does not offer spherical "
+                "harmonics that differ by camera"
+            )
+        if (
+            colors.ndim != 3
+            or colors.shape[0] != n
+            or colors.shape[2] != 3
+            or colors.shape[1] not in (1, 4, 9, 16)
+            or colors.shape[1] < (sh_degree + 1) ** 2
+        ):
+            raise ValueError(
+                f"colors has shape {tuple(colors.shape)}, expected ({n}, 1|4|9|16, 3) of "
+                f"at least {(sh_degree + 1) ** 2} coefficients with sh_degree {sh_degree}"
+            )
     channels = 3 if sh_degree is not None else colors.shape[-1]
     if "backgrounds" in tensors and tuple(tensors["backgrounds"].shape) != (c, channels):
-        raise ValueError(f"backgrounds has shape {tuple(tensors['backgrounds'].shape)}, expected ({c}, {channels})")
+        raise ValueError(
+            f"backgrounds has shape {tuple(tensors['backgrounds'].shape)}, expected ({c}, "
+            f"{channels})"
+        )
     for name in ("viewmats", "Ks"):
         if tensors[name].requires_grad:
-            raise NotImplementedError(f"gradients of {name}: hardsplat.torch does not offer them; detach it")
-    if len(places := {t.device for name, t in tensors.items() if name not in ("viewmats", "Ks")}) > 1:
-        raise UserError(f"tensors on {', '.join(sorted(map(str, places)))}: they must be on one device")
+            raise NotImplementedError(
+                f"gradients of {name}: hardsplat.torch does not offer them; detach it"
+            )
+    if (
+        len(places := {t.device for name, t in tensors.items() if name not in ("viewmats", "Ks")})
+        > 1
+    ):
+        raise UserError(
+            f"tensors on {', '.join(sorted(map(str, places)))}: they must be on one device"
+        )

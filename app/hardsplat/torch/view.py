@@ -10,7 +10,8 @@ from hardsplat.torch.engine import Engine, Shot, Splats
 
 
 class View(torch.autograd.Function):
-    """(means, quats, scales, opacities, sh, background or None) -> image (H, W, 3) over its background, transmittance (H, W). See Splats and Shot."""
+    """(means, quats, scales, opacities, sh, background or None) -> image (H, W, 3) over its
+    background, transmittance (H, W). See Splats and Shot."""
 
     @staticmethod
     def forward(ctx, means, quats, scales, opacities, sh, background, engine: Engine, shot: Shot):
@@ -35,9 +36,17 @@ class View(torch.autograd.Function):
             if ctx.needs_input_grad[5]:
                 d_background = (d_image * T[..., None]).sum((0, 1))
         if d_T is not None and any(ctx.needs_input_grad[:4]):  # T = 1 - the image of white splats
-            white = Splats(splats.means, splats.quats, splats.scales, splats.opacities, torch.full((len(means), 1, 3), 0.5 / SH_C0, device=means.device))
+            white = Splats(
+                splats.means,
+                splats.quats,
+                splats.scales,
+                splats.opacities,
+                torch.full((len(means), 1, 3), 0.5 / SH_C0, device=means.device),
+            )
             d_white = torch.zeros((*d_T.shape, 3), device=d_T.device)
             d_white[..., 0] = -d_T
-            of_T = engine.gradients(white, Shot(shot.camera, 0, np.zeros(3, np.float32), shot.near, shot.call), d_white)
+            of_T = engine.gradients(
+                white, Shot(shot.camera, 0, np.zeros(3, np.float32), shot.near, shot.call), d_white
+            )
             total = [b if a is None else a + b for a, b in zip(total[:4], of_T)] + total[4:]
         return *total, d_background, None, None

@@ -28,18 +28,25 @@ from hardsplat.train.watchers.watch import Running, Watcher, Watchers
 class Progress:
     """A run between two batches of steps, as `on_batch` gets it.
 
-    step: steps done, of max_steps. loss: mean over the last batch. psnr: of its training views, dB. splats: how many there were in it.
-    seconds: of training so far, without measurements and files. steps_per_second: of the last batch.
+    step: steps done, of max_steps. loss: mean over the last batch. psnr: of its training views, dB.
+    splats: how many there were in it. seconds: of training so far, without measurements and files.
+    steps_per_second: of the last batch.
     """
 
     def __init__(self, run: Running):
         log, session = run.log, run.session
         self._run, self.step, self.max_steps = run, log.steps[-1], run.config.max_steps
-        self.loss, self.psnr, self.splats, self.seconds = log.losses[-1], log.psnrs[-1], log.splats[-1], log.seconds[-1]
+        self.loss, self.psnr, self.splats, self.seconds = (
+            log.losses[-1],
+            log.psnrs[-1],
+            log.splats[-1],
+            log.seconds[-1],
+        )
         self.steps_per_second = 1 / max(session.step_seconds, 1e-9)
 
     def gaussians(self) -> Gaussians:
-        """A copy of the splats as they are now. Waits for the steps that are queued, which takes milliseconds, and copies some 240 bytes a splat."""
+        """A copy of the splats as they are now. Waits for the steps that are queued, which takes
+        milliseconds, and copies some 240 bytes a splat."""
         self._run.session.drain()
         with self._run.log.aside():
             return self._run.session.gaussians()
@@ -70,7 +77,8 @@ class _Callback(Watcher):
 
 @dataclass(frozen=True)
 class Result:
-    """What a training left. folder: the result folder, as `hardsplat train` writes it. metrics: what its metrics.json holds."""
+    """What a training left. folder: the result folder, as `hardsplat train` writes it. metrics:
+    what its metrics.json holds."""
 
     folder: Path
     metrics: dict
@@ -97,24 +105,37 @@ def train(
 ) -> Result:
     """Trains splats from posed photographs, as `hardsplat train` does, and returns what came of it.
 
-    scene: the folder of a COLMAP model or a transforms.json, or a Scene, for example one of `Scene.of_images`.
-    on_batch: called between batches (a second of training at most) when another one is done; what it raises ends the run.
-    preset: a name in configs/ or a .toml file. watchers: others who look on, such as `hardsplat.Server`. settings: the flags of `hardsplat train`.
+    scene: the folder of a COLMAP model or a transforms.json, or a Scene, for example one of
+    `Scene.of_images`. on_batch: called between batches (a second of training at most) when another
+    one is done; what it raises ends the run. preset: a name in configs/ or a .toml file. watchers:
+    others who look on, such as `hardsplat.Server`. settings: the flags of `hardsplat train`.
 
-    Raises UserError for bad input; KeyboardInterrupt after Ctrl-C, with everything saved. The device is closed at the end.
+    Raises UserError for bad input; KeyboardInterrupt after Ctrl-C, with everything saved. The
+    device is closed at the end.
     """
     check_known(settings, NAMES)
     if isinstance(scene, Scene):
-        if clashing := [name for name in ("data_factor", "test_every", "resume") if name in settings]:
-            raise UserError(f"{clashing[0]}: a Scene has its photographs and held-out views already; give its folder instead")
+        if clashing := [
+            name for name in ("data_factor", "test_every", "resume") if name in settings
+        ]:
+            raise UserError(
+                f"{clashing[0]}: a Scene has its photographs and held-out views already; "
+                "give its folder instead"
+            )
         config = load_config(preset, settings)
-        config = replace(config, data_dir=None, result_dir=config.result_dir or Path("results") / scene.name)
+        config = replace(
+            config, data_dir=None, result_dir=config.result_dir or Path("results") / scene.name
+        )
     else:
         config = load_config(preset, {**settings, "data_dir": scene})
     watchers = [*watchers, *([_Callback(on_batch)] if on_batch else [])]
-    device = open_device(config.device, *([surfaces] if (surfaces := Watchers(watchers).surfaces) else []))
+    device = open_device(
+        config.device, *([surfaces] if (surfaces := Watchers(watchers).surfaces) else [])
+    )
     try:
-        run = Run(config, watchers, device, Photographs(scene) if isinstance(scene, Scene) else None)
+        run = Run(
+            config, watchers, device, Photographs(scene) if isinstance(scene, Scene) else None
+        )
         try:
             return Result(run.folder, run.train())
         finally:

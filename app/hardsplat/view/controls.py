@@ -1,6 +1,8 @@
-"""The camera that mouse and keys move: orbit, look around, pan, fly, jump to a photograph's. Pure numpy.
+"""The camera that mouse and keys move: orbit, look around, pan, fly, jump to a photograph's. Pure
+numpy.
 
-Frame: OpenCV, as app/hardsplat/model/camera.py; the rows of the rotation are right, down and forward in world coordinates.
+Frame: OpenCV, as app/hardsplat/model/camera.py; the rows of the rotation are right, down and
+forward in world coordinates.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ def unit(v) -> np.ndarray:
 
 
 def fitted(camera: Camera, width: int, height: int) -> Camera:
-    """The camera whose image has the whole of this one's, undistorted and centred, in a frame of width x height px; more is seen at two sides."""
+    """The camera whose image has the whole of this one's, undistorted and centred, in a frame of
+    width x height px; more is seen at two sides."""
     scale = min(width / camera.width, height / camera.height)
     K = np.diag([scale, scale, 1.0]) @ camera.K
     K[:2, 2] += (np.array([width, height]) - scale * np.array([camera.width, camera.height])) / 2
@@ -33,10 +36,12 @@ def placed(camera: Camera, width: int, height: int) -> tuple[int, int, int, int]
 
 
 class Controls:
-    """start: the first view, whose lens stays until another is jumped to. up: (3,), where horizons are level. centre: (3,) the middle of
-    the scene; what is orbited lies straight ahead, as far away as that.
+    """start: the first view, whose lens stays until another is jumped to. up: (3,), where horizons
+    are level. centre: (3,) the middle of the scene; what is orbited lies straight ahead, as far
+    away as that.
 
-    Angles in radians, lengths in world units. Dragging to the right turns the view to the right, or the scene around its middle.
+    Angles in radians, lengths in world units. Dragging to the right turns the view to the right, or
+    the scene around its middle.
     """
 
     def __init__(self, start: Camera, up, centre):
@@ -70,7 +75,9 @@ class Controls:
         """Turns on the spot."""
         elevation = np.arcsin(np.clip(self.forward @ self.up, -1, 1))
         level = self.forward - np.sin(elevation) * self.up
-        if np.linalg.norm(level) < 1e-6:  # straight up or down: the upper edge of the image says where ahead is
+        if (
+            np.linalg.norm(level) < 1e-6
+        ):  # straight up or down: the upper edge of the image says where ahead is
             level = -self.rotation[1] * np.sign(-elevation)
             level = level - (level @ self.up) * self.up
         level, elevation = unit(level), np.clip(elevation - down, -STEEPEST, STEEPEST)
@@ -84,16 +91,21 @@ class Controls:
         self.position = pivot - self.distance * self.forward
 
     def pan(self, right: float, down: float, height: int) -> None:
-        """Moves sideways so that the pivot follows the mouse by so many px of an image of that height."""
+        """Moves sideways so that the pivot follows the mouse by so many px of an image of that
+        height."""
         scale = self.distance / self.camera(height, height).K[1, 1]
         self.position = self.position - scale * (right * self.rotation[0] + down * self.rotation[1])
 
     def fly(self, right: float, down: float, ahead: float, seconds: float) -> None:
         """Moves along the axes of the camera at `speed`."""
-        self.position = self.position + self.speed * seconds * (np.array([right, down, ahead]) @ self.rotation)
+        self.position = self.position + self.speed * seconds * (
+            np.array([right, down, ahead]) @ self.rotation
+        )
 
     def faster(self, notches: float) -> None:
-        self.speed = float(np.clip(self.speed * 1.2**notches, 1e-4 * self.distance, 1e4 * self.distance))
+        self.speed = float(
+            np.clip(self.speed * 1.2**notches, 1e-4 * self.distance, 1e4 * self.distance)
+        )
 
     def level(self) -> None:
         self.aim(self.forward)

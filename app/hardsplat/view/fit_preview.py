@@ -1,4 +1,5 @@
-"""`hardsplat fit --view`: a window with what a fit drew last. It answers between batches and waits for nothing."""
+"""`hardsplat fit --view`: a window with what a fit drew last. It answers between batches and waits
+for nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from hardsplat.view.viewer import REFRESH
 
 
 class FitPreview:
-    """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it with a note, and the fit goes on without."""
+    """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it
+    with a note, and the fit goes on without."""
 
     batch_seconds = REFRESH  # how long a batch may take while the window is seen
 
@@ -33,7 +35,9 @@ class FitPreview:
         self.surfaces, self._size, self.frames = window.start(), size, 0
         self._parts: list = []
         self._flying, self._drawn_at = False, -1e9
-        self._drawn: tuple[Buffer | Image, Buffer | Image, tuple[int, int]] | None = None  # target, frame and size that the commands are for
+        self._drawn: tuple[Buffer | Image, Buffer | Image, tuple[int, int]] | None = (
+            None  # target, frame and size that the commands are for
+        )
         self.window: window.Window | None = None
         self._surface: Surface | None = None
         self._image: Image | None = None
@@ -41,7 +45,9 @@ class FitPreview:
 
     def open(self, device: Device, session: FitSession, title: str) -> None:
         try:
-            self.window = window.Window(f"{title} - hardsplat", (session.width, session.height), self, self._size)
+            self.window = window.Window(
+                f"{title} - hardsplat", (session.width, session.height), self, self._size
+            )
             self._surface, self._fence = Surface(device, self.window.handle), Fence(device)
             self._overlay = Buffer(device, contract.itemsize("overlay"), "overlay", host=True)
             self._parts += [self._fence, self._overlay]
@@ -55,7 +61,8 @@ class FitPreview:
         return self.window is not None and self.window.shown
 
     def turn(self, session: FitSession) -> None:
-        """Handles events, and shows `target` where a frame is due and the last one is on the screen."""
+        """Handles events, and shows `target` where a frame is due and the last one is on the
+        screen."""
         if self.window is None:
             return None
         self.window.poll()
@@ -66,7 +73,11 @@ class FitPreview:
                 self._flying = False
                 self._fence.reset()
                 self.frames += 1
-            if not self._flying and self.window.shown and time.perf_counter() - self._drawn_at >= REFRESH:
+            if (
+                not self._flying
+                and self.window.shown
+                and time.perf_counter() - self._drawn_at >= REFRESH
+            ):
                 self._show(session, self.window, self._surface)
         except DeviceLost:
             raise
@@ -82,7 +93,11 @@ class FitPreview:
             return
         size = surface.width, surface.height
         drawn = (session.resources["target"], session.resources["frame"], size)
-        if self._drawn is None or any(a is not b for a, b in zip(drawn[:2], self._drawn)) or size != self._drawn[2]:
+        if (
+            self._drawn is None
+            or any(a is not b for a, b in zip(drawn[:2], self._drawn))
+            or size != self._drawn[2]
+        ):
             self._record(session, size)
             self._drawn = drawn
         if self._commands and self._image:
@@ -100,7 +115,9 @@ class FitPreview:
         self._overlay.upload(data)
         rgba8 = FORMATS["unorm8"]
         self._image = image = Image(session.device, *size, rgba8.vk, rgba8.texel, "screen")
-        self._commands = commands = Recorder(session.device, {**session.resources, "overlay": self._overlay, "screen": image})
+        self._commands = commands = Recorder(
+            session.device, {**session.resources, "overlay": self._overlay, "screen": image}
+        )
         commands.run(build(session.device, FIT_SCREEN_PASS), threads=size)
         commands.end()
 
@@ -120,7 +137,7 @@ class FitPreview:
         self.window = self._surface = self._image = self._commands = self._drawn = None
         self._parts = []
 
-    # -- what the window tells --------------------------------------------------------------------------------------------------
+    # -- what the window tells ---------------------------------------------------------------------
 
     def on_key(self, key: int) -> None: ...
     def on_drag(self, button: int, dx: float, dy: float, shift: bool, height: int) -> None: ...

@@ -1,4 +1,5 @@
-"""What keys and mouse do: the camera, and what is shown of the splats. No window and no GPU is needed for it."""
+"""What keys and mouse do: the camera, and what is shown of the splats. No window and no GPU is
+needed for it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ PHOTOS = ("none", "beside", "half over", "over")
 
 @dataclass(frozen=True)
 class Viewpoint:
-    """A camera to jump to. photo: loads what it saw, as View.load() does; None where there is nothing."""
+    """A camera to jump to. photo: loads what it saw, as View.load() does; None where there is
+    nothing."""
 
     name: str
     camera: Camera
@@ -48,26 +50,59 @@ HELP = (
     ("Esc", "close the window; a training goes on"),
 )
 KEYS: dict[int, tuple[Any, ...]] = {
-    glfw.KEY_LEFT: ("hop", -1), glfw.KEY_RIGHT: ("hop", 1), glfw.KEY_DOWN: ("hop", -10), glfw.KEY_UP: ("hop", 10), glfw.KEY_HOME: ("home",),
-    glfw.KEY_P: ("next_photo",), glfw.KEY_G: ("next_degree",), glfw.KEY_U: ("level",), glfw.KEY_SPACE: ("pause",), glfw.KEY_C: ("capture",),
-    glfw.KEY_O: ("toggle", "text"), glfw.KEY_F1: ("toggle", "help"), glfw.KEY_ESCAPE: ("close",),
+    glfw.KEY_LEFT: ("hop", -1),
+    glfw.KEY_RIGHT: ("hop", 1),
+    glfw.KEY_DOWN: ("hop", -10),
+    glfw.KEY_UP: ("hop", 10),
+    glfw.KEY_HOME: ("home",),
+    glfw.KEY_P: ("next_photo",),
+    glfw.KEY_G: ("next_degree",),
+    glfw.KEY_U: ("level",),
+    glfw.KEY_SPACE: ("pause",),
+    glfw.KEY_C: ("capture",),
+    glfw.KEY_O: ("toggle", "text"),
+    glfw.KEY_F1: ("toggle", "help"),
+    glfw.KEY_ESCAPE: ("close",),
     **{glfw.KEY_1 + i: ("show", name) for i, name in enumerate(PICTURES)},
-}  # fmt: skip
+}
 FLIGHT = {  # key -> right, down, ahead
-    glfw.KEY_W: (0, 0, 1), glfw.KEY_S: (0, 0, -1), glfw.KEY_A: (-1, 0, 0), glfw.KEY_D: (1, 0, 0), glfw.KEY_E: (0, -1, 0), glfw.KEY_Q: (0, 1, 0),
-}  # fmt: skip
+    glfw.KEY_W: (0, 0, 1),
+    glfw.KEY_S: (0, 0, -1),
+    glfw.KEY_A: (-1, 0, 0),
+    glfw.KEY_D: (1, 0, 0),
+    glfw.KEY_E: (0, -1, 0),
+    glfw.KEY_Q: (0, 1, 0),
+}
 
 
 class Inputs:
-    """controls: the camera. points: what can be jumped to; first: the one that `controls` start from, if there are any.
+    """controls: the camera. points: what can be jumped to; first: the one that `controls` start
+    from, if there are any.
 
-    point: the one whose camera is the present one, None once that moved. picture: a row of PICTURES. degree: highest SH band wanted, None for all.
-    changed: something to be seen did, since whoever draws cleared it; moved_at, touched_at: of time.perf_counter().
+    point: the one whose camera is the present one, None once that moved. picture: a row of
+    PICTURES. degree: highest SH band wanted, None for all. changed: something to be seen did, since
+    whoever draws cleared it; moved_at, touched_at: of time.perf_counter().
     """
 
-    def __init__(self, controls: Controls, points: Sequence[Viewpoint] = (), first: int = 0, can_pause: bool = False, sh_degree: int = 3):
-        self.controls, self.points, self.can_pause, self.sh_degree = controls, points, can_pause, sh_degree
-        self._home, self._first, self._last = controls.camera(controls.lens.width, controls.lens.height), first, first
+    def __init__(
+        self,
+        controls: Controls,
+        points: Sequence[Viewpoint] = (),
+        first: int = 0,
+        can_pause: bool = False,
+        sh_degree: int = 3,
+    ):
+        self.controls, self.points, self.can_pause, self.sh_degree = (
+            controls,
+            points,
+            can_pause,
+            sh_degree,
+        )
+        self._home, self._first, self._last = (
+            controls.camera(controls.lens.width, controls.lens.height),
+            first,
+            first,
+        )
         self.point = first if points else None
         self.picture, self.photo = "image", "none"
         self.degree: int | None = None

@@ -1,4 +1,5 @@
-"""Text over the picture: a font atlas rendered at start-up from a font that matplotlib ships, and a grid of characters."""
+"""Text over the picture: a font atlas rendered at start-up from a font that matplotlib ships, and a
+grid of characters."""
 
 from __future__ import annotations
 
@@ -16,10 +17,13 @@ LEGEND = 24 * "\0"  # in a line of text: the place of a palette
 
 @lru_cache
 def atlas(px: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """(coverage (LAST - FIRST + 1, height, width) uint8, (width, height) of a cell) of a monospaced font of that size."""
+    """(coverage (LAST - FIRST + 1, height, width) uint8, (width, height) of a cell) of a monospaced
+    font of that size."""
     import matplotlib  # takes a while
 
-    font = ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono.ttf"), px)
+    font = ImageFont.truetype(
+        str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono.ttf"), px
+    )
     ascent, descent = font.getmetrics()
     width, height = round(font.getlength("M")), ascent + descent
     out = np.zeros((LAST - FIRST + 1, height, width), np.uint8)
@@ -37,21 +41,32 @@ def packed(coverage: np.ndarray) -> np.ndarray:
 
 
 def panel(lines: Sequence[str]) -> list[str]:
-    """Lines of one width, with a space on both sides, so that their ground is a rectangle. None of no lines."""
+    """Lines of one width, with a space on both sides, so that their ground is a rectangle. None of
+    no lines."""
     width = min(COLUMNS, 2 + max(map(len, lines), default=0))
     return [f" {line}".ljust(width)[:width] for line in lines]
 
 
 def bar_of(lines: Sequence[str]) -> tuple[int, int, int] | None:
     """(column, row, characters) of the LEGEND in some lines; None where there is none."""
-    return next(((line.index(LEGEND), row, len(LEGEND)) for row, line in enumerate(lines) if LEGEND in line), None)
+    return next(
+        (
+            (line.index(LEGEND), row, len(LEGEND))
+            for row, line in enumerate(lines)
+            if LEGEND in line
+        ),
+        None,
+    )
 
 
 def grid(lines: Sequence[str]) -> np.ndarray:
-    """The contract's `text` (ROWS, COLUMNS) uint32: codes, 0 beyond the end of a line. What is not ASCII becomes a question mark, the LEGEND is left free."""
+    """The contract's `text` (ROWS, COLUMNS) uint32: codes, 0 beyond the end of a line. What is not
+    ASCII becomes a question mark, the LEGEND is left free."""
     out = np.zeros((ROWS, COLUMNS), np.uint32)
     for codes_of_line, line in zip(out, lines):
         line = line.replace(LEGEND, " " * len(LEGEND))
-        codes = np.array([ord(c) if FIRST <= ord(c) <= LAST else ord("?") for c in line[:COLUMNS]], np.uint32)
+        codes = np.array(
+            [ord(c) if FIRST <= ord(c) <= LAST else ord("?") for c in line[:COLUMNS]], np.uint32
+        )
         codes_of_line[: len(codes)] = codes
     return out

@@ -24,12 +24,17 @@ class Photographs:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="photograph")
 
     def words(self, point: Viewpoint, width: int, height: int) -> np.ndarray | None:
-        """RGBA8 words of width x height px, None while they are being loaded. Raises UserError when they cannot be, once."""
+        """RGBA8 words of width x height px, None while they are being loaded. Raises UserError when
+        they cannot be, once."""
         if point.photo is None:
             return None
         key = (point.name, width, height)
         if key != self._key:
-            self._key, self._future, self._taken = key, self._pool.submit(self._load, point.photo, width, height), False
+            self._key, self._future, self._taken = (
+                key,
+                self._pool.submit(self._load, point.photo, width, height),
+                False,
+            )
         if self._future is None or not self._future.done():
             return None
         self._taken = True

@@ -25,13 +25,23 @@ from hardsplat.view.inputs import Inputs, Viewpoint
 from hardsplat.view.screen import Look
 from hardsplat.view.viewer import REFRESH, Viewer
 
-_DRAWN = ("format", "blending", *TIMED)  # options that a frame of the window has like one of the training
+_DRAWN = (
+    "format",
+    "blending",
+    *TIMED,
+)  # options that a frame of the window has like one of the training
 
 
-def inputs_of(scene: Scene, gaussians: Gaussians, can_pause: bool = False, sh_degree: int = 3) -> Inputs:
-    """Begins at the first camera and can jump to every one; horizons are level to all of them together. gaussians: what they show, more or less."""
+def inputs_of(
+    scene: Scene, gaussians: Gaussians, can_pause: bool = False, sh_degree: int = 3
+) -> Inputs:
+    """Begins at the first camera and can jump to every one; horizons are level to all of them
+    together. gaussians: what they show, more or less."""
     held_out = set(scene.test)
-    points = [Viewpoint(v.name + " (held out)" * (i in held_out), v.camera, v.load) for i, v in enumerate(scene.views)]
+    points = [
+        Viewpoint(v.name + " (held out)" * (i in held_out), v.camera, v.load)
+        for i, v in enumerate(scene.views)
+    ]
     cameras = [scene.views[i].camera for i in scene.train]
     setting = setting_of(gaussians, cameras)
     controls = Controls(points[0].camera, setting.up, setting.centre)
@@ -46,16 +56,22 @@ def look_of(config: TrainConfig, names: Mapping[str, str | int] | None = None) -
 
 
 class Preview(Watcher):
-    """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it with a note, and the run goes on without.
+    """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it
+    with a note, and the run goes on without.
 
     stays: when all is done the result is shown until the window is closed.
     """
 
-    batch_seconds = REFRESH  # how long a batch may take while the window is seen, which answers between batches
+    batch_seconds = (
+        REFRESH  # how long a batch may take while the window is seen, which answers between batches
+    )
 
     def __init__(self, size: tuple[int, int] | None = None, stays: bool = False):
         self.stays = stays
-        self.surfaces, self._size = window.start(), size  # the extensions that the device must be opened with
+        self.surfaces, self._size = (
+            window.start(),
+            size,
+        )  # the extensions that the device must be opened with
         self.viewer: Viewer | None = None
 
     def open(self, run: Running) -> None:
@@ -64,9 +80,19 @@ class Preview(Watcher):
         try:
             look = look_of(config, session.raster.rows.names)
             n = len(scene.points)
-            points = Gaussians(scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3)))
+            points = Gaussians(
+                scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3))
+            )
             inputs = inputs_of(scene, points, can_pause=True, sh_degree=config.sh_degree)
-            self.viewer = Viewer(run.device, f"{scene.name} - hardsplat", look, inputs, run.folder, busy=True, size=self._size)
+            self.viewer = Viewer(
+                run.device,
+                f"{scene.name} - hardsplat",
+                look,
+                inputs,
+                run.folder,
+                busy=True,
+                size=self._size,
+            )
             self.viewer.prepare(session.parameters)
         except DeviceLost:
             raise
@@ -87,18 +113,28 @@ class Preview(Watcher):
         return self.stays and self.viewer is not None and not self.viewer.closed
 
     def turn(self, run: Running, wait: bool = False) -> None:
-        """Lets the window answer, and draws a frame where one is due. wait: for events, as long as a frame lasts."""
+        """Lets the window answer, and draws a frame where one is due. wait: for events, as long as
+        a frame lasts."""
         if self.viewer is None or self.viewer.closed:
             return
         c, session, log = run.config, run.session, run.log
         if log.steps and log.steps[-1] >= c.max_steps and self.viewer.busy:
             self.viewer.busy = False  # nobody else needs the GPU any more
             self.viewer.inputs.changed = True  # the last frame may be of long ago
-        lines = [f"step {session.step} of {c.max_steps}   {1 / max(session.step_seconds, 1e-6):.1f} it/s"]
+        lines = [
+            f"step {session.step} of {c.max_steps}   {1 / max(session.step_seconds, 1e-6):.1f} it/s"
+        ]
         if log.steps:
-            lines.append(f"loss {log.losses[-1]:.4f}   PSNR {log.psnrs[-1]:.2f} dB   {log.splats[-1]} splats")
+            lines.append(
+                f"loss {log.losses[-1]:.4f}   PSNR {log.psnrs[-1]:.2f} dB   {log.splats[-1]} splats"
+            )
         try:
-            self.viewer.turn(session.parameters, min(session.step // c.sh_degree_interval, c.sh_degree), lines, wait)
+            self.viewer.turn(
+                session.parameters,
+                min(session.step // c.sh_degree_interval, c.sh_degree),
+                lines,
+                wait,
+            )
         except DeviceLost:
             raise
         except UserError as error:

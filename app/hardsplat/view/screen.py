@@ -1,4 +1,5 @@
-"""The picture in the window, drawn on the GPU: splats by a rasterizer of its own over somebody else's parameters, photograph, text."""
+"""The picture in the window, drawn on the GPU: splats by a rasterizer of its own over somebody
+else's parameters, photograph, text."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import PICTURES
 from hardsplat.view.overlay import COLUMNS, ROWS, atlas, bar_of, grid, packed, panel
 
-STEP = 128  # px by which the canvas grows with the window, so that dragging its edge rarely makes new pipelines
+# px by which the canvas grows with the window, so that dragging its edge rarely makes new pipelines
+STEP = 128
 SAMPLES = 65536  # numbers that the span of a palette is taken from
 
 
@@ -39,8 +41,9 @@ class Look:
 
 @dataclass(frozen=True)
 class Layout:
-    """What lies where: the render in the upper left of the window, px; each of its pixels `scale` px wide; the photograph and its share; the frame that a photograph
-    beside the render shows of it, beyond which it is darker."""
+    """What lies where: the render in the upper left of the window, px; each of its pixels `scale`
+    px wide; the photograph and its share; the frame that a photograph beside the render shows of
+    it, beyond which it is darker."""
 
     size: tuple[int, int]
     render: tuple[int, int]
@@ -51,8 +54,8 @@ class Layout:
 
 
 def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
-    """With a row for each of those left to `auto`: the first that runs, since only the forward draw counts here. Images from lists would need room, which a window has
-    no time to make."""
+    """With a row for each of those left to `auto`: the first that runs, since only the forward draw
+    counts here. Images from lists would need room, which a window has no time to make."""
     if options.blending == "lists":
         options = replace(options, blending="auto")
     first = Rows.first(device, options, by_unit=True).names
@@ -61,7 +64,8 @@ def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
 
 
 class Screen:
-    """Draws frames into `screen`, an RGBA8 image at least as large as the window. Only one may be in flight: what it reads lies in host memory.
+    """Draws frames into `screen`, an RGBA8 image at least as large as the window. Only one may be
+    in flight: what it reads lies in host memory.
 
     font: px. captured: pixels() finds a copy in host memory, which waits for nothing.
     """
@@ -70,8 +74,18 @@ class Screen:
         self.device, self.look, self._captured = device, look, captured
         self._options = untimed(device, look.options)
         coverage, self._cell = atlas(font)
-        sizes = {"camera": 1, "frame": 1, "overlay": 1, "glyphs": -(-coverage.size // 4), "text": ROWS * COLUMNS, "photos": 1}
-        self._own = {n: Buffer(device, count * contract.itemsize(n), n, host=True) for n, count in sizes.items()}
+        sizes = {
+            "camera": 1,
+            "frame": 1,
+            "overlay": 1,
+            "glyphs": -(-coverage.size // 4),
+            "text": ROWS * COLUMNS,
+            "photos": 1,
+        }
+        self._own = {
+            n: Buffer(device, count * contract.itemsize(n), n, host=True)
+            for n, count in sizes.items()
+        }
         self._own["glyphs"].upload(packed(coverage))
         self._raster: HardwareRasterizer | None = None
         self._recorder: Recorder | None = None
@@ -90,9 +104,11 @@ class Screen:
         return self._screen
 
     def fit(self, parameters: Parameters, size: tuple[int, int], picture: str) -> bool:
-        """Makes buffers and commands for a window of this size, or keeps those there are. Whether they are new.
+        """Makes buffers and commands for a window of this size, or keeps those there are. Whether
+        they are new.
 
-        parameters: as they are now; a training makes room for more splats in them. Raises OutOfMemory with nothing drawn any more.
+        parameters: as they are now; a training makes room for more splats in them. Raises
+        OutOfMemory with nothing drawn any more.
         """
         most = self.device.max_image
         width, height = (min(-(-max(side, 1) // STEP) * STEP, most) for side in size)
@@ -102,17 +118,27 @@ class Screen:
         self._release()
         row = PICTURES[picture]
         format = self._options.format if self._options.format in row.formats else row.formats[0]
-        self._raster = HardwareRasterizer(self.device, parameters, width, height, replace(self._options, format=format), sink=None)
+        self._raster = HardwareRasterizer(
+            self.device, parameters, width, height, replace(self._options, format=format), sink=None
+        )
         self._canvas = allocate_show(self.device, width, height)
         self._canvas.pop("palette").destroy()
         self._canvas.pop("values").destroy()
-        self._canvas["palette"] = Buffer(self.device, contract.itemsize("palette"), "palette", host=True)
-        self._values = self._canvas["values"] = Buffer(self.device, width * height * contract.itemsize("values"), "values", host=True)
+        self._canvas["palette"] = Buffer(
+            self.device, contract.itemsize("palette"), "palette", host=True
+        )
+        self._values = self._canvas["values"] = Buffer(
+            self.device, width * height * contract.itemsize("values"), "values", host=True
+        )
         rgba8 = FORMATS["unorm8"]
-        self._screen = self._canvas["screen"] = Image(self.device, width, height, rgba8.vk, rgba8.texel, "screen")
+        self._screen = self._canvas["screen"] = Image(
+            self.device, width, height, rgba8.vk, rgba8.texel, "screen"
+        )
         self._canvas["palette"].upload(palette_data(picture))
         if self._captured:
-            self._copy = self._canvas["captured"] = Buffer(self.device, width * height * 4, "captured", host=True)
+            self._copy = self._canvas["captured"] = Buffer(
+                self.device, width * height * 4, "captured", host=True
+            )
         self._record(self._raster, picture)
         self._drawn = drawn
         return True
@@ -121,7 +147,9 @@ class Screen:
         width, height = raster.width, raster.height
         if self._recorder is not None:
             self._recorder.destroy()
-        self._recorder = recorder = Recorder(self.device, {**raster.resources, **self._canvas, **self._own}, timed=True)
+        self._recorder = recorder = Recorder(
+            self.device, {**raster.resources, **self._canvas, **self._own}, timed=True
+        )
         raster.record_forward(recorder, picture)
         record_show(recorder, picture, width, height)
         recorder.run(build(self.device, SCREEN_PASS), threads=(width, height))
@@ -130,24 +158,33 @@ class Screen:
         recorder.end()
 
     def place(self, camera: Camera, sh_degree: int, layout: Layout, lines: list[str]) -> None:
-        """What the next frame shows. camera: of the render, layout.render / layout.scale px. lines: text. No frame may be in flight."""
+        """What the next frame shows. camera: of the render, layout.render / layout.scale px. lines:
+        text. No frame may be in flight."""
         own, data = self._own, np.zeros((), contract.dtype("Overlay"))
         own["camera"].upload(camera_data(camera))
         own["frame"].upload(frame_data(sh_degree, self.look.background, self.look.near_plane))
         data["size"], data["render"], data["scale"] = layout.size, layout.render, layout.scale
-        data["photo_at"], data["photo_size"], data["photo_share"] = layout.photo[:2], layout.photo[2:], layout.share
+        data["photo_at"], data["photo_size"], data["photo_share"] = (
+            layout.photo[:2],
+            layout.photo[2:],
+            layout.share,
+        )
         data["frame_at"], data["frame_size"] = layout.frame[:2], layout.frame[2:]
         data["cell"], data["grid"] = self._cell, (COLUMNS, ROWS)
         lines = panel(lines)
         if bar := bar_of(lines):
             width, height = self._cell
             edge = max(1, height // 6)
-            data["legend_at"], data["legend_size"] = (bar[0] * width, bar[1] * height + edge), (bar[2] * width, height - 2 * edge)
+            data["legend_at"], data["legend_size"] = (
+                (bar[0] * width, bar[1] * height + edge),
+                (bar[2] * width, height - 2 * edge),
+            )
         own["overlay"].upload(data)
         own["text"].upload(grid(lines))
 
     def photograph(self, words: np.ndarray) -> None:
-        """words: as hardsplat.train.step.photos.pack makes them, of the size that a Layout then names. No frame may be in flight."""
+        """words: as hardsplat.train.step.photos.pack makes them, of the size that a Layout then
+        names. No frame may be in flight."""
         if words.nbytes > self._own["photos"].nbytes:
             self._own["photos"].destroy()
             self._own["photos"] = Buffer(self.device, words.nbytes, "photos", host=True)
@@ -156,13 +193,16 @@ class Screen:
         self._own["photos"].upload(words)
 
     def respan(self, camera: Camera) -> tuple[float, float] | None:
-        """Spreads the palette over the numbers of the last frame, which must be done, for the next; the numbers at its ends, None without any."""
+        """Spreads the palette over the numbers of the last frame, which must be done, for the next;
+        the numbers at its ends, None without any."""
         picture = self._drawn[2]
         row = PICTURES[picture]
         if not row.numbers or row.range is not None or self._raster is None:
             return row.range
         values = self._values.array(np.float32)[: self._raster.width * self._raster.height]
-        values = values.reshape(self._raster.height, self._raster.width)[: camera.height, : camera.width]
+        values = values.reshape(self._raster.height, self._raster.width)[
+            : camera.height, : camera.width
+        ]
         step = max(1, int(np.sqrt(values.size / SAMPLES)))
         values = values[::step, ::step]
         values = values[np.isfinite(values) & (values > 0)]
@@ -186,7 +226,8 @@ class Screen:
         return str(self._raster.rows.names["format"]) if self._raster else self._options.format
 
     def ms(self) -> float:
-        """Milliseconds on the GPU of the last frame, which must be done; 0 where the device has no clock."""
+        """Milliseconds on the GPU of the last frame, which must be done; 0 where the device has no
+        clock."""
         return sum(self.commands.times().values())
 
     def _release(self) -> None:

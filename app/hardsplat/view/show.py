@@ -1,4 +1,5 @@
-"""`hardsplat view`: a window on the result of a training, on splats from a file, or on a scene before its training."""
+"""`hardsplat view`: a window on the result of a training, on splats from a file, or on a scene
+before its training."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ from hardsplat.view.viewer import Viewer
 
 FOV = np.radians(50.0)  # vertical, and
 NEAR = 0.01  # world units, where no run says
-DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)  # points to be looked at: not the fog that training starts from
+DOTS: dict[str, Any] = dict(
+    init_opa=0.8, init_scale=0.5
+)  # points to be looked at: not the fog that training starts from
 
 
 @dataclass(frozen=True)
@@ -43,16 +46,23 @@ class Shown:
     scene: Scene | None
 
 
-def find(target: str | Path, data_dir: str | Path | None = None, data_factor: int | None = None) -> Shown:
-    """target: a result folder, a file of splats, or a scene. data_dir, data_factor: the scene of splats that do not say it.
+def find(
+    target: str | Path, data_dir: str | Path | None = None, data_factor: int | None = None
+) -> Shown:
+    """target: a result folder, a file of splats, or a scene. data_dir, data_factor: the scene of
+    splats that do not say it.
 
     Raises UserError for anything else, naming it.
     """
     path = Path(target)
     if not path.exists():
-        raise UserError(f"{path}: not found; give a result folder, a .ply or another file of splats, or a scene")
+        raise UserError(
+            f"{path}: not found; give a result folder, a .ply or another file of splats, or a scene"
+        )
     scene: Scene | None = None
-    is_scene = path.is_dir() and not any((path / name).exists() for name in ("splats.ply", SAVED_NAME, "ckpts"))
+    is_scene = path.is_dir() and not any(
+        (path / name).exists() for name in ("splats.ply", SAVED_NAME, "ckpts")
+    )
     if is_scene:
         scene = load_scene(path, data_factor or 1)
         config = TrainConfig(data_dir=path, sh_degree=0, **DOTS)
@@ -62,7 +72,10 @@ def find(target: str | Path, data_dir: str | Path | None = None, data_factor: in
     if config.data_dir is not None and (data_dir or config.data_dir.is_dir()):
         scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     elif config.data_dir is not None:
-        tqdm.write(f"note: {config.data_dir}, the scene of this run, is not there; --data-dir SCENE shows its cameras and photographs")
+        tqdm.write(
+            f"note: {config.data_dir}, the scene of this run, is not there; --data-dir "
+            "SCENE shows its cameras and photographs"
+        )
     else:
         config = replace(config, near_plane=NEAR)
     return Shown(path.name, load_splats(file), config, scene)
@@ -72,11 +85,21 @@ def around(gaussians: Gaussians, size: tuple[int, int] = (960, 720)) -> Controls
     """Of splats that no camera is known of: they begin with most of them in view."""
     setting, tangent = setting_of(gaussians), np.tan(FOV / 2)
     focal = size[1] / 2 / tangent
-    start = Camera(orbit(setting, 1, tangent)[0], np.array([[focal, 0, size[0] / 2], [0, focal, size[1] / 2], [0, 0, 1]]), *size)
+    start = Camera(
+        orbit(setting, 1, tangent)[0],
+        np.array([[focal, 0, size[0] / 2], [0, focal, size[1] / 2], [0, 0, 1]]),
+        *size,
+    )
     return Controls(start, setting.up, setting.centre)
 
 
-def view(target: str | Path, data_dir: str | Path | None = None, data_factor: int | None = None, device: str | None = None, format: str | None = None) -> None:
+def view(
+    target: str | Path,
+    data_dir: str | Path | None = None,
+    data_factor: int | None = None,
+    device: str | None = None,
+    format: str | None = None,
+) -> None:
     """Until the window is closed. Raises UserError for bad input and where no window can be had."""
     shown = find(target, data_dir, data_factor)
     if not len(shown.gaussians):
@@ -84,7 +107,11 @@ def view(target: str | Path, data_dir: str | Path | None = None, data_factor: in
     config = replace(shown.config, format=format or shown.config.format)
     gpu = open_device(device or config.device, window.start())
     degree = shown.gaussians.sh_degree
-    inputs = inputs_of(shown.scene, shown.gaussians, sh_degree=degree) if shown.scene else Inputs(around(shown.gaussians), sh_degree=degree)
+    inputs = (
+        inputs_of(shown.scene, shown.gaussians, sh_degree=degree)
+        if shown.scene
+        else Inputs(around(shown.gaussians), sh_degree=degree)
+    )
     parameters = Parameters(gpu, len(shown.gaussians), shown.gaussians.sh_degree)
     parameters.upload(shown.gaussians)
     viewer = Viewer(gpu, f"{shown.title} - hardsplat", look_of(config), inputs, folder=Path())

@@ -1,4 +1,5 @@
-"""A viewer: window, inputs, picture, photograph and text put together, a frame at a time. Who has the splats calls `turn` now and then."""
+"""A viewer: window, inputs, picture, photograph and text put together, a frame at a time. Who has
+the splats calls `turn` now and then."""
 
 from __future__ import annotations
 
@@ -26,22 +27,46 @@ from hardsplat.view.window import Window
 
 OPENED = (1280, 720)  # px of a window to begin with, where the screen has room for it
 REFRESH = 1 / 30  # s between frames, at least
-RESTING, TOUCHED = 0.02, 0.5  # share of the GPU's time that frames may take while others use it, and while somebody moves the camera
+RESTING, TOUCHED = (
+    0.02,
+    0.5,
+    # share of the GPU's time that frames may take while others use it, and while somebody moves the
+    # camera
+)
 TOUCH = 0.5  # s that a touch lasts
 SETTLED = 0.1  # s without a change of size before the swapchain follows
 UNITS = {"depth": " world units", "count": " splats"}  # of numbers that a palette shows
-COARSE_MS = (50.0, 200.0)  # pictures that take longer than this are drawn in larger pixels while they move
+COARSE_MS = (
+    50.0,
+    200.0,
+)  # pictures that take longer than this are drawn in larger pixels while they move
 
 
 class Viewer:
-    """device: opened with the extensions of window.start(). inputs: what the window's keys and mouse change. folder: for screenshots.
+    """device: opened with the extensions of window.start(). inputs: what the window's keys and
+    mouse change. folder: for screenshots.
 
-    busy: somebody else uses the GPU, who must hardly notice: frames are few while nobody touches the window. size: see Window.
-    Raises UserError where this device cannot draw to the window.
+    busy: somebody else uses the GPU, who must hardly notice: frames are few while nobody touches
+    the window. size: see Window. Raises UserError where this device cannot draw to the window.
     """
 
-    def __init__(self, device: Device, title: str, look: Look, inputs: Inputs, folder: Path, busy: bool = False, size: tuple[int, int] | None = None):
-        self.device, self.look, self.inputs, self.folder, self.busy = device, look, inputs, folder, busy
+    def __init__(
+        self,
+        device: Device,
+        title: str,
+        look: Look,
+        inputs: Inputs,
+        folder: Path,
+        busy: bool = False,
+        size: tuple[int, int] | None = None,
+    ):
+        self.device, self.look, self.inputs, self.folder, self.busy = (
+            device,
+            look,
+            inputs,
+            folder,
+            busy,
+        )
         self.closed, self.frames, self.frame_ms = False, 0, 0.0
         self.camera: Camera | None = None  # of the last frame
         self._full_ms = 0.0  # of a frame that was not drawn in larger pixels
@@ -70,14 +95,18 @@ class Viewer:
         return not self.closed and self.inputs.paused
 
     def prepare(self, parameters: Parameters) -> None:
-        """Builds what the first frame takes, which is slow on some drivers, before anybody is kept waiting by it."""
+        """Builds what the first frame takes, which is slow on some drivers, before anybody is kept
+        waiting by it."""
         self.screen.fit(parameters, self.window.size, self.inputs.picture)
 
-    def turn(self, parameters: Parameters, sh_degree: int, lines: Sequence[str] = (), wait: bool = False) -> None:
-        """Handles events and queues a frame where one is due. Waits for nothing, with `wait` for events, as long as a frame lasts.
+    def turn(
+        self, parameters: Parameters, sh_degree: int, lines: Sequence[str] = (), wait: bool = False
+    ) -> None:
+        """Handles events and queues a frame where one is due. Waits for nothing, with `wait` for
+        events, as long as a frame lasts.
 
-        parameters: as they are now. sh_degree: highest band in use. lines: the caller's part of the text.
-        Raises UserError, with the window closed, when frames cannot go on; DeviceLost is one.
+        parameters: as they are now. sh_degree: highest band in use. lines: the caller's part of the
+        text. Raises UserError, with the window closed, when frames cannot go on; DeviceLost is one.
         """
         if self.closed:
             return None
@@ -117,15 +146,24 @@ class Viewer:
             self._flying, self._drawn_at = True, now
 
     def _due(self, now: float) -> bool:
-        """Not more often than eyes need, nor than leaves others their share of the GPU; without others, when something changed."""
+        """Not more often than eyes need, nor than leaves others their share of the GPU; without
+        others, when something changed."""
         i, training = self.inputs, self.busy and not self.inputs.paused
         i.noted()
         share = (TOUCHED if now - i.touched_at < TOUCH else RESTING) if training else 1.0
-        changed = training or i.changed or self.window.resized or self.surface.stale or self._scale > 1 or self._photographs.arrived
+        changed = (
+            training
+            or i.changed
+            or self.window.resized
+            or self.surface.stale
+            or self._scale > 1
+            or self._photographs.arrived
+        )
         return changed and now - self._drawn_at >= max(REFRESH, self.frame_ms / 1000 / share)
 
     def _fits(self, now: float) -> bool:
-        """Whether there is a swapchain of the window's size, which it gets once that has settled."""
+        """Whether there is a swapchain of the window's size, which it gets once that has
+        settled."""
         if self.window.resized:
             self.window.resized, self._resized_at = False, now
             self.surface.stale = self.inputs.changed = True
@@ -133,7 +171,14 @@ class Viewer:
             return False
         return self.surface.fit()
 
-    def _draw(self, parameters: Parameters, sh_degree: int, size: tuple[int, int], text: list[str], capturing: bool = False) -> None:
+    def _draw(
+        self,
+        parameters: Parameters,
+        sh_degree: int,
+        size: tuple[int, int],
+        text: list[str],
+        capturing: bool = False,
+    ) -> None:
         """Makes the next frame's commands ready."""
         i = self.inputs
         try:
@@ -157,7 +202,12 @@ class Viewer:
                 frame = (x, y, across, down) if beside else frame
         self.camera = i.controls.camera(*(-(-side // self._scale) for side in render))
         share = 0.5 if i.photo == "half over" else 1.0
-        self.screen.place(self.camera, self._degree(sh_degree), Layout(size, render, self._scale, photo, share, frame), text)
+        self.screen.place(
+            self.camera,
+            self._degree(sh_degree),
+            Layout(size, render, self._scale, photo, share, frame),
+            text,
+        )
 
     def _photograph(self, point, width: int, height: int) -> bool:
         """Whether the photograph of this size is on the GPU."""
@@ -179,14 +229,32 @@ class Viewer:
         if not i.text:
             return []
         spent = [f"{self.frame_ms:.1f} ms a frame"] if self.frame_ms else []
-        out = [*lines, "   ".join([i.picture, *spent, f"SH degree {self._degree(sh_degree)}", self.screen.format, f"{size[0]}x{size[1]}"])]
+        out = [
+            *lines,
+            "   ".join(
+                [
+                    i.picture,
+                    *spent,
+                    f"SH degree {self._degree(sh_degree)}",
+                    self.screen.format,
+                    f"{size[0]}x{size[1]}",
+                ]
+            ),
+        ]
         if self._span and i.picture != "image":
-            out.append(f"{i.picture} {self._span[0]:.3g} {LEGEND} {self._span[1]:.3g}{UNITS.get(i.picture, '')}")
+            out.append(
+                f"{i.picture} {self._span[0]:.3g} {LEGEND} "
+                f"{self._span[1]:.3g}{UNITS.get(i.picture, '')}"
+            )
         if i.point is not None:
             out.append(f"camera {i.point + 1} of {len(i.points)}: {i.points[i.point].name}")
         out += ["paused: space resumes"] * i.paused + [i.note] * bool(i.noted())
         if i.help:
-            return [*out, "", *(f"{keys:{max(len(keys) for keys, _ in HELP) + 3}}{what}" for keys, what in HELP)]
+            return [
+                *out,
+                "",
+                *(f"{keys:{max(len(keys) for keys, _ in HELP) + 3}}{what}" for keys, what in HELP),
+            ]
         return [*out, "F1: keys"]
 
     def _capture(self, parameters: Parameters, sh_degree: int) -> None:

@@ -1,4 +1,5 @@
-"""A glfw window: opening, events, what is held down. What it shows and does is app/hardsplat/view/viewer.py."""
+"""A glfw window: opening, events, what is held down. What it shows and does is
+app/hardsplat/view/viewer.py."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from hardsplat.base.errors import UserError
 try:
     import glfw
 except ImportError as error:
-    raise UserError(f"no window: the glfw library cannot be loaded ({error}); pip install glfw") from None
+    raise UserError(
+        f"no window: the glfw library cannot be loaded ({error}); pip install glfw"
+    ) from None
 
 from hardsplat.gpu import surface
 
@@ -21,26 +24,39 @@ log = logging.getLogger("hardsplat")
 
 
 def start() -> list[str]:
-    """Connects to the display; the instance extensions that a device must be opened with. Raises UserError without a display.
+    """Connects to the display; the instance extensions that a device must be opened with. Raises
+    UserError without a display.
 
-    May be called again. The connection stays until the process ends: Mesa knows connections by their address, and would take the next one for this.
+    May be called again. The connection stays until the process ends: Mesa knows connections by
+    their address, and would take the next one for this.
     """
     said = []
-    glfw.set_error_callback(lambda code, text: said.append(text.decode(errors="replace") if isinstance(text, bytes) else str(text)))
+    glfw.set_error_callback(
+        lambda code, text: said.append(
+            text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+        )
+    )
     if not glfw.init():
         why = said[0].rstrip(".") if said else "glfw does not start"
-        raise UserError(f"no window: {why}; it takes a desktop, or DISPLAY set to one; train and view also show splats in a browser, with --serve")
+        raise UserError(
+            f"no window: {why}; it takes a desktop, or DISPLAY set to one; train and view "
+            "also show splats in a browser, with --serve"
+        )
     glfw.set_error_callback(lambda code, text: log.debug("glfw: %s", text))
     return surface.extensions()
 
 
 class Window:
-    """handler: has on_key(key), on_drag(button, dx, dy, shift, height), on_scroll(notches); px as glfw counts them.
+    """handler: has on_key(key), on_drag(button, dx, dy, shift, height), on_scroll(notches); px as
+    glfw counts them.
 
-    size: (width, height) of the inside, px of the screen; None: of `image`, larger where that is small, smaller where the monitor is.
+    size: (width, height) of the inside, px of the screen; None: of `image`, larger where that is
+    small, smaller where the monitor is.
     """
 
-    def __init__(self, title: str, image: tuple[int, int], handler, size: tuple[int, int] | None = None):
+    def __init__(
+        self, title: str, image: tuple[int, int], handler, size: tuple[int, int] | None = None
+    ):
         glfw.default_window_hints()
         glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
         glfw.window_hint(glfw.FOCUS_ON_SHOW, glfw.FALSE)
@@ -63,9 +79,17 @@ class Window:
 
     def _on_cursor(self, window, x: float, y: float) -> None:
         before, self._cursor = self._cursor, (x, y)
-        button = next((b for b in (0, 1, 2) if glfw.get_mouse_button(window, b) == glfw.PRESS), None)
+        button = next(
+            (b for b in (0, 1, 2) if glfw.get_mouse_button(window, b) == glfw.PRESS), None
+        )
         if before is not None and button is not None:
-            self.handler.on_drag(button, x - before[0], y - before[1], self.shift, max(1, glfw.get_window_size(window)[1]))
+            self.handler.on_drag(
+                button,
+                x - before[0],
+                y - before[1],
+                self.shift,
+                max(1, glfw.get_window_size(window)[1]),
+            )
 
     def held(self, key: int) -> bool:
         return glfw.get_key(self.handle, key) == glfw.PRESS
@@ -77,7 +101,11 @@ class Window:
     @property
     def shown(self) -> bool:
         """Whether there is anything to draw to: neither hidden nor minimized."""
-        return bool(glfw.get_window_attrib(self.handle, glfw.VISIBLE)) and not glfw.get_window_attrib(self.handle, glfw.ICONIFIED) and min(self.size) > 0
+        return (
+            bool(glfw.get_window_attrib(self.handle, glfw.VISIBLE))
+            and not glfw.get_window_attrib(self.handle, glfw.ICONIFIED)
+            and min(self.size) > 0
+        )
 
     @property
     def size(self) -> tuple[int, int]:

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def run(*words: str) -> str:
-    """What tests/helpers/schedules.py finds, in a process of its own, for one thread of lavapipe has to
-    be asked for before it starts."""
+    """What tests/helpers/schedules.py finds, in a process of its own, for one thread of lavapipe
+    has to be asked for before it starts."""
     own = {"LP_NUM_THREADS": "1", "HARDSPLAT_AUTO": "first", "PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}
     command = [sys.executable, "-m", "tests.helpers.schedules", *words]
     how = dict(cwd=ROOT, env=os.environ | own, capture_output=True, text=True)

@@ -1,4 +1,5 @@
-"""What a command buffer measures while it runs: when passes are done, and how many fragments draws shade."""
+"""What a command buffer measures while it runs: when passes are done, and how many fragments draws
+shade."""
 
 from __future__ import annotations
 
@@ -24,7 +25,16 @@ class _Queries:
         out = np.zeros(len(self.names), np.uint64)
         flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
         try:
-            vk.vkGetQueryPoolResults(self.device.handle, self._pool, 0, len(out), out.nbytes, vk.ffi.from_buffer(out), 8, flags)
+            vk.vkGetQueryPoolResults(
+                self.device.handle,
+                self._pool,
+                0,
+                len(out),
+                out.nbytes,
+                vk.ffi.from_buffer(out),
+                8,
+                flags,
+            )
         except vk.VkErrorDeviceLost:
             raise DeviceLost(f"{self.device.name} stopped answering") from None
         return out
@@ -37,11 +47,20 @@ class Timestamps(_Queries):
     """Moments on the device's clock."""
 
     def __init__(self, device: Device, commands):
-        super().__init__(device, commands, MAX_TIMESTAMPS, vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=MAX_TIMESTAMPS))
+        super().__init__(
+            device,
+            commands,
+            MAX_TIMESTAMPS,
+            vk.VkQueryPoolCreateInfo(
+                queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=MAX_TIMESTAMPS
+            ),
+        )
 
     def mark(self, name: str) -> None:
         """The moment when everything before is done."""
-        vk.vkCmdWriteTimestamp(self.commands, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, self._pool, len(self.names))
+        vk.vkCmdWriteTimestamp(
+            self.commands, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, self._pool, len(self.names)
+        )
         self.names.append(name)
 
     def read(self) -> np.ndarray:
@@ -61,7 +80,11 @@ class Invocations(_Queries):
 
     def __init__(self, device: Device, commands):
         wanted = vk.VK_QUERY_PIPELINE_STATISTIC_FRAGMENT_SHADER_INVOCATIONS_BIT
-        info = vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_PIPELINE_STATISTICS, queryCount=MAX_DRAWS, pipelineStatistics=wanted)
+        info = vk.VkQueryPoolCreateInfo(
+            queryType=vk.VK_QUERY_TYPE_PIPELINE_STATISTICS,
+            queryCount=MAX_DRAWS,
+            pipelineStatistics=wanted,
+        )
         super().__init__(device, commands, MAX_DRAWS, info)
 
     def begin(self, name: str) -> None:

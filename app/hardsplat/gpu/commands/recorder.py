@@ -23,21 +23,35 @@ from hardsplat.gpu.passes.graphics import clear_values, framebuffer_of
 class Recorder:
     """Records passes once; the result is submitted as often as wanted.
 
-    resources: buffers and images by name. timed: write a timestamp after every pass (`times()` reads them).
-    counted: count the fragment shader invocations of every draw (`fragments()` reads them).
+    resources: buffers and images by name. timed: write a timestamp after every pass (`times()`
+    reads them). counted: count the fragment shader invocations of every draw (`fragments()` reads
+    them).
     """
 
-    def __init__(self, device: Device, resources: Mapping[str, Buffer | Image], timed: bool = False, counted: bool = False):
+    def __init__(
+        self,
+        device: Device,
+        resources: Mapping[str, Buffer | Image],
+        timed: bool = False,
+        counted: bool = False,
+    ):
         self.device, self.resources = device, resources
         self.commands = allocate(device)
         self._framebuffers: list = []
         self._sets = DescriptorSets(device)
         self._barriers = Barriers(self.commands)
         self._beside: dict[str, Callable[[Recorder], None]] = {}
-        vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
+        vk.vkBeginCommandBuffer(
+            self.commands,
+            vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT),
+        )
         barrier(self.commands)
         self._clock = Timestamps(device, self.commands) if timed and device.timestamp_ns else None
-        self._invocations = Invocations(device, self.commands) if counted and "statistics" in device.capabilities else None
+        self._invocations = (
+            Invocations(device, self.commands)
+            if counted and "statistics" in device.capabilities
+            else None
+        )
         self.mark("start")
 
     def mark(self, name: str) -> None:
@@ -53,16 +67,27 @@ class Recorder:
         extent: tuple[int, int] | None = None,
         groups: tuple[int, int, int] | None = None,
     ) -> None:
-        """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
+        """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the
+        contract; a draw of the `indirect` command over `extent` px."""
         owner = pipeline.owner
         reads = pipeline.reads | ({"indirect"} if indirect else set())
-        self._barriers.order(reads, pipeline.writes, isinstance(owner, ComputePass), indirect is not None, pipeline.apart)
+        self._barriers.order(
+            reads,
+            pipeline.writes,
+            isinstance(owner, ComputePass),
+            indirect is not None,
+            pipeline.apart,
+        )
         if record := self._beside.pop(owner.name, None):
             record(self)
 
         def emit() -> None:
             self._label(owner.name)
-            point = vk.VK_PIPELINE_BIND_POINT_COMPUTE if isinstance(owner, ComputePass) else vk.VK_PIPELINE_BIND_POINT_GRAPHICS
+            point = (
+                vk.VK_PIPELINE_BIND_POINT_COMPUTE
+                if isinstance(owner, ComputePass)
+                else vk.VK_PIPELINE_BIND_POINT_GRAPHICS
+            )
             vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
             self._push(pipeline, point)
             if isinstance(owner, ComputePass):
@@ -75,7 +100,8 @@ class Recorder:
         self._barriers.emit(emit)
 
     def beside(self, name: str, record: Callable[[Recorder], None]) -> None:
-        """Records something to run beside the next pass of that name, before which no other pass waits for it. It touches nothing that the pass writes."""
+        """Records something to run beside the next pass of that name, before which no other pass
+        waits for it. It touches nothing that the pass writes."""
         self._beside[name] = record
 
     def end_beside(self) -> None:
@@ -93,9 +119,17 @@ class Recorder:
             push(self.commands, point, pipeline.layout, 0, len(writes), writes)
         else:
             self._sets.bind(self.commands, point, pipeline, writes)
-        del keep  # children of list items must outlive the call: the package keeps only the list itself
+        del (
+            keep
+        )  # children of list items must outlive the call: the package keeps only the list itself
 
-    def _dispatch(self, pipeline: Pipeline, threads: tuple[int, ...], indirect: str | None, groups: tuple[int, int, int] | None) -> None:
+    def _dispatch(
+        self,
+        pipeline: Pipeline,
+        threads: tuple[int, ...],
+        indirect: str | None,
+        groups: tuple[int, int, int] | None,
+    ) -> None:
         if indirect is not None:
             buffer = self.resources["indirect"].handle
             vk.vkCmdDispatchIndirect(self.commands, buffer, contract.indirect_offset(indirect))
@@ -117,11 +151,25 @@ class Recorder:
             raise TypeError(f"{name} is a buffer, which no draw can go to")
         return found
 
-    def _draw(self, pipeline: Pipeline, owner: DrawPass, vertices: tuple[int, ...], indirect: str | None, extent: tuple[int, int] | None) -> None:
-        image, depth = self._image(owner.attachment), self._image(owner.bind.get(owner.depth.image, owner.depth.image) if owner.depth else None)
+    def _draw(
+        self,
+        pipeline: Pipeline,
+        owner: DrawPass,
+        vertices: tuple[int, ...],
+        indirect: str | None,
+        extent: tuple[int, int] | None,
+    ) -> None:
+        image, depth = (
+            self._image(owner.attachment),
+            self._image(
+                owner.bind.get(owner.depth.image, owner.depth.image) if owner.depth else None
+            ),
+        )
         if extent is None:
             if image is None:
-                raise ValueError(f"pass {owner.name} has no attachment that says how many px it draws")
+                raise ValueError(
+                    f"pass {owner.name} has no attachment that says how many px it draws"
+                )
             extent = image.width, image.height
         framebuffer = framebuffer_of(self.device, pipeline, image, depth, extent)
         self._framebuffers.append(framebuffer)
@@ -161,7 +209,8 @@ class Recorder:
         self._barriers.emit(emit)
 
     def copy(self, source: str, target: str) -> None:
-        """A buffer into another one, which may be smaller, or all of an image into a buffer or back, row by row."""
+        """A buffer into another one, which may be smaller, or all of an image into a buffer or
+        back, row by row."""
         self._barriers.order({source}, {target})
         a, b = self.resources[source], self.resources[target]
 
@@ -173,15 +222,20 @@ class Recorder:
 
     def _label(self, name: str) -> None:
         if self.device.instance.debug_utils:
-            begin = vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdBeginDebugUtilsLabelEXT")
+            begin = vk.vkGetInstanceProcAddr(
+                self.device.instance.handle, "vkCmdBeginDebugUtilsLabelEXT"
+            )
             begin(self.commands, vk.VkDebugUtilsLabelEXT(pLabelName=name, color=[0, 0, 0, 0]))
 
     def _end_label(self) -> None:
         if self.device.instance.debug_utils:
-            vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdEndDebugUtilsLabelEXT")(self.commands)
+            vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdEndDebugUtilsLabelEXT")(
+                self.commands
+            )
 
     def end(self, shown: bool = True) -> Recorder:
-        """shown: the host may look at what was written once this is done; else it takes another command buffer behind this one."""
+        """shown: the host may look at what was written once this is done; else it takes another
+        command buffer behind this one."""
         self._barriers.flush()
         if shown:
             barrier(self.commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
@@ -194,15 +248,18 @@ class Recorder:
         complete(self.device, self)
 
     def stamps(self) -> np.ndarray:
-        """Nanoseconds on the device's clock of every mark of the last submission (which must be done)."""
+        """Nanoseconds on the device's clock of every mark of the last submission (which must be
+        done)."""
         return self._clock.read() if self._clock else np.zeros(0)
 
     def times(self) -> dict[str, float]:
-        """Milliseconds by pass name of the last submission (which must be done); passes of one name add up."""
+        """Milliseconds by pass name of the last submission (which must be done); passes of one name
+        add up."""
         return self._clock.times() if self._clock else {}
 
     def fragments(self) -> dict[str, int]:
-        """Fragment shader invocations by draw, helper lanes included where the driver counts them; empty where it cannot count."""
+        """Fragment shader invocations by draw, helper lanes included where the driver counts them;
+        empty where it cannot count."""
         return self._invocations.read() if self._invocations else {}
 
     def destroy(self) -> None:
@@ -222,7 +279,9 @@ class Recordings:
         self.device, self.resources = device, resources
         self._recorders: list[Recorder] = []
 
-    def __call__(self, commands: Callable[[Recorder], object], timed: bool = False, shown: bool = True) -> Recorder:
+    def __call__(
+        self, commands: Callable[[Recorder], object], timed: bool = False, shown: bool = True
+    ) -> Recorder:
         """What `commands` records, ended. shown: see Recorder.end."""
         self._recorders.append(recorder := Recorder(self.device, self.resources, timed))
         commands(recorder)

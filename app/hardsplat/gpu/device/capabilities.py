@@ -1,4 +1,5 @@
-"""What a device can do: features by name, from extensions and feature bits. The probe (probe.py) may take some away again."""
+"""What a device can do: features by name, from extensions and feature bits. The probe (probe.py)
+may take some away again."""
 
 from __future__ import annotations
 
@@ -7,11 +8,13 @@ from typing import Any
 
 import vulkan as vk
 
-# The structs of these two extensions are newer than the `vulkan` package. Both hold one VkBool32 after sType and pNext, and so
-# does VkPhysicalDeviceScalarBlockLayoutFeatures, which stands in for them under their own sType.
+# The structs of these two extensions are newer than the `vulkan` package. Both hold one VkBool32
+# after sType and pNext, and so does VkPhysicalDeviceScalarBlockLayoutFeatures, which stands in for
+# them under their own sType.
 _QUAD_CONTROL_FEATURES = 1000235000
 _MAXIMAL_RECONVERGENCE_FEATURES = 1000434000
-# The package's own constant for this one is wrong (it numbers it by the EXT, the registry by the ARM extension it was promoted from).
+# The package's own constant for this one is wrong (it numbers it by the EXT, the registry by the
+# ARM extension it was promoted from).
 _RASTER_ORDER_FEATURES = 1000342000
 _SUBGROUP_SIZE_PROPERTIES, _SUBGROUP_SIZE_FEATURES = 1000225000, 1000225002  # None in the package
 _ONE_BOOL, _ONE_BOOL_FIELD = "VkPhysicalDeviceScalarBlockLayoutFeatures", "scalarBlockLayout"
@@ -19,7 +22,8 @@ _ONE_BOOL, _ONE_BOOL_FIELD = "VkPhysicalDeviceScalarBlockLayoutFeatures", "scala
 
 @dataclass(frozen=True)
 class Feature:
-    """One capability: `extension` (None: core), the feature struct and the bit in it (None: the extension alone suffices)."""
+    """One capability: `extension` (None: core), the feature struct and the bit in it (None: the
+    extension alone suffices)."""
 
     name: str
     extension: str | None = None
@@ -31,7 +35,14 @@ class Feature:
 
 FEATURES: tuple[Feature, ...] = (
     Feature("push_descriptor", "VK_KHR_push_descriptor"),
-    Feature("scalar_layout", None, "VkPhysicalDeviceVulkan12Features", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, "scalarBlockLayout", True),
+    Feature(
+        "scalar_layout",
+        None,
+        "VkPhysicalDeviceVulkan12Features",
+        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        "scalarBlockLayout",
+        True,
+    ),
     Feature(
         "device_address",
         None,
@@ -40,9 +51,24 @@ FEATURES: tuple[Feature, ...] = (
         "bufferDeviceAddress",
         required=True,
     ),
-    Feature("fragment_stores", None, "VkPhysicalDeviceFeatures2", None, "fragmentStoresAndAtomics", True),
-    Feature("store_without_format", None, "VkPhysicalDeviceFeatures2", None, "shaderStorageImageWriteWithoutFormat", True),
-    Feature("extended_formats", None, "VkPhysicalDeviceFeatures2", None, "shaderStorageImageExtendedFormats"),
+    Feature(
+        "fragment_stores", None, "VkPhysicalDeviceFeatures2", None, "fragmentStoresAndAtomics", True
+    ),
+    Feature(
+        "store_without_format",
+        None,
+        "VkPhysicalDeviceFeatures2",
+        None,
+        "shaderStorageImageWriteWithoutFormat",
+        True,
+    ),
+    Feature(
+        "extended_formats",
+        None,
+        "VkPhysicalDeviceFeatures2",
+        None,
+        "shaderStorageImageExtendedFormats",
+    ),
     Feature("statistics", None, "VkPhysicalDeviceFeatures2", None, "pipelineStatisticsQuery"),
     Feature(
         "storage_16bit",
@@ -72,8 +98,20 @@ FEATURES: tuple[Feature, ...] = (
         vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT,
         "shaderBufferFloat32AtomicAdd",
     ),
-    Feature("quad_control", "VK_KHR_shader_quad_control", _ONE_BOOL, _QUAD_CONTROL_FEATURES, _ONE_BOOL_FIELD),
-    Feature("maximal_reconvergence", "VK_KHR_shader_maximal_reconvergence", _ONE_BOOL, _MAXIMAL_RECONVERGENCE_FEATURES, _ONE_BOOL_FIELD),
+    Feature(
+        "quad_control",
+        "VK_KHR_shader_quad_control",
+        _ONE_BOOL,
+        _QUAD_CONTROL_FEATURES,
+        _ONE_BOOL_FIELD,
+    ),
+    Feature(
+        "maximal_reconvergence",
+        "VK_KHR_shader_maximal_reconvergence",
+        _ONE_BOOL,
+        _MAXIMAL_RECONVERGENCE_FEATURES,
+        _ONE_BOOL_FIELD,
+    ),
     Feature("geometry_shader", None, "VkPhysicalDeviceFeatures2", None, "geometryShader"),
     Feature("fill_rectangle", "VK_NV_fill_rectangle"),
     Feature(
@@ -94,35 +132,62 @@ FEATURES: tuple[Feature, ...] = (
     Feature("semaphore_fd", "VK_KHR_external_semaphore_fd"),
     Feature("memory_budget", "VK_EXT_memory_budget"),
     Feature("swapchain", "VK_KHR_swapchain"),  # with a window only, see Device
-    Feature("portability_subset", "VK_KHR_portability_subset"),  # must be enabled where offered (MoltenVK)
+    Feature(
+        "portability_subset", "VK_KHR_portability_subset"
+    ),  # must be enabled where offered (MoltenVK)
 )
 
-# Limits that Vulkan does not promise of every device: capability -> (field of VkPhysicalDeviceLimits, what our shaders take, what takes it).
+# Limits that Vulkan does not promise of every device: capability -> (field of
+# VkPhysicalDeviceLimits, what our shaders take, what takes it).
 LIMITS = {
     "shared_memory": ("maxComputeSharedMemorySize", 22 << 10, "bytes, for the image loss"),
     "workgroup_threads": ("maxComputeWorkGroupInvocations", 256, "threads a workgroup"),
     "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 10, "buffers a stage"),
-    "gathering_buffers": ("maxPerStageDescriptorStorageBuffers", 11, "buffers a stage, for gradients of tiles by pair"),
-    "perturbing_buffers": ("maxPerStageDescriptorStorageBuffers", 13, "buffers a stage, for perturbing splats"),
+    "gathering_buffers": (
+        "maxPerStageDescriptorStorageBuffers",
+        11,
+        "buffers a stage, for gradients of tiles by pair",
+    ),
+    "perturbing_buffers": (
+        "maxPerStageDescriptorStorageBuffers",
+        13,
+        "buffers a stage, for perturbing splats",
+    ),
 }
-REQUIRED = (*(f.name for f in FEATURES if f.required), "workgroup_threads", "storage_buffers")  # the other limits are those of training, and of some of its gradients
+REQUIRED = (
+    *(f.name for f in FEATURES if f.required),
+    "workgroup_threads",
+    "storage_buffers",
+)  # the other limits are those of training, and of some of its gradients
 
 # Subgroup operations are limits, not features: name -> the bits that fragment shaders must support.
 _SUBGROUP = {
     "subgroup_quad": vk.VK_SUBGROUP_FEATURE_QUAD_BIT,
-    "subgroup_arithmetic": vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT | vk.VK_SUBGROUP_FEATURE_VOTE_BIT,
+    "subgroup_arithmetic": vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
+    | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT
+    | vk.VK_SUBGROUP_FEATURE_VOTE_BIT,
 }
 # What tiles take of compute shaders.
-_TILES = _SUBGROUP["subgroup_arithmetic"] | vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT | vk.VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT
+_TILES = (
+    _SUBGROUP["subgroup_arithmetic"]
+    | vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT
+    | vk.VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT
+)
 _TILE_LANES = (8, 16, 32, 64)
 
-# What Vulkan does not promise of every device about image formats: name -> (VkFormat, features that its images must have).
+# What Vulkan does not promise of every device about image formats: name -> (VkFormat, features that
+# its images must have).
 _FORMATS = {
     "unorm16_images": (
         vk.VK_FORMAT_R16G16B16A16_UNORM,
-        vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT | vk.VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT | vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT,
+        vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT
+        | vk.VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT
+        | vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT,
     ),
-    "float32_blend": (vk.VK_FORMAT_R32G32B32A32_SFLOAT, vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT),
+    "float32_blend": (
+        vk.VK_FORMAT_R32G32B32A32_SFLOAT,
+        vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT,
+    ),
 }
 
 
@@ -143,7 +208,8 @@ class Capabilities:
 
 
 def _chain(features) -> tuple[object, dict[str, object], list]:
-    """A VkPhysicalDeviceFeatures2 with every struct of `features` behind it, and the structs by feature name."""
+    """A VkPhysicalDeviceFeatures2 with every struct of `features` behind it, and the structs by
+    feature name."""
     structs: dict[tuple, object] = {}
     by_feature: dict[str, object] = {}
     previous = None
@@ -184,7 +250,9 @@ def query(physical) -> Capabilities:
     if properties.deviceType == vk.VK_PHYSICAL_DEVICE_TYPE_CPU:
         caps.names.add("sequential")  # until the probe says otherwise
     else:
-        caps.why_not["sequential"] = "a rasterizer that draws one primitive after another, as one on a CPU may"
+        caps.why_not["sequential"] = (
+            "a rasterizer that draws one primitive after another, as one on a CPU may"
+        )
 
     limits = properties.limits
     for name, (limit, wanted, what) in LIMITS.items():
@@ -195,16 +263,30 @@ def query(physical) -> Capabilities:
 
     subgroup = subgroup_properties(physical)
     for name, bits in _SUBGROUP.items():
-        if not (subgroup.supportedStages & vk.VK_SHADER_STAGE_FRAGMENT_BIT and subgroup.supportedOperations & bits == bits):
+        if not (
+            subgroup.supportedStages & vk.VK_SHADER_STAGE_FRAGMENT_BIT
+            and subgroup.supportedOperations & bits == bits
+        ):
             caps.why_not[name] = f"{name.replace('_', ' ')} operations in fragment shaders"
         else:
             caps.names.add(name)
-    if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT and subgroup.supportedOperations & _TILES == _TILES and subgroup.subgroupSize in _TILE_LANES:
+    if (
+        subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
+        and subgroup.supportedOperations & _TILES == _TILES
+        and subgroup.subgroupSize in _TILE_LANES
+    ):
         caps.names.add("subgroup_tiles")
     else:
-        caps.why_not["subgroup_tiles"] = f"subgroups of {_TILE_LANES[0]} to {_TILE_LANES[-1]} with arithmetic and shuffle operations in compute shaders"
+        caps.why_not["subgroup_tiles"] = (
+            f"subgroups of {_TILE_LANES[0]} to {_TILE_LANES[-1]} with arithmetic and "
+            "shuffle operations in compute shaders"
+        )
     for name, (image_format, bits) in _FORMATS.items():
-        if vk.vkGetPhysicalDeviceFormatProperties(physical, image_format).optimalTilingFeatures & bits == bits:
+        if (
+            vk.vkGetPhysicalDeviceFormatProperties(physical, image_format).optimalTilingFeatures
+            & bits
+            == bits
+        ):
             caps.names.add(name)
         else:
             caps.why_not[name] = f"{name.replace('_', ' ')} (format features)"
@@ -225,12 +307,18 @@ def properties(physical, struct: str, stype: int) -> tuple[Any, Any]:
 
 def uuid(physical) -> bytes:
     """The 16 bytes by which all drivers know this device."""
-    found = properties(physical, "VkPhysicalDeviceIDProperties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES)[1]
+    found = properties(
+        physical, "VkPhysicalDeviceIDProperties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES
+    )[1]
     return bytes(vk.ffi.buffer(found.deviceUUID))
 
 
 def subgroup_properties(physical):
-    return properties(physical, "VkPhysicalDeviceSubgroupProperties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES)[1]
+    return properties(
+        physical,
+        "VkPhysicalDeviceSubgroupProperties",
+        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
+    )[1]
 
 
 def subgroup_sizes(physical, caps: Capabilities) -> tuple[int, ...]:
@@ -238,7 +326,9 @@ def subgroup_sizes(physical, caps: Capabilities) -> tuple[int, ...]:
     usual = subgroup_properties(physical).subgroupSize
     if "subgroup_sizes" not in caps:
         return (usual,)
-    limits = properties(physical, "VkPhysicalDeviceSubgroupSizeControlProperties", _SUBGROUP_SIZE_PROPERTIES)[1]
+    limits = properties(
+        physical, "VkPhysicalDeviceSubgroupSizeControlProperties", _SUBGROUP_SIZE_PROPERTIES
+    )[1]
     if not limits.requiredSubgroupSizeStages & vk.VK_SHADER_STAGE_COMPUTE_BIT:
         return (usual,)
     powers = (1 << i for i in range(8))
@@ -246,7 +336,8 @@ def subgroup_sizes(physical, caps: Capabilities) -> tuple[int, ...]:
 
 
 def enable(caps: Capabilities) -> tuple[object, list[str], list]:
-    """For vkCreateDevice: the feature chain, the extensions, and what must be kept alive until it returns."""
+    """For vkCreateDevice: the feature chain, the extensions, and what must be kept alive until it
+    returns."""
     chosen = [f for f in FEATURES if f.name in caps]
     head, structs, keep = _chain(chosen)
     for f in chosen:

@@ -1,8 +1,12 @@
-"""The Vulkan drivers that are installed here, and why one of them does not load: what the Vulkan loader does not say.
+"""The Vulkan drivers that are installed here, and why one of them does not load: what the Vulkan
+loader does not say.
 
-A driver is a library that a manifest names: a JSON file in one of the folders that the loader looks into. Where the library cannot be loaded,
-for want of another package as a rule, the loader goes on without the driver and without a word. This module knows no Vulkan: it must work where that does not.
-Folders and variables: https://github.com/KhronosGroup/Vulkan-Loader/blob/main/docs/LoaderDriverInterface.md, "Driver Discovery".
+A driver is a library that a manifest names: a JSON file in one of the folders that the loader looks
+into. Where the library cannot be loaded, for want of another package as a rule, the loader goes on
+without the driver and without a word. This module knows no Vulkan: it must work where that does
+not. Folders and variables:
+https://github.com/KhronosGroup/Vulkan-Loader/blob/main/docs/LoaderDriverInterface.md, "Driver
+Discovery".
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ _BITS = str(8 * struct.calcsize("P"))
 
 @dataclass(frozen=True)
 class Driver:
-    """manifest: the file. library: as it names it, "" where it names none. problem: why it cannot be used, "" where it loads."""
+    """manifest: the file. library: as it names it, "" where it names none. problem: why it cannot
+    be used, "" where it loads."""
 
     manifest: Path
     library: str = ""
@@ -39,7 +44,8 @@ def drivers(environment: Mapping[str, str] = os.environ) -> list[Driver]:
 
 
 def manifests(environment: Mapping[str, str] = os.environ) -> list[Path]:
-    """The manifests that the loader would read, each once: those of VK_DRIVER_FILES alone, or all in its folders and those of VK_ADD_DRIVER_FILES."""
+    """The manifests that the loader would read, each once: those of VK_DRIVER_FILES alone, or all
+    in its folders and those of VK_ADD_DRIVER_FILES."""
     for name in INSTEAD:
         if environment.get(name):
             return _unique(_files(environment[name]))
@@ -56,18 +62,36 @@ def folders(environment: Mapping[str, str]) -> list[Path]:
     def listed(name: str, default: str) -> list[Path]:
         return [Path(part) for part in (environment.get(name) or default).split(os.pathsep) if part]
 
-    roots = [Path(environment.get("XDG_CONFIG_HOME") or home / ".config"), *listed("XDG_CONFIG_DIRS", "/etc/xdg"), Path("/usr/local/etc"), Path("/etc")]
-    roots += [Path(environment.get("XDG_DATA_HOME") or home / ".local/share"), *listed("XDG_DATA_DIRS", "/usr/local/share:/usr/share")]
+    roots = [
+        Path(environment.get("XDG_CONFIG_HOME") or home / ".config"),
+        *listed("XDG_CONFIG_DIRS", "/etc/xdg"),
+        Path("/usr/local/etc"),
+        Path("/etc"),
+    ]
+    roots += [
+        Path(environment.get("XDG_DATA_HOME") or home / ".local/share"),
+        *listed("XDG_DATA_DIRS", "/usr/local/share:/usr/share"),
+    ]
     return [root / _BELOW for root in roots]
 
 
 def explain(environment: Mapping[str, str] = os.environ) -> str:
-    """What an error about no device adds: each driver that does not load and why, those that do, or where manifests were looked for."""
+    """What an error about no device adds: each driver that does not load and why, those that do, or
+    where manifests were looked for."""
     found = drivers(environment)
     if found:
         loads = [str(driver.manifest) for driver in found if not driver.problem]
-        whole = [f"{', '.join(loads)} {'load' if len(loads) > 1 else 'loads'}, but {'find' if len(loads) > 1 else 'finds'} no device"] if loads else []
-        return "driver manifests: " + "; ".join([*(str(driver) for driver in found if driver.problem), *whole])
+        whole = (
+            [
+                f"{', '.join(loads)} {'load' if len(loads) > 1 else 'loads'}, but "
+                f"{'find' if len(loads) > 1 else 'finds'} no device"
+            ]
+            if loads
+            else []
+        )
+        return "driver manifests: " + "; ".join(
+            [*(str(driver) for driver in found if driver.problem), *whole]
+        )
     if chosen := next((name for name in INSTEAD if environment.get(name)), None):
         return f"{chosen}={environment[chosen]} names no driver manifest"
     if sys.platform == "win32":
@@ -106,11 +130,19 @@ def _tried(manifest: Path) -> Driver:
     except (ValueError, KeyError, TypeError, RecursionError):
         return Driver(manifest, problem="is no driver manifest: it has no ICD.library_path")
     if str(icd.get("library_arch", _BITS)) != _BITS:
-        return Driver(manifest, library, f"{library} is for programs of {icd['library_arch']} bits, this one has {_BITS}")
-    path = manifest.parent / library if "/" in library or "\\" in library else library  # a bare name is looked for by the system
+        return Driver(
+            manifest,
+            library,
+            f"{library} is for programs of {icd['library_arch']} bits, this one has {_BITS}",
+        )
+    path = (
+        manifest.parent / library if "/" in library or "\\" in library else library
+    )  # a bare name is looked for by the system
     try:
         ctypes.CDLL(str(path), mode=getattr(os, "RTLD_LAZY", ctypes.DEFAULT_MODE))
     except (OSError, ValueError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
-        return Driver(manifest, library, lines[0] if library in lines[0] else f"{library}: {lines[0]}")
+        return Driver(
+            manifest, library, lines[0] if library in lines[0] else f"{library}: {lines[0]}"
+        )
     return Driver(manifest, library)

@@ -1,4 +1,5 @@
-"""Command buffers on their way to the GPU: allocated, submitted, waited for. What they hold is recorder.py's."""
+"""Command buffers on their way to the GPU: allocated, submitted, waited for. What they hold is
+recorder.py's."""
 
 from __future__ import annotations
 
@@ -19,14 +20,21 @@ _EAGER = 0.01  # seconds
 
 def pool(device: Device):
     def make():
-        info = vk.VkCommandPoolCreateInfo(flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, queueFamilyIndex=device.physical.queue_family)
+        info = vk.VkCommandPoolCreateInfo(
+            flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+            queueFamilyIndex=device.physical.queue_family,
+        )
         return vk.vkCreateCommandPool(device.handle, info, None)
 
-    return device.shared("command pool", make, lambda handle: vk.vkDestroyCommandPool(device.handle, handle, None))
+    return device.shared(
+        "command pool", make, lambda handle: vk.vkDestroyCommandPool(device.handle, handle, None)
+    )
 
 
 def allocate(device: Device):
-    info = vk.VkCommandBufferAllocateInfo(commandPool=pool(device), level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1)
+    info = vk.VkCommandBufferAllocateInfo(
+        commandPool=pool(device), level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1
+    )
     return vk.vkAllocateCommandBuffers(device.handle, info)[0]
 
 
@@ -39,11 +47,18 @@ class Fence:
         self._handles = vk.ffi.new("VkFence[]", [self.handle])
 
     def wait(self, eager: bool = False) -> None:
-        """Waits in slices: Python answers Ctrl-C only between calls. eager: asks without a pause at first, since who is woken up is some 60 us late."""
+        """Waits in slices: Python answers Ctrl-C only between calls. eager: asks without a pause at
+        first, since who is woken up is some 60 us late."""
         until = time.perf_counter() + _EAGER if eager else 0.0
-        while eager and vk.lib.vkGetFenceStatus(self.device.handle, self._handles[0]) == vk.VK_NOT_READY and time.perf_counter() < until:
+        while (
+            eager
+            and vk.lib.vkGetFenceStatus(self.device.handle, self._handles[0]) == vk.VK_NOT_READY
+            and time.perf_counter() < until
+        ):
             pass
-        while (result := vk.lib.vkWaitForFences(self.device.handle, 1, self._handles, True, _SLICE_NS)) == vk.VK_TIMEOUT:
+        while (
+            result := vk.lib.vkWaitForFences(self.device.handle, 1, self._handles, True, _SLICE_NS)
+        ) == vk.VK_TIMEOUT:
             pass
         if result == vk.VK_ERROR_DEVICE_LOST:
             raise DeviceLost(f"{self.device.name} stopped answering")
@@ -75,12 +90,18 @@ class SharedSemaphore:
 
     def __init__(self, device: Device):
         self.device = device
-        export = vk.VkExportSemaphoreCreateInfo(handleTypes=vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT)
-        self.handle = vk.vkCreateSemaphore(device.handle, vk.VkSemaphoreCreateInfo(pNext=export), None)
+        export = vk.VkExportSemaphoreCreateInfo(
+            handleTypes=vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
+        )
+        self.handle = vk.vkCreateSemaphore(
+            device.handle, vk.VkSemaphoreCreateInfo(pNext=export), None
+        )
 
     def fd(self) -> int:
         """A new file descriptor. Whoever imports it owns it; else it must be closed."""
-        info = vk.VkSemaphoreGetFdInfoKHR(semaphore=self.handle, handleType=vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT)
+        info = vk.VkSemaphoreGetFdInfoKHR(
+            semaphore=self.handle, handleType=vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
+        )
         return int(self.device.proc("vkGetSemaphoreFdKHR")(self.device.handle, info))
 
     def destroy(self) -> None:
@@ -88,10 +109,12 @@ class SharedSemaphore:
 
 
 class Submission:
-    """Recorded command buffers, which go to the queue in order as often as wanted; the same one may appear many times.
+    """Recorded command buffers, which go to the queue in order as often as wanted; the same one may
+    appear many times.
 
-    signal: a semaphore for who takes the outcome. wait: one that they wait for. Must not outlive any of them. What Vulkan is told is written once, since the package
-    takes longer for that than the driver for the rest.
+    signal: a semaphore for who takes the outcome. wait: one that they wait for. Must not outlive
+    any of them. What Vulkan is told is written once, since the package takes longer for that than
+    the driver for the rest.
     """
 
     def __init__(self, device: Device, commands: Sequence, signal=None, wait=None):
@@ -108,7 +131,12 @@ class Submission:
 
     def submit(self, fence: Fence | None = None) -> None:
         """Raises DeviceLost, OutOfMemory."""
-        result = vk.lib.vkQueueSubmit(self.device.queue, 1, vk.ffi.addressof(self._info), fence.handle if fence else vk.ffi.NULL)
+        result = vk.lib.vkQueueSubmit(
+            self.device.queue,
+            1,
+            vk.ffi.addressof(self._info),
+            fence.handle if fence else vk.ffi.NULL,
+        )
         if result == vk.VK_ERROR_DEVICE_LOST:
             raise DeviceLost(f"{self.device.name} stopped answering")
         if result in (vk.VK_ERROR_OUT_OF_DEVICE_MEMORY, vk.VK_ERROR_OUT_OF_HOST_MEMORY):
@@ -118,13 +146,16 @@ class Submission:
         self.device.check_validation()
 
 
-def submit(device: Device, commands: Sequence, fence: Fence | None = None, signal=None, wait=None) -> None:
+def submit(
+    device: Device, commands: Sequence, fence: Fence | None = None, signal=None, wait=None
+) -> None:
     """Queues recorded command buffers once, see Submission."""
     Submission(device, commands, signal, wait).submit(fence)
 
 
 def begin(device: Device, commands=None):
-    """A command buffer that is being recorded: a new one, or `commands` anew, which must not be in flight."""
+    """A command buffer that is being recorded: a new one, or `commands` anew, which must not be in
+    flight."""
     commands = allocate(device) if commands is None else commands
     vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo())
     barrier(commands)
@@ -135,7 +166,9 @@ def begin(device: Device, commands=None):
 def once(device: Device):
     """A command buffer that is submitted and waited for when the block ends."""
     commands = allocate(device)
-    vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT))
+    vk.vkBeginCommandBuffer(
+        commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
+    )
     try:
         barrier(commands)
         yield commands
@@ -147,7 +180,8 @@ def once(device: Device):
 
 
 def complete(device: Device, *commands) -> None:
-    """Submits, in order, and waits. Whatever ends the waiting early, the GPU is done with the commands afterwards: the caller will free them."""
+    """Submits, in order, and waits. Whatever ends the waiting early, the GPU is done with the
+    commands afterwards: the caller will free them."""
     fence = Fence(device)
     try:
         submit(device, commands, fence)
@@ -161,18 +195,30 @@ def complete(device: Device, *commands) -> None:
 
 
 def compute_barrier(commands, commanded: bool = False) -> None:
-    """What compute shaders did before it, before what they do after it. commanded: before the work sizes that dispatches read, too.
+    """What compute shaders did before it, before what they do after it. commanded: before the work
+    sizes that dispatches read, too.
 
     Cheaper than `barrier`: on NVIDIA an H200 waits 3 us longer where work sizes are read.
     """
-    stages, access = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_UNIFORM_READ_BIT
+    stages, access = (
+        vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+        vk.VK_ACCESS_SHADER_READ_BIT
+        | vk.VK_ACCESS_SHADER_WRITE_BIT
+        | vk.VK_ACCESS_UNIFORM_READ_BIT,
+    )
     if commanded:
-        stages, access = stages | vk.VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT, access | vk.VK_ACCESS_INDIRECT_COMMAND_READ_BIT
+        stages, access = (
+            stages | vk.VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
+            access | vk.VK_ACCESS_INDIRECT_COMMAND_READ_BIT,
+        )
     memory = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_SHADER_WRITE_BIT, dstAccessMask=access)
     vk.vkCmdPipelineBarrier(commands, stages, stages, 0, 1, [memory], 0, None, 0, None)
 
 
 def barrier(commands, until: int = ALL) -> None:
-    """All before it, before all after it. A fence alone does not show the host what was written: for that, `until` has the host's stage."""
-    memory = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_MEMORY_WRITE_BIT, dstAccessMask=_READ_WRITE)
+    """All before it, before all after it. A fence alone does not show the host what was written:
+    for that, `until` has the host's stage."""
+    memory = vk.VkMemoryBarrier(
+        srcAccessMask=vk.VK_ACCESS_MEMORY_WRITE_BIT, dstAccessMask=_READ_WRITE
+    )
     vk.vkCmdPipelineBarrier(commands, ALL, until, 0, 1, [memory], 0, None, 0, None)

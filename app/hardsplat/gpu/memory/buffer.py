@@ -25,57 +25,125 @@ _USAGE = (
     | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
 )
 # Core in Vulkan 1.2, but without a value in the package.
-_ADDRESS_USAGE, _DEVICE_ADDRESS = 0x20000, 0x2  # VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
+_ADDRESS_USAGE, _DEVICE_ADDRESS = (
+    0x20000,
+    0x2,
+)  # VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
 _HOST = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
 STAGING_BYTES = 32 << 20
 _MOVERS = 4  # threads that move memory, and pieces of the staging buffer that they have
-POISON = 0xFFFFFFFF  # NaN as float, absurd as a count: what tests fill fresh memory with (HARDSPLAT_POISON=1)
+# NaN as float, absurd as a count: what tests fill fresh memory with (HARDSPLAT_POISON=1)
+POISON = 0xFFFFFFFF
 
 
 def poisoned() -> bool:
     return os.environ.get("HARDSPLAT_POISON", "0") not in ("", "0")
 
 
-def allocate_memory(device: Device, requirements, flags: int, prefer: int, name: str, address: bool = False, grows_with: str = "", shared: bool = False):
-    """Memory for a buffer or an image, of a type with all of `flags` and, if there is one, `prefer`. Raises OutOfMemory."""
-    types = [i for i in range(device.memory.memoryTypeCount) if requirements.memoryTypeBits >> i & 1 and device.memory.memoryTypes[i].propertyFlags & flags == flags]
+def allocate_memory(
+    device: Device,
+    requirements,
+    flags: int,
+    prefer: int,
+    name: str,
+    address: bool = False,
+    grows_with: str = "",
+    shared: bool = False,
+):
+    """Memory for a buffer or an image, of a type with all of `flags` and, if there is one,
+    `prefer`. Raises OutOfMemory."""
+    types = [
+        i
+        for i in range(device.memory.memoryTypeCount)
+        if requirements.memoryTypeBits >> i & 1
+        and device.memory.memoryTypes[i].propertyFlags & flags == flags
+    ]
     if not types:
         raise OutOfMemory(f"{device.name} has no memory type for {name}")
-    best = max(types, key=lambda i: ((device.memory.memoryTypes[i].propertyFlags & prefer).bit_count(), -i))
+    best = max(
+        types, key=lambda i: ((device.memory.memoryTypes[i].propertyFlags & prefer).bit_count(), -i)
+    )
     chain = vk.VkMemoryAllocateFlagsInfo(flags=_DEVICE_ADDRESS) if address else None
     if shared:
-        chain = vk.VkExportMemoryAllocateInfo(pNext=chain, handleTypes=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT)
+        chain = vk.VkExportMemoryAllocateInfo(
+            pNext=chain, handleTypes=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+        )
     try:
-        return vk.vkAllocateMemory(device.handle, vk.VkMemoryAllocateInfo(pNext=chain, allocationSize=requirements.size, memoryTypeIndex=best), None)
+        return vk.vkAllocateMemory(
+            device.handle,
+            vk.VkMemoryAllocateInfo(
+                pNext=chain, allocationSize=requirements.size, memoryTypeIndex=best
+            ),
+            None,
+        )
     except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
-        raise OutOfMemory(f"{device.name} is out of memory: {name} needs {requirements.size / 2**20:.0f} MiB", grows_with) from None
+        raise OutOfMemory(
+            f"{device.name} is out of memory: {name} needs {requirements.size / 2**20:.0f} MiB",
+            grows_with,
+        ) from None
 
 
 class Buffer:
-    """`nbytes` of storage. host: mapped memory, `array(dtype)` views it; else it is device-local, and `upload` and `download` copy.
+    """`nbytes` of storage. host: mapped memory, `array(dtype)` views it; else it is device-local,
+    and `upload` and `download` copy.
 
-    addressed: shaders reach it by `address`, not by a descriptor, so it may be as large as one allocation. grows_with: see OutOfMemory; by default what
-    the contract says. shared: `fd()` hands its memory to others; takes the capability `memory_fd`. Raises OutOfMemory.
+    addressed: shaders reach it by `address`, not by a descriptor, so it may be as large as one
+    allocation. grows_with: see OutOfMemory; by default what the contract says. shared: `fd()` hands
+    its memory to others; takes the capability `memory_fd`. Raises OutOfMemory.
     """
 
-    def __init__(self, device: Device, nbytes: int, name: str, host: bool = False, addressed: bool = False, grows_with: str = "", shared: bool = False):
-        grows_with = grows_with or (contract.BUFFERS[name].grows_with if name in contract.BUFFERS else "")
+    def __init__(
+        self,
+        device: Device,
+        nbytes: int,
+        name: str,
+        host: bool = False,
+        addressed: bool = False,
+        grows_with: str = "",
+        shared: bool = False,
+    ):
+        grows_with = grows_with or (
+            contract.BUFFERS[name].grows_with if name in contract.BUFFERS else ""
+        )
         unit = 16 if addressed else 4  # shaders go through planes in vec4s
         nbytes = max(16, -(-nbytes // unit) * unit)
         limit = device.max_allocation if addressed else device.max_buffer
         if nbytes > limit:
-            raise OutOfMemory(f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {device.name} allows {limit / 2**20:.0f} MiB in one", grows_with)
+            raise OutOfMemory(
+                f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {device.name} allows "
+                f"{limit / 2**20:.0f} MiB in one",
+                grows_with,
+            )
         self.device, self.nbytes, self.name, self.host = device, nbytes, name, host
         usage = _USAGE | (_ADDRESS_USAGE if addressed else 0)
-        external = vk.VkExternalMemoryBufferCreateInfo(handleTypes=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT) if shared else None
-        self.handle = vk.vkCreateBuffer(device.handle, vk.VkBufferCreateInfo(pNext=external, size=nbytes, usage=usage), None)
+        external = (
+            vk.VkExternalMemoryBufferCreateInfo(
+                handleTypes=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+            )
+            if shared
+            else None
+        )
+        self.handle = vk.vkCreateBuffer(
+            device.handle, vk.VkBufferCreateInfo(pNext=external, size=nbytes, usage=usage), None
+        )
         requirements = vk.vkGetBufferMemoryRequirements(device.handle, self.handle)
         self.allocated = requirements.size  # bytes of its allocation
         try:
             if host:
-                self._memory = allocate_memory(device, requirements, _HOST, vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT, name)
+                self._memory = allocate_memory(
+                    device, requirements, _HOST, vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT, name
+                )
             else:
-                self._memory = allocate_memory(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name, addressed, grows_with, shared)
+                self._memory = allocate_memory(
+                    device,
+                    requirements,
+                    0,
+                    vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
+                    name,
+                    addressed,
+                    grows_with,
+                    shared,
+                )
         except OutOfMemory:
             vk.vkDestroyBuffer(device.handle, self.handle, None)
             raise
@@ -84,14 +152,19 @@ class Buffer:
         self.address = 0
         if addressed:  # raw cffi: the package throws the returned number away
             info = vk.VkBufferDeviceAddressInfo(buffer=self.handle)
-            self.address = int(vk.lib.vkGetBufferDeviceAddress(device.handle, vk.ffi.addressof(info)))
+            self.address = int(
+                vk.lib.vkGetBufferDeviceAddress(device.handle, vk.ffi.addressof(info))
+            )
         device.label(vk.VK_OBJECT_TYPE_BUFFER, self.handle, name)
         if poisoned():
             self.fill(POISON)
 
     def fd(self) -> int:
-        """A new file descriptor of the memory of a shared buffer, `allocated` bytes. Whoever imports it owns it; else it must be closed."""
-        info = vk.VkMemoryGetFdInfoKHR(memory=self._memory, handleType=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT)
+        """A new file descriptor of the memory of a shared buffer, `allocated` bytes. Whoever
+        imports it owns it; else it must be closed."""
+        info = vk.VkMemoryGetFdInfoKHR(
+            memory=self._memory, handleType=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+        )
         return int(self.device.proc("vkGetMemoryFdKHR")(self.device.handle, info))
 
     def array(self, dtype=np.uint8) -> np.ndarray:
@@ -110,7 +183,9 @@ class Buffer:
         """Copies a C-contiguous array to byte `offset`, now."""
         data = np.ascontiguousarray(data)
         if offset + data.nbytes > self.nbytes:
-            raise ValueError(f"{data.nbytes} bytes at {offset} do not fit in {self.name} of {self.nbytes} bytes")
+            raise ValueError(
+                f"{data.nbytes} bytes at {offset} do not fit in {self.name} of {self.nbytes} bytes"
+            )
         if data.nbytes == 0:
             return
         if self.host:
@@ -122,7 +197,13 @@ class Buffer:
             staging = staging_of(self.device)
             staging.array()[: part.size] = part
             with once(self.device) as commands:
-                vk.vkCmdCopyBuffer(commands, staging.handle, self.handle, 1, [vk.VkBufferCopy(srcOffset=0, dstOffset=offset + start, size=part.size)])
+                vk.vkCmdCopyBuffer(
+                    commands,
+                    staging.handle,
+                    self.handle,
+                    1,
+                    [vk.VkBufferCopy(srcOffset=0, dstOffset=offset + start, size=part.size)],
+                )
 
     def download(self, dtype=np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
         """A copy of `count` elements (all by default) from byte `offset`, now."""
@@ -142,7 +223,13 @@ class Buffer:
             part = raw[start : start + STAGING_BYTES]
             staging = staging_of(self.device)
             with once(self.device) as commands:
-                vk.vkCmdCopyBuffer(commands, self.handle, staging.handle, 1, [vk.VkBufferCopy(srcOffset=offset + start, dstOffset=0, size=part.size)])
+                vk.vkCmdCopyBuffer(
+                    commands,
+                    self.handle,
+                    staging.handle,
+                    1,
+                    [vk.VkBufferCopy(srcOffset=offset + start, dstOffset=0, size=part.size)],
+                )
             part[:] = staging.array()[: part.size]
 
     def destroy(self) -> None:
@@ -161,7 +248,8 @@ def clear_all(buffers: Sequence[Buffer]) -> None:
 
 
 def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
-    """Copies each C-contiguous array to a byte of its buffer, now. Threads fill the staging buffer, most of the work, while what they filled before is on its way."""
+    """Copies each C-contiguous array to a byte of its buffer, now. Threads fill the staging buffer,
+    most of the work, while what they filled before is on its way."""
     size = STAGING_BYTES // _MOVERS
     filling: deque[tuple[Future[None], list[_Part], int]] = deque()
 
@@ -171,8 +259,12 @@ def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
         device = parts[0].buffer.device
         with once(device) as commands:
             for part in parts:
-                copy = vk.VkBufferCopy(srcOffset=begin + part.place, dstOffset=part.at, size=part.raw.size)
-                vk.vkCmdCopyBuffer(commands, staging_of(device).handle, part.buffer.handle, 1, [copy])
+                copy = vk.VkBufferCopy(
+                    srcOffset=begin + part.place, dstOffset=part.at, size=part.raw.size
+                )
+                vk.vkCmdCopyBuffer(
+                    commands, staging_of(device).handle, part.buffer.handle, 1, [copy]
+                )
 
     with ThreadPoolExecutor(_MOVERS) as movers:
         for number, parts in enumerate(_pieces(copies, size)):
@@ -187,7 +279,8 @@ def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
 
 @dataclass(frozen=True)
 class _Part:
-    """Bytes on their way: `raw` goes to byte `place` of a piece of the staging buffer, then to byte `at` of `buffer`."""
+    """Bytes on their way: `raw` goes to byte `place` of a piece of the staging buffer, then to byte
+    `at` of `buffer`."""
 
     buffer: Buffer
     at: int
@@ -196,7 +289,8 @@ class _Part:
 
 
 def _pieces(copies: Iterable[tuple[Buffer, int, np.ndarray]], size: int) -> Iterator[list[_Part]]:
-    """Parts of all copies in order, in lists of `size` bytes together at most; their places begin at 0 in each list."""
+    """Parts of all copies in order, in lists of `size` bytes together at most; their places begin
+    at 0 in each list."""
     parts: list[_Part] = []
     used = 0
     for buffer, at, values in copies:
@@ -219,18 +313,28 @@ def _fill(room: np.ndarray, parts: Sequence[_Part]) -> None:
 
 
 def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
-    """Fills each C-contiguous array from the beginning of its buffer, now. Threads move what has come to the staging buffer, most of the work, while more comes."""
+    """Fills each C-contiguous array from the beginning of its buffer, now. Threads move what has
+    come to the staging buffer, most of the work, while more comes."""
     size, moves = STAGING_BYTES // _MOVERS, deque[Future[None]]()
     with ThreadPoolExecutor(_MOVERS) as movers:
-        pieces = ((buffer, raw, at) for buffer, out in copies for raw in [out.reshape(-1).view(np.uint8)] for at in range(0, raw.size, size))
+        pieces = (
+            (buffer, raw, at)
+            for buffer, out in copies
+            for raw in [out.reshape(-1).view(np.uint8)]
+            for at in range(0, raw.size, size)
+        )
         for number, (buffer, raw, at) in enumerate(pieces):
             part = raw[at : at + size]
             if len(moves) == _MOVERS:
                 moves.popleft().result()  # which makes room for this one
             room = staging_of(buffer.device).array()[number % _MOVERS * size :][: part.size]
             with once(buffer.device) as commands:
-                copy = vk.VkBufferCopy(srcOffset=at, dstOffset=number % _MOVERS * size, size=part.size)
-                vk.vkCmdCopyBuffer(commands, buffer.handle, staging_of(buffer.device).handle, 1, [copy])
+                copy = vk.VkBufferCopy(
+                    srcOffset=at, dstOffset=number % _MOVERS * size, size=part.size
+                )
+                vk.vkCmdCopyBuffer(
+                    commands, buffer.handle, staging_of(buffer.device).handle, 1, [copy]
+                )
             moves.append(movers.submit(np.copyto, part, room))
         for move in moves:
             move.result()
@@ -251,7 +355,9 @@ def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:
 
 def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, int]]) -> None:
     """Copies (source offset, target offset, bytes) regions on the device, now."""
-    copies = [vk.VkBufferCopy(srcOffset=a, dstOffset=b, size=size) for a, b, size in regions if size]
+    copies = [
+        vk.VkBufferCopy(srcOffset=a, dstOffset=b, size=size) for a, b, size in regions if size
+    ]
     if copies:
         with once(source.device) as commands:
             vk.vkCmdCopyBuffer(commands, source.handle, target.handle, len(copies), copies)
@@ -259,4 +365,6 @@ def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, i
 
 def staging_of(device: Device) -> Buffer:
     """Host memory of STAGING_BYTES that copies go through, one for a device."""
-    return device.shared("staging", lambda: Buffer(device, STAGING_BYTES, "staging", host=True), Buffer.destroy)
+    return device.shared(
+        "staging", lambda: Buffer(device, STAGING_BYTES, "staging", host=True), Buffer.destroy
+    )

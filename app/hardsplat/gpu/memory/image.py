@@ -21,21 +21,43 @@ _IMAGE_USAGE = (
 DEPTH_FORMAT = vk.VK_FORMAT_D32_SFLOAT
 
 
-def _check_image(device: Device, width: int, height: int, format: int, usage: int, texel_bytes: int, name: str) -> None:
-    """Raises OutOfMemory for a size, UserError for a format, that the device's images of our usage cannot have."""
+def _check_image(
+    device: Device, width: int, height: int, format: int, usage: int, texel_bytes: int, name: str
+) -> None:
+    """Raises OutOfMemory for a size, UserError for a format, that the device's images of our usage
+    cannot have."""
     try:
-        limits = vk.vkGetPhysicalDeviceImageFormatProperties(device.physical.handle, format, vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, usage, 0)
+        limits = vk.vkGetPhysicalDeviceImageFormatProperties(
+            device.physical.handle,
+            format,
+            vk.VK_IMAGE_TYPE_2D,
+            vk.VK_IMAGE_TILING_OPTIMAL,
+            usage,
+            0,
+        )
     except vk.VkErrorFormatNotSupported:
-        raise UserError(f"{device.name} has no images of VkFormat {format} for {name}; choose another --format or --state-format") from None
+        raise UserError(
+            f"{device.name} has no images of VkFormat {format} for {name}; choose another "
+            "--format or --state-format"
+        ) from None
     side = min(device.max_image, limits.maxExtent.width, limits.maxExtent.height)
     if max(width, height) > side:
-        raise OutOfMemory(f"a {width}x{height} image is larger than {device.name} allows ({side} a side)", "pixels")
-    if (nbytes := width * height * texel_bytes) > min(limits.maxResourceSize, device.max_allocation):
-        raise OutOfMemory(f"a {width}x{height} image of {nbytes >> 20} MiB is larger than {device.name} allows", "pixels")
+        raise OutOfMemory(
+            f"a {width}x{height} image is larger than {device.name} allows ({side} a side)",
+            "pixels",
+        )
+    if (nbytes := width * height * texel_bytes) > min(
+        limits.maxResourceSize, device.max_allocation
+    ):
+        raise OutOfMemory(
+            f"a {width}x{height} image of {nbytes >> 20} MiB is larger than {device.name} allows",
+            "pixels",
+        )
 
 
 class Image:
-    """A 2D colour image that can be drawn to, stored to, sampled and read as input attachment; always in the layout GENERAL.
+    """A 2D colour image that can be drawn to, stored to, sampled and read as input attachment;
+    always in the layout GENERAL.
 
     format: a VkFormat number; texel: numpy dtype of one channel as downloaded; 4 channels.
     """
@@ -43,8 +65,23 @@ class Image:
     usage, aspect, channels = _IMAGE_USAGE, vk.VK_IMAGE_ASPECT_COLOR_BIT, 4
 
     def __init__(self, device: Device, width: int, height: int, format: int, texel, name: str):
-        _check_image(device, width, height, format, self.usage, self.channels * np.dtype(texel).itemsize, name)
-        self.device, self.width, self.height, self.format, self.texel, self.name = device, width, height, format, np.dtype(texel), name
+        _check_image(
+            device,
+            width,
+            height,
+            format,
+            self.usage,
+            self.channels * np.dtype(texel).itemsize,
+            name,
+        )
+        self.device, self.width, self.height, self.format, self.texel, self.name = (
+            device,
+            width,
+            height,
+            format,
+            np.dtype(texel),
+            name,
+        )
         info = vk.VkImageCreateInfo(
             imageType=vk.VK_IMAGE_TYPE_2D,
             format=format,
@@ -60,7 +97,14 @@ class Image:
         requirements = vk.vkGetImageMemoryRequirements(device.handle, self.handle)
         self.nbytes = requirements.size
         try:
-            self._memory = allocate_memory(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name, grows_with="pixels")
+            self._memory = allocate_memory(
+                device,
+                requirements,
+                0,
+                vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
+                name,
+                grows_with="pixels",
+            )
         except OutOfMemory:
             vk.vkDestroyImage(device.handle, self.handle, None)
             raise
@@ -68,7 +112,12 @@ class Image:
         self.range = vk.VkImageSubresourceRange(self.aspect, 0, 1, 0, 1)
         self.view = vk.vkCreateImageView(
             device.handle,
-            vk.VkImageViewCreateInfo(image=self.handle, viewType=vk.VK_IMAGE_VIEW_TYPE_2D, format=format, subresourceRange=self.range),
+            vk.VkImageViewCreateInfo(
+                image=self.handle,
+                viewType=vk.VK_IMAGE_VIEW_TYPE_2D,
+                format=format,
+                subresourceRange=self.range,
+            ),
             None,
         )
         device.label(vk.VK_OBJECT_TYPE_IMAGE, self.handle, name)
@@ -87,10 +136,14 @@ class Image:
         )
         everything = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
         with once(self.device) as commands:
-            vk.vkCmdPipelineBarrier(commands, everything, everything, 0, 0, None, 0, None, 1, [barrier])
+            vk.vkCmdPipelineBarrier(
+                commands, everything, everything, 0, 0, None, 0, None, 1, [barrier]
+            )
             if poisoned() and self.aspect == vk.VK_IMAGE_ASPECT_COLOR_BIT:
                 value = vk.ffi.new("VkClearColorValue*", {"float32": [0.37, 0.61, 0.83, 0.29]})
-                vk.vkCmdClearColorImage(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, value, 1, [self.range])
+                vk.vkCmdClearColorImage(
+                    commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, value, 1, [self.range]
+                )
 
     def _bands(self):
         """(top, height) of the bands that fit in the staging buffer, whatever the image's size."""
@@ -112,7 +165,14 @@ class Image:
         for top, height in self._bands():
             part = out[top : top + height]
             with once(self.device) as commands:
-                vk.vkCmdCopyImageToBuffer(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, staging.handle, 1, [self.region(top, height)])
+                vk.vkCmdCopyImageToBuffer(
+                    commands,
+                    self.handle,
+                    vk.VK_IMAGE_LAYOUT_GENERAL,
+                    staging.handle,
+                    1,
+                    [self.region(top, height)],
+                )
             part[:] = staging.array()[: part.nbytes].view(self.texel).reshape(part.shape)
         return out
 
@@ -125,7 +185,14 @@ class Image:
         for top, height in self._bands():
             staging.upload(texels[top : top + height])
             with once(self.device) as commands:
-                vk.vkCmdCopyBufferToImage(commands, staging.handle, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [self.region(top, height)])
+                vk.vkCmdCopyBufferToImage(
+                    commands,
+                    staging.handle,
+                    self.handle,
+                    vk.VK_IMAGE_LAYOUT_GENERAL,
+                    1,
+                    [self.region(top, height)],
+                )
 
     def destroy(self) -> None:
         if self.handle is not None:
@@ -138,7 +205,11 @@ class Image:
 class DepthImage(Image):
     """What draws test depth against. They alone read and write it."""
 
-    usage, aspect, channels = vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT, vk.VK_IMAGE_ASPECT_DEPTH_BIT, 1
+    usage, aspect, channels = (
+        vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT,
+        vk.VK_IMAGE_ASPECT_DEPTH_BIT,
+        1,
+    )
 
     def __init__(self, device: Device, width: int, height: int, name: str):
         super().__init__(device, width, height, DEPTH_FORMAT, np.float32, name)

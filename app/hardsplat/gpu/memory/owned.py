@@ -14,7 +14,8 @@ T = TypeVar("T", bound=Destroyable)
 
 
 class Owned:
-    """Buffers, images, recorders and whatever else is destroyed with their owner, the last first."""
+    """Buffers, images, recorders and whatever else is destroyed with their owner, the last
+    first."""
 
     def __init__(self, parts: Iterable[Destroyable] = ()):
         self._parts = list(parts)

@@ -11,8 +11,11 @@ from hardsplat.gpu.memory.buffer import Buffer, copy_regions
 from hardsplat.gpu.memory.image import Image
 
 
-def exchange(device: Device, own: MutableMapping[str, Buffer | Image], buffers: Mapping[str, Buffer]) -> None:
-    """Puts buffers in the place of those of `own` with their names, which are destroyed once no work is under way."""
+def exchange(
+    device: Device, own: MutableMapping[str, Buffer | Image], buffers: Mapping[str, Buffer]
+) -> None:
+    """Puts buffers in the place of those of `own` with their names, which are destroyed once no
+    work is under way."""
     device.wait_idle()
     for name, buffer in buffers.items():
         own[name].destroy()
@@ -46,14 +49,10 @@ def copy_between(commands, source: Buffer | Image, target: Buffer | Image) -> No
     general = vk.VK_IMAGE_LAYOUT_GENERAL
     if isinstance(source, Image):
         region = source.region(0, source.height)
-        vk.vkCmdCopyImageToBuffer(
-            commands, source.handle, general, target.handle, 1, [region]
-        )
+        vk.vkCmdCopyImageToBuffer(commands, source.handle, general, target.handle, 1, [region])
     elif isinstance(target, Image):
         region = target.region(0, target.height)
-        vk.vkCmdCopyBufferToImage(
-            commands, source.handle, target.handle, general, 1, [region]
-        )
+        vk.vkCmdCopyBufferToImage(commands, source.handle, target.handle, general, 1, [region])
     else:
         size = min(source.nbytes, target.nbytes)
         region = vk.VkBufferCopy(srcOffset=0, dstOffset=0, size=size)

@@ -1,4 +1,5 @@
-"""A pass is data: a shader, what it reads and writes, constants. hardsplat.gpu.passes.declarations checks it against the SPIR-V, hardsplat.gpu.passes.pipelines makes its pipeline."""
+"""A pass is data: a shader, what it reads and writes, constants. hardsplat.gpu.passes.declarations
+checks it against the SPIR-V, hardsplat.gpu.passes.pipelines makes its pipeline."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from hardsplat.gpu.passes.shader import Source
 
 
 class PassError(Exception):
-    """A pass and its shader disagree; the message names pass, shader, resource, expected and actual."""
+    """A pass and its shader disagree; the message names pass, shader, resource, expected and
+    actual."""
 
 
 def _frozen(value):
@@ -27,13 +29,16 @@ class _Pass:
 
 @dataclass(frozen=True)
 class ComputePass(_Pass):
-    """One compute shader. `bind` puts another resource in the place of one of the contract: {"keys": "keys_alt"}.
+    """One compute shader. `bind` puts another resource in the place of one of the contract:
+    {"keys": "keys_alt"}.
 
-    reads, writes: names of the contract, and of the trained table: `means`, `adam_means`, `d_means`. apart: those of `writes` of which this pass leaves other parts than
-    any pass that names them here too, so that these may run at once.
+    reads, writes: names of the contract, and of the trained table: `means`, `adam_means`,
+    `d_means`. apart: those of `writes` of which this pass leaves other parts than any pass that
+    names them here too, so that these may run at once.
 
-    full_subgroups: the shader counts on subgroups of the device's size without idle lanes, which some drivers give only to those who ask.
-    subgroup: another size of subgroups, of device.subgroup_sizes; 0 for the usual one.
+    full_subgroups: the shader counts on subgroups of the device's size without idle lanes, which
+    some drivers give only to those who ask. subgroup: another size of subgroups, of
+    device.subgroup_sizes; 0 for the usual one.
     """
 
     name: str
@@ -54,9 +59,11 @@ class ComputePass(_Pass):
 
 @dataclass(frozen=True)
 class DepthTest:
-    """What a draw tests gl_Position.z / w against. image: a DepthImage. passes: `less`, `less or equal` or `greater` than what is there.
+    """What a draw tests gl_Position.z / w against. image: a DepthImage. passes: `less`, `less or
+    equal` or `greater` than what is there.
 
-    clear: the value before the draw, None to keep what is there. writes: fragments that pass leave their depth.
+    clear: the value before the draw, None to keep what is there. writes: fragments that pass leave
+    their depth.
     """
 
     image: str
@@ -69,12 +76,13 @@ class DepthTest:
 class DrawPass(_Pass):
     """One draw without vertex buffers.
 
-    geometry: a shader between the vertices and the fragments. outline: slots of the later of the two.
-    topology: a row of TOPOLOGIES in graphics.py. rectangle: a triangle fills its bounding box (VK_NV_fill_rectangle).
+    geometry: a shader between the vertices and the fragments. outline: slots of the later of the
+    two. topology: a row of TOPOLOGIES in graphics.py. rectangle: a triangle fills its bounding box
+    (VK_NV_fill_rectangle).
 
-    attachment: image drawn to, None for shaders that only store. clear: its value before, None to keep what is there.
-    blend: a row of hardsplat.tables.hardware. in_order: the fragment shader reads the attachment as input, in rasterization order.
-    depth: what it tests depth against.
+    attachment: image drawn to, None for shaders that only store. clear: its value before, None to
+    keep what is there. blend: a row of hardsplat.tables.hardware. in_order: the fragment shader
+    reads the attachment as input, in rasterization order. depth: what it tests depth against.
     """
 
     name: str
@@ -99,12 +107,17 @@ class DrawPass(_Pass):
 
     def sources(self) -> list[Source]:
         last = Source.of(self.geometry or self.vertex, self.outline)
-        return [*([Source.of(self.vertex)] if self.geometry else []), last, Source.of(self.fragment, self.slots, self.macros)]
+        return [
+            *([Source.of(self.vertex)] if self.geometry else []),
+            last,
+            Source.of(self.fragment, self.slots, self.macros),
+        ]
 
 
 @dataclass
 class Pipeline:
-    """A built pass, alive as long as its device. `descriptors`: (binding, descriptor type, resource name)."""
+    """A built pass, alive as long as its device. `descriptors`: (binding, descriptor type, resource
+    name)."""
 
     owner: ComputePass | DrawPass
     handle: object
@@ -124,4 +137,8 @@ class Pipeline:
 
     @property
     def apart(self) -> set[str]:
-        return {self.owner.bind.get(n, n) for n in self.owner.apart} if isinstance(self.owner, ComputePass) else set()
+        return (
+            {self.owner.bind.get(n, n) for n in self.owner.apart}
+            if isinstance(self.owner, ComputePass)
+            else set()
+        )

@@ -45,7 +45,8 @@ def descriptor_writes(
 
 
 class DescriptorSets:
-    """The sets of one recording, which live as long as it. A pool is made when the last one is full."""
+    """The sets of one recording, which live as long as it. A pool is made when the last one is
+    full."""
 
     def __init__(self, device: Device):
         self.device = device
@@ -63,7 +64,9 @@ class DescriptorSets:
         for kind, n in kinds.items():
             self._left[kind] -= n
         self._sets_left -= 1
-        info = vk.VkDescriptorSetAllocateInfo(descriptorPool=self._pools[-1], pSetLayouts=[pipeline.set_layout])
+        info = vk.VkDescriptorSetAllocateInfo(
+            descriptorPool=self._pools[-1], pSetLayouts=[pipeline.set_layout]
+        )
         (handle,) = vk.vkAllocateDescriptorSets(self.device.handle, info)
         for write in writes:
             write.dstSet = handle
@@ -78,8 +81,16 @@ class DescriptorSets:
             vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
             vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
         )
-        sizes = [vk.VkDescriptorPoolSize(type=kind, descriptorCount=_SETS * _BINDINGS) for kind in kinds]
-        self._pools.append(vk.vkCreateDescriptorPool(self.device.handle, vk.VkDescriptorPoolCreateInfo(maxSets=_SETS, pPoolSizes=sizes), None))
+        sizes = [
+            vk.VkDescriptorPoolSize(type=kind, descriptorCount=_SETS * _BINDINGS) for kind in kinds
+        ]
+        self._pools.append(
+            vk.vkCreateDescriptorPool(
+                self.device.handle,
+                vk.VkDescriptorPoolCreateInfo(maxSets=_SETS, pPoolSizes=sizes),
+                None,
+            )
+        )
         self._left, self._sets_left = dict.fromkeys(kinds, _SETS * _BINDINGS), _SETS
 
     def destroy(self) -> None:

@@ -8,14 +8,19 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.image import DEPTH_FORMAT, Image
 from hardsplat.gpu.passes.declared import DepthTest, DrawPass, Pipeline
 
-# Rasterization-order attachment access (VK_EXT_rasterization_order_attachment_access), absent from the package's enums.
+# Rasterization-order attachment access (VK_EXT_rasterization_order_attachment_access), absent from
+# the package's enums.
 _SUBPASS_RASTER_ORDER_COLOR = 0x10
 _BLEND_RASTER_ORDER = 0x1
 TOPOLOGIES = {
     "triangles": vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST,
     "points": vk.VK_PRIMITIVE_TOPOLOGY_POINT_LIST,
 }
-_COMPARE = {"less": vk.VK_COMPARE_OP_LESS, "less or equal": vk.VK_COMPARE_OP_LESS_OR_EQUAL, "greater": vk.VK_COMPARE_OP_GREATER}
+_COMPARE = {
+    "less": vk.VK_COMPARE_OP_LESS,
+    "less or equal": vk.VK_COMPARE_OP_LESS_OR_EQUAL,
+    "greater": vk.VK_COMPARE_OP_GREATER,
+}
 
 
 def render_pass_of(device: Device, owner: DrawPass):
@@ -23,7 +28,9 @@ def render_pass_of(device: Device, owner: DrawPass):
     attachment = vk.VkAttachmentDescription(
         format=owner.format,
         samples=vk.VK_SAMPLE_COUNT_1_BIT,
-        loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD if owner.clear is None else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
+        loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD
+        if owner.clear is None
+        else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
         storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
         stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
         stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
@@ -48,9 +55,15 @@ def render_pass_of(device: Device, owner: DrawPass):
         pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
         pColorAttachments=reference,
         pInputAttachments=reference if owner.in_order else None,
-        pDepthStencilAttachment=[vk.VkAttachmentReference(len(attachments) - 1, general)] if owner.depth else None,
+        pDepthStencilAttachment=[vk.VkAttachmentReference(len(attachments) - 1, general)]
+        if owner.depth
+        else None,
     )
-    return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pAttachments=attachments or None, pSubpasses=[subpass]), None)
+    return vk.vkCreateRenderPass(
+        device.handle,
+        vk.VkRenderPassCreateInfo(pAttachments=attachments or None, pSubpasses=[subpass]),
+        None,
+    )
 
 
 def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pass, cache):
@@ -62,16 +75,25 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
         dstAlphaBlendFactor=vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA,
         colorWriteMask=0xF,
     )
-    blend_state = vk.VkPipelineColorBlendStateCreateInfo(flags=_BLEND_RASTER_ORDER if owner.in_order else 0, pAttachments=[blend] if owner.attachment else None)
-    dynamic = vk.VkPipelineDynamicStateCreateInfo(pDynamicStates=[vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR])
+    blend_state = vk.VkPipelineColorBlendStateCreateInfo(
+        flags=_BLEND_RASTER_ORDER if owner.in_order else 0,
+        pAttachments=[blend] if owner.attachment else None,
+    )
+    dynamic = vk.VkPipelineDynamicStateCreateInfo(
+        pDynamicStates=[vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
+    )
     assembly = vk.VkPipelineInputAssemblyStateCreateInfo(topology=TOPOLOGIES[owner.topology])
     mode = vk.VK_POLYGON_MODE_FILL_RECTANGLE_NV if owner.rectangle else vk.VK_POLYGON_MODE_FILL
-    raster = vk.VkPipelineRasterizationStateCreateInfo(polygonMode=mode, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0)
+    raster = vk.VkPipelineRasterizationStateCreateInfo(
+        polygonMode=mode, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0
+    )
     viewport = vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1)
     samples = vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT)
     vertices = vk.VkPipelineVertexInputStateCreateInfo()
     test = owner.depth or DepthTest("", "less")
-    tested = vk.VkPipelineDepthStencilStateCreateInfo(depthTestEnable=True, depthWriteEnable=test.writes, depthCompareOp=_COMPARE[test.passes])
+    tested = vk.VkPipelineDepthStencilStateCreateInfo(
+        depthTestEnable=True, depthWriteEnable=test.writes, depthCompareOp=_COMPARE[test.passes]
+    )
     info = vk.VkGraphicsPipelineCreateInfo(
         pStages=stages,
         pVertexInputState=vertices,

@@ -13,16 +13,21 @@ from hardsplat.gpu.passes import shader
 
 
 def pipeline_cache(device: Device):
-    """The cache of this device: read at the first call, written when the device closes or the process ends."""
+    """The cache of this device: read at the first call, written when the device closes or the
+    process ends."""
     return device.shared("pipeline cache", lambda: _open(device))
 
 
 def _open(device: Device):
-    name = hashlib.sha256(f"{device.name} {device.physical.driver}".encode()).hexdigest()[:16] + ".bin"
+    name = (
+        hashlib.sha256(f"{device.name} {device.physical.driver}".encode()).hexdigest()[:16] + ".bin"
+    )
     path = shader.cache_dir() / "pipelines" / name
     initial = path.read_bytes() if path.is_file() else b""
     data = vk.ffi.new("char[]", initial) if initial else None
-    info = vk.VkPipelineCacheCreateInfo(initialDataSize=len(initial), pInitialData=vk.ffi.cast("void*", data) if initial else None)
+    info = vk.VkPipelineCacheCreateInfo(
+        initialDataSize=len(initial), pInitialData=vk.ffi.cast("void*", data) if initial else None
+    )
     cache = vk.vkCreatePipelineCache(device.handle, info, None)
 
     def save():

@@ -1,4 +1,5 @@
-"""Pipelines of passes: built by threads, checked against their declarations, kept as long as their device."""
+"""Pipelines of passes: built by threads, checked against their declarations, kept as long as their
+device."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from hardsplat.gpu.passes.pipeline_cache import pipeline_cache
 from hardsplat.gpu.passes.reflect import Reflection, reflect
 from hardsplat.gpu.passes.shader import Source
 
-_FULL_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, None in the package
+_FULL_SUBGROUPS = (
+    0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, None in the package
+)
 _REQUIRED_SUBGROUP_SIZE = 1000225001
 
 _STAGES = {
@@ -44,31 +47,61 @@ def _specialization(spec: Mapping, info: Reflection):
     chosen = [(info.spec_ids[n], v) for n, v in spec.items() if n in info.spec_ids]
     if not chosen:
         return None, None
-    raw = b"".join(struct.pack("<f", v) if isinstance(v, float) else struct.pack("<I", int(v)) for _, v in chosen)
+    raw = b"".join(
+        struct.pack("<f", v) if isinstance(v, float) else struct.pack("<I", int(v))
+        for _, v in chosen
+    )
     data = vk.ffi.new("char[]", raw)
-    entries = [vk.VkSpecializationMapEntry(constantID=c, offset=4 * i, size=4) for i, (c, _) in enumerate(chosen)]
-    info = vk.VkSpecializationInfo(pMapEntries=entries, dataSize=len(raw), pData=vk.ffi.cast("void*", data))
+    entries = [
+        vk.VkSpecializationMapEntry(constantID=c, offset=4 * i, size=4)
+        for i, (c, _) in enumerate(chosen)
+    ]
+    info = vk.VkSpecializationInfo(
+        pMapEntries=entries, dataSize=len(raw), pData=vk.ffi.cast("void*", data)
+    )
     return info, (data, entries)
 
 
-def _stage(device: Device, source: Source, spirv: bytes, spec: Mapping, info: Reflection, flags: int = 0, subgroup: int = 0):
-    module = vk.vkCreateShaderModule(device.handle, vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv), None)
+def _stage(
+    device: Device,
+    source: Source,
+    spirv: bytes,
+    spec: Mapping,
+    info: Reflection,
+    flags: int = 0,
+    subgroup: int = 0,
+):
+    module = vk.vkCreateShaderModule(
+        device.handle, vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv), None
+    )
     specialization, keep = _specialization(spec, info)
     entry = vk.ffi.new("char[]", b"main")
     required = None
     if subgroup:
         required = vk.ffi.new("VkPipelineShaderStageRequiredSubgroupSizeCreateInfo*")
         required.sType, required.requiredSubgroupSize = _REQUIRED_SUBGROUP_SIZE, subgroup
-    stage = vk.VkPipelineShaderStageCreateInfo(pNext=required, flags=flags, stage=_STAGES[source.stage], module=module, pName=entry, pSpecializationInfo=specialization)
+    stage = vk.VkPipelineShaderStageCreateInfo(
+        pNext=required,
+        flags=flags,
+        stage=_STAGES[source.stage],
+        module=module,
+        pName=entry,
+        pSpecializationInfo=specialization,
+    )
     return stage, module, (keep, entry, specialization, required)
 
 
 def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
-    """The pipeline of a pass, made once per device. Raises PassError where declaration and shader disagree, ShaderError where it does not compile."""
+    """The pipeline of a pass, made once per device. Raises PassError where declaration and shader
+    disagree, ShaderError where it does not compile."""
     return build_all(device, [owner])[owner.name]
 
 
-def _build(device: Device, owner: ComputePass | DrawPass, modules: Mapping[Source, Future[tuple[bytes, Reflection]]]) -> Pipeline:
+def _build(
+    device: Device,
+    owner: ComputePass | DrawPass,
+    modules: Mapping[Source, Future[tuple[bytes, Reflection]]],
+) -> Pipeline:
     sources = owner.sources()
     binaries, infos = zip(*(modules[source].result() for source in sources))
     kinds = check(owner, [(s.path, i) for s, i in zip(sources, infos)])
@@ -82,17 +115,32 @@ def _build(device: Device, owner: ComputePass | DrawPass, modules: Mapping[Sourc
         )
         for b, k in sorted(kinds.items())
     ]
-    pushed = vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR if "push_descriptor" in device.capabilities else 0
-    set_layout = vk.vkCreateDescriptorSetLayout(
-        device.handle,
-        vk.VkDescriptorSetLayoutCreateInfo(flags=pushed, pBindings=bindings),
-        None,
+    pushed = (
+        vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR
+        if "push_descriptor" in device.capabilities
+        else 0
     )
-    layout = vk.vkCreatePipelineLayout(device.handle, vk.VkPipelineLayoutCreateInfo(pSetLayouts=[set_layout]), None)
-    full = isinstance(owner, ComputePass) and owner.full_subgroups and "full_subgroups" in device.capabilities
+    set_layout = vk.vkCreateDescriptorSetLayout(
+        device.handle, vk.VkDescriptorSetLayoutCreateInfo(flags=pushed, pBindings=bindings), None
+    )
+    layout = vk.vkCreatePipelineLayout(
+        device.handle, vk.VkPipelineLayoutCreateInfo(pSetLayouts=[set_layout]), None
+    )
+    full = (
+        isinstance(owner, ComputePass)
+        and owner.full_subgroups
+        and "full_subgroups" in device.capabilities
+    )
     flags = _FULL_SUBGROUPS if full else 0
-    subgroup = owner.subgroup if isinstance(owner, ComputePass) and "subgroup_sizes" in device.capabilities else 0
-    staged = [_stage(device, s, b, owner.spec, i, flags, subgroup) for s, b, i in zip(sources, binaries, infos)]
+    subgroup = (
+        owner.subgroup
+        if isinstance(owner, ComputePass) and "subgroup_sizes" in device.capabilities
+        else 0
+    )
+    staged = [
+        _stage(device, s, b, owner.spec, i, flags, subgroup)
+        for s, b, i in zip(sources, binaries, infos)
+    ]
     stages = [s for s, _, _ in staged]
     cache = pipeline_cache(device)
     render_pass = None
@@ -114,12 +162,18 @@ def _build(device: Device, owner: ComputePass | DrawPass, modules: Mapping[Sourc
 
     device.at_close(free)
     device.label(vk.VK_OBJECT_TYPE_PIPELINE, handle, owner.name)
-    descriptors = [(b, _DESCRIPTOR[k], owner.bind.get(contract.BINDINGS[b], contract.BINDINGS[b])) for b, k in sorted(kinds.items())]
-    return Pipeline(owner, handle, layout, set_layout, descriptors, infos[0].local_size, render_pass)
+    descriptors = [
+        (b, _DESCRIPTOR[k], owner.bind.get(contract.BINDINGS[b], contract.BINDINGS[b]))
+        for b, k in sorted(kinds.items())
+    ]
+    return Pipeline(
+        owner, handle, layout, set_layout, descriptors, infos[0].local_size, render_pass
+    )
 
 
 def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[str, Pipeline]:
-    """The pipelines of passes by the passes' names, each made once per device, those that are not there yet side by side. Raises like `build`."""
+    """The pipelines of passes by the passes' names, each made once per device, those that are not
+    there yet side by side. Raises like `build`."""
     owners, known = list(owners), device.pipelines
     keys = [owner.key() for owner in owners]
     begin_all(device, owners)
@@ -136,17 +190,25 @@ def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[
 
 
 def begin_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> None:
-    """Has the pipelines of passes built by threads, those that are not there yet, for a later `build_all`, which says what went wrong.
+    """Has the pipelines of passes built by threads, those that are not there yet, for a later
+    `build_all`, which says what went wrong.
 
-    Only on a CPU does it wait for them: Mesa's software renderer must not draw while pipelines are made, and its cores have nothing else to do.
+    Only on a CPU does it wait for them: Mesa's software renderer must not draw while pipelines are
+    made, and its cores have nothing else to do.
     """
     with device.building:
         wanted = {key: owner for owner in owners if (key := owner.key()) not in device.pipelines}
         if not wanted:
             return
         pipeline_cache(device)
-        # modules come first in the queue, so that a pipeline that waits for one keeps no thread from it
-        modules = {source: device.builders.submit(_module, source) for source in dict.fromkeys(source for owner in wanted.values() for source in owner.sources())}
+        # modules come first in the queue, so that a pipeline that waits for one keeps no thread
+        # from it
+        modules = {
+            source: device.builders.submit(_module, source)
+            for source in dict.fromkeys(
+                source for owner in wanted.values() for source in owner.sources()
+            )
+        }
         for key, owner in wanted.items():
             device.pipelines[key] = device.builders.submit(_build, device, owner, modules)
         if device.physical.kind == "CPU":

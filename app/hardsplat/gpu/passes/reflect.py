@@ -1,4 +1,5 @@
-"""What a SPIR-V module says of itself: bindings and planes with their access and layout, workgroup size, specialization constants (SPIR-V specification, unified1)."""
+"""What a SPIR-V module says of itself: bindings and planes with their access and layout, workgroup
+size, specialization constants (SPIR-V specification, unified1)."""
 
 from __future__ import annotations
 
@@ -6,19 +7,38 @@ import struct
 from dataclasses import dataclass, field
 
 _NAME, _MEMBER_NAME, _EXECUTION_MODE, _DECORATE, _MEMBER_DECORATE = 5, 6, 16, 71, 72
-_TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR, _TYPE_IMAGE, _TYPE_ARRAY, _TYPE_RUNTIME_ARRAY, _TYPE_STRUCT, _TYPE_POINTER = 21, 22, 23, 25, 28, 29, 30, 32
+(
+    _TYPE_INT,
+    _TYPE_FLOAT,
+    _TYPE_VECTOR,
+    _TYPE_IMAGE,
+    _TYPE_ARRAY,
+    _TYPE_RUNTIME_ARRAY,
+    _TYPE_STRUCT,
+    _TYPE_POINTER,
+) = 21, 22, 23, 25, 28, 29, 30, 32
 _CONSTANT, _FUNCTION, _VARIABLE = 43, 54, 59
-_DEC_SPEC_ID, _DEC_ARRAY_STRIDE, _DEC_NON_WRITABLE, _DEC_NON_READABLE, _DEC_BINDING, _DEC_OFFSET = 1, 6, 24, 25, 33, 35
+_DEC_SPEC_ID, _DEC_ARRAY_STRIDE, _DEC_NON_WRITABLE, _DEC_NON_READABLE, _DEC_BINDING, _DEC_OFFSET = (
+    1,
+    6,
+    24,
+    25,
+    33,
+    35,
+)
 _MODE_LOCAL_SIZE = 17
 _DIM_SUBPASS = 6
 _UNIFORM_CONSTANT, _UNIFORM, _STORAGE_BUFFER, _PHYSICAL_STORAGE_BUFFER = 0, 2, 12, 5349
 _KINDS = {_STORAGE_BUFFER: "buffer", _UNIFORM: "uniform"}
-PLANE_SUFFIX = "_plane"  # of the reference types with which shaders open planes, see contract/glsl.py
+PLANE_SUFFIX = (
+    "_plane"  # of the reference types with which shaders open planes, see contract/glsl.py
+)
 
 
 @dataclass(frozen=True)
 class Binding:
-    """How a shader opens a resource. stride: bytes between elements of a runtime array. layout: member and byte offset of every number of an element, in order."""
+    """How a shader opens a resource. stride: bytes between elements of a runtime array. layout:
+    member and byte offset of every number of an element, in order."""
 
     kind: str  # buffer | uniform | sampled | storage | input
     reads: bool
@@ -34,7 +54,9 @@ class Reflection:
     bindings: dict[int, Binding] = field(default_factory=dict)
     planes: dict[str, tuple[bool, bool]] = field(default_factory=dict)
     local_size: tuple[int, int, int] = (1, 1, 1)
-    spec_ids: dict[str, int] = field(default_factory=dict)  # LOCAL_SIZE: the one without a name, of local_size_x_id
+    spec_ids: dict[str, int] = field(
+        default_factory=dict
+    )  # LOCAL_SIZE: the one without a name, of local_size_x_id
 
 
 def _text(words: tuple[int, ...]) -> str:
@@ -79,7 +101,16 @@ class _Module:
             self.member_marks.setdefault(args[0], set()).add(args[2])
             if args[2] == _DEC_OFFSET:
                 self.member_offsets.setdefault(args[0], {})[args[1]] = args[3]
-        elif op in (_TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR, _TYPE_IMAGE, _TYPE_ARRAY, _TYPE_RUNTIME_ARRAY, _TYPE_STRUCT, _TYPE_POINTER):
+        elif op in (
+            _TYPE_INT,
+            _TYPE_FLOAT,
+            _TYPE_VECTOR,
+            _TYPE_IMAGE,
+            _TYPE_ARRAY,
+            _TYPE_RUNTIME_ARRAY,
+            _TYPE_STRUCT,
+            _TYPE_POINTER,
+        ):
             self.types[args[0]] = (op, *args[1:])
         elif op == _CONSTANT:
             self.constants[args[1]] = args[2]
@@ -87,7 +118,8 @@ class _Module:
             self.variables.append((args[0], args[1], args[2]))
 
     def layout(self, kind: int, name: str = "", start: int = 0) -> tuple[tuple[str, int], ...]:
-        """(innermost member, byte offset) of the 32-bit numbers of a value of this type that begins at `start`; of an array without a length, those of one element."""
+        """(innermost member, byte offset) of the 32-bit numbers of a value of this type that begins
+        at `start`; of an array without a length, those of one element."""
         op, *args = self.types[kind]
         if op in (_TYPE_INT, _TYPE_FLOAT):
             return ((name, start),)
@@ -97,9 +129,17 @@ class _Module:
             return self.layout(args[0], name, start)
         if op == _TYPE_ARRAY:
             stride = self.decorations[kind][_DEC_ARRAY_STRIDE]
-            return tuple(n for i in range(self.constants[args[1]]) for n in self.layout(args[0], name, start + i * stride))
+            return tuple(
+                n
+                for i in range(self.constants[args[1]])
+                for n in self.layout(args[0], name, start + i * stride)
+            )
         names, offsets = self.member_names.get(kind, {}), self.member_offsets[kind]
-        return tuple(n for i, member in enumerate(args) for n in self.layout(member, names.get(i, name), start + offsets[i]))
+        return tuple(
+            n
+            for i, member in enumerate(args)
+            for n in self.layout(member, names.get(i, name), start + offsets[i])
+        )
 
 
 def reflect(spirv: bytes) -> Reflection:
@@ -113,9 +153,16 @@ def reflect(spirv: bytes) -> Reflection:
         if _DEC_BINDING in own and storage in (_STORAGE_BUFFER, _UNIFORM, _UNIFORM_CONSTANT):
             out.bindings[own[_DEC_BINDING]] = _binding(m, m.types[pointer][2], set(own), storage)
     for op, *args in m.types.values():
-        if op == _TYPE_POINTER and args[0] == _PHYSICAL_STORAGE_BUFFER and m.names.get(args[1], "").endswith(PLANE_SUFFIX):
+        if (
+            op == _TYPE_POINTER
+            and args[0] == _PHYSICAL_STORAGE_BUFFER
+            and m.names.get(args[1], "").endswith(PLANE_SUFFIX)
+        ):
             marks = m.member_marks.get(args[1], set())
-            out.planes[m.names[args[1]].removesuffix(PLANE_SUFFIX)] = _DEC_NON_READABLE not in marks, _DEC_NON_WRITABLE not in marks
+            out.planes[m.names[args[1]].removesuffix(PLANE_SUFFIX)] = (
+                _DEC_NON_READABLE not in marks,
+                _DEC_NON_WRITABLE not in marks,
+            )
     return out
 
 
@@ -127,7 +174,9 @@ def _binding(m: _Module, pointee: int, own: set[int], storage: int) -> Binding:
         array = m.types[member][0] == _TYPE_RUNTIME_ARRAY
         writes = storage == _STORAGE_BUFFER and _DEC_NON_WRITABLE not in marks
         stride = m.decorations[member][_DEC_ARRAY_STRIDE] if array else None
-        return Binding(_KINDS[storage], _DEC_NON_READABLE not in marks, writes, stride, m.layout(member))
+        return Binding(
+            _KINDS[storage], _DEC_NON_READABLE not in marks, writes, stride, m.layout(member)
+        )
     _, _, dim, _, _, _, sampled, *_ = m.types[pointee]
     kind = "input" if dim == _DIM_SUBPASS else "sampled" if sampled == 1 else "storage"
     marks = own if kind == "storage" else {_DEC_NON_WRITABLE}

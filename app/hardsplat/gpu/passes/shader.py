@@ -1,9 +1,11 @@
-"""GLSL to SPIR-V: resolves includes and slots, calls glslang's executable, keeps the result under a hash of the expanded source.
+"""GLSL to SPIR-V: resolves includes and slots, calls glslang's executable, keeps the result under a
+hash of the expanded source.
 
 `#include "file.glsl"` looks in shaders/include, then shaders/, then among the headers that
-`hardsplat.contract` writes; each file enters once. `#include <slot>` enters the file that the caller
-names for that slot: a variant is another file in the slot, never a maze of `#if`. A filled slot
-defines FILLED_slot; a file that asks for FILLED_slot has a default, so that the slot may stay empty.
+`hardsplat.contract` writes; each file enters once. `#include <slot>` enters the file that the
+caller names for that slot: a variant is another file in the slot, never a maze of `#if`. A filled
+slot defines FILLED_slot; a file that asks for FILLED_slot has a default, so that the slot may stay
+empty.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _INCLUDE = re.compile(r'^\s*#include\s+(?:"([^"]+)"|<([^>]+)>)\s*$')
 
 
 class ShaderError(Exception):
-    """A shader that does not compile; the message holds glslang's lines, with file and line of our sources."""
+    """A shader that does not compile; the message holds glslang's lines, with file and line of our
+    sources."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,12 @@ class Source:
     macros: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, path: str, slots: Mapping[str, str] | None = None, macros: Mapping[str, str] | None = None) -> Source:
+    def of(
+        cls,
+        path: str,
+        slots: Mapping[str, str] | None = None,
+        macros: Mapping[str, str] | None = None,
+    ) -> Source:
         filled = sorted((name, file) for name, file in (slots or {}).items() if file)
         return cls(path, tuple(filled), tuple(sorted((macros or {}).items())))
 
@@ -50,7 +58,9 @@ class Source:
     def stage(self) -> str:
         stage = Path(self.path).suffix[1:]
         if stage not in STAGES:
-            raise ShaderError(f"{self.path}: the stage is the file's ending, one of {', '.join(STAGES)}")
+            raise ShaderError(
+                f"{self.path}: the stage is the file's ending, one of {', '.join(STAGES)}"
+            )
         return stage
 
 
@@ -61,13 +71,17 @@ def expand(source: Source) -> str:
     seen: set[str] = set()
 
     def find(name: str, user: str) -> str:
-        """The label of an include: its path below SHADERS, the same on every system, since it is part of the key."""
+        """The label of an include: its path below SHADERS, the same on every system, since it is
+        part of the key."""
         for label in (f"include/{name}", name):
             if (SHADERS / label).is_file():
                 return label
         if is_header(name):
             return name
-        raise ShaderError(f"{user}: include {name} is not in {SHADERS / 'include'} or {SHADERS}, nor a header of the contract")
+        raise ShaderError(
+            f"{user}: include {name} is not in {SHADERS / 'include'} or {SHADERS}, nor a "
+            "header of the contract"
+        )
 
     def text_of(label: str) -> str:
         return header(label) if is_header(label) else (SHADERS / label).read_text(encoding="utf-8")
@@ -89,7 +103,10 @@ def expand(source: Source) -> str:
                     if f"FILLED_{slot}" in text:
                         yield ""
                         continue
-                    raise ShaderError(f"{label}:{number}: slot <{slot}> was not filled; filled: {sorted(slots) or 'none'}")
+                    raise ShaderError(
+                        f"{label}:{number}: slot <{slot}> was not filled; filled: "
+                        f"{sorted(slots) or 'none'}"
+                    )
                 unused.discard(slot)
                 name = slots[slot]
             yield from lines(find(name, f"{label}:{number}"))
@@ -109,11 +126,16 @@ def compiler() -> str:
     for name in ("glslangValidator", "glslang"):
         if path := shutil.which(name):
             return path
-    raise UserError("no GLSL compiler: install glslang (Debian/Ubuntu: apt-get install glslang-tools; macOS: brew install glslang; or the Vulkan SDK)")
+    raise UserError(
+        "no GLSL compiler: install glslang (Debian/Ubuntu: apt-get install "
+        "glslang-tools; macOS: brew install glslang; or the Vulkan SDK)"
+    )
 
 
 def cache_dir() -> Path:
-    base = os.environ.get("HARDSPLAT_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hardsplat")
+    base = os.environ.get("HARDSPLAT_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hardsplat"
+    )
     return Path(base)
 
 
@@ -146,8 +168,19 @@ def run_glslang(text: str, source: Source) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         out, module = Path(folder) / "module.spv", Path(folder) / f"module.{source.stage}"
         module.write_text(text, encoding="utf-8")
-        done = subprocess.run([compiler(), "-V", "--target-env", "vulkan1.2", "-o", str(out), str(module)], capture_output=True, text=True)
+        done = subprocess.run(
+            [compiler(), "-V", "--target-env", "vulkan1.2", "-o", str(out), str(module)],
+            capture_output=True,
+            text=True,
+        )
         if done.returncode != 0 or not out.is_file():
-            report = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith(("ERROR", "WARNING"))]
-            raise ShaderError(f"{source.path} does not compile:\n" + "\n".join(report or (done.stdout + done.stderr).splitlines()[:20]))
+            report = [
+                line
+                for line in (done.stdout + done.stderr).splitlines()
+                if line.startswith(("ERROR", "WARNING"))
+            ]
+            raise ShaderError(
+                f"{source.path} does not compile:\n"
+                + "\n".join(report or (done.stdout + done.stderr).splitlines()[:20])
+            )
         return out.read_bytes()

@@ -1,4 +1,5 @@
-"""Formats of splats: a module and a row each. `app/hardsplat/io/splats.py` reads and writes by this table; tests and help walk it."""
+"""Formats of splats: a module and a row each. `app/hardsplat/io/splats.py` reads and writes by this
+table; tests and help walk it."""
 
 from __future__ import annotations
 
@@ -8,21 +9,54 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.formats import checkpoint, compressed_ply, glb, npz, ply, sog, splat, spz
 from hardsplat.io.formats.base import Format, Splats
 
-__all__ = ["FILE_FORMATS", "Format", "Splats", "format_to_read", "format_to_write", "readable", "writable"]
+__all__ = [
+    "FILE_FORMATS",
+    "Format",
+    "Splats",
+    "format_to_read",
+    "format_to_write",
+    "readable",
+    "writable",
+]
 
 FILE_FORMATS = {  # of rows with the same suffix the first that holds the file reads it
     "compressed.ply": Format(
-        ".compressed.ply", "compressed PLY of PlayCanvas and SuperSplat", "RDF", compressed_ply.read, compressed_ply.write, compressed_ply.holds,
-        morton=True, keeps_filter=True,
+        ".compressed.ply",
+        "compressed PLY of PlayCanvas and SuperSplat",
+        "RDF",
+        compressed_ply.read,
+        compressed_ply.write,
+        compressed_ply.holds,
+        morton=True,
+        keeps_filter=True,
     ),
-    "ply": Format(".ply", "PLY as the original 3DGS", "RDF", ply.read, ply.write, keeps_filter=True),
-    "checkpoint": Format(".npz", "checkpoint of hardsplat train", "RDF", checkpoint.read, holds=checkpoint.holds),
-    "npz": Format(".npz", "arrays with gsplat's names", "RDF", npz.read, npz.write, keeps_filter=True),
+    "ply": Format(
+        ".ply", "PLY as the original 3DGS", "RDF", ply.read, ply.write, keeps_filter=True
+    ),
+    "checkpoint": Format(
+        ".npz", "checkpoint of hardsplat train", "RDF", checkpoint.read, holds=checkpoint.holds
+    ),
+    "npz": Format(
+        ".npz", "arrays with gsplat's names", "RDF", npz.read, npz.write, keeps_filter=True
+    ),
     "splat": Format(".splat", "32 bytes a splat, no SH", "RDF", splat.read, splat.write),
-    "spz": Format(".spz", "SPZ of Niantic", "RUB", spz.read, spz.write, morton=True, keeps_filter=True),
-    "sog": Format(".sog", "SOG of PlayCanvas", "RDF", sog.read, sog.write, morton=True, keeps_filter=True, by_views=True),
-    "glb": Format(".glb", "glTF with KHR_gaussian_splatting", "LUF", glb.read, glb.write, keeps_filter=True),
-}  # fmt: skip
+    "spz": Format(
+        ".spz", "SPZ of Niantic", "RUB", spz.read, spz.write, morton=True, keeps_filter=True
+    ),
+    "sog": Format(
+        ".sog",
+        "SOG of PlayCanvas",
+        "RDF",
+        sog.read,
+        sog.write,
+        morton=True,
+        keeps_filter=True,
+        by_views=True,
+    ),
+    "glb": Format(
+        ".glb", "glTF with KHR_gaussian_splatting", "LUF", glb.read, glb.write, keeps_filter=True
+    ),
+}
 
 
 def readable() -> list[str]:
@@ -35,11 +69,16 @@ def writable() -> list[str]:
 
 
 def format_to_read(path: Path) -> Format:
-    """By the end of its name, and by its content where several formats share that. Raises UserError where there is none."""
+    """By the end of its name, and by its content where several formats share that. Raises UserError
+    where there is none."""
     if path.is_dir():
-        raise UserError(f"{path}: cannot be read: Is a directory; splats come as {', '.join(readable())}")
+        raise UserError(
+            f"{path}: cannot be read: Is a directory; splats come as {', '.join(readable())}"
+        )
     for row in FILE_FORMATS.values():
-        if path.name.lower().endswith(f".{row.suffix.rpartition('.')[2]}") and (row.holds is None or row.holds(path)):
+        if path.name.lower().endswith(f".{row.suffix.rpartition('.')[2]}") and (
+            row.holds is None or row.holds(path)
+        ):
             return row
     raise UserError(f"{path}: splats come as {', '.join(readable())}")
 

@@ -1,4 +1,5 @@
-"""What all formats of splats share: splats in pieces, and the checks that keep a hostile file from taking memory or ending in a traceback."""
+"""What all formats of splats share: splats in pieces, and the checks that keep a hostile file from
+taking memory or ending in a traceback."""
 
 from __future__ import annotations
 
@@ -18,8 +19,13 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.model.gaussians import OWN, Gaussians
 
-PIECE = 1 << 15  # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some copies of that
-MOST_EXPANSION = 256  # bytes that a byte of a compressed file may become; more is taken for a decompression bomb, except
+PIECE = (
+    1 << 15
+    # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some
+    # copies of that
+)
+# bytes that a byte of a compressed file may become; more is taken for a decompression bomb, except
+MOST_EXPANSION = 256
 SMALL = 8 << 20  # bytes, which any machine has
 COEFFICIENTS = (1, 4, 9, 16)  # of SH degree 0 to 3, the constant one included
 
@@ -39,9 +45,11 @@ class Readable(Protocol):
 class Splats:
     """Splats in pieces of at most PIECE, from a file that is being read or from memory.
 
-    count: splats of all pieces together. sh_degree: 0 to 3, the same in every piece. pieces: a function that begins anew with each call.
-    antialiased: they were trained with the 2D filter of Mip-Splatting and must be drawn with it. extra: further trained quantities that every piece has.
-    seen: from which directions training views see each splat, (count, (sh_degree + 1)^2), see hardsplat.export.contribution.directions_seen; None where it is unknown.
+    count: splats of all pieces together. sh_degree: 0 to 3, the same in every piece. pieces: a
+    function that begins anew with each call. antialiased: they were trained with the 2D filter of
+    Mip-Splatting and must be drawn with it. extra: further trained quantities that every piece has.
+    seen: from which directions training views see each splat, (count, (sh_degree + 1)^2), see
+    hardsplat.export.contribution.directions_seen; None where it is unknown.
     """
 
     count: int
@@ -61,11 +69,13 @@ def not_written(path: Path, splats: Splats) -> None:
 class Format:
     """A format of files, as the registry lists it.
 
-    suffix: end of the file's name. title: what it is, for help and messages. frame: where its axes x, y, z point, as in SPZ's documentation:
-    R right, L left, U up, D down, F forward, B back. read: path -> Splats in that frame, after checks that take no memory. write:
-    (path, Splats in that frame) -> None. holds: whether a file with this suffix is of this format, where formats share the suffix.
-    morton: neighbours in space must be neighbours in the file for it to be small. keeps_filter: it can say that splats are antialiased.
-    by_views: it loses less where Splats.seen is known.
+    suffix: end of the file's name. title: what it is, for help and messages. frame: where its axes
+    x, y, z point, as in SPZ's documentation: R right, L left, U up, D down, F forward, B back.
+    read: path -> Splats in that frame, after checks that take no memory. write: (path, Splats in
+    that frame) -> None. holds: whether a file with this suffix is of this format, where formats
+    share the suffix. morton: neighbours in space must be neighbours in the file for it to be small.
+    keeps_filter: it can say that splats are antialiased. by_views: it loses less where Splats.seen
+    is known.
     """
 
     suffix: str
@@ -84,7 +94,13 @@ class Format:
 
 
 def in_memory(gaussians: Gaussians, antialiased: bool = False) -> Splats:
-    return Splats(len(gaussians), gaussians.sh_degree, lambda: (gaussians[at : at + PIECE] for at in range(0, len(gaussians), PIECE)), antialiased, tuple(gaussians.extra))
+    return Splats(
+        len(gaussians),
+        gaussians.sh_degree,
+        lambda: (gaussians[at : at + PIECE] for at in range(0, len(gaussians), PIECE)),
+        antialiased,
+        tuple(gaussians.extra),
+    )
 
 
 def of_planes(planes: Mapping[str, np.ndarray], antialiased: bool = False) -> Splats:
@@ -92,7 +108,12 @@ def of_planes(planes: Mapping[str, np.ndarray], antialiased: bool = False) -> Sp
     count, extra = planes["means"].shape[1], tuple(name for name in planes if name not in OWN)
 
     def pieces() -> Iterator[Gaussians]:
-        return (Gaussians.from_planes({name: values[:, at : at + PIECE] for name, values in planes.items()}) for at in range(0, count, PIECE))
+        return (
+            Gaussians.from_planes(
+                {name: values[:, at : at + PIECE] for name, values in planes.items()}
+            )
+            for at in range(0, count, PIECE)
+        )
 
     return Splats(count, degree_of(1 + planes["shN"].shape[0]), pieces, antialiased, extra)
 
@@ -139,7 +160,9 @@ def reading(path: Path, what: str = "truncated or damaged") -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from error
         text = str(error).splitlines()
-        raise UserError(f"{path}: {what}: {text[0][:200] if text else type(error).__name__}") from error
+        raise UserError(
+            f"{path}: {what}: {text[0][:200] if text else type(error).__name__}"
+        ) from error
 
 
 @contextmanager
@@ -173,17 +196,28 @@ def exactly(file: Readable, size: int) -> bytes:
 
 
 def check_expansion(path: Path, raw: int, packed: int) -> None:
-    """Refuses `packed` bytes that announce `raw` bytes once decompressed, where no honest file does."""
+    """Refuses `packed` bytes that announce `raw` bytes once decompressed, where no honest file
+    does."""
     if raw > max(SMALL, MOST_EXPANSION * packed):
-        raise UserError(f"{path}: announces {raw} bytes in {packed} compressed ones, which no splats reach; damaged, or a decompression bomb")
+        raise UserError(
+            f"{path}: announces {raw} bytes in {packed} compressed ones, which no splats "
+            "reach; damaged, or a decompression bomb"
+        )
 
 
 def check_archive(path: Path, archive: zipfile.ZipFile) -> None:
-    """Refuses a zip whose members claim more bytes than it can hold, or are packed by other methods than numpy and SOG use, whose memory a file may choose."""
+    """Refuses a zip whose members claim more bytes than it can hold, or are packed by other methods
+    than numpy and SOG use, whose memory a file may choose."""
     infos = archive.infolist()
     check_expansion(path, sum(info.file_size for info in infos), size_of(path))
-    if other := [info.filename for info in infos if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)]:
-        raise UserError(f"{path}: {other[0][:80]} in it is neither stored nor deflated; pack it again so")
+    if other := [
+        info.filename
+        for info in infos
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    ]:
+        raise UserError(
+            f"{path}: {other[0][:80]} in it is neither stored nor deflated; pack it again so"
+        )
 
 
 def check_count(path: Path, count: int) -> None:
@@ -192,15 +226,20 @@ def check_count(path: Path, count: int) -> None:
 
 
 def scratch(beside: Path) -> IO[bytes]:
-    """A temporary file without a name, in the folder of `beside`, which has room for large files where /tmp may be memory."""
+    """A temporary file without a name, in the folder of `beside`, which has room for large files
+    where /tmp may be memory."""
     beside.parent.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryFile(dir=beside.parent)
 
 
 def degree_of(coefficients: int) -> int:
-    """The SH degree with that many coefficients a channel, the constant one included. Raises ValueError for other numbers."""
+    """The SH degree with that many coefficients a channel, the constant one included. Raises
+    ValueError for other numbers."""
     if coefficients not in COEFFICIENTS:
-        raise ValueError(f"{coefficients} SH coefficients a channel; splats have 1, 4, 9 or 16, for degrees 0 to 3")
+        raise ValueError(
+            f"{coefficients} SH coefficients a channel; splats have 1, 4, 9 or 16, for "
+            "degrees 0 to 3"
+        )
     return COEFFICIENTS.index(coefficients)
 
 
@@ -211,7 +250,8 @@ def unit(quats: np.ndarray) -> np.ndarray:
 
 
 def smallest_three(quats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) index of the largest component, and (N, 3) the others in their order, in -sqrt(1/2)..sqrt(1/2), of the unit quaternion whose largest is positive."""
+    """(N,) index of the largest component, and (N, 3) the others in their order, in
+    -sqrt(1/2)..sqrt(1/2), of the unit quaternion whose largest is positive."""
     q = unit(quats)
     largest = np.abs(q).argmax(axis=1)
     q = q * np.where(np.take_along_axis(q, largest[:, None], 1) < 0, -1, 1)
@@ -222,13 +262,23 @@ def from_smallest_three(largest: np.ndarray, others: np.ndarray) -> np.ndarray:
     """(N, 4) quaternions of length 1, the inverse of smallest_three."""
     out = np.empty((len(largest), 4), np.float32)
     np.put_along_axis(out, OTHERS[largest], others.astype(np.float32), 1)
-    np.put_along_axis(out, largest[:, None], np.sqrt(np.maximum(0, 1 - (others.astype(np.float64) ** 2).sum(1, keepdims=True))).astype(np.float32), 1)
+    np.put_along_axis(
+        out,
+        largest[:, None],
+        np.sqrt(np.maximum(0, 1 - (others.astype(np.float64) ** 2).sum(1, keepdims=True))).astype(
+            np.float32
+        ),
+        1,
+    )
     return out
 
 
 def finite_log_scales(g: Gaussians) -> np.ndarray:
-    """(N, 3) float32 logarithms. A scale can underflow to 0 in float32; its logarithm would be unreadable."""
+    """(N, 3) float32 logarithms. A scale can underflow to 0 in float32; its logarithm would be
+    unreadable."""
     return np.log(np.maximum(g.scales, np.finfo(np.float32).tiny))
 
 
-OTHERS = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])  # components besides the one at each index
+OTHERS = np.array(
+    [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
+)  # components besides the one at each index

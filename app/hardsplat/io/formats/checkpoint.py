@@ -1,7 +1,8 @@
 """Checkpoints: everything a run needs to go on exactly where it was, in one .npz.
 
-The random state is the step itself: view order, backgrounds, split noise and the rounding of moments are hashes of (seed, step).
-Moments are float32 here, also those of `--moments bfloat16`, which are exact in it: a run may go on with either setting.
+The random state is the step itself: view order, backgrounds, split noise and the rounding of
+moments are hashes of (seed, step). Moments are float32 here, also those of `--moments bfloat16`,
+which are exact in it: a run may go on with either setting.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ NEWEST = 2  # checkpoints of a run that stay: the last one, and one more should 
 
 
 def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]]:
-    """The shape of every array that a checkpoint may have, by name. items: how many splats, photographs and cameras there are."""
+    """The shape of every array that a checkpoint may have, by name. items: how many splats,
+    photographs and cameras there are."""
     found: dict[str, tuple[int, ...]] = {}
     for q in quantities.QUANTITIES.values():
         found[q.name] = q.shape(items[q.of], sh_degree)
@@ -45,9 +47,11 @@ def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]
 
 @dataclass
 class Checkpoint:
-    """step: steps done. buffers: float32 arrays with the shapes of `shapes`: parameters, moments, statistics.
+    """step: steps done. buffers: float32 arrays with the shapes of `shapes`: parameters, moments,
+    statistics.
 
-    log: what the run had written down by then, as Log.history gives it. fresh: moments are the zeros of a beginning, which nobody needs to copy. Without statistics they are zero.
+    log: what the run had written down by then, as Log.history gives it. fresh: moments are the
+    zeros of a beginning, which nobody needs to copy. Without statistics they are zero.
     """
 
     step: int
@@ -61,11 +65,24 @@ class Checkpoint:
         return self.buffers["means"].shape[1]
 
     @classmethod
-    def initial(cls, gaussians: Gaussians, sh_degree: int, items: Mapping[Of, int] | None = None) -> Checkpoint:
-        """Step 0: nothing learned, no statistics. SH bands that `gaussians` lacks are zeros. items: how many photographs and cameras there are."""
-        counted: dict[Of, int] = {"photograph": 0, "camera": 0, "scene": 1, **(items or {}), "splat": len(gaussians)}
+    def initial(
+        cls, gaussians: Gaussians, sh_degree: int, items: Mapping[Of, int] | None = None
+    ) -> Checkpoint:
+        """Step 0: nothing learned, no statistics. SH bands that `gaussians` lacks are zeros. items:
+        how many photographs and cameras there are."""
+        counted: dict[Of, int] = {
+            "photograph": 0,
+            "camera": 0,
+            "scene": 1,
+            **(items or {}),
+            "splat": len(gaussians),
+        }
         # zeros take no memory until they are written to
-        buffers = {name: np.zeros(shape, np.float32) for name, shape in shapes(sh_degree, counted).items() if name not in {*STATISTICS, *quantities.averages()}}
+        buffers = {
+            name: np.zeros(shape, np.float32)
+            for name, shape in shapes(sh_degree, counted).items()
+            if name not in {*STATISTICS, *quantities.averages()}
+        }
         for q in quantities.QUANTITIES.values():
             if q.of != "splat":
                 buffers[q.name] += np.float32(q.first)
@@ -77,7 +94,8 @@ def path_of(result_dir: Path, step: int) -> Path:
 
 
 def newest(result_dir: Path) -> Path | None:
-    """The checkpoint written last: those of an earlier run in the same folder may have more steps."""
+    """The checkpoint written last: those of an earlier run in the same folder may have more
+    steps."""
     return max(_all(result_dir), key=_age, default=None)
 
 
@@ -90,7 +108,8 @@ def _age(path: Path) -> tuple[int, int]:
 
 
 def prune(result_dir: Path, keep: Collection[int]) -> None:
-    """Deletes the checkpoints of a run but for the NEWEST newest ones and those of the steps `keep`. What cannot be deleted stays."""
+    """Deletes the checkpoints of a run but for the NEWEST newest ones and those of the steps
+    `keep`. What cannot be deleted stays."""
     found = sorted(_all(result_dir), key=_age, reverse=True)
     for path in found[NEWEST:]:
         if int(path.stem[5:]) not in keep:
@@ -98,19 +117,34 @@ def prune(result_dir: Path, keep: Collection[int]) -> None:
                 path.unlink()
 
 
-def save(path: Path, checkpoint: Checkpoint, durable: bool = True, log: Future[dict] | None = None) -> None:
-    """Writes beside and renames, so that a crash leaves the old file or the new one. durable: see hardsplat.base.files.replacing. Raises UserError when it cannot.
+def save(
+    path: Path, checkpoint: Checkpoint, durable: bool = True, log: Future[dict] | None = None
+) -> None:
+    """Writes beside and renames, so that a crash leaves the old file or the new one. durable: see
+    hardsplat.base.files.replacing. Raises UserError when it cannot.
 
     log: waited for after everything else is written, in the place of the checkpoint's.
     """
     c = checkpoint
     try:
-        with replacing(path, durable) as partial, open(partial, "wb") as file, Behind(file) as behind, zipfile.ZipFile(behind, "w") as archive:
-            for name, values in {"version": VERSION, "step": c.step, "sh_degree": c.sh_degree, **c.buffers}.items():
+        with (
+            replacing(path, durable) as partial,
+            open(partial, "wb") as file,
+            Behind(file) as behind,
+            zipfile.ZipFile(behind, "w") as archive,
+        ):
+            for name, values in {
+                "version": VERSION,
+                "step": c.step,
+                "sh_degree": c.sh_degree,
+                **c.buffers,
+            }.items():
                 _write_array(archive, name, np.asarray(values, order="C"))
             _write_array(archive, "log", np.array(json.dumps(log.result() if log else c.log)))
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; free some space or choose another --result-dir") from None
+        raise UserError(
+            f"cannot write {path}: {error.strerror}; free some space or choose another --result-dir"
+        ) from None
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, values: np.ndarray) -> None:
@@ -123,16 +157,36 @@ def _write_array(archive: zipfile.ZipFile, name: str, values: np.ndarray) -> Non
 
 
 def _history(log) -> dict:
-    """What a run had written down, if it is what Log.history gives. Raises ValueError for others."""
+    """What a run had written down, if it is what Log.history gives. Raises ValueError for
+    others."""
 
     def numbers(values, kind) -> bool:
-        return isinstance(values, list) and all(isinstance(v, kind) and not isinstance(v, bool) for v in values)
+        return isinstance(values, list) and all(
+            isinstance(v, kind) and not isinstance(v, bool) for v in values
+        )
 
     number, views = (int, float), [v for e in log.get("evaluations", []) for v in e["views"]]
-    whole = isinstance(log.get("training_seconds", 0.0), number) and numbers(log.get("seconds", []), (*number, type(None)))
-    whole = whole and all(numbers(log.get(name, []), number) for name in ("losses", "psnrs")) and all(numbers(log.get(name, []), int) for name in ("steps", "splats"))
-    whole = whole and all(isinstance(v["name"], str) for v in views) and numbers([v[name] for v in views for name in ("psnr", "ssim")], number)
-    whole = whole and numbers([e[name] for e in log.get("evaluations", []) for name in ("step", "splats", "training_seconds", "psnr", "ssim")], number)
+    whole = isinstance(log.get("training_seconds", 0.0), number) and numbers(
+        log.get("seconds", []), (*number, type(None))
+    )
+    whole = (
+        whole
+        and all(numbers(log.get(name, []), number) for name in ("losses", "psnrs"))
+        and all(numbers(log.get(name, []), int) for name in ("steps", "splats"))
+    )
+    whole = (
+        whole
+        and all(isinstance(v["name"], str) for v in views)
+        and numbers([v[name] for v in views for name in ("psnr", "ssim")], number)
+    )
+    whole = whole and numbers(
+        [
+            e[name]
+            for e in log.get("evaluations", [])
+            for name in ("step", "splats", "training_seconds", "psnr", "ssim")
+        ],
+        number,
+    )
     whole = whole and isinstance(log.get("overfit", {}), dict)
     if not whole:
         raise ValueError("its log is not that of a run")
@@ -144,14 +198,26 @@ def load(path: Path) -> Checkpoint:
     try:
         with open(path, "rb") as f:
             if not zipfile.is_zipfile(f):
-                raise UserError(f"{path}: not a usable checkpoint (another kind of file, or cut short); give another with --ckpt")
+                raise UserError(
+                    f"{path}: not a usable checkpoint (another kind of file, or cut "
+                    "short); give another with --ckpt"
+                )
         with np.load(path, allow_pickle=False) as data:
             if int(data["version"]) != VERSION:
-                raise UserError(f"{path}: checkpoint version {int(data['version'])}, this hardsplat reads {VERSION}")
+                raise UserError(
+                    f"{path}: checkpoint version {int(data['version'])}, this hardsplat "
+                    f"reads {VERSION}"
+                )
             step, sh_degree = int(data["step"]), int(data["sh_degree"])
             needed = {*quantities.values(), *quantities.moments()}
-            buffers = {name: data[name] for name in shapes(0, dict.fromkeys(quantities.ORDER, 0)) if name in needed or name in data}
-            checkpoint = Checkpoint(step, sh_degree, buffers, _history(json.loads(str(data["log"]))))
+            buffers = {
+                name: data[name]
+                for name in shapes(0, dict.fromkeys(quantities.ORDER, 0))
+                if name in needed or name in data
+            }
+            checkpoint = Checkpoint(
+                step, sh_degree, buffers, _history(json.loads(str(data["log"])))
+            )
             if step < 0 or not 0 <= sh_degree <= 3:
                 raise ValueError(f"step {step} of SH degree {sh_degree}")
     except FileNotFoundError:
@@ -160,13 +226,35 @@ def load(path: Path) -> Checkpoint:
         raise
     except Exception as error:  # the parser raises almost anything on a damaged file
         text = str(error).splitlines()
-        raise UserError(f"{path}: not a usable checkpoint ({text[0] if text else type(error).__name__}); give another with --ckpt") from None
-    items = {kind: next((buffers[q.name].shape[1] for q in quantities.of(kind) if q.name in buffers and buffers[q.name].ndim == 3), 0) for kind in quantities.ORDER}
+        raise UserError(
+            f"{path}: not a usable checkpoint "
+            f"({text[0] if text else type(error).__name__}); give another with --ckpt"
+        ) from None
+    items = {
+        kind: next(
+            (
+                buffers[q.name].shape[1]
+                for q in quantities.of(kind)
+                if q.name in buffers and buffers[q.name].ndim == 3
+            ),
+            0,
+        )
+        for kind in quantities.ORDER
+    }
     for name, expected in shapes(sh_degree, items).items():
         if name not in buffers:
-            continue  # a quantity of photographs or cameras that was not there yet: it begins at its first values
-        if buffers[name].dtype != np.float32 or buffers[name].shape != expected or not items["splat"]:
-            raise UserError(f"{path}: {name} is {buffers[name].dtype} {buffers[name].shape}, expected float32 {expected}; give another with --ckpt")
+            # a quantity of photographs or cameras that was not there yet: it begins at its first
+            # values
+            continue
+        if (
+            buffers[name].dtype != np.float32
+            or buffers[name].shape != expected
+            or not items["splat"]
+        ):
+            raise UserError(
+                f"{path}: {name} is {buffers[name].dtype} {buffers[name].shape}, expected "
+                f"float32 {expected}; give another with --ckpt"
+            )
     return checkpoint
 
 
@@ -180,7 +268,9 @@ def holds(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return {"step.npy", "version.npy", "log.npy"} <= set(archive.namelist())
-    except Exception:  # a damaged archive is no checkpoint; the reader of .npz says what is wrong with it
+    except (
+        Exception
+    ):  # a damaged archive is no checkpoint; the reader of .npz says what is wrong with it
         return False
 
 
@@ -189,4 +279,6 @@ def read(path: Path) -> Splats:
     check_sizes(path)
     with reading(path, "not a usable checkpoint"):
         buffers = load(path).buffers
-        return in_memory(Gaussians.from_planes({q.name: buffers[q.name] for q in quantities.of("splat")}))
+        return in_memory(
+            Gaussians.from_planes({q.name: buffers[q.name] for q in quantities.of("splat")})
+        )

@@ -1,4 +1,5 @@
-"""Codebooks: numbers and vectors replaced by the nearest of a few, which are learned from a sample."""
+"""Codebooks: numbers and vectors replaced by the nearest of a few, which are learned from a
+sample."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ _TURNS = 8  # of Lloyd's iteration; later ones change little
 def scalar_codebook(sample: np.ndarray, size: int = 256) -> np.ndarray:
     """(size,) float32, ascending: Lloyd's iteration on a sample of numbers.
 
-    Of 1024 equal ranges each counts as much as any other, however many numbers are in it: codes of even steps compress best, and the few numbers far out,
-    which are the largest splats and the brightest colours, are not given away for the many.
+    Of 1024 equal ranges each counts as much as any other, however many numbers are in it: codes of
+    even steps compress best, and the few numbers far out, which are the largest splats and the
+    brightest colours, are not given away for the many.
     """
     values = np.sort(sample.astype(np.float64).ravel())
     low, span = values[0], max(values[-1] - values[0], 1e-12)
@@ -46,17 +48,27 @@ def scalar_labels(values: np.ndarray, book: np.ndarray) -> np.ndarray:
 
 
 class Palette:
-    """At most `size` vectors that stand for all of a sample, in a tree of two levels, so that 65 536 are learned and searched in seconds.
+    """At most `size` vectors that stand for all of a sample, in a tree of two levels, so that 65
+    536 are learned and searched in seconds.
 
-    sample: (N, D). weights: (N,) how much the squared error of each counts, above 0; all the same by default. entries: (size, D) float32.
+    sample: (N, D). weights: (N,) how much the squared error of each counts, above 0; all the same
+    by default. entries: (size, D) float32.
     """
 
-    def __init__(self, sample: np.ndarray, size: int, weights: np.ndarray | None = None, seed: int = 0):
+    def __init__(
+        self, sample: np.ndarray, size: int, weights: np.ndarray | None = None, seed: int = 0
+    ):
         rng = np.random.default_rng(seed)
         sample = np.ascontiguousarray(sample, np.float32)
-        weights = np.ones(len(sample), np.float32) if weights is None else np.maximum(weights / max(weights.mean(), 1e-30), _LEAST).astype(np.float32)
+        weights = (
+            np.ones(len(sample), np.float32)
+            if weights is None
+            else np.maximum(weights / max(weights.mean(), 1e-30), _LEAST).astype(np.float32)
+        )
         some = _some(weights, 64 * _COARSE, rng)
-        self._roots = _lloyd(sample[some], np.ones(len(some), np.float32), min(_COARSE, max(1, size // 8)), rng)
+        self._roots = _lloyd(
+            sample[some], np.ones(len(some), np.float32), min(_COARSE, max(1, size // 8)), rng
+        )
         cell, squared = _nearest(sample, self._roots)
         numbers = np.bincount(cell, minlength=len(self._roots))
         shares = _shares(np.bincount(cell, weights * squared, len(self._roots)), numbers, size)
@@ -100,7 +112,8 @@ def _side_by_side(do: Callable[[T], np.ndarray], parts: Iterable[T]) -> list[np.
 
 
 def _shares(errors: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:
-    """How many of `size` entries each cell gets: one at least where it has members, the others by the square root of its error, never more than members."""
+    """How many of `size` entries each cell gets: one at least where it has members, the others by
+    the square root of its error, never more than members."""
     weight = np.sqrt(np.maximum(errors, 0) * numbers)
     share = np.minimum(numbers, 1)
     for _ in range(8):  # what full cells cannot take goes to the others
@@ -114,7 +127,9 @@ def _shares(errors: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:
     return share
 
 
-def _some(weights: np.ndarray, number: int, rng: np.random.Generator, weighted: bool = True) -> np.ndarray:
+def _some(
+    weights: np.ndarray, number: int, rng: np.random.Generator, weighted: bool = True
+) -> np.ndarray:
     """Rows, at most `number` of them; weighted: the more likely, the more they weigh."""
     if len(weights) <= number:
         return np.arange(len(weights))
@@ -124,7 +139,9 @@ def _some(weights: np.ndarray, number: int, rng: np.random.Generator, weighted: 
     return rng.choice(len(weights), number, replace=False, p=chance / chance.sum())
 
 
-def _lloyd(vectors: np.ndarray, weights: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+def _lloyd(
+    vectors: np.ndarray, weights: np.ndarray, size: int, rng: np.random.Generator
+) -> np.ndarray:
     """(size or fewer, D) cluster centres."""
     if len(vectors) <= size:
         return vectors.copy()
@@ -138,20 +155,27 @@ def _lloyd(vectors: np.ndarray, weights: np.ndarray, size: int, rng: np.random.G
         sums = np.add.reduceat((vectors * weights[:, None])[order], starts[used])
         centres[used] = sums / np.bincount(label, weights, size)[used, None]
         empty = np.flatnonzero(number == 0)
-        centres[empty] = vectors[np.argsort(weights * squared)[len(vectors) - len(empty) :]]  # those that are farthest from any
+        centres[empty] = vectors[
+            np.argsort(weights * squared)[len(vectors) - len(empty) :]
+        ]  # those that are farthest from any
     return centres
 
 
 def _distances(vectors: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """(N, M) squared distances, less the square of each row.
 
-    The product is made of so small ones that the library of linear algebra starts no threads for them, which would wait for one another most of the time.
+    The product is made of so small ones that the library of linear algebra starts no threads for
+    them, which would wait for one another most of the time.
     """
     few = max(1, _ALONE // max(1, centres.size))
     whole = len(vectors) // few * few
     out = np.empty((len(vectors), len(centres)), np.float32)
     turned = np.ascontiguousarray(-2 * centres.T)
-    np.matmul(vectors[:whole].reshape(-1, few, vectors.shape[1]), turned, out=out[:whole].reshape(-1, few, len(centres)))
+    np.matmul(
+        vectors[:whole].reshape(-1, few, vectors.shape[1]),
+        turned,
+        out=out[:whole].reshape(-1, few, len(centres)),
+    )
     np.matmul(vectors[whole:], turned, out=out[whole:])
     out += (centres**2).sum(axis=1)
     return out

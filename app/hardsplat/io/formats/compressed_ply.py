@@ -1,4 +1,5 @@
-"""Splats as the compressed PLY of PlayCanvas and SuperSplat: 16 bytes a splat and one a SH coefficient, quantized within the bounds of chunks of 256."""
+"""Splats as the compressed PLY of PlayCanvas and SuperSplat: 16 bytes a splat and one a SH
+coefficient, quantized within the bounds of chunks of 256."""
 
 from __future__ import annotations
 
@@ -10,14 +11,27 @@ from shutil import copyfileobj
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import PIECE, Splats, begins_with, check_count, even, finite_log_scales, from_smallest_three, scratch, smallest_three
+from hardsplat.io.formats.base import (
+    PIECE,
+    Splats,
+    begins_with,
+    check_count,
+    even,
+    finite_log_scales,
+    from_smallest_three,
+    scratch,
+    smallest_three,
+)
 from hardsplat.io.formats.ply import ANTIALIASED, REST, Table, check_header, columns, is_antialiased
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.tables.quantities import QUANTITIES
 
 CHUNK = 256
 _PACKED = ("packed_position", "packed_rotation", "packed_scale", "packed_color")
-_BOUNDS = [[f"{end}_{axis}" for end in ("min", "max") for axis in axes] for axes in (("x", "y", "z"), ("scale_x", "scale_y", "scale_z"), ("r", "g", "b"))]
+_BOUNDS = [
+    [f"{end}_{axis}" for end in ("min", "max") for axis in axes]
+    for axes in (("x", "y", "z"), ("scale_x", "scale_y", "scale_z"), ("r", "g", "b"))
+]
 _POINT = (11, 10, 11)  # bits of x, y, z
 _COLOR = (8, 8, 8, 8)
 _ROTATION = (2, 10, 10, 10)  # which component (of wxyz) is the largest, then the others
@@ -30,7 +44,8 @@ def holds(path: Path) -> bool:
 
 
 def read(path: Path) -> Splats:
-    """Raises UserError where an element or property is missing, or there are not as many chunks as the splats take."""
+    """Raises UserError where an element or property is missing, or there are not as many chunks as
+    the splats take."""
     names = check_header(path)
     vertex, chunks = Table(path, "vertex"), Table(path, "chunk")
     for table, wanted in ((vertex, _PACKED), (chunks, (*_BOUNDS[0], *_BOUNDS[1]))):
@@ -41,21 +56,36 @@ def read(path: Path) -> Splats:
         raise UserError(f"{path}: {', '.join(_PACKED)} must be of type uint")
     check_count(path, vertex.count)
     if chunks.count != -(-vertex.count // CHUNK):
-        raise UserError(f"{path}: has {chunks.count} chunks for {vertex.count} splats, expected {-(-vertex.count // CHUNK)}; damaged")
+        raise UserError(
+            f"{path}: has {chunks.count} chunks for {vertex.count} splats, expected "
+            f"{-(-vertex.count // CHUNK)}; damaged"
+        )
     rest, bands = 0, None
     if "sh" in names:
         bands = Table(path, "sh")
         rest = len(bands.dtype.names)
-        if rest not in REST or bands.dtype != np.dtype([(name, "u1") for name in QUANTITIES["shN"].columns(REST.index(rest))]):
-            raise UserError(f"{path}: element sh has other properties than {', '.join(map(str, REST[1:]))} uchar f_rest")
+        if rest not in REST or bands.dtype != np.dtype(
+            [(name, "u1") for name in QUANTITIES["shN"].columns(REST.index(rest))]
+        ):
+            raise UserError(
+                f"{path}: element sh has other properties than "
+                f"{', '.join(map(str, REST[1:]))} uchar f_rest"
+            )
         if bands.count != vertex.count:
-            raise UserError(f"{path}: element sh has {bands.count} rows for {vertex.count} splats; damaged")
-    return Splats(vertex.count, REST.index(rest), lambda: _pieces(vertex, chunks, bands), is_antialiased(path))
+            raise UserError(
+                f"{path}: element sh has {bands.count} rows for {vertex.count} splats; damaged"
+            )
+    return Splats(
+        vertex.count, REST.index(rest), lambda: _pieces(vertex, chunks, bands), is_antialiased(path)
+    )
 
 
 def _pieces(vertex: Table, chunks: Table, bands: Table | None) -> Iterator[Gaussians]:
     bounds = np.concatenate(list(chunks.pieces()))
-    position, scale, color = (columns(bounds, b).reshape(-1, 2, 3) if set(b) <= set(bounds.dtype.names or ()) else None for b in _BOUNDS)
+    position, scale, color = (
+        columns(bounds, b).reshape(-1, 2, 3) if set(b) <= set(bounds.dtype.names or ()) else None
+        for b in _BOUNDS
+    )
     sh_pieces = bands.pieces() if bands else None
     for i, records in enumerate(vertex.pieces()):
         n = len(records)
@@ -63,14 +93,28 @@ def _pieces(vertex: Table, chunks: Table, bands: Table | None) -> Iterator[Gauss
         packed = [records[name].astype(np.uint32) for name in _PACKED]
         rgba = _unpack(packed[3], _COLOR)
         which = packed[1] >> 30
-        quats = from_smallest_three(which, (_unpack(packed[1], _ROTATION)[:, 1:] - 0.5) * np.sqrt(2))
+        quats = from_smallest_three(
+            which, (_unpack(packed[1], _ROTATION)[:, 1:] - 0.5) * np.sqrt(2)
+        )
         sh = (_within(rgba[:, :3], color, chunk)[:, None] - 0.5) / SH_C0
         if sh_pieces:
-            bytes_ = np.ascontiguousarray(next(sh_pieces)).view("u1").reshape(n, 3, -1).transpose(0, 2, 1)
+            bytes_ = (
+                np.ascontiguousarray(next(sh_pieces))
+                .view("u1")
+                .reshape(n, 3, -1)
+                .transpose(0, 2, 1)
+            )
             sh = np.concatenate([sh, _SH_RANGE * (_centre(bytes_) - 0.5)], axis=1)
         with np.errstate(over="ignore", invalid="ignore"):  # such splats are counted
             scales = np.exp(_within(_unpack(packed[2], _POINT), scale, chunk))
-            yield Gaussians(_within(_unpack(packed[0], _POINT), position, chunk), quats, scales, rgba[:, 3], sh, check=False)
+            yield Gaussians(
+                _within(_unpack(packed[0], _POINT), position, chunk),
+                quats,
+                scales,
+                rgba[:, 3],
+                sh,
+                check=False,
+            )
 
 
 def _centre(values: np.ndarray) -> np.ndarray:
@@ -82,7 +126,9 @@ def _within(unorm: np.ndarray, bounds: np.ndarray | None, chunk: np.ndarray) -> 
     """0..1 between the bounds (chunks, 2, 3) of each splat's chunk."""
     if bounds is None:
         return unorm
-    with np.errstate(over="ignore", invalid="ignore"):  # bounds that are not finite, whose splats are counted
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # bounds that are not finite, whose splats are counted
         return bounds[chunk, 0] * (1 - unorm) + bounds[chunk, 1] * unorm
 
 
@@ -100,17 +146,29 @@ def _pack(unorm: np.ndarray, bits: tuple[int, ...]) -> np.ndarray:
     for i, b in enumerate(bits):
         below -= b
         most = (1 << b) - 1
-        out |= np.clip(np.floor(unorm[:, i] * most + 0.5), 0, most).astype(np.uint32) << np.uint32(below)
+        out |= np.clip(np.floor(unorm[:, i] * most + 0.5), 0, most).astype(np.uint32) << np.uint32(
+            below
+        )
     return out
 
 
 def write(path: Path, splats: Splats) -> None:
-    """SH coefficients beyond -4..4 are clipped. Small and precise only where neighbours in space are neighbours in the file."""
+    """SH coefficients beyond -4..4 are clipped. Small and precise only where neighbours in space
+    are neighbours in the file."""
     rest = REST[splats.sh_degree]
-    lines = ["ply", "format binary_little_endian 1.0"] + ([f"comment {ANTIALIASED}"] if splats.antialiased else [])
-    lines += [f"element chunk {-(-splats.count // CHUNK)}"] + [f"property float {name}" for names in _BOUNDS for name in names]
+    lines = ["ply", "format binary_little_endian 1.0"] + (
+        [f"comment {ANTIALIASED}"] if splats.antialiased else []
+    )
+    lines += [f"element chunk {-(-splats.count // CHUNK)}"] + [
+        f"property float {name}" for names in _BOUNDS for name in names
+    ]
     lines += [f"element vertex {splats.count}"] + [f"property uint {name}" for name in _PACKED]
-    lines += [f"element sh {splats.count}"] + [f"property uchar {name}" for name in QUANTITIES["shN"].columns(REST.index(rest))] if rest else []
+    lines += (
+        [f"element sh {splats.count}"]
+        + [f"property uchar {name}" for name in QUANTITIES["shN"].columns(REST.index(rest))]
+        if rest
+        else []
+    )
     with ExitStack() as stack:
         file = stack.enter_context(open(path, "wb"))
         packed, bands = (stack.enter_context(scratch(path)) for _ in range(2))
@@ -130,13 +188,21 @@ def _compressed(g: Gaussians) -> tuple[np.ndarray, np.ndarray]:
     """(chunks, 18) bounds and (N, 4) packed splats."""
     n, first = len(g), np.arange(0, len(g), CHUNK)
     bounds, unorms = [], []
-    for values in (g.means, np.clip(finite_log_scales(g), -_LOG_SCALES, _LOG_SCALES), g.sh[:, 0] * SH_C0 + 0.5):
+    for values in (
+        g.means,
+        np.clip(finite_log_scales(g), -_LOG_SCALES, _LOG_SCALES),
+        g.sh[:, 0] * SH_C0 + 0.5,
+    ):
         low, high = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
         bounds += [low, high]
         chunk = np.arange(n) // CHUNK
         span = np.where(high > low, high - low, 1)
         unorms.append((values - low[chunk]) / span[chunk])
     which, others = smallest_three(g.quats)
-    rotation = _pack(np.concatenate([np.zeros((n, 1)), others * np.sqrt(0.5) + 0.5], axis=1), _ROTATION) | which.astype(np.uint32) << np.uint32(30)
+    rotation = _pack(
+        np.concatenate([np.zeros((n, 1)), others * np.sqrt(0.5) + 0.5], axis=1), _ROTATION
+    ) | which.astype(np.uint32) << np.uint32(30)
     color = _pack(np.concatenate([unorms[2], g.opacities[:, None]], axis=1), _COLOR)
-    return np.concatenate(bounds, axis=1), np.stack([_pack(unorms[0], _POINT), rotation, _pack(unorms[1], _POINT), color], axis=1)
+    return np.concatenate(bounds, axis=1), np.stack(
+        [_pack(unorms[0], _POINT), rotation, _pack(unorms[1], _POINT), color], axis=1
+    )

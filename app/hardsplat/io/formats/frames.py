@@ -1,7 +1,9 @@
-"""Frames of reference: rotates splats, their spherical harmonics included, between the axes of file formats and the world's up.
+"""Frames of reference: rotates splats, their spherical harmonics included, between the axes of file
+formats and the world's up.
 
-A frame is three letters, where its x, y and z point, as seen by somebody who looks at the scene: R right, L left, U up, D down, F forward, B back. hardsplat has
-RDF throughout, the cameras' frame of COLMAP, as PLY files of the original 3DGS do.
+A frame is three letters, where its x, y and z point, as seen by somebody who looks at the scene: R
+right, L left, U up, D down, F forward, B back. hardsplat has RDF throughout, the cameras' frame of
+COLMAP, as PLY files of the original 3DGS do.
 """
 
 from __future__ import annotations
@@ -13,8 +15,19 @@ import numpy as np
 from hardsplat.model.gaussians import Gaussians
 
 OURS = "RDF"
-_AXES = {"R": (1, 0, 0), "L": (-1, 0, 0), "D": (0, 1, 0), "U": (0, -1, 0), "F": (0, 0, 1), "B": (0, 0, -1)}  # in RDF
-UPS = {sign + axis: tuple((1 - 2 * bool(sign)) * (i == j) for j in range(3)) for sign in ("", "-") for i, axis in enumerate("xyz")}
+_AXES = {
+    "R": (1, 0, 0),
+    "L": (-1, 0, 0),
+    "D": (0, 1, 0),
+    "U": (0, -1, 0),
+    "F": (0, 0, 1),
+    "B": (0, 0, -1),
+}  # in RDF
+UPS = {
+    sign + axis: tuple((1 - 2 * bool(sign)) * (i == j) for j in range(3))
+    for sign in ("", "-")
+    for i, axis in enumerate("xyz")
+}
 
 
 def to_ours(frame: str) -> np.ndarray:
@@ -23,7 +36,8 @@ def to_ours(frame: str) -> np.ndarray:
 
 
 def upright(up: str) -> np.ndarray:
-    """(3, 3) rotation that takes the axis called `up`, x, y, z, -x, -y or -z, to RDF's up, -y, by the least angle."""
+    """(3, 3) rotation that takes the axis called `up`, x, y, z, -x, -y or -z, to RDF's up, -y, by
+    the least angle."""
     axis, target = np.array(UPS[up], np.float64), np.array(_AXES["U"], np.float64)
     if (axis == target).all():
         return np.eye(3)
@@ -34,11 +48,14 @@ def upright(up: str) -> np.ndarray:
 
 
 def rotated(gaussians: Gaussians, rotation: np.ndarray) -> Gaussians:
-    """Splats turned by a (3, 3) rotation about the origin: means, quaternions and SH bands. Their look from a camera that turns along is the same."""
+    """Splats turned by a (3, 3) rotation about the origin: means, quaternions and SH bands. Their
+    look from a camera that turns along is the same."""
     if (rotation == np.eye(3)).all():
         return gaussians
     R = rotation.astype(np.float32)
-    if (np.diag(np.diag(R)) == R).all():  # turning the local axes alike changes no ellipsoid, and only signs of the quaternion
+    if (
+        np.diag(np.diag(R)) == R
+    ).all():  # turning the local axes alike changes no ellipsoid, and only signs of the quaternion
         quats = gaussians.quats * np.array([1, *np.diag(R)], np.float32)
     else:
         quats = _product(quaternion(rotation), gaussians.quats)
@@ -50,19 +67,44 @@ def rotated(gaussians: Gaussians, rotation: np.ndarray) -> Gaussians:
             sh[:, band] = np.einsum("ij,njc->nic", turn, gaussians.sh[:, band])
     with np.errstate(invalid="ignore", over="ignore"):
         means = gaussians.means @ R.T
-    return Gaussians(means, quats, gaussians.scales, gaussians.opacities, sh, gaussians.extra, check=False)
+    return Gaussians(
+        means, quats, gaussians.scales, gaussians.opacities, sh, gaussians.extra, check=False
+    )
 
 
 def quaternion(rotation: np.ndarray) -> np.ndarray:
     """(4,) wxyz of a (3, 3) rotation."""
     m = rotation
-    # Each row of this symmetric matrix is the quaternion times one of its components; the row with the largest is the most accurate.
-    k = np.array([
-        [1 + m[0, 0] + m[1, 1] + m[2, 2], m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]],
-        [m[2, 1] - m[1, 2], 1 + m[0, 0] - m[1, 1] - m[2, 2], m[0, 1] + m[1, 0], m[0, 2] + m[2, 0]],
-        [m[0, 2] - m[2, 0], m[0, 1] + m[1, 0], 1 - m[0, 0] + m[1, 1] - m[2, 2], m[1, 2] + m[2, 1]],
-        [m[1, 0] - m[0, 1], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1], 1 - m[0, 0] - m[1, 1] + m[2, 2]],
-    ])  # fmt: skip
+    # Each row of this symmetric matrix is the quaternion times one of its components; the row with
+    # the largest is the most accurate.
+    k = np.array(
+        [
+            [
+                1 + m[0, 0] + m[1, 1] + m[2, 2],
+                m[2, 1] - m[1, 2],
+                m[0, 2] - m[2, 0],
+                m[1, 0] - m[0, 1],
+            ],
+            [
+                m[2, 1] - m[1, 2],
+                1 + m[0, 0] - m[1, 1] - m[2, 2],
+                m[0, 1] + m[1, 0],
+                m[0, 2] + m[2, 0],
+            ],
+            [
+                m[0, 2] - m[2, 0],
+                m[0, 1] + m[1, 0],
+                1 - m[0, 0] + m[1, 1] - m[2, 2],
+                m[1, 2] + m[2, 1],
+            ],
+            [
+                m[1, 0] - m[0, 1],
+                m[0, 2] + m[2, 0],
+                m[1, 2] + m[2, 1],
+                1 - m[0, 0] - m[1, 1] + m[2, 2],
+            ],
+        ]
+    )
     largest = k[np.diag(k).argmax()]
     return largest / np.linalg.norm(largest)
 
@@ -76,9 +118,11 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @cache
 def band_rotation(rotation: tuple[tuple[float, ...], ...], degree: int) -> np.ndarray:
-    """(2 l + 1, 2 l + 1) float64 that turns the coefficients of band l: the function f becomes f(R^-1 d).
+    """(2 l + 1, 2 l + 1) float64 that turns the coefficients of band l: the function f becomes
+    f(R^-1 d).
 
-    Found by solving for it at directions enough: band functions at R^-1 d are combinations of those at d.
+    Found by solving for it at directions enough: band functions at R^-1 d are combinations of those
+    at d.
     """
     directions = np.random.default_rng(0).normal(size=(64, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -89,17 +133,28 @@ def band_rotation(rotation: tuple[tuple[float, ...], ...], degree: int) -> np.nd
 
 
 def basis(directions: np.ndarray, degree: int) -> np.ndarray:
-    """(N, 2 l + 1) real spherical harmonics of one band at unit directions (N, 3), in the order and with the signs of 3DGS, up to a factor that
-    all of a band share with their norm."""
+    """(N, 2 l + 1) real spherical harmonics of one band at unit directions (N, 3), in the order and
+    with the signs of 3DGS, up to a factor that all of a band share with their norm."""
     x, y, z = directions.T
     xx, yy, zz = x * x, y * y, z * z
     if degree == 1:
         return np.stack([-y, z, -x], axis=1)
     if degree == 2:
         r3 = np.sqrt(3)
-        return np.stack([r3 * x * y, -r3 * y * z, (2 * zz - xx - yy) / 2, -r3 * x * z, r3 / 2 * (xx - yy)], axis=1)
+        return np.stack(
+            [r3 * x * y, -r3 * y * z, (2 * zz - xx - yy) / 2, -r3 * x * z, r3 / 2 * (xx - yy)],
+            axis=1,
+        )
     r6, r10, r15 = np.sqrt(6), np.sqrt(10), np.sqrt(15)
-    return np.stack([
-        -r10 / 4 * y * (3 * xx - yy), r15 * x * y * z, -r6 / 4 * y * (4 * zz - xx - yy), z * (2 * zz - 3 * xx - 3 * yy) / 2,
-        -r6 / 4 * x * (4 * zz - xx - yy), r15 / 2 * z * (xx - yy), -r10 / 4 * x * (xx - 3 * yy),
-    ], axis=1)  # fmt: skip
+    return np.stack(
+        [
+            -r10 / 4 * y * (3 * xx - yy),
+            r15 * x * y * z,
+            -r6 / 4 * y * (4 * zz - xx - yy),
+            z * (2 * zz - 3 * xx - 3 * yy) / 2,
+            -r6 / 4 * x * (4 * zz - xx - yy),
+            r15 / 2 * z * (xx - yy),
+            -r10 / 4 * x * (xx - 3 * yy),
+        ],
+        axis=1,
+    )

@@ -1,4 +1,5 @@
-"""Splats as binary glTF with KHR_gaussian_splatting. glTF's scenes are y up; as SPZ's and splat-transform's, ours face +z: left, up, forward.
+"""Splats as binary glTF with KHR_gaussian_splatting. glTF's scenes are y up; as SPZ's and
+splat-transform's, ours face +z: left, up, forward.
 
 https://github.com/KhronosGroup/glTF/tree/main/extensions/2.0/Khronos/KHR_gaussian_splatting
 """
@@ -15,7 +16,16 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import COEFFICIENTS, Splats, check_count, exactly, reading, size_of, spans, unit
+from hardsplat.io.formats.base import (
+    COEFFICIENTS,
+    Splats,
+    check_count,
+    exactly,
+    reading,
+    size_of,
+    spans,
+    unit,
+)
 from hardsplat.io.formats.frames import rotated
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
@@ -40,7 +50,8 @@ def _sh_names(degree: int) -> list[str]:
 
 @dataclass(frozen=True)
 class _Accessor:
-    """Numbers in the binary chunk. offset: from the beginning of the file. stride: bytes from one splat's to the next one's."""
+    """Numbers in the binary chunk. offset: from the beginning of the file. stride: bytes from one
+    splat's to the next one's."""
 
     offset: int
     stride: int
@@ -52,8 +63,12 @@ class _Accessor:
     def piece(self, file, first: int, n: int) -> np.ndarray:
         """(n, width) float32."""
         file.seek(self.offset + first * self.stride)
-        raw = np.frombuffer(exactly(file, (n - 1) * self.stride + self.width * self.dtype.itemsize), np.uint8)
-        strided = np.ndarray((n, self.width), self.dtype, raw.data, strides=(self.stride, self.dtype.itemsize))
+        raw = np.frombuffer(
+            exactly(file, (n - 1) * self.stride + self.width * self.dtype.itemsize), np.uint8
+        )
+        strided = np.ndarray(
+            (n, self.width), self.dtype, raw.data, strides=(self.stride, self.dtype.itemsize)
+        )
         values = strided.astype(np.float32)
         if self.normalized:
             values = np.maximum(values / np.iinfo(self.dtype).max, -1)
@@ -62,7 +77,8 @@ class _Accessor:
 
 @dataclass(frozen=True)
 class _Primitive:
-    """One set of splats of the scene. rotation (3, 3), scale and shift (3,) place it in the world."""
+    """One set of splats of the scene. rotation (3, 3), scale and shift (3,) place it in the
+    world."""
 
     accessors: dict[str, _Accessor]
     degree: int
@@ -76,14 +92,17 @@ class _Primitive:
 
 
 def read(path: Path) -> Splats:
-    """All primitives with the extension, placed by their nodes. Raises UserError for compressed ones, for accessors that reach beyond the file's one binary
-    chunk, and for nodes that shear or stretch.
+    """All primitives with the extension, placed by their nodes. Raises UserError for compressed
+    ones, for accessors that reach beyond the file's one binary chunk, and for nodes that shear or
+    stretch.
     """
     with reading(path):
         gltf, start, length = _chunks(path)
         primitives = [_primitive(path, gltf, start, length, *found) for found in _found(path, gltf)]
         if not primitives:
-            raise UserError(f"{path}: no primitive with {_NAME} in its scene, so there are no splats in it")
+            raise UserError(
+                f"{path}: no primitive with {_NAME} in its scene, so there are no splats in it"
+            )
         count = sum(p.count for p in primitives)
         check_count(path, count)
         degree = max(p.degree for p in primitives)
@@ -100,12 +119,18 @@ def _chunks(path: Path) -> tuple[dict, int, int]:
             raise UserError(f"{path}: not a binary glTF file of version 2")
         json_length, kind = _CHUNK.unpack(exactly(file, _CHUNK.size))
         if kind != b"JSON" or json_length > _LONGEST_JSON or length > size:
-            raise UserError(f"{path}: truncated or damaged: {length} bytes announced, {size} there, {json_length} of them JSON")
+            raise UserError(
+                f"{path}: truncated or damaged: {length} bytes announced, {size} there, "
+                f"{json_length} of them JSON"
+            )
         gltf = json.loads(exactly(file, json_length))
         start = file.tell() + _CHUNK.size
         binary, kind = _CHUNK.unpack(file.read(_CHUNK.size).ljust(_CHUNK.size, b"\0"))
         if kind != b"BIN\0" or start + binary > size:
-            raise UserError(f"{path}: truncated or damaged: no binary chunk, or {binary} bytes of it announced in {size}")
+            raise UserError(
+                f"{path}: truncated or damaged: no binary chunk, or {binary} bytes of it "
+                f"announced in {size}"
+            )
     if not isinstance(gltf, dict):
         raise UserError(f"{path}: its JSON is no object; damaged")
     return gltf, start, binary
@@ -141,88 +166,175 @@ def _matrix(node: dict) -> np.ndarray:
         return np.array(node["matrix"], np.float64).reshape(4, 4).T
     out = np.eye(4)
     x, y, z, w = unit(np.array([node.get("rotation", (0, 0, 0, 1))], np.float64).reshape(1, 4))[0]
-    turn = np.array([
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ])  # fmt: skip
+    turn = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
     out[:3, :3] = turn * np.array(node.get("scale", (1, 1, 1)), np.float64).reshape(3)
     out[:3, 3] = np.array(node.get("translation", (0, 0, 0)), np.float64).reshape(3)
     return out
 
 
-def _primitive(path: Path, gltf: dict, start: int, length: int, primitive: dict, matrix: np.ndarray) -> _Primitive:
+def _primitive(
+    path: Path, gltf: dict, start: int, length: int, primitive: dict, matrix: np.ndarray
+) -> _Primitive:
     extension = primitive["extensions"][_NAME]
     if inner := extension.get("extensions"):
-        raise UserError(f"{path}: its splats are compressed by {', '.join(inner)[:80]}, which hardsplat does not read; take an uncompressed file, or .spz")
+        raise UserError(
+            f"{path}: its splats are compressed by {', '.join(inner)[:80]}, which "
+            "hardsplat does not read; take an uncompressed file, or .spz"
+        )
     if (kernel := extension.get("kernel", "ellipse")) != "ellipse":
-        raise UserError(f"{path}: its splats have the kernel {str(kernel)[:40]!r}; hardsplat has ellipse alone")
+        raise UserError(
+            f"{path}: its splats have the kernel {str(kernel)[:40]!r}; hardsplat has ellipse alone"
+        )
     if (space := extension.get("colorSpace", _COLORS)) != _COLORS:
-        log.warning("%s: its colours are %s; they are read as %s, which may look too dark or too pale", path, str(space)[:40], _COLORS)
+        log.warning(
+            "%s: its colours are %s; they are read as %s, which may look too dark or too pale",
+            path,
+            str(space)[:40],
+            _COLORS,
+        )
     scale = np.cbrt(max(np.linalg.det(matrix[:3, :3]), 0))
     rotation = matrix[:3, :3] / scale if scale > 0 else np.zeros((3, 3))
-    if not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-4) or not np.isfinite(matrix).all():
-        raise UserError(f"{path}: a node mirrors, shears or stretches its splats, which splats cannot be; apply its matrix another way first")
+    if (
+        not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-4)
+        or not np.isfinite(matrix).all()
+    ):
+        raise UserError(
+            f"{path}: a node mirrors, shears or stretches its splats, which splats cannot "
+            "be; apply its matrix another way first"
+        )
     attributes = primitive["attributes"]
     degree = max((l for l in range(4) if set(_sh_names(l)) <= attributes.keys()), default=-1)
-    names = ["POSITION", f"{_NAME}:ROTATION", f"{_NAME}:SCALE", f"{_NAME}:OPACITY", *_sh_names(max(degree, 0))]
+    names = [
+        "POSITION",
+        f"{_NAME}:ROTATION",
+        f"{_NAME}:SCALE",
+        f"{_NAME}:OPACITY",
+        *_sh_names(max(degree, 0)),
+    ]
     for name in names:
         if name not in attributes:
             raise UserError(f"{path}: attribute {name} is missing")
-    accessors = {name: _accessor(path, gltf, start, length, name, attributes[name]) for name in names}
+    accessors = {
+        name: _accessor(path, gltf, start, length, name, attributes[name]) for name in names
+    }
     if len({a.count for a in accessors.values()}) > 1:
-        raise UserError(f"{path}: its attributes are of {', '.join(sorted({str(a.count) for a in accessors.values()}))} splats; damaged")
+        raise UserError(
+            f"{path}: its attributes are of "
+            f"{', '.join(sorted({str(a.count) for a in accessors.values()}))} splats; "
+            "damaged"
+        )
     near_identity = np.allclose(rotation, np.eye(3), atol=1e-7)
-    return _Primitive(accessors, degree, np.eye(3) if near_identity else rotation, float(scale), matrix[:3, 3])
+    return _Primitive(
+        accessors, degree, np.eye(3) if near_identity else rotation, float(scale), matrix[:3, 3]
+    )
 
 
-def _accessor(path: Path, gltf: dict, start: int, length: int, name: str, index: object) -> _Accessor:
+def _accessor(
+    path: Path, gltf: dict, start: int, length: int, name: str, index: object
+) -> _Accessor:
     accessor = _at(gltf["accessors"], index)
     width = 4 if name.endswith("ROTATION") else 1 if name.endswith("OPACITY") else 3
-    if _WIDTHS.get(accessor.get("type", "")) != width or accessor.get("componentType") not in _TYPES or "sparse" in accessor:
+    if (
+        _WIDTHS.get(accessor.get("type", "")) != width
+        or accessor.get("componentType") not in _TYPES
+        or "sparse" in accessor
+    ):
         raise UserError(f"{path}: {name} has accessors of a type that it must not have")
     view = _at(gltf["bufferViews"], accessor.get("bufferView"))
     if view.get("buffer") != 0 or "uri" in _at(gltf["buffers"], 0):
         raise UserError(f"{path}: {name} lies in another file; hardsplat reads one binary chunk")
     dtype = np.dtype(_TYPES[accessor["componentType"]])
-    numbers = accessor["count"], accessor.get("byteOffset", 0), view.get("byteOffset", 0), view["byteLength"], view.get("byteStride", width * dtype.itemsize)
+    numbers = (
+        accessor["count"],
+        accessor.get("byteOffset", 0),
+        view.get("byteOffset", 0),
+        view["byteLength"],
+        view.get("byteStride", width * dtype.itemsize),
+    )
     if not all(type(n) is int and n >= 0 for n in numbers):
         raise UserError(f"{path}: {name} has accessors with numbers {str(numbers)[:80]}; damaged")
     count, offset, view_offset, view_length, stride = numbers
     needed = offset + (count - 1) * stride + width * dtype.itemsize if count else 0
-    if stride < width * dtype.itemsize or needed > view_length or view_offset + view_length > length:
-        raise UserError(f"{path}: truncated, {name} of {count} splats reaches beyond the {length} bytes there are")
-    return _Accessor(start + view_offset + offset, stride, dtype, width, bool(accessor.get("normalized")) and dtype.kind != "f", count)
+    if (
+        stride < width * dtype.itemsize
+        or needed > view_length
+        or view_offset + view_length > length
+    ):
+        raise UserError(
+            f"{path}: truncated, {name} of {count} splats reaches beyond the {length} "
+            "bytes there are"
+        )
+    return _Accessor(
+        start + view_offset + offset,
+        stride,
+        dtype,
+        width,
+        bool(accessor.get("normalized")) and dtype.kind != "f",
+        count,
+    )
 
 
 def _pieces(path: Path, primitives: list[_Primitive], degree: int) -> Iterator[Gaussians]:
     with reading(path), open(path, "rb") as file:
         for p in primitives:
             for first, n in spans(p.count):
-                values = {name: accessor.piece(file, first, n) for name, accessor in p.accessors.items()}
+                values = {
+                    name: accessor.piece(file, first, n) for name, accessor in p.accessors.items()
+                }
                 sh = np.zeros((n, COEFFICIENTS[degree], 3), np.float32)
                 for i, name in enumerate(_sh_names(p.degree)):
                     sh[:, i] = values[name]
                 quats = np.roll(values[f"{_NAME}:ROTATION"], 1, axis=1)  # glTF has xyzw
-                g = Gaussians(values["POSITION"], quats, values[f"{_NAME}:SCALE"], values[f"{_NAME}:OPACITY"][:, 0], sh, check=False)
+                g = Gaussians(
+                    values["POSITION"],
+                    quats,
+                    values[f"{_NAME}:SCALE"],
+                    values[f"{_NAME}:OPACITY"][:, 0],
+                    sh,
+                    check=False,
+                )
                 g = rotated(g, p.rotation)
                 with np.errstate(over="ignore", invalid="ignore"):
-                    yield Gaussians(g.means * np.float32(p.scale) + p.shift.astype(np.float32), g.quats, g.scales * np.float32(p.scale), g.opacities, g.sh, check=False)
+                    yield Gaussians(
+                        g.means * np.float32(p.scale) + p.shift.astype(np.float32),
+                        g.quats,
+                        g.scales * np.float32(p.scale),
+                        g.opacities,
+                        g.sh,
+                        check=False,
+                    )
 
 
 # -- writing
 
 
 def write(path: Path, splats: Splats) -> None:
-    """float32 throughout, and COLOR_0 for viewers that know points alone. Raises UserError beyond 4 GiB, which no GLB can be larger than."""
-    names = ["POSITION", "COLOR_0", f"{_NAME}:ROTATION", f"{_NAME}:SCALE", f"{_NAME}:OPACITY", *_sh_names(splats.sh_degree)]
+    """float32 throughout, and COLOR_0 for viewers that know points alone. Raises UserError beyond 4
+    GiB, which no GLB can be larger than."""
+    names = [
+        "POSITION",
+        "COLOR_0",
+        f"{_NAME}:ROTATION",
+        f"{_NAME}:SCALE",
+        f"{_NAME}:OPACITY",
+        *_sh_names(splats.sh_degree),
+    ]
     sizes = {name: _size(name) for name in names}
     head = _json(splats, sizes, ([0.0] * 3, [0.0] * 3))
     length = splats.count * sum(sizes.values())
     room = len(head) + 512  # for bounds with more digits
     room += -room % 4
     if 20 + room + 8 + length > _MOST:
-        raise UserError(f"{path}: {splats.count} splats of SH degree {splats.sh_degree} take {length} bytes, a GLB at most 4 GiB; lower --sh-degree or --max-splats, or take .spz")
+        raise UserError(
+            f"{path}: {splats.count} splats of SH degree {splats.sh_degree} take {length} "
+            "bytes, a GLB at most 4 GiB; lower --sh-degree or --max-splats, or take .spz"
+        )
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
     with open(path, "wb") as file:
         start, done = 20 + room + 8, 0
@@ -260,19 +372,51 @@ def _values(g: Gaussians) -> Iterator[np.ndarray]:
 def _json(splats: Splats, sizes: dict[str, int], bounds: tuple[list[float], list[float]]) -> bytes:
     views, accessors, offset = [], [], 0
     for i, (name, width) in enumerate(sizes.items()):
-        views.append({"buffer": 0, "byteOffset": offset, "byteLength": splats.count * width, "target": _ARRAY_BUFFER})
+        views.append(
+            {
+                "buffer": 0,
+                "byteOffset": offset,
+                "byteLength": splats.count * width,
+                "target": _ARRAY_BUFFER,
+            }
+        )
         kind = "VEC4" if width == 16 or name == "COLOR_0" else "SCALAR" if width == 4 else "VEC3"
-        accessor = {"bufferView": i, "componentType": _BYTE if name == "COLOR_0" else _FLOAT, "count": splats.count, "type": kind}
-        accessors.append(accessor | ({"normalized": True} if name == "COLOR_0" else {}) | ({"min": bounds[0], "max": bounds[1]} if name == "POSITION" else {}))
+        accessor = {
+            "bufferView": i,
+            "componentType": _BYTE if name == "COLOR_0" else _FLOAT,
+            "count": splats.count,
+            "type": kind,
+        }
+        accessors.append(
+            accessor
+            | ({"normalized": True} if name == "COLOR_0" else {})
+            | ({"min": bounds[0], "max": bounds[1]} if name == "POSITION" else {})
+        )
         offset += splats.count * width
     primitive = {
         "attributes": {name: i for i, name in enumerate(sizes)},
         "mode": _POINTS,
-        "extensions": {_NAME: {"kernel": "ellipse", "colorSpace": _COLORS, "projection": "perspective", "sortingMethod": "cameraDistance"}},
+        "extensions": {
+            _NAME: {
+                "kernel": "ellipse",
+                "colorSpace": _COLORS,
+                "projection": "perspective",
+                "sortingMethod": "cameraDistance",
+            }
+        },
     }
-    asset = {"version": "2.0", "generator": "hardsplat"} | ({"extras": {"antialiased": True}} if splats.antialiased else {})
+    asset = {"version": "2.0", "generator": "hardsplat"} | (
+        {"extras": {"antialiased": True}} if splats.antialiased else {}
+    )
     gltf = {
-        "asset": asset, "extensionsUsed": [_NAME], "scene": 0, "scenes": [{"nodes": [0]}], "nodes": [{"mesh": 0}], "meshes": [{"primitives": [primitive]}],
-        "buffers": [{"byteLength": offset}], "bufferViews": views, "accessors": accessors,
-    }  # fmt: skip
+        "asset": asset,
+        "extensionsUsed": [_NAME],
+        "scene": 0,
+        "scenes": [{"nodes": [0]}],
+        "nodes": [{"mesh": 0}],
+        "meshes": [{"primitives": [primitive]}],
+        "buffers": [{"byteLength": offset}],
+        "bufferViews": views,
+        "accessors": accessors,
+    }
     return json.dumps(gltf, separators=(",", ":")).encode()

@@ -1,4 +1,5 @@
-"""Splats as .npz: arrays named as gsplat's parameters, which hold what is trained (log scales, logit opacities)."""
+"""Splats as .npz: arrays named as gsplat's parameters, which hold what is trained (log scales,
+logit opacities)."""
 
 from __future__ import annotations
 
@@ -13,20 +14,37 @@ import numpy as np
 from numpy.lib import format as npy
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import Splats, check_archive, check_count, degree_of, exactly, finite_log_scales, reading, scratch, spans
+from hardsplat.io.formats.base import (
+    Splats,
+    check_archive,
+    check_count,
+    degree_of,
+    exactly,
+    finite_log_scales,
+    reading,
+    scratch,
+    spans,
+)
 from hardsplat.model.gaussians import OWN, Gaussians
 from hardsplat.tables.quantities import QUANTITIES, of
 
-_ARRAYS = {"log_scales": "scales", "logit_opacities": "opacities"}  # gsplat's names, where they are others than in the table of what is trained
-_NEEDED = {_ARRAYS.get(name, name): QUANTITIES[name].width for name in OWN if name != "shN"}  # array -> numbers of a splat
+_ARRAYS = {
+    "log_scales": "scales",
+    "logit_opacities": "opacities",
+}  # gsplat's names, where they are others than in the table of what is trained
+_NEEDED = {
+    _ARRAYS.get(name, name): QUANTITIES[name].width for name in OWN if name != "shN"
+}  # array -> numbers of a splat
 _DAMAGED = "not readable splats"
 
 
 def read(path: Path) -> Splats:
-    """means (N, 3), quats (N, 4; wxyz), opacities (N; logit), scales (N, 3; log), sh0 (N, 1, 3), of any numeric type; also shN (N, K - 1, 3), or shN_i8 of it
-    times 128, `antialiased`, a truth value, and further trained quantities by their names, (N, width) or (N, planes, width).
+    """means (N, 3), quats (N, 4; wxyz), opacities (N; logit), scales (N, 3; log), sh0 (N, 1, 3), of
+    any numeric type; also shN (N, K - 1, 3), or shN_i8 of it times 128, `antialiased`, a truth
+    value, and further trained quantities by their names, (N, width) or (N, planes, width).
 
-    Raises UserError for anything else: arrays missing, of other shapes, of objects, or larger than the archive can hold.
+    Raises UserError for anything else: arrays missing, of other shapes, of objects, or larger than
+    the archive can hold.
     """
     with reading(path, _DAMAGED):
         if path.is_file() and not zipfile.is_zipfile(path):
@@ -36,7 +54,11 @@ def read(path: Path) -> Splats:
             missing = [name for name in _NEEDED if name not in names]
             if missing:
                 raise UserError(f"{path}: no array {missing[0]}; it needs {', '.join(_NEEDED)}")
-            arrays = {name: _header(path, archive, names[name]) for name in (*_NEEDED, "shN", "shN_i8") if name in names}
+            arrays = {
+                name: _header(path, archive, names[name])
+                for name in (*_NEEDED, "shN", "shN_i8")
+                if name in names
+            }
             rest = arrays.pop("shN_i8", None) or arrays.get("shN")
             shape = arrays["means"][0]
             count = shape[0] if shape else 0
@@ -45,13 +67,17 @@ def read(path: Path) -> Splats:
                 _check_shape(path, name, arrays[name][0], count, width)
             further = [q for q in of("splat") if q.name not in OWN and q.name in names]
             shapes = {q.name: _header(path, archive, names[q.name])[0] for q in further}
-            antialiased = "antialiased" in names and bool(_small(path, archive, names["antialiased"]))
+            antialiased = "antialiased" in names and bool(
+                _small(path, archive, names["antialiased"])
+            )
         degree = 0
         if rest is not None:
             per_splat = math.prod(rest[0][1:])
             _check_shape(path, "shN", rest[0], count, per_splat)
             if per_splat % 3:
-                raise UserError(f"{path}: array shN has shape {rest[0]}, expected ({count}, K - 1, 3)")
+                raise UserError(
+                    f"{path}: array shN has shape {rest[0]}, expected ({count}, K - 1, 3)"
+                )
             degree = degree_of(1 + per_splat // 3)
         for q in further:
             _check_shape(path, q.name, shapes[q.name], count, q.width * q.planes(degree))
@@ -60,27 +86,35 @@ def read(path: Path) -> Splats:
 
 
 def members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """Arrays of an .npz by name. Refuses an archive whose members claim more bytes than it can hold."""
+    """Arrays of an .npz by name. Refuses an archive whose members claim more bytes than it can
+    hold."""
     check_archive(path, archive)
     return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
 
 def check_sizes(path: Path) -> None:
-    """Refuses an .npz with an array whose shape needs other bytes than it has, so that numpy.load takes no memory for it."""
+    """Refuses an .npz with an array whose shape needs other bytes than it has, so that numpy.load
+    takes no memory for it."""
     with reading(path, _DAMAGED), zipfile.ZipFile(path) as archive:
         for info in members(path, archive).values():
             _header(path, archive, info, "fiuU")
 
 
-def _header(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, kinds: str = "fiu") -> tuple[tuple[int, ...], bool, np.dtype]:
-    """(shape, whether columns come first, type) of an array, after checking that its member has that many bytes."""
+def _header(
+    path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, kinds: str = "fiu"
+) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """(shape, whether columns come first, type) of an array, after checking that its member has
+    that many bytes."""
     with archive.open(info) as file:
         shape, fortran, dtype = _read_header(file)
         name = info.filename.removesuffix(".npy")
         if dtype.kind not in kinds:
             raise UserError(f"{path}: array {name} is of {dtype}, expected numbers")
         if (wanted := math.prod(shape) * dtype.itemsize) != (there := info.file_size - file.tell()):
-            raise UserError(f"{path}: array {name} of shape {shape} needs {wanted} bytes and has {there}; damaged")
+            raise UserError(
+                f"{path}: array {name} of shape {shape} needs {wanted} bytes and has "
+                f"{there}; damaged"
+            )
         return shape, fortran, dtype
 
 
@@ -109,21 +143,41 @@ def _pieces(path: Path, count: int, degree: int, extra: tuple[str, ...]) -> Iter
         names = members(path, archive)
         rest = "shN_i8" if "shN_i8" in names else "shN"
         wanted = [*_NEEDED, *([rest] if degree else []), *extra]
-        columns = {name: _Column(stack.enter_context(archive.open(names[name])), count) for name in wanted}
+        columns = {
+            name: _Column(stack.enter_context(archive.open(names[name])), count) for name in wanted
+        }
         for _, n in spans(count):
             values = {name: column.next(n) for name, column in columns.items()}
-            planes = {name: values[_ARRAYS.get(name, name)] for name in (*OWN, *extra) if name != "shN"}
-            planes["shN"] = values[rest] / np.float32(128 if rest == "shN_i8" else 1) if degree else np.empty((n, 0), np.float32)
-            yield Gaussians.from_planes({name: v.reshape(n, -1 if v.size else 0, QUANTITIES[name].width).transpose(1, 0, 2) for name, v in planes.items()})
+            planes = {
+                name: values[_ARRAYS.get(name, name)] for name in (*OWN, *extra) if name != "shN"
+            }
+            planes["shN"] = (
+                values[rest] / np.float32(128 if rest == "shN_i8" else 1)
+                if degree
+                else np.empty((n, 0), np.float32)
+            )
+            yield Gaussians.from_planes(
+                {
+                    name: v.reshape(n, -1 if v.size else 0, QUANTITIES[name].width).transpose(
+                        1, 0, 2
+                    )
+                    for name, v in planes.items()
+                }
+            )
 
 
 class _Column:
-    """An array of the archive, some splats after the other. One that is stored by columns is read whole."""
+    """An array of the archive, some splats after the other. One that is stored by columns is read
+    whole."""
 
     def __init__(self, file: IO[bytes], count: int):
         self._file = file
         self._shape, fortran, self._dtype = _read_header(file)
-        self._whole = self._read(count).reshape(self._shape[::-1]).T if fortran and len(self._shape) > 1 else None
+        self._whole = (
+            self._read(count).reshape(self._shape[::-1]).T
+            if fortran and len(self._shape) > 1
+            else None
+        )
         self._at = 0
 
     def _read(self, n: int) -> np.ndarray:
@@ -139,19 +193,29 @@ class _Column:
 
 
 def write(path: Path, splats: Splats) -> None:
-    """float32 arrays means, quats, opacities, scales, sh0, shN and further trained quantities, uncompressed, and `antialiased` where that is so."""
-    shapes = {_ARRAYS.get(name, name): _shape(name, splats) for name in (*OWN, *splats.extra) if QUANTITIES[name].planes(splats.sh_degree)}
+    """float32 arrays means, quats, opacities, scales, sh0, shN and further trained quantities,
+    uncompressed, and `antialiased` where that is so."""
+    shapes = {
+        _ARRAYS.get(name, name): _shape(name, splats)
+        for name in (*OWN, *splats.extra)
+        if QUANTITIES[name].planes(splats.sh_degree)
+    }
     with ExitStack() as stack:
         files = {name: stack.enter_context(scratch(path)) for name in shapes}
         for piece in splats.pieces():
-            planes = {**piece.planes(splats.sh_degree), "log_scales": finite_log_scales(piece)[None]}
+            planes = {
+                **piece.planes(splats.sh_degree),
+                "log_scales": finite_log_scales(piece)[None],
+            }
             for name, values in planes.items():
                 if file := files.get(_ARRAYS.get(name, name)):
                     file.write(np.ascontiguousarray(values.transpose(1, 0, 2), "<f4").tobytes())
         archive = stack.enter_context(zipfile.ZipFile(path, "w"))
         for name, shape in shapes.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                npy.write_array_header_1_0(member, {"descr": "<f4", "fortran_order": False, "shape": shape})
+                npy.write_array_header_1_0(
+                    member, {"descr": "<f4", "fortran_order": False, "shape": shape}
+                )
                 files[name].seek(0)
                 while block := files[name].read(1 << 20):
                     member.write(block)

@@ -1,4 +1,5 @@
-"""Splats as PLY, in the property order of the original 3DGS, which viewers and other trainers read. Also what every PLY needs: its header checked, its records in pieces."""
+"""Splats as PLY, in the property order of the original 3DGS, which viewers and other trainers read.
+Also what every PLY needs: its header checked, its records in pieces."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import COEFFICIENTS, Splats, ahead, exactly, finite_log_scales, reading, spans
+from hardsplat.io.formats.base import (
+    COEFFICIENTS,
+    Splats,
+    ahead,
+    exactly,
+    finite_log_scales,
+    reading,
+    spans,
+)
 from hardsplat.model.gaussians import OWN, Gaussians
 from hardsplat.tables.quantities import QUANTITIES, of
 
@@ -22,52 +31,91 @@ _NORMALS = ("nx", "ny", "nz")  # behind the means; nobody reads them
 
 
 def splat_columns(sh_degree: int, extra: Iterable[str] = ()) -> dict[str, list[str]]:
-    """Properties of each trained quantity, in the order of the original 3DGS, and of `extra` quantities behind them."""
+    """Properties of each trained quantity, in the order of the original 3DGS, and of `extra`
+    quantities behind them."""
     return {name: QUANTITIES[name].columns(sh_degree) for name in (*_ORDER, *extra)}
 
 
 def read(path: Path) -> Splats:
-    """Binary or ascii; the SH degree follows from the number of f_rest, properties that no trained quantity has are ignored.
+    """Binary or ascii; the SH degree follows from the number of f_rest, properties that no trained
+    quantity has are ignored.
 
-    Raises UserError naming the file and the property where it is missing, and where the file is damaged or empty.
+    Raises UserError naming the file and the property where it is missing, and where the file is
+    damaged or empty.
     """
     table = Table(path, "vertex")
     there = table.dtype.names
     rest = sum(name.startswith("f_rest_") for name in there)
     if rest not in REST:
-        raise UserError(f"{path}: has {rest} f_rest properties; splats have {', '.join(map(str, REST))} for SH degrees 0 to 3")
+        raise UserError(
+            f"{path}: has {rest} f_rest properties; splats have "
+            f"{', '.join(map(str, REST))} for SH degrees 0 to 3"
+        )
     degree = REST.index(rest)
-    extra = [q.name for q in of("splat") if q.name not in OWN and set(q.columns(degree)) <= set(there)]
+    extra = [
+        q.name for q in of("splat") if q.name not in OWN and set(q.columns(degree)) <= set(there)
+    ]
     wanted = splat_columns(degree, extra)
     if missing := [name for names in wanted.values() for name in names if name not in there]:
-        raise UserError(f"{path}: property {missing[0]} is missing; is this a point cloud instead of trained splats?")
-    return Splats(table.count, degree, lambda: (_splats(records, wanted) for records in table.pieces()), is_antialiased(path), tuple(extra))
+        raise UserError(
+            f"{path}: property {missing[0]} is missing; is this a point cloud instead of "
+            "trained splats?"
+        )
+    return Splats(
+        table.count,
+        degree,
+        lambda: (_splats(records, wanted) for records in table.pieces()),
+        is_antialiased(path),
+        tuple(extra),
+    )
 
 
 def _splats(records: np.ndarray, wanted: dict[str, list[str]]) -> Gaussians:
     planes = {}
     for name, names in wanted.items():
         values = columns(records, names) if names else np.empty((len(records), 0), np.float32)
-        planes[name] = values.reshape(len(records), QUANTITIES[name].width, -1 if names else 0).transpose(2, 0, 1)
+        planes[name] = values.reshape(
+            len(records), QUANTITIES[name].width, -1 if names else 0
+        ).transpose(2, 0, 1)
     return Gaussians.from_planes(planes)
 
 
 def write(path: Path, splats: Splats) -> None:
     """float32 binary little endian.
 
-    Properties: x y z, nx ny nz (zero), f_dc_0..2, f_rest (channel-major: all bands of red, of green, of blue), opacity (logit),
-    scale_0..2 (log), rot_0..3 (wxyz), and those of further trained quantities. A comment says that they are antialiased.
+    Properties: x y z, nx ny nz (zero), f_dc_0..2, f_rest (channel-major: all bands of red, of
+    green, of blue), opacity (logit), scale_0..2 (log), rot_0..3 (wxyz), and those of further
+    trained quantities. A comment says that they are antialiased.
     """
     comments = [f"comment {ANTIALIASED}"] if splats.antialiased else []
     wanted = splat_columns(splats.sh_degree, splats.extra)
-    names = [name for quantity, own in wanted.items() for name in (*own, *(_NORMALS if quantity == "means" else ()))]
+    names = [
+        name
+        for quantity, own in wanted.items()
+        for name in (*own, *(_NORMALS if quantity == "means" else ()))
+    ]
     with open(path, "wb") as file:
         listed = [f"property float {name}" for name in names]
-        file.write("\n".join(["ply", "format binary_little_endian 1.0", *comments, f"element vertex {splats.count}", *listed, "end_header\n"]).encode())
-        file.writelines(ahead(splats.pieces(), lambda g: _records(g, wanted, splats.sh_degree, len(names)).data))
+        file.write(
+            "\n".join(
+                [
+                    "ply",
+                    "format binary_little_endian 1.0",
+                    *comments,
+                    f"element vertex {splats.count}",
+                    *listed,
+                    "end_header\n",
+                ]
+            ).encode()
+        )
+        file.writelines(
+            ahead(splats.pieces(), lambda g: _records(g, wanted, splats.sh_degree, len(names)).data)
+        )
 
 
-def _records(g: Gaussians, wanted: Mapping[str, list[str]], sh_degree: int, width: int) -> np.ndarray:
+def _records(
+    g: Gaussians, wanted: Mapping[str, list[str]], sh_degree: int, width: int
+) -> np.ndarray:
     """(N, width) float32, the properties of splats. wanted: those of each quantity, in order."""
     planes = {**g.planes(sh_degree), "log_scales": finite_log_scales(g)[None]}
     records, at = np.zeros((len(g), width), "<f4"), 0
@@ -90,10 +138,13 @@ def is_antialiased(path: str | Path) -> bool:
 
 
 class Table:
-    """The records of one element of a PLY, in pieces. Reads the header alone where the file is binary, and all of an ascii file."""
+    """The records of one element of a PLY, in pieces. Reads the header alone where the file is
+    binary, and all of an ascii file."""
 
     def __init__(self, path: Path, element: str):
-        from plyfile import PlyData  # with the import below a twentieth of a second, for which trainings need not wait
+        from plyfile import (
+            PlyData,
+        )  # with the import below a twentieth of a second, for which trainings need not wait
 
         check_header(path, element)
         with reading(path):
@@ -101,9 +152,13 @@ class Table:
         self.count, self.dtype = len(data), data.dtype
         if isinstance(data, np.memmap):
             offset = data.offset
-            self.pieces: Callable[..., Iterator[np.ndarray]] = lambda size=None: self._from(path, offset, size)
+            self.pieces: Callable[..., Iterator[np.ndarray]] = lambda size=None: self._from(
+                path, offset, size
+            )
         else:
-            self.pieces = lambda size=None: (data[at : at + n] for at, n in spans(self.count, *([size] if size else [])))
+            self.pieces = lambda size=None: (
+                data[at : at + n] for at, n in spans(self.count, *([size] if size else []))
+            )
 
     def _from(self, path: Path, offset: int, size: int | None) -> Iterator[np.ndarray]:
         with reading(path), open(path, "rb") as file:
@@ -121,7 +176,8 @@ def columns(records: np.ndarray, names: list[str]) -> np.ndarray:
 
 
 def check_header(path: Path, wanted: str = "vertex") -> list[str]:
-    """Names of the elements. Refuses what a parser would hang on or allocate for: no end of header, more numbers than the file has bytes, lists."""
+    """Names of the elements. Refuses what a parser would hang on or allocate for: no end of header,
+    more numbers than the file has bytes, lists."""
     with reading(path), open(path, "rb") as file:
         head = file.read(LONGEST_HEADER)
         size = os.fstat(file.fileno()).st_size
@@ -135,14 +191,22 @@ def check_header(path: Path, wanted: str = "vertex") -> list[str]:
                 break
             case ["element", name, amount]:
                 if not re.fullmatch("[0-9]{1,15}", amount):
-                    raise UserError(f"{path}: element {name[:80]} has an absurd count {amount[:80]}")
+                    raise UserError(
+                        f"{path}: element {name[:80]} has an absurd count {amount[:80]}"
+                    )
                 elements.append([name, int(amount), 0])
             case ["property", "list", *rest]:
-                raise UserError(f"{path}: property {rest[-1][:80] if rest else ''} is a list; is this a mesh instead of splats?")
+                raise UserError(
+                    f"{path}: property {rest[-1][:80] if rest else ''} is a list; is this "
+                    "a mesh instead of splats?"
+                )
             case ["property", *_] if elements:
                 elements[-1][2] += 1
     else:
-        raise UserError(f"{path}: the PLY header does not end within {LONGEST_HEADER} bytes; the file is truncated or damaged")
+        raise UserError(
+            f"{path}: the PLY header does not end within {LONGEST_HEADER} bytes; the file "
+            "is truncated or damaged"
+        )
     numbers = sum(count * max(properties, 1) for _, count, properties in elements)
     if numbers > size:
         raise UserError(f"{path}: truncated, it announces {numbers} numbers and has {size} bytes")

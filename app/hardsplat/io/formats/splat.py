@@ -1,4 +1,5 @@
-"""Splats as .splat of antimatter15's viewer: 32 bytes each, without a header and without spherical harmonics."""
+"""Splats as .splat of antimatter15's viewer: 32 bytes each, without a header and without spherical
+harmonics."""
 
 from __future__ import annotations
 
@@ -15,11 +16,15 @@ _RECORD = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("color", "u1", 4),
 
 
 def read(path: Path) -> Splats:
-    """Position and linear scales, float32; colour and opacity, then the rotation wxyz, a byte each."""
+    """Position and linear scales, float32; colour and opacity, then the rotation wxyz, a byte
+    each."""
     with reading(path):
         size = size_of(path)
     if size % _RECORD.itemsize:
-        raise UserError(f"{path}: has {size} bytes, which are no whole splats of {_RECORD.itemsize}; truncated, or not a .splat")
+        raise UserError(
+            f"{path}: has {size} bytes, which are no whole splats of {_RECORD.itemsize}; "
+            "truncated, or not a .splat"
+        )
     count = size // _RECORD.itemsize
     check_count(path, count)
     return Splats(count, 0, lambda: _pieces(path, count))
@@ -31,7 +36,14 @@ def _pieces(path: Path, count: int) -> Iterator[Gaussians]:
             records = np.frombuffer(exactly(file, n * _RECORD.itemsize), _RECORD)
             colors = records["color"].astype(np.float32) / 255
             sh = (colors[:, None, :3] - 0.5) / SH_C0
-            yield Gaussians(records["mean"], records["quat"].astype(np.float32) / 128 - 1, records["scale"], colors[:, 3], sh, check=False)
+            yield Gaussians(
+                records["mean"],
+                records["quat"].astype(np.float32) / 128 - 1,
+                records["scale"],
+                colors[:, 3],
+                sh,
+                check=False,
+            )
 
 
 def write(path: Path, splats: Splats) -> None:

@@ -1,4 +1,5 @@
-"""Splats as SPZ of Niantic: 20 bytes and one a SH coefficient before compression. Versions 1 to 3 are one gzip stream, version 4 is a ZSTD stream an attribute.
+"""Splats as SPZ of Niantic: 20 bytes and one a SH coefficient before compression. Versions 1 to 3
+are one gzip stream, version 4 is a ZSTD stream an attribute.
 
 Layout of https://github.com/nianticlabs/spz. Axes are right, up, back.
 """
@@ -33,15 +34,22 @@ from hardsplat.io.formats.base import (
 from hardsplat.model.gaussians import Gaussians
 
 _MAGIC = b"NGSP"
-_OLD = struct.Struct("<4sIIBBBB")  # magic, version, count, SH degree, fractional bits, flags, reserved
-_NEW = struct.Struct("<4sIIBBBBI12x")  # the same with the number of streams, and where their table is
+_OLD = struct.Struct(
+    "<4sIIBBBB"
+)  # magic, version, count, SH degree, fractional bits, flags, reserved
+_NEW = struct.Struct(
+    "<4sIIBBBBI12x"
+)  # the same with the number of streams, and where their table is
 _ENTRY = struct.Struct("<QQ")  # packed and raw size of a stream
 _ANTIALIASED = 1  # flag
 _BLOCK = 1 << 20
 _LEVEL = 12  # of ZSTD, as the reference; 19 takes 5 times as long for 3 % less
 _COEFFICIENTS = (0, 3, 8, 15, 24)  # of SH degree 0 to 4, without the constant one
-_COLOR = 0.15  # of a byte's range for one unit of the constant coefficient, so that colours beyond 0..1 are kept
-_BUCKET = 4  # SH bytes are multiples of it, which compress better. With the reference's 8 and 16 a scene of faint reflections lost 1.3 dB, so it loses 0.1
+# of a byte's range for one unit of the constant coefficient, so that colours beyond 0..1 are kept
+_COLOR = 0.15
+# SH bytes are multiples of it, which compress better. With the reference's 8 and 16 a scene of
+# faint reflections lost 1.3 dB, so it loses 0.1
+_BUCKET = 4
 _FARTHEST = 8388607  # largest 24-bit signed number
 
 
@@ -58,7 +66,8 @@ def _planes(version: int, degree: int) -> dict[str, int]:
 
 
 def read(path: Path) -> Splats:
-    """Raises UserError for other versions, and where streams are not of the sizes that the number of splats asks for. Coefficients of degree 4 are left out.
+    """Raises UserError for other versions, and where streams are not of the sizes that the number
+    of splats asks for. Coefficients of degree 4 are left out.
 
     An old file is decompressed into a temporary file, a new one as its pieces are read.
     """
@@ -72,14 +81,24 @@ def read(path: Path) -> Splats:
         if version not in ((4,) if new else (1, 2, 3)):
             raise UserError(f"{path}: SPZ version {version}; hardsplat reads 1 to 4")
         if degree >= len(_COEFFICIENTS) or bits > 24:
-            raise UserError(f"{path}: SH degree {degree} with {bits} fractional bits, which SPZ has not; damaged")
+            raise UserError(
+                f"{path}: SH degree {degree} with {bits} fractional bits, which SPZ has "
+                "not; damaged"
+            )
         check_count(path, count)
         planes = _planes(version, degree)
         size = size_of(path)
         check_expansion(path, count * sum(planes.values()), size)
         streams = _table(path, file, head, count, planes, size) if new else {}
-    opened = (lambda: _opened_new(path, streams)) if new else (lambda: _opened_old(path, count, planes))
-    return Splats(count, min(degree, 3), lambda: _pieces(path, opened, count, version, degree, bits), bool(flags & _ANTIALIASED))
+    opened = (
+        (lambda: _opened_new(path, streams)) if new else (lambda: _opened_old(path, count, planes))
+    )
+    return Splats(
+        count,
+        min(degree, 3),
+        lambda: _pieces(path, opened, count, version, degree, bits),
+        bool(flags & _ANTIALIASED),
+    )
 
 
 def _inflated(file: IO[bytes], size: int) -> bytes:
@@ -90,7 +109,9 @@ def _inflated(file: IO[bytes], size: int) -> bytes:
     return out
 
 
-def _table(path: Path, file: IO[bytes], head: bytes, count: int, planes: dict[str, int], size: int) -> dict[str, tuple[int, int]]:
+def _table(
+    path: Path, file: IO[bytes], head: bytes, count: int, planes: dict[str, int], size: int
+) -> dict[str, tuple[int, int]]:
     """(offset, packed size) of the stream of each attribute that has any bytes."""
     streams, table = _NEW.unpack(head)[6:]
     wanted = [name for name in planes if planes[name]]
@@ -102,14 +123,19 @@ def _table(path: Path, file: IO[bytes], head: bytes, count: int, planes: dict[st
     for name in wanted:
         packed, raw = _ENTRY.unpack(exactly(file, _ENTRY.size))
         if raw != count * planes[name] or at + packed > size:
-            raise UserError(f"{path}: stream of {name} announces {packed} bytes for {raw}, expected {count * planes[name]} within {size}; damaged")
+            raise UserError(
+                f"{path}: stream of {name} announces {packed} bytes for {raw}, expected "
+                f"{count * planes[name]} within {size}; damaged"
+            )
         out[name] = at, packed
         at += packed
     return out
 
 
 @contextmanager
-def _opened_new(path: Path, streams: dict[str, tuple[int, int]]) -> Iterator[Mapping[str, Readable]]:
+def _opened_new(
+    path: Path, streams: dict[str, tuple[int, int]]
+) -> Iterator[Mapping[str, Readable]]:
     import zstandard
 
     with ExitStack() as stack:
@@ -117,13 +143,18 @@ def _opened_new(path: Path, streams: dict[str, tuple[int, int]]) -> Iterator[Map
         for name, (offset, _) in streams.items():
             file = stack.enter_context(open(path, "rb"))
             file.seek(offset)
-            out[name] = stack.enter_context(zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file, read_size=1 << 16))
+            out[name] = stack.enter_context(
+                zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
+                    file, read_size=1 << 16
+                )
+            )
         yield out
 
 
 @contextmanager
 def _opened_old(path: Path, count: int, planes: dict[str, int]) -> Iterator[Mapping[str, Readable]]:
-    """Attributes lie one after the other in one stream, so it is laid out on the disk first; never more of it than the splats need."""
+    """Attributes lie one after the other in one stream, so it is laid out on the disk first; never
+    more of it than the splats need."""
     with ExitStack() as stack:
         out = {name: stack.enter_context(scratch(path)) for name in planes}
         stream = _Gunzip(stack.enter_context(open(path, "rb")))
@@ -154,18 +185,38 @@ class _Gunzip:
         raise EOFError("the stream is cut short")
 
 
-def _pieces(path: Path, opened: Callable[[], AbstractContextManager[Mapping[str, Readable]]], count: int, version: int, degree: int, bits: int) -> Iterator[Gaussians]:
+def _pieces(
+    path: Path,
+    opened: Callable[[], AbstractContextManager[Mapping[str, Readable]]],
+    count: int,
+    version: int,
+    degree: int,
+    bits: int,
+) -> Iterator[Gaussians]:
     planes = _planes(version, degree)
     with reading(path), opened() as files:
         for _, n in spans(count):
-            raw = {name: np.frombuffer(exactly(files[name], n * width), np.uint8).reshape(n, width) for name, width in planes.items() if width}
+            raw = {
+                name: np.frombuffer(exactly(files[name], n * width), np.uint8).reshape(n, width)
+                for name, width in planes.items()
+                if width
+            }
             quats = _rotations(raw["rotations"])
             sh = np.empty((n, 1 + _COEFFICIENTS[min(degree, 3)], 3), np.float32)
             sh[:, 0] = (raw["colors"].astype(np.float32) / 255 - 0.5) / _COLOR
             if degree:
-                sh[:, 1:] = (raw["sh"].reshape(n, -1, 3)[:, : sh.shape[1] - 1].astype(np.float32) - 128) / 128
+                sh[:, 1:] = (
+                    raw["sh"].reshape(n, -1, 3)[:, : sh.shape[1] - 1].astype(np.float32) - 128
+                ) / 128
             scales = np.exp(raw["scales"].astype(np.float32) / 16 - 10)
-            yield Gaussians(_positions(raw["positions"], version, bits), quats, scales, raw["alphas"][:, 0].astype(np.float32) / 255, sh, check=False)
+            yield Gaussians(
+                _positions(raw["positions"], version, bits),
+                quats,
+                scales,
+                raw["alphas"][:, 0].astype(np.float32) / 255,
+                sh,
+                check=False,
+            )
 
 
 def _positions(raw: np.ndarray, version: int, bits: int) -> np.ndarray:
@@ -177,7 +228,8 @@ def _positions(raw: np.ndarray, version: int, bits: int) -> np.ndarray:
 
 
 def _rotations(raw: np.ndarray) -> np.ndarray:
-    """(N, 4) wxyz. Three bytes are x, y, z of a unit quaternion with w >= 0; four its smallest three, a sign and 9 bits each."""
+    """(N, 4) wxyz. Three bytes are x, y, z of a unit quaternion with w >= 0; four its smallest
+    three, a sign and 9 bits each."""
     if raw.shape[1] == 3:
         xyz = raw.astype(np.float32) / 127.5 - 1
         w = np.sqrt(np.maximum(0, 1 - (xyz**2).sum(axis=1, keepdims=True)))
@@ -189,7 +241,8 @@ def _rotations(raw: np.ndarray) -> np.ndarray:
 
 
 def write(path: Path, splats: Splats) -> None:
-    """Version 4. Positions to a power of two of a unit that all of them fit; coefficients beyond -1..1 and scales beyond e^-10..e^5.9 are clipped."""
+    """Version 4. Positions to a power of two of a unit that all of them fit; coefficients beyond
+    -1..1 and scales beyond e^-10..e^5.9 are clipped."""
     import zstandard
 
     bits = _fractional_bits(splats)
@@ -198,7 +251,10 @@ def write(path: Path, splats: Splats) -> None:
     with ExitStack() as stack:
         file = stack.enter_context(open(path, "wb"))
         packed = {name: stack.enter_context(scratch(path)) for name in planes}
-        compress = {name: zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=splats.count * width) for name, width in planes.items()}
+        compress = {
+            name: zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=splats.count * width)
+            for name, width in planes.items()
+        }
         for g in splats.pieces():
             for name, values in _packed(g, bits).items():
                 if name in planes:
@@ -206,7 +262,9 @@ def write(path: Path, splats: Splats) -> None:
         for name in planes:
             packed[name].write(compress[name].flush())
         flags = _ANTIALIASED * splats.antialiased
-        file.write(_NEW.pack(_MAGIC, 4, splats.count, splats.sh_degree, bits, flags, len(planes), table))
+        file.write(
+            _NEW.pack(_MAGIC, 4, splats.count, splats.sh_degree, bits, flags, len(planes), table)
+        )
         for name, width in planes.items():
             file.write(_ENTRY.pack(packed[name].tell(), splats.count * width))
         for plane in packed.values():
@@ -215,14 +273,18 @@ def write(path: Path, splats: Splats) -> None:
 
 
 def _fractional_bits(splats: Splats) -> int:
-    """As many as make a step an eighth of the size of small splats, of which 5 % are smaller; fewer where the farthest splat would not fit into 24 bits.
+    """As many as make a step an eighth of the size of small splats, of which 5 % are smaller; fewer
+    where the farthest splat would not fit into 24 bits.
 
-    The reference always has 12, which is too coarse for scenes in small units and wasteful for others.
+    The reference always has 12, which is too coarse for scenes in small units and wasteful for
+    others.
     """
     farthest, sizes = 0.0, []
     for g in splats.pieces():
         farthest = max(farthest, float(np.abs(g.means).max()))
-        axes = np.sort(g.scales[:: max(1, splats.count >> 18)], axis=1).astype(np.float64)  # a sample is enough
+        axes = np.sort(g.scales[:: max(1, splats.count >> 18)], axis=1).astype(
+            np.float64
+        )  # a sample is enough
         sizes.append(np.sqrt(axes[:, 1] * axes[:, 2]))
     small = max(float(np.quantile(np.concatenate(sizes), 0.05)), 1e-30)
     bits = int(np.clip(np.ceil(np.log2(8 / small)), 4, 24))
@@ -233,15 +295,24 @@ def _fractional_bits(splats: Splats) -> int:
 
 def _packed(g: Gaussians, bits: int) -> dict[str, np.ndarray]:
     """Arrays of bytes by attribute."""
-    fixed = np.clip(np.rint(g.means.astype(np.float64) * 2**bits), -_FARTHEST - 1, _FARTHEST).astype("<i4")
+    fixed = np.clip(
+        np.rint(g.means.astype(np.float64) * 2**bits), -_FARTHEST - 1, _FARTHEST
+    ).astype("<i4")
     which, others = smallest_three(np.roll(g.quats, -1, axis=1))
-    fields = np.minimum(np.rint(np.abs(others) / np.sqrt(0.5) * 511), 511).astype(np.uint32) | (others < 0).astype(np.uint32) << np.uint32(9)
+    fields = np.minimum(np.rint(np.abs(others) / np.sqrt(0.5) * 511), 511).astype(np.uint32) | (
+        others < 0
+    ).astype(np.uint32) << np.uint32(9)
     return {
         "positions": np.ascontiguousarray(fixed[..., None].view("u1")[..., :3]),
         "alphas": _byte(g.opacities * 255),
         "colors": _byte(g.sh[:, 0] * (_COLOR * 255) + 127.5),
         "scales": _byte((finite_log_scales(g) + 10) * 16),
-        "rotations": (which.astype(np.uint32) << np.uint32(30) | fields[:, 0] << np.uint32(20) | fields[:, 1] << np.uint32(10) | fields[:, 2]).astype("<u4"),
+        "rotations": (
+            which.astype(np.uint32) << np.uint32(30)
+            | fields[:, 0] << np.uint32(20)
+            | fields[:, 1] << np.uint32(10)
+            | fields[:, 2]
+        ).astype("<u4"),
         "sh": _byte(np.rint(g.sh[:, 1:] * (128 / _BUCKET)) * _BUCKET + 128),
     }
 

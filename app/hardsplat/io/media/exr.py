@@ -10,28 +10,43 @@ from hardsplat.base.errors import UserError
 
 
 def read_exr(path: str | Path) -> np.ndarray:
-    """(H, W, 3) uint8, or (H, W, 4) premultiplied where a pixel is not opaque, of the channels R, G, B and A, or Y alone.
+    """(H, W, 3) uint8, or (H, W, 4) premultiplied where a pixel is not opaque, of the channels R,
+    G, B and A, or Y alone.
 
-    Values are taken as linear light in Rec. 709 primaries: cut to 0..1 (NaN becomes 0), then encoded as sRGB (IEC 61966-2-1), which is the tone
-    of any 8-bit picture. Brighter light than 1 is lost. Raises UserError where the package OpenEXR is missing or the file cannot be read.
+    Values are taken as linear light in Rec. 709 primaries: cut to 0..1 (NaN becomes 0), then
+    encoded as sRGB (IEC 61966-2-1), which is the tone of any 8-bit picture. Brighter light than 1
+    is lost. Raises UserError where the package OpenEXR is missing or the file cannot be read.
     """
     try:
         import OpenEXR
     except ImportError:
-        raise UserError(f"{path}: OpenEXR files need one more package: pip install OpenEXR") from None
+        raise UserError(
+            f"{path}: OpenEXR files need one more package: pip install OpenEXR"
+        ) from None
     if not Path(path).is_file():
         raise UserError(f"{path}: image not found")
     try:
         with OpenEXR.File(str(path), separate_channels=True) as file:
-            channels = {name: np.asarray(channel.pixels, np.float32) for name, channel in file.channels().items()}
+            channels = {
+                name: np.asarray(channel.pixels, np.float32)
+                for name, channel in file.channels().items()
+            }
     except Exception as error:  # the binding raises what its C++ does
-        raise UserError(f"{path}: not a readable OpenEXR file: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
+        raise UserError(
+            f"{path}: not a readable OpenEXR file: "
+            f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        ) from None
     names = next((names for names in ("RGB", "Y") if set(names) <= channels.keys()), None)
     if names is None or len({c.shape for c in channels.values() if c.ndim == 2}) != 1:
-        raise UserError(f"{path}: has the channels {', '.join(sorted(channels))}; a picture has R, G and B, or Y")
+        raise UserError(
+            f"{path}: has the channels {', '.join(sorted(channels))}; a picture has R, G "
+            "and B, or Y"
+        )
     light = np.stack([channels["RGB"[i] if names == "RGB" else "Y"] for i in range(3)], axis=2)
     alpha = _unit(channels["A"])[..., None] if "A" in channels else np.ones((1, 1, 1), np.float32)
-    color = to_srgb(_unit(light / np.maximum(alpha, 1e-6))) * alpha  # OpenEXR's colour is premultiplied too
+    color = (
+        to_srgb(_unit(light / np.maximum(alpha, 1e-6))) * alpha
+    )  # OpenEXR's colour is premultiplied too
     if (alpha >= 1).all():
         return _bytes(color)
     return np.concatenate([_bytes(color), _bytes(alpha)], axis=2)
@@ -39,7 +54,11 @@ def read_exr(path: str | Path) -> np.ndarray:
 
 def to_srgb(linear: np.ndarray) -> np.ndarray:
     """Light in 0..1 -> the value that a display takes, IEC 61966-2-1."""
-    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * np.maximum(linear, 0.0031308) ** (1 / 2.4) - 0.055)
+    return np.where(
+        linear <= 0.0031308,
+        12.92 * linear,
+        1.055 * np.maximum(linear, 0.0031308) ** (1 / 2.4) - 0.055,
+    )
 
 
 def _unit(values: np.ndarray) -> np.ndarray:

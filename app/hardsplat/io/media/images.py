@@ -11,7 +11,10 @@ import imageio.plugins.pillow  # noqa: F401  # by name when the first file is op
 import imageio.v3 as iio
 import numpy as np
 from imageio.core.request import InitializationError
-from PIL import Image, UnidentifiedImageError  # for sizes alone: imageio takes 5 times as long to say them (docs/results/images.md)
+from PIL import (
+    Image,
+    UnidentifiedImageError,
+)  # for sizes alone: imageio takes 5 times as long to say them (docs/results/images.md)
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
@@ -21,11 +24,17 @@ try:
     import pillow_heif  # type: ignore[import-not-found]  # noqa: F401
 except ImportError:
     sys.modules["pillow_heif"] = None  # type: ignore[assignment]  # imageio would look for it in all folders for each file, with other threads waiting
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # phones take pictures of 108 million pixels; _pixels looks for damage itself
+warnings.filterwarnings(
+    "ignore", category=Image.DecompressionBombWarning
+)  # phones take pictures of 108 million pixels; _pixels looks for damage itself
 _PNG_EFFORT = 3  # of 9: half the time of Pillow's 6 for files 2 % larger
 _UNDOUBTED = 1 << 25  # pixels, of which some formats say so many in a few bytes where all are alike
 _DENSEST = 10_000  # pixels a byte of a larger picture: deflate, at its best, has 8 256 of one bit
-_TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {  # EXIF orientation -> the picture upright; imageio's own turns mirror grey and palette pictures along the wrong axis
+_TURNS: dict[
+    int, Callable[[np.ndarray], np.ndarray]
+    # EXIF orientation -> the picture upright; imageio's own turns mirror grey and palette pictures
+    # along the wrong axis
+] = {
     2: lambda a: a[:, ::-1],
     3: lambda a: a[::-1, ::-1],
     4: lambda a: a[::-1],
@@ -39,15 +48,17 @@ _TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {  # EXIF orientation ->
 def read_rgb8(path: str | Path) -> np.ndarray:
     """An image file as (H, W, 3) uint8, in the pixel layout of the file.
 
-    Grey and palette become RGB; 16-bit channels keep their high byte; alpha is composited over black, as if the background were black.
-    EXIF orientation is ignored, as COLMAP does, so pixels stay where the camera model has them.
-    Raises UserError naming the file when it is missing, damaged, or holds no 8- or 16-bit pixels.
+    Grey and palette become RGB; 16-bit channels keep their high byte; alpha is composited over
+    black, as if the background were black. EXIF orientation is ignored, as COLMAP does, so pixels
+    stay where the camera model has them. Raises UserError naming the file when it is missing,
+    damaged, or holds no 8- or 16-bit pixels.
     """
     return np.ascontiguousarray(read_pixels(path)[..., :3])
 
 
 def read_pixels(path: str | Path) -> np.ndarray:
-    """read_rgb8, but (H, W, 4) uint8 where a pixel is not opaque: red, green and blue times alpha, and alpha."""
+    """read_rgb8, but (H, W, 4) uint8 where a pixel is not opaque: red, green and blue times alpha,
+    and alpha."""
     return _excused(path, lambda: _read(path))
 
 
@@ -58,7 +69,8 @@ def read_upright(path: str | Path) -> np.ndarray:
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
-    """(width, height) in pixels from the header of an image file; raises UserError like read_rgb8."""
+    """(width, height) in pixels from the header of an image file; raises UserError like
+    read_rgb8."""
 
     def size():
         with Image.open(path) as image:
@@ -99,7 +111,8 @@ def _most_pixels(data: bytes) -> int:
 
 
 def _pixels(data: bytes) -> tuple[np.ndarray, int]:
-    """As read_pixels, and the EXIF orientation, from the bytes of a file: imageio gives some names a meaning of their own, and damaged files ask for more bytes than they have."""
+    """As read_pixels, and the EXIF orientation, from the bytes of a file: imageio gives some names
+    a meaning of their own, and damaged files ask for more bytes than they have."""
     with iio.imopen(data, "r", plugin="pillow") as file:
         height, width = file.properties(index=0).shape[:2]
         if width * height > _most_pixels(data):
@@ -128,7 +141,8 @@ def _as_pixels(file, about: dict) -> np.ndarray:
 
 
 def over(image: np.ndarray, background) -> np.ndarray:
-    """(H, W, 3) uint8 from an image of read_pixels: transparent pixels show the background, (3,) in 0..1."""
+    """(H, W, 3) uint8 from an image of read_pixels: transparent pixels show the background, (3,) in
+    0..1."""
     if image.shape[2] == 3:
         return image
     behind = (255 - image[..., 3:].astype(np.float32)) * np.asarray(background, np.float32)
@@ -136,7 +150,8 @@ def over(image: np.ndarray, background) -> np.ndarray:
 
 
 def to_uint8(image: np.ndarray) -> np.ndarray:
-    """Display values in [0, 1] (clamped; NaN becomes 0) as uint8 of the same shape; uint8 passes through."""
+    """Display values in [0, 1] (clamped; NaN becomes 0) as uint8 of the same shape; uint8 passes
+    through."""
     image = np.asarray(image)
     if image.dtype == np.uint8:
         return image
@@ -144,9 +159,16 @@ def to_uint8(image: np.ndarray) -> np.ndarray:
 
 
 def save_png(path: str | Path, image: np.ndarray) -> None:
-    """Writes (H, W, 3) or (H, W), float in [0, 1] or uint8, as an 8-bit PNG; creates its folder. Raises UserError when it cannot be written."""
+    """Writes (H, W, 3) or (H, W), float in [0, 1] or uint8, as an 8-bit PNG; creates its folder.
+    Raises UserError when it cannot be written."""
     try:
-        with replacing(Path(path), durable=False) as partial, open(partial, "w+b") as handle, iio.imopen(handle, "w", plugin="pillow", extension=".png") as file:
-            file.write(np.ascontiguousarray(to_uint8(image)), is_batch=False, compress_level=_PNG_EFFORT)  # type: ignore[call-arg]  # of the plugin, which the stub does not tell from others
+        with (
+            replacing(Path(path), durable=False) as partial,
+            open(partial, "w+b") as handle,
+            iio.imopen(handle, "w", plugin="pillow", extension=".png") as file,
+        ):
+            file.write(
+                np.ascontiguousarray(to_uint8(image)), is_batch=False, compress_level=_PNG_EFFORT
+            )  # type: ignore[call-arg]  # of the plugin, which the stub does not tell from others
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error

@@ -1,6 +1,8 @@
-"""Video files through imageio: its PyAV plugin encodes MP4 and WebP within the process, its Pillow plugin makes GIF.
+"""Video files through imageio: its PyAV plugin encodes MP4 and WebP within the process, its Pillow
+plugin makes GIF.
 
-WebP goes through PyAV too, since the Pillow plugin holds every frame until the file is closed: a GIF's frames, which have no other way, are held with a byte a pixel.
+WebP goes through PyAV too, since the Pillow plugin holds every frame until the file is closed: a
+GIF's frames, which have no other way, are held with a byte a pixel.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import cv2  # a matrix a pixel: imageio has none, and what PyAV converts by itself is Rec. 601, whatever the tags say
+# a matrix a pixel: imageio has none, and what PyAV converts by itself is Rec. 601, whatever the
+# tags say
+import cv2
 import imageio.v3 as iio
 import numpy as np
 
@@ -19,19 +23,23 @@ from hardsplat.base.files import replacing
 
 MOST_HELD = 2 << 30  # bytes of frames that a GIF may take before it is written
 _R, _G, _B = 0.2126, 0.7152, 0.0722  # Rec. ITU-R BT.709, item 3.2
-_TO_YUV = np.array([  # of 8-bit RGB, (3, 4), to Y, Cb and Cr of limited range, items 3.3 to 3.5
-    [219 / 255 * _R, 219 / 255 * _G, 219 / 255 * _B, 16],
-    [-112 / 255 * _R / (1 - _B), -112 / 255 * _G / (1 - _B), 112 / 255, 128],
-    [112 / 255, -112 / 255 * _G / (1 - _R), -112 / 255 * _B / (1 - _R), 128],
-])  # fmt: skip
+_TO_YUV = np.array(
+    [  # of 8-bit RGB, (3, 4), to Y, Cb and Cr of limited range, items 3.3 to 3.5
+        [219 / 255 * _R, 219 / 255 * _G, 219 / 255 * _B, 16],
+        [-112 / 255 * _R / (1 - _B), -112 / 255 * _G / (1 - _B), 112 / 255, 128],
+        [112 / 255, -112 / 255 * _G / (1 - _R), -112 / 255 * _B / (1 - _R), 128],
+    ]
+)
 _BT709, _LIMITED = 1, 1  # in ITU-T H.273: matrix, primaries and transfer; range
 
 
 @dataclass(frozen=True)
 class Codec:
-    """How one kind of file is written. open(handle, fps) -> imageio's file; write(file, frame, ends), where `ends` are the seconds at which the frames so far end.
+    """How one kind of file is written. open(handle, fps) -> imageio's file; write(file, frame,
+    ends), where `ends` are the seconds at which the frames so far end.
 
-    even: sides must be even. held: all frames are held in memory, a byte a pixel, until the file is closed.
+    even: sides must be even. held: all frames are held in memory, a byte a pixel, until the file is
+    closed.
     """
 
     open: Callable
@@ -41,7 +49,14 @@ class Codec:
 
 
 def _open_mp4(handle, fps: float):
-    file = iio.imopen(handle, "w", plugin="pyav", extension=".mp4", container="mp4", container_options={"movflags": "faststart"})  # type: ignore[call-overload]  # the stub lacks container_options
+    file = iio.imopen(
+        handle,
+        "w",
+        plugin="pyav",
+        extension=".mp4",
+        container="mp4",
+        container_options={"movflags": "faststart"},
+    )  # type: ignore[call-overload]  # the stub lacks container_options
     file.init_video_stream("libx264", fps=fps, pixel_format="yuv420p")
     context = _context(file)
     context.options = {"crf": "17"}
@@ -51,47 +66,79 @@ def _open_mp4(handle, fps: float):
 
 
 def _open_webp(handle, fps: float):
-    file = iio.imopen(handle, "w", plugin="pyav", extension=".webp", container="webp", container_options={"loop": "0"})  # type: ignore[call-overload]  # the stub lacks container_options
+    file = iio.imopen(
+        handle,
+        "w",
+        plugin="pyav",
+        extension=".webp",
+        container="webp",
+        container_options={"loop": "0"},
+    )  # type: ignore[call-overload]  # the stub lacks container_options
     file.init_video_stream("libwebp_anim", fps=fps, pixel_format="yuv420p")
     _context(file).options = {"quality": "85"}
     return file
 
 
 def _context(file):
-    return file._video_stream.codec_context  # imageio has no public place for quality and colour tags
+    return (
+        file._video_stream.codec_context
+    )  # imageio has no public place for quality and colour tags
 
 
 def _write_mp4(file, frame: np.ndarray, ends: list[float]) -> None:
-    file.write_frame(np.ascontiguousarray(cv2.transform(frame, _TO_YUV).transpose(2, 0, 1)), pixel_format="yuv444p")
+    file.write_frame(
+        np.ascontiguousarray(cv2.transform(frame, _TO_YUV).transpose(2, 0, 1)),
+        pixel_format="yuv444p",
+    )
 
 
 def _write_gif(file, frame: np.ndarray, ends: list[float]) -> None:
-    durations = (10 * np.diff(np.round(100 * np.array(ends)), prepend=0)).astype(int).tolist()  # GIF counts hundredths of a second, Pillow thousandths
-    file.write(frame, is_batch=False, bits=8, duration=durations if len(durations) > 1 else durations[0], loop=0)  # bits: 256 colours of each frame's own
+    durations = (
+        (10 * np.diff(np.round(100 * np.array(ends)), prepend=0)).astype(int).tolist()
+    )  # GIF counts hundredths of a second, Pillow thousandths
+    file.write(
+        frame,
+        is_batch=False,
+        bits=8,
+        duration=durations if len(durations) > 1 else durations[0],
+        loop=0,
+    )  # bits: 256 colours of each frame's own
 
 
 CODECS = {  # by extension
     ".mp4": Codec(_open_mp4, _write_mp4, even=True),
-    ".gif": Codec(lambda handle, fps: iio.imopen(handle, "w", plugin="pillow", extension=".gif"), _write_gif, held=True),
+    ".gif": Codec(
+        lambda handle, fps: iio.imopen(handle, "w", plugin="pillow", extension=".gif"),
+        _write_gif,
+        held=True,
+    ),
     ".webp": Codec(_open_webp, lambda file, frame, ends: file.write_frame(frame)),
 }
 
 
 class VideoWriter:
-    """Frames one after the other into a file that is there after close(), whose extension is one of CODECS.
+    """Frames one after the other into a file that is there after close(), whose extension is one of
+    CODECS.
 
-    H.264 has even sides: a side that is not repeats its last line of pixels. Raises UserError when the file cannot be written or its codec is not there.
+    H.264 has even sides: a side that is not repeats its last line of pixels. Raises UserError when
+    the file cannot be written or its codec is not there.
     """
 
     def __init__(self, path: str | Path, width: int, height: int, fps: float):
         self.path, self.shape, self._fps = Path(path), (height, width, 3), fps
         self._ends: list = []
         self._codec = CODECS[self.path.suffix.lower()]
-        self._pad = ((0, height % 2), (0, width % 2), (0, 0)) if self._codec.even and (height % 2 or width % 2) else None
+        self._pad = (
+            ((0, height % 2), (0, width % 2), (0, 0))
+            if self._codec.even and (height % 2 or width % 2)
+            else None
+        )
         self._stack, self._file = ExitStack(), None
         with self._excused():
             partial = self._stack.enter_context(replacing(self.path.absolute(), durable=False))
-            self._file = self._codec.open(self._stack.enter_context(open(partial, "w+b")), float(fps))
+            self._file = self._codec.open(
+                self._stack.enter_context(open(partial, "w+b")), float(fps)
+            )
 
     @contextmanager
     def _excused(self) -> Iterator[None]:
@@ -108,11 +155,16 @@ class VideoWriter:
     def write(self, frame: np.ndarray) -> None:
         """(height, width, 3) uint8."""
         if frame.shape != self.shape or frame.dtype != np.uint8:
-            raise ValueError(f"a frame of {self.path} is {self.shape} uint8, got {frame.shape} {frame.dtype}")
+            raise ValueError(
+                f"a frame of {self.path} is {self.shape} uint8, got {frame.shape} {frame.dtype}"
+            )
         if self._file is None:
             raise UserError(f"{self.path}: cannot be written: it is closed")
         if self._codec.held and frame.size // 3 * len(self._ends) > MOST_HELD:
-            raise UserError(f"{self.path}: a GIF of more frames takes more than {MOST_HELD >> 30} GiB before it is written; write .mp4 or .webp")
+            raise UserError(
+                f"{self.path}: a GIF of more frames takes more than {MOST_HELD >> 30} GiB "
+                "before it is written; write .mp4 or .webp"
+            )
         self._ends.append((len(self._ends) + 1) / self._fps)
         frame = np.ascontiguousarray(np.pad(frame, self._pad, "edge") if self._pad else frame)
         with self._excused():
@@ -142,10 +194,12 @@ class VideoWriter:
 
 
 def frames(path: str | Path, apart: float = 0.0) -> Iterator[tuple[float, np.ndarray]]:
-    """Reads a video frame by frame: (seconds from the first frame, (H, W, 3) uint8), turned upright as the file says.
+    """Reads a video frame by frame: (seconds from the first frame, (H, W, 3) uint8), turned upright
+    as the file says.
 
-    apart: least seconds from one frame to the next; frames between are decoded but not converted. Times are the file's own, so they are right
-    for phones too, whose frames are not evenly spaced. Raises UserError where the video cannot be read: at once, or after the frames before the damage.
+    apart: least seconds from one frame to the next; frames between are decoded but not converted.
+    Times are the file's own, so they are right for phones too, whose frames are not evenly spaced.
+    Raises UserError where the video cannot be read: at once, or after the frames before the damage.
     """
     import av  # imageio's plugin, which is made of it, says times only by seeking to every frame
 
@@ -156,12 +210,22 @@ def frames(path: str | Path, apart: float = 0.0) -> Iterator[tuple[float, np.nda
             stream, first, due = container.streams.video[0], None, 0.0
             stream.thread_type = "AUTO"
             for number, frame in enumerate(container.decode(stream)):
-                seconds = frame.time if frame.time is not None else number / float(stream.guessed_rate or 30)
+                seconds = (
+                    frame.time
+                    if frame.time is not None
+                    else number / float(stream.guessed_rate or 30)
+                )
                 first = seconds if first is None else first
                 if seconds - first >= due - 1e-6:
                     due = seconds - first + apart
-                    yield seconds - first, np.rot90(frame.to_ndarray(format="rgb24"), frame.rotation // 90)
+                    yield (
+                        seconds - first,
+                        np.rot90(frame.to_ndarray(format="rgb24"), frame.rotation // 90),
+                    )
             if first is None:
                 raise UserError(f"{path}: has no frames")
     except (av.FFmpegError, ValueError, OSError) as error:
-        raise UserError(f"{path}: not a readable video: {getattr(error, 'strerror', None) or str(error).splitlines()[0]}") from None
+        raise UserError(
+            f"{path}: not a readable video: "
+            f"{getattr(error, 'strerror', None) or str(error).splitlines()[0]}"
+        ) from None

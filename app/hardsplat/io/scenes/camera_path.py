@@ -1,13 +1,18 @@
-"""Camera paths from JSON: our own keyframes, and the camera_path.json that nerfstudio's viewer exports.
+"""Camera paths from JSON: our own keyframes, and the camera_path.json that nerfstudio's viewer
+exports.
 
 Ours, one object:
 
-    keyframes    list; each has c2w or w2c (4x4 rows; camera to world or back, OpenCV: +x right, +y down, +z forward),
-                 fov (vertical, degrees) or fx and fy (pixels), and optionally time (seconds, increasing; by default 2 apart)
-    width, height, fps, loop    optional; width and height are needed for fx and fy, loop: true closes the path
+    keyframes    list; each has c2w or w2c (4x4 rows; camera to world or back, OpenCV: +x right, +y
+        down, +z forward),
+                 fov (vertical, degrees) or fx and fy (pixels), and optionally time (seconds,
+                     increasing; by default 2 apart)
+    width, height, fps, loop    optional; width and height are needed for fx and fy, loop: true
+        closes the path
 
-nerfstudio's: camera_path is a list of frames with camera_to_world (16 numbers, OpenGL) and fov, already interpolated; render_width,
-render_height, fps. Its poses are in the frame that nerfstudio trained in.
+nerfstudio's: camera_path is a list of frames with camera_to_world (16 numbers, OpenGL) and fov,
+already interpolated; render_width, render_height, fps. Its poses are in the frame that nerfstudio
+trained in.
 """
 
 from __future__ import annotations
@@ -30,7 +35,8 @@ _LARGEST_SIDE = 65536
 
 @dataclass(frozen=True)
 class CameraPath:
-    """c2w: (N, 4, 4) OpenCV. focal: (N, 2) in heights of the image. times: (N,) seconds. frames: they are the frames themselves, not keyframes."""
+    """c2w: (N, 4, 4) OpenCV. focal: (N, 2) in heights of the image. times: (N,) seconds. frames:
+    they are the frames themselves, not keyframes."""
 
     c2w: np.ndarray
     focal: np.ndarray
@@ -58,24 +64,41 @@ def read_camera_path(path: str | Path) -> CameraPath:
     fps = _number(f"{path}", top, "fps", 0.01, 1000) if top.get("fps") is not None else None
     kind = top.get("camera_type", "perspective")
     if frames and kind != "perspective":
-        raise UserError(f"{path}: camera_type {str(kind)[:40]} is not supported; export a perspective path")
+        raise UserError(
+            f"{path}: camera_type {str(kind)[:40]} is not supported; export a perspective path"
+        )
     c2w, focal, times = [], [], []
     for i, key in enumerate(listed):
         where = f"{path}: {'frame' if frames else 'keyframe'} {i}"
         c2w.append(_pose(where, key, frames))
         focal.append(_focal(where, key, size))
-        times.append(_number(where, key, "time", -1e6, 1e6) if not frames and "time" in key else SECONDS * i)
+        times.append(
+            _number(where, key, "time", -1e6, 1e6) if not frames and "time" in key else SECONDS * i
+        )
     steps = np.diff(times)
     if (steps <= 0).any():
         i = int(np.argmax(steps <= 0))
-        raise UserError(f"{path}: keyframe {i + 1}: time {times[i + 1]:g} is not after that of the one before, {times[i]:g}")
-    return CameraPath(np.array(c2w), np.array(focal), np.array(times), size, fps, top.get("loop") is True and not frames, frames)
+        raise UserError(
+            f"{path}: keyframe {i + 1}: time {times[i + 1]:g} is not after that of the "
+            f"one before, {times[i]:g}"
+        )
+    return CameraPath(
+        np.array(c2w),
+        np.array(focal),
+        np.array(times),
+        size,
+        fps,
+        top.get("loop") is True and not frames,
+        frames,
+    )
 
 
 def _number(where, values, key, low, high) -> float:
     value = values.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise UserError(f"{where}: {key} is {str(value)[:40]}, expected a number of {low:g} to {high:g}")
+        raise UserError(
+            f"{where}: {key} is {str(value)[:40]}, expected a number of {low:g} to {high:g}"
+        )
     return float(value)
 
 

@@ -1,6 +1,7 @@
 """COLMAP sparse models: cameras, posed images and 3D points, binary (.bin) or text (.txt).
 
-The rigs and frames files of newer versions lie beside these three and are ignored, as each image repeats its own pose.
+The rigs and frames files of newer versions lie beside these three and are ignored, as each image
+repeats its own pose.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.scenes import colmap_binary, colmap_text
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
 
-__all__ = ["CAMERA_MODELS", "ColmapCamera", "ColmapImage", "ColmapPoints", "read_model", "read_tracks", "write_model"]
+__all__ = [
+    "CAMERA_MODELS",
+    "ColmapCamera",
+    "ColmapImage",
+    "ColmapPoints",
+    "read_model",
+    "read_tracks",
+    "write_model",
+]
 
 _FORMATS = {".bin": colmap_binary, ".txt": colmap_text}  # in order of preference
 _PARTS = ("cameras", "images", "points3D")
@@ -23,16 +32,22 @@ _LARGEST_SIDE = 1_000_000  # pixels
 _LARGEST = float(np.finfo(np.float32).max)  # what the GPU can hold
 
 
-def read_model(folder: str | Path) -> tuple[dict[int, ColmapCamera], dict[int, ColmapImage], ColmapPoints]:
-    """Cameras by id, images by id, points of the model in `folder`; .bin files are preferred over .txt.
+def read_model(
+    folder: str | Path,
+) -> tuple[dict[int, ColmapCamera], dict[int, ColmapImage], ColmapPoints]:
+    """Cameras by id, images by id, points of the model in `folder`; .bin files are preferred over
+    .txt.
 
-    Raises UserError naming the file and the problem when a file is missing, damaged, empty, or contradicts another.
+    Raises UserError naming the file and the problem when a file is missing, damaged, empty, or
+    contradicts another.
     """
     folder = Path(folder)
     missing = {s: [p + s for p in _PARTS if not os.path.isfile(folder / (p + s))] for s in _FORMATS}
     suffix = min(missing, key=lambda s: len(missing[s]))
     if missing[suffix]:
-        raise UserError(f"{folder}: not a complete COLMAP model, {', '.join(missing[suffix])} not found")
+        raise UserError(
+            f"{folder}: not a complete COLMAP model, {', '.join(missing[suffix])} not found"
+        )
     paths = [folder / (p + suffix) for p in _PARTS]
     files = _FORMATS[suffix]
 
@@ -47,20 +62,35 @@ def read_model(folder: str | Path) -> tuple[dict[int, ColmapCamera], dict[int, C
         images[image.id] = image
         names.add(image.name)
     if not images:
-        raise UserError(f"{paths[1]}: holds no images; COLMAP registered none, or the wrong model was exported")
+        raise UserError(
+            f"{paths[1]}: holds no images; COLMAP registered none, or the wrong model was exported"
+        )
     points = files.read_points(paths[2])
     if not len(points.xyz):
-        raise UserError(f"{paths[2]}: holds no points; splats are initialized from them, so triangulate first")
+        raise UserError(
+            f"{paths[2]}: holds no points; splats are initialized from them, so triangulate first"
+        )
     bad = ~(np.abs(points.xyz) <= _LARGEST).all(axis=1)
     if bad.any():
-        raise UserError(f"{paths[2]}: point {bad.argmax() + 1} of {len(bad)} has a NaN or infinite position ({bad.sum()} such)")
+        raise UserError(
+            f"{paths[2]}: point {bad.argmax() + 1} of {len(bad)} has a NaN or infinite "
+            f"position ({bad.sum()} such)"
+        )
     return cameras, images, points
 
 
 def read_tracks(folder: str | Path) -> tuple[np.ndarray, np.ndarray]:
-    """(indices into the points of `read_model`, ids of images) of every observation of a point, both empty for models without tracks. Raises UserError like read_model."""
+    """(indices into the points of `read_model`, ids of images) of every observation of a point,
+    both empty for models without tracks. Raises UserError like read_model."""
     folder = Path(folder)
-    suffix = next((suffix for suffix in _FORMATS if all(os.path.isfile(folder / (part + suffix)) for part in _PARTS)), None)
+    suffix = next(
+        (
+            suffix
+            for suffix in _FORMATS
+            if all(os.path.isfile(folder / (part + suffix)) for part in _PARTS)
+        ),
+        None,
+    )
     if suffix is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     return _FORMATS[suffix].read_tracks(folder / f"points3D{suffix}")
@@ -72,9 +102,14 @@ def _check_camera(path, camera, cameras):
         raise UserError(f"{where} appears twice")
     _, focals, count = CAMERA_MODELS[camera.model]
     if len(camera.params) != count:
-        raise UserError(f"{where}: {camera.model} has {count} parameters, the file gives {len(camera.params)}")
+        raise UserError(
+            f"{where}: {camera.model} has {count} parameters, the file gives {len(camera.params)}"
+        )
     if not (0 < camera.width <= _LARGEST_SIDE and 0 < camera.height <= _LARGEST_SIDE):
-        raise UserError(f"{where}: image size {camera.width}x{camera.height} is not in 1..{_LARGEST_SIDE} pixels")
+        raise UserError(
+            f"{where}: image size {camera.width}x{camera.height} is not in "
+            f"1..{_LARGEST_SIDE} pixels"
+        )
     if not (np.abs(camera.params) <= _LARGEST).all():
         raise UserError(f"{where}: a parameter is NaN or infinite")
     if not (camera.params[:focals] > 0).all():
@@ -91,21 +126,33 @@ def _check_image(path, image, images, names, cameras):
     if image.name in names:
         raise UserError(f"{where}: two images have this name")
     if image.camera_id not in cameras:
-        raise UserError(f"{where}: refers to camera {image.camera_id}, which the cameras file does not have")
+        raise UserError(
+            f"{where}: refers to camera {image.camera_id}, which the cameras file does not have"
+        )
     if not (np.abs(np.concatenate([image.qvec, image.tvec])) <= _LARGEST).all():
         raise UserError(f"{where}: its pose has a NaN or infinite number")
     if np.linalg.norm(image.qvec) < 1e-8:
         raise UserError(f"{where}: its rotation quaternion is zero")
 
 
-def write_model(folder: str | Path, cameras: dict[int, ColmapCamera], images: dict[int, ColmapImage], points: ColmapPoints, binary: bool = True) -> None:
-    """Writes cameras, images and points3D into `folder` (created), as .bin or .txt; without key points and tracks.
+def write_model(
+    folder: str | Path,
+    cameras: dict[int, ColmapCamera],
+    images: dict[int, ColmapImage],
+    points: ColmapPoints,
+    binary: bool = True,
+) -> None:
+    """Writes cameras, images and points3D into `folder` (created), as .bin or .txt; without key
+    points and tracks.
 
-    Raises UserError when the folder cannot be written or the text format cannot hold an image's name.
+    Raises UserError when the folder cannot be written or the text format cannot hold an image's
+    name.
     """
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _FORMATS[".bin" if binary else ".txt"].write(folder, cameras.values(), images.values(), points)
+        _FORMATS[".bin" if binary else ".txt"].write(
+            folder, cameras.values(), images.values(), points
+        )
     except OSError as error:
         raise UserError(f"{folder}: cannot be written: {error.strerror}") from error

@@ -1,4 +1,5 @@
-"""What a COLMAP sparse model is made of. Frame: OpenCV (+x right, +y down, +z forward), pixel centres at +0.5."""
+"""What a COLMAP sparse model is made of. Frame: OpenCV (+x right, +y down, +z forward), pixel
+centres at +0.5."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 
-# name: (id in binary files, number of focal lengths, number of parameters); the focal lengths come first, then the principal point
+# name: (id in binary files, number of focal lengths, number of parameters); the focal lengths come
+# first, then the principal point
 CAMERA_MODELS = {
     "SIMPLE_PINHOLE": (0, 1, 3),
     "PINHOLE": (1, 2, 4),
@@ -34,7 +36,8 @@ CAMERA_MODELS = {
 
 @dataclass
 class ColmapCamera:
-    """Intrinsics shared by images. model: a key of CAMERA_MODELS; width, height: pixels; params: (P,) float64 in COLMAP's order."""
+    """Intrinsics shared by images. model: a key of CAMERA_MODELS; width, height: pixels; params:
+    (P,) float64 in COLMAP's order."""
 
     id: int
     model: str
@@ -45,7 +48,8 @@ class ColmapCamera:
 
 @dataclass
 class ColmapImage:
-    """One posed image. qvec: (4,) float64 wxyz and tvec: (3,) float64, world to camera; need not be normalized; name: path below the image folder."""
+    """One posed image. qvec: (4,) float64 wxyz and tvec: (3,) float64, world to camera; need not be
+    normalized; name: path below the image folder."""
 
     id: int
     name: str
@@ -57,17 +61,20 @@ class ColmapImage:
     def w2c(self) -> np.ndarray:
         """(4, 4) float64 rigid world-to-camera matrix."""
         w, x, y, z = self.qvec / np.linalg.norm(self.qvec)
-        return np.array([
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y), self.tvec[0]],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x), self.tvec[1]],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y), self.tvec[2]],
-            [0, 0, 0, 1],
-        ])  # fmt: skip
+        return np.array(
+            [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y), self.tvec[0]],
+                [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x), self.tvec[1]],
+                [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y), self.tvec[2]],
+                [0, 0, 0, 1],
+            ]
+        )
 
 
 @dataclass
 class ColmapPoints:
-    """Triangulated points. xyz: (N, 3) float64 world units; rgb: (N, 3) uint8; error: (N,) float64 mean reprojection error in pixels."""
+    """Triangulated points. xyz: (N, 3) float64 world units; rgb: (N, 3) uint8; error: (N,) float64
+    mean reprojection error in pixels."""
 
     xyz: np.ndarray
     rgb: np.ndarray

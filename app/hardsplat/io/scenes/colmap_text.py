@@ -1,6 +1,7 @@
 """COLMAP's text files. Format: https://colmap.github.io/format.html.
 
-Key points of images and tracks of points are skipped on reading and written empty: training does not use them.
+Key points of images and tracks of points are skipped on reading and written empty: training does
+not use them.
 """
 
 from __future__ import annotations
@@ -11,11 +12,18 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, file_bytes
+from hardsplat.io.scenes.colmap_model import (
+    CAMERA_MODELS,
+    ColmapCamera,
+    ColmapImage,
+    ColmapPoints,
+    file_bytes,
+)
 
 
 def _lines(path):
-    """(number, stripped line), comments left out. Empty lines stay: the key points of an image may be one."""
+    """(number, stripped line), comments left out. Empty lines stay: the key points of an image may
+    be one."""
     try:
         text = file_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -67,7 +75,9 @@ def read_images(path: Path) -> Iterator[ColmapImage]:
         except ValueError as error:
             raise _wrong(path, number, "IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME") from error
         number, key_points = next(lines, (number + 1, ""))
-        if len(key_points.split()) % 3:  # most likely the next image, in a file without key point lines
+        if (
+            len(key_points.split()) % 3
+        ):  # most likely the next image, in a file without key point lines
             raise _wrong(path, number, "X Y POINT3D_ID ...` or an empty line after each image`")
         yield image
 
@@ -105,14 +115,32 @@ def read_tracks(path: Path) -> tuple[np.ndarray, np.ndarray]:
 def write(folder: Path, cameras, images, points: ColmapPoints) -> None:
     for i in images:
         if i.name != i.name.strip():
-            raise UserError(f"image {i.name!r}: a text model cannot hold a name that starts or ends with a blank; write it as binary")
-    _write(folder / "cameras.txt", "CAMERA_ID MODEL WIDTH HEIGHT PARAMS...", (
-        [str(c.id), c.model, str(c.width), str(c.height), *_exact(c.params)] for c in cameras))  # fmt: skip
-    _write(folder / "images.txt", "IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME, then X Y POINT3D_ID ...", (
-        [str(i.id), *_exact(i.qvec), *_exact(i.tvec), str(i.camera_id), i.name + "\n"] for i in images))  # fmt: skip
+            raise UserError(
+                f"image {i.name!r}: a text model cannot hold a name that starts or ends "
+                "with a blank; write it as binary"
+            )
+    _write(
+        folder / "cameras.txt",
+        "CAMERA_ID MODEL WIDTH HEIGHT PARAMS...",
+        ([str(c.id), c.model, str(c.width), str(c.height), *_exact(c.params)] for c in cameras),
+    )
+    _write(
+        folder / "images.txt",
+        "IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME, then X Y POINT3D_ID ...",
+        (
+            [str(i.id), *_exact(i.qvec), *_exact(i.tvec), str(i.camera_id), i.name + "\n"]
+            for i in images
+        ),
+    )
     numbers = zip(points.xyz, points.rgb.tolist(), points.error[:, None])
-    _write(folder / "points3D.txt", "POINT3D_ID X Y Z R G B ERROR TRACK...", (
-        [str(n), *_exact(xyz), *map(str, rgb), *_exact(error)] for n, (xyz, rgb, error) in enumerate(numbers, 1)))  # fmt: skip
+    _write(
+        folder / "points3D.txt",
+        "POINT3D_ID X Y Z R G B ERROR TRACK...",
+        (
+            [str(n), *_exact(xyz), *map(str, rgb), *_exact(error)]
+            for n, (xyz, rgb, error) in enumerate(numbers, 1)
+        ),
+    )
 
 
 def _write(path, header, records):

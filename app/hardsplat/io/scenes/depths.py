@@ -1,8 +1,11 @@
-"""What is known of the depth of photographs: points of the model that a photograph shows, or depth maps in SCENE/depths.
+"""What is known of the depth of photographs: points of the model that a photograph shows, or depth
+maps in SCENE/depths.
 
-A depth map is a 16-bit PNG or a .npy named like its photograph, of inverse depth up to a scale and an offset, larger where nearer, as Depth Anything and others
-estimate it. Scale and offset come from sparse/0/depth_params.json (Kerbl et al. 2023, their code), or else make the map agree with the points that its photograph
-shows, as there: medians go to medians, mean distances from them to mean distances.
+A depth map is a 16-bit PNG or a .npy named like its photograph, of inverse depth up to a scale and
+an offset, larger where nearer, as Depth Anything and others estimate it. Scale and offset come from
+sparse/0/depth_params.json (Kerbl et al. 2023, their code), or else make the map agree with the
+points that its photograph shows, as there: medians go to medians, mean distances from them to mean
+distances.
 """
 
 from __future__ import annotations
@@ -21,11 +24,16 @@ from hardsplat.io.scenes.scene import Scene, View
 
 FOLDER = "depths"
 FEWEST = 10  # points that a depth map is fitted to
-_MOST = 5.0  # times the median of all scales, or a part of it, at which a map is left out (Kerbl et al. 2023, their code)
+# times the median of all scales, or a part of it, at which a map is left out (Kerbl et al. 2023,
+# their code)
+_MOST = 5.0
 
 
-def known_disparities(root: Path, scene: Scene, indices: Sequence[int]) -> tuple[list[np.ndarray], str]:
-    """(H, W) float32 of each of these views: one over depth, 1 / world units, 0 where it is not known; and where that is from, in words.
+def known_disparities(
+    root: Path, scene: Scene, indices: Sequence[int]
+) -> tuple[list[np.ndarray], str]:
+    """(H, W) float32 of each of these views: one over depth, 1 / world units, 0 where it is not
+    known; and where that is from, in words.
 
     Raises UserError where nothing is known of any photograph, or a file is damaged.
     """
@@ -37,7 +45,10 @@ def known_disparities(root: Path, scene: Scene, indices: Sequence[int]) -> tuple
         found = _dense(root, views, found)
         label = f"depth maps of {sum(bool(m.any()) for m in found)} of {len(found)} photographs"
     if not any(m.any() for m in found):
-        raise UserError(f"{root}: --depth-lambda needs depths: a COLMAP model with tracks, or depth maps in {root / FOLDER}, named like the photographs")
+        raise UserError(
+            f"{root}: --depth-lambda needs depths: a COLMAP model with tracks, or depth "
+            f"maps in {root / FOLDER}, named like the photographs"
+        )
     for view, known in zip(views, found):
         if view.mask:
             known[read_kept(view.mask, view.camera.width, view.camera.height, view.lens) < 255] = 0
@@ -46,7 +57,9 @@ def known_disparities(root: Path, scene: Scene, indices: Sequence[int]) -> tuple
 
 def _points(root: Path) -> dict[str, np.ndarray]:
     """(N, 3) points that each photograph shows, by its name; empty where no model has tracks."""
-    folder = next((folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None)
+    folder = next(
+        (folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None
+    )
     if folder is None:
         return {}
     _, images, points = read_model(folder)
@@ -54,7 +67,10 @@ def _points(root: Path) -> dict[str, np.ndarray]:
     order = np.argsort(ids, kind="stable")
     which, ids = which[order], ids[order]
     first, end = (np.searchsorted(ids, list(images), side=side) for side in ("left", "right"))
-    return {image.name: points.xyz[np.unique(which[a:b])] for image, a, b in zip(images.values(), first, end)}
+    return {
+        image.name: points.xyz[np.unique(which[a:b])]
+        for image, a, b in zip(images.values(), first, end)
+    }
 
 
 def _sparse(view: View, points: np.ndarray) -> np.ndarray:
@@ -65,7 +81,9 @@ def _sparse(view: View, points: np.ndarray) -> np.ndarray:
     ratio = seen[:, :2] / seen[:, 2:]
     near = np.sum(ratio**2, axis=1) < c.reach
     seen, ratio = seen[near], ratio[near]
-    at = np.floor((c.distortion(ratio) if c.distortion else ratio) * [c.K[0, 0], c.K[1, 1]] + c.K[:2, 2])
+    at = np.floor(
+        (c.distortion(ratio) if c.distortion else ratio) * [c.K[0, 0], c.K[1, 1]] + c.K[:2, 2]
+    )
     inside = ((at >= 0) & (at < [c.width, c.height])).all(axis=1)
     x, y = at[inside].astype(int).T
     np.maximum.at(out, (y, x), (1 / seen[inside, 2]).astype(np.float32))
@@ -74,7 +92,14 @@ def _sparse(view: View, points: np.ndarray) -> np.ndarray:
 
 def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Maps in world units; zeros for photographs that have none, or one that fits nothing."""
-    parameters, there = _parameters(root), {path.stem: path for path in sorted((root / FOLDER).rglob("*")) if path.suffix.lower() in (".png", ".npy")}
+    parameters, there = (
+        _parameters(root),
+        {
+            path.stem: path
+            for path in sorted((root / FOLDER).rglob("*"))
+            if path.suffix.lower() in (".png", ".npy")
+        },
+    )
     maps: list[np.ndarray] = []
     scales: list[float] = []
     for view, points in zip(views, sparse):
@@ -88,11 +113,15 @@ def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> l
         scales.append(scale)
     positive = [scale for scale in scales if scale > 0]
     middle = float(np.median(positive)) if positive else 0.0
-    return [m if middle / _MOST <= scale <= middle * _MOST else np.zeros_like(m) for m, scale in zip(maps, scales)]
+    return [
+        m if middle / _MOST <= scale <= middle * _MOST else np.zeros_like(m)
+        for m, scale in zip(maps, scales)
+    ]
 
 
 def _fit(raw: np.ndarray, points: np.ndarray) -> tuple[float, float]:
-    """Scale and offset that take a map to the points; (0, 0) where there are too few, or the map is flat there."""
+    """Scale and offset that take a map to the points; (0, 0) where there are too few, or the map is
+    flat there."""
     known = points > 0
     wanted, found = points[known].astype(np.float64), raw[known].astype(np.float64)
     spread = np.mean(np.abs(found - np.median(found))) if len(found) >= FEWEST else 0.0
@@ -105,11 +134,20 @@ def _fit(raw: np.ndarray, points: np.ndarray) -> tuple[float, float]:
 def _read(path: Path) -> np.ndarray:
     """(H, W) float32 of a depth map. Raises UserError where it is something else."""
     try:
-        raw = np.load(path, allow_pickle=False) if path.suffix.lower() == ".npy" else cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+        raw = (
+            np.load(path, allow_pickle=False)
+            if path.suffix.lower() == ".npy"
+            else cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+        )
     except Exception as error:  # parsers raise almost anything on damaged files
-        raise UserError(f"{path}: not a usable depth map ({str(error).splitlines()[0][:80] if str(error) else type(error).__name__})") from None
+        raise UserError(
+            f"{path}: not a usable depth map "
+            f"({str(error).splitlines()[0][:80] if str(error) else type(error).__name__})"
+        ) from None
     if raw is None or raw.ndim != 2 or not raw.size or raw.dtype.kind not in "uf":
-        raise UserError(f"{path}: not a usable depth map: expected one channel of 16 bits, or an array (H, W)")
+        raise UserError(
+            f"{path}: not a usable depth map: expected one channel of 16 bits, or an array (H, W)"
+        )
     out = raw.astype(np.float32) / (np.iinfo(raw.dtype).max if raw.dtype.kind == "u" else 1)
     if not np.isfinite(out).all():
         raise UserError(f"{path}: has a NaN or infinite depth")
@@ -117,15 +155,22 @@ def _read(path: Path) -> np.ndarray:
 
 
 def _parameters(root: Path) -> dict[str, tuple[float, float]]:
-    """Scale and offset by the stem of a photograph's name, of Inria's file; empty where there is none."""
+    """Scale and offset by the stem of a photograph's name, of Inria's file; empty where there is
+    none."""
     path = root / "sparse" / "0" / "depth_params.json"
     if not path.is_file():
         return {}
     try:
         table = json.loads(path.read_bytes())
-        out = {str(name): (float(values["scale"]), float(values["offset"])) for name, values in table.items() if isinstance(values, dict)}
+        out = {
+            str(name): (float(values["scale"]), float(values["offset"]))
+            for name, values in table.items()
+            if isinstance(values, dict)
+        }
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UserError(f"{path}: expected a scale and an offset for each photograph ({str(error)[:80]})") from None
+        raise UserError(
+            f"{path}: expected a scale and an offset for each photograph ({str(error)[:80]})"
+        ) from None
     if not np.isfinite(list(out.values())).all():
         raise UserError(f"{path}: a scale or an offset is not finite")
     return out

@@ -1,4 +1,5 @@
-"""Undistortion: from a photograph through a real lens to the one an ideal pinhole camera would have taken."""
+"""Undistortion: from a photograph through a real lens to the one an ideal pinhole camera would have
+taken."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera
 from hardsplat.model.camera import Distortion
 
-# COLMAP model: (fisheye?, places of its distortion parameters in OpenCV's coefficients). The two agree exactly on these.
+# COLMAP model: (fisheye?, places of its distortion parameters in OpenCV's coefficients). The two
+# agree exactly on these.
 _OPENCV = {
     "SIMPLE_PINHOLE": (False, []),
     "PINHOLE": (False, []),
@@ -25,16 +27,28 @@ _OPENCV = {
     "RADIAL_FISHEYE": (True, [0, 1]),
     "OPENCV_FISHEYE": (True, [0, 1, 2, 3]),
 }
-_HALF = np.array([[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]])  # OpenCV has pixel centres at integers, COLMAP and Camera at +0.5
-_ADVICE = "undistort first: colmap image_undistorter --image_path IMAGES --input_path sparse/0 --output_path UNDISTORTED"
+_HALF = np.array(
+    [[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]]
+)  # OpenCV has pixel centres at integers, COLMAP and Camera at +0.5
+_ADVICE = (
+    "undistort first: colmap image_undistorter --image_path IMAGES --input_path sparse/0 "
+    "--output_path UNDISTORTED"
+)
 
 
 def intrinsics(camera: ColmapCamera) -> np.ndarray:
-    """K (3, 3) in pixels without the distortion. UserError for a model that has no pinhole equivalent here."""
+    """K (3, 3) in pixels without the distortion. UserError for a model that has no pinhole
+    equivalent here."""
     if camera.model not in _OPENCV:
-        raise UserError(f"camera {camera.id}: lens model {camera.model} is not supported; {_ADVICE}")
+        raise UserError(
+            f"camera {camera.id}: lens model {camera.model} is not supported; {_ADVICE}"
+        )
     focals = CAMERA_MODELS[camera.model][1]
-    fx, fy, (cx, cy) = camera.params[0], camera.params[focals - 1], camera.params[focals : focals + 2]
+    fx, fy, (cx, cy) = (
+        camera.params[0],
+        camera.params[focals - 1],
+        camera.params[focals : focals + 2],
+    )
     return np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1]])
 
 
@@ -43,7 +57,8 @@ class Lens:
     """A distorted camera for images of one size.
 
     label: for messages. fisheye: OpenCV's equidistant model instead of its radial-tangential one.
-    coefficients: OpenCV's. K: (9,) intrinsics in pixels, row-major. width, height: pixels. Hashable, so maps can be cached.
+    coefficients: OpenCV's. K: (9,) intrinsics in pixels, row-major. width, height: pixels.
+    Hashable, so maps can be cached.
     """
 
     label: str
@@ -55,14 +70,17 @@ class Lens:
 
     @classmethod
     def of(cls, camera: ColmapCamera, K: np.ndarray, width: int, height: int) -> Lens | None:
-        """The lens of a camera whose images were resized to width x height, where its intrinsics are K. None when it does not distort."""
+        """The lens of a camera whose images were resized to width x height, where its intrinsics
+        are K. None when it does not distort."""
         fisheye, places = _OPENCV[camera.model]
         coefficients = np.zeros(4 if fisheye else 8)
         coefficients[places] = camera.params[len(camera.params) - len(places) :]
         if not fisheye and not coefficients.any():
             return None
         label = f"camera {camera.id} ({camera.model})"
-        return cls(label, fisheye, tuple(coefficients.tolist()), tuple(K.ravel().tolist()), width, height)
+        return cls(
+            label, fisheye, tuple(coefficients.tolist()), tuple(K.ravel().tolist()), width, height
+        )
 
     @property
     def distortion(self) -> Distortion:
@@ -70,13 +88,17 @@ class Lens:
         return Distortion(self.fisheye, self.coefficients)
 
     def pinhole_K(self) -> np.ndarray:
-        """(3, 3) the pinhole camera of the same image size that sees only what the photograph shows: no black borders."""
-        import cv2  # undistorts, for which imageio has nothing; its import takes a tenth of a second
+        """(3, 3) the pinhole camera of the same image size that sees only what the photograph
+        shows: no black borders."""
+        # undistorts, for which imageio has nothing; its import takes a tenth of a second
+        import cv2
 
         K, d, size = self._opencv()
         try:
             if self.fisheye:
-                new = cv2.fisheye.estimateNewCameraMatrixForUndistortRectify(K, d, size, np.eye(3), balance=0.0)
+                new = cv2.fisheye.estimateNewCameraMatrixForUndistortRectify(
+                    K, d, size, np.eye(3), balance=0.0
+                )
             else:
                 new, _ = cv2.getOptimalNewCameraMatrix(K, d, size, 0)
         except cv2.error:
@@ -86,22 +108,32 @@ class Lens:
         return new + _HALF
 
     def undistort(self, image: np.ndarray) -> np.ndarray:
-        """(height, width, 3 or 4) uint8 photograph -> the same view through pinhole_K, bilinear. UserError when the model does not invert."""
+        """(height, width, 3 or 4) uint8 photograph -> the same view through pinhole_K, bilinear.
+        UserError when the model does not invert."""
         import cv2
 
-        # The border is found from a few samples, so a fraction of a pixel may lie beyond it: repeat the edge there.
+        # The border is found from a few samples, so a fraction of a pixel may lie beyond it: repeat
+        # the edge there.
         return cv2.remap(image, *_maps(self), cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
 
     def _opencv(self):
-        return np.reshape(self.K, (3, 3)) - _HALF, np.array(self.coefficients), (self.width, self.height)
+        return (
+            np.reshape(self.K, (3, 3)) - _HALF,
+            np.array(self.coefficients),
+            (self.width, self.height),
+        )
 
     def _refuse(self):
-        raise UserError(f"{self.label}: its distortion cannot be undone over the whole {self.width}x{self.height} image; {_ADVICE}")
+        raise UserError(
+            f"{self.label}: its distortion cannot be undone over the whole "
+            f"{self.width}x{self.height} image; {_ADVICE}"
+        )
 
 
 @lru_cache(maxsize=2)  # photographs come grouped by camera; a map takes 8 bytes a pixel
 def _maps(lens: Lens) -> tuple[np.ndarray, np.ndarray]:
-    """Two (height, width) float32: where in the photograph each pixel of the pinhole image lies, OpenCV pixel coordinates."""
+    """Two (height, width) float32: where in the photograph each pixel of the pinhole image lies,
+    OpenCV pixel coordinates."""
     import cv2
 
     K, d, size = lens._opencv()

@@ -1,4 +1,5 @@
-"""Masks: pictures that say which pixels of a photograph count, white, and which are ignored, black."""
+"""Masks: pictures that say which pixels of a photograph count, white, and which are ignored,
+black."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Masks:
         a.jpg                       its own name, as nerfstudio and others have it
         a.png, a.jpg, a.jpeg ...    its name with another ending
 
-    Endings are those of ENDINGS, in that order, in capitals or not. Folders below images/ are folders below masks/ too.
+    Endings are those of ENDINGS, in that order, in capitals or not. Folders below images/ are
+    folders below masks/ too.
     """
 
     def __init__(self, root: Path):
@@ -43,7 +45,9 @@ class Masks:
         photo = Path(name)
         wanted = [photo.with_name(photo.name + ending) for ending in ENDINGS]
         wanted += [photo, *(photo.with_suffix(ending) for ending in ENDINGS)]
-        return next((self._there[key] for path in wanted if (key := _key(path)) in self._there), None)
+        return next(
+            (self._there[key] for path in wanted if (key := _key(path)) in self._there), None
+        )
 
 
 def _key(path: Path) -> str:
@@ -57,27 +61,35 @@ def read_mask(path: Path) -> np.ndarray:
 
 @lru_cache(maxsize=1 << 14)
 def kept_bits(path: Path, changed: int, width: int, height: int, lens: Lens | None) -> np.ndarray:
-    """What a mask keeps of a photograph after `fitted`: a bit a pixel, packed by rows, so that masks are decoded once and take a 24th of the photographs.
+    """What a mask keeps of a photograph after `fitted`: a bit a pixel, packed by rows, so that
+    masks are decoded once and take a 24th of the photographs.
 
-    changed: time of the file's last change, so that another file is read. Raises UserError like read_rgb8, and where nothing is kept.
+    changed: time of the file's last change, so that another file is read. Raises UserError like
+    read_rgb8, and where nothing is kept.
     """
-    keep = fitted(read_mask(path), width, height, lens) == 255  # a pixel that mixes in an ignored one is ignored
+    keep = (
+        fitted(read_mask(path), width, height, lens) == 255
+    )  # a pixel that mixes in an ignored one is ignored
     if not keep.any():
         raise UserError(f"{path}: keeps no pixel; white is what counts, black what is ignored")
     return np.packbits(keep)
 
 
 def read_kept(path: Path, width: int, height: int, lens: Lens | None) -> np.ndarray:
-    """(height, width) uint8, 255 where a pixel of the fitted photograph counts, else 0. Raises UserError like kept_bits."""
+    """(height, width) uint8, 255 where a pixel of the fitted photograph counts, else 0. Raises
+    UserError like kept_bits."""
     try:
         changed = path.stat().st_mtime_ns
     except OSError:
         changed = 0  # whoever reads it says what is wrong
-    return np.unpackbits(kept_bits(path, changed, width, height, lens), count=width * height).reshape(height, width) * np.uint8(255)
+    return np.unpackbits(
+        kept_bits(path, changed, width, height, lens), count=width * height
+    ).reshape(height, width) * np.uint8(255)
 
 
 def fitted(image: np.ndarray, width: int, height: int, lens: Lens | None) -> np.ndarray:
-    """A picture as its pinhole camera has it: down-sampled by area to width x height px, then undistorted."""
+    """A picture as its pinhole camera has it: down-sampled by area to width x height px, then
+    undistorted."""
     if image.shape[1::-1] != (width, height):
         image = resampled(image, width, height)
     return lens.undistort(image) if lens else image
@@ -86,19 +98,22 @@ def fitted(image: np.ndarray, width: int, height: int, lens: Lens | None) -> np.
 MODES = {
     "ignore": "what a mask leaves out has no say",
     "transparent": "it is transparent, as in pictures that were cut out: it shows the background",
-    "opacity": "transparent before backgrounds of random colours, so that nothing may stand there, whatever its colour",
+    "opacity": "transparent before backgrounds of random colours, so that nothing may stand there, "
+    "whatever its colour",
 }
 
 
 def cut_out(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """(H, W, 4) uint8, premultiplied, from an image of read_pixels: transparent where keep (H, W) is black, and in between where it was resampled."""
+    """(H, W, 4) uint8, premultiplied, from an image of read_pixels: transparent where keep (H, W)
+    is black, and in between where it was resampled."""
     rgba = np.full((*image.shape[:2], 4), 255, np.uint8)
     rgba[..., : image.shape[2]] = image
     return ((rgba * keep[..., None].astype(np.uint16) + 127) // 255).astype(np.uint8)
 
 
 def masked(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """(H, W, 4) uint8 from an image of read_pixels: the word IGNORED where keep (H, W), resampled from a mask, is not all white."""
+    """(H, W, 4) uint8 from an image of read_pixels: the word IGNORED where keep (H, W), resampled
+    from a mask, is not all white."""
     rgba = np.full((*image.shape[:2], 4), 255, np.uint8)
     rgba[..., : image.shape[2]] = image
     rgba[keep < 255] = _IGNORED
@@ -107,13 +122,16 @@ def masked(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
 
 def resampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
     """(height, width, ...) uint8: an image at another size, by area."""
-    import cv2  # some 5 times as fast as Pillow, and imageio has no resampling; its import takes a tenth of a second
+    # some 5 times as fast as Pillow, and imageio has no resampling; its import takes a tenth of a
+    # second
+    import cv2
 
     return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
 
 
 def downsampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
-    """An image of View.load() at another size, by area. A pixel that mixes in an ignored one is ignored."""
+    """An image of View.load() at another size, by area. A pixel that mixes in an ignored one is
+    ignored."""
     small = resampled(image, width, height)
     if image.shape[2] == 3:
         return small
@@ -123,9 +141,15 @@ def downsampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
 
 def kept(image: np.ndarray) -> np.ndarray:
     """(H, W) bool: which pixels of an image of View.load() count."""
-    return (image != _IGNORED).any(axis=2) if image.shape[2] == 4 else np.ones(image.shape[:2], bool)
+    return (
+        (image != _IGNORED).any(axis=2) if image.shape[2] == 4 else np.ones(image.shape[:2], bool)
+    )
 
 
 def kept_pixels(image: np.ndarray) -> int:
     """How many pixels of an image of View.load() count."""
-    return int((image != _IGNORED).any(axis=2).sum()) if image.shape[2] == 4 else image.shape[0] * image.shape[1]
+    return (
+        int((image != _IGNORED).any(axis=2).sum())
+        if image.shape[2] == 4
+        else image.shape[0] * image.shape[1]
+    )

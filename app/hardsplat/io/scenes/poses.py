@@ -1,4 +1,5 @@
-"""Poses that training refined, as a COLMAP model and as transforms.json, for hardsplat and for other tools."""
+"""Poses that training refined, as a COLMAP model and as transforms.json, for hardsplat and for
+other tools."""
 
 from __future__ import annotations
 
@@ -29,33 +30,64 @@ _KEYS = {
 }
 
 
-def save_poses(folder: Path, scene: Scene, cameras: Sequence[Camera], root: Path | None = None) -> None:
-    """folder/sparse/0, with the scene's own cameras and points, and folder/transforms.json, where that format knows the cameras.
+def save_poses(
+    folder: Path, scene: Scene, cameras: Sequence[Camera], root: Path | None = None
+) -> None:
+    """folder/sparse/0, with the scene's own cameras and points, and folder/transforms.json, where
+    that format knows the cameras.
 
-    cameras: a camera for each view of the scene, of which poses and changes of intrinsics are taken. root: the scene's folder, to which paths in transforms.json are relative.
-    Raises UserError where they cannot be written.
+    cameras: a camera for each view of the scene, of which poses and changes of intrinsics are
+    taken. root: the scene's folder, to which paths in transforms.json are relative. Raises
+    UserError where they cannot be written.
     """
-    lenses = [_lens(view, i, camera) for i, (view, camera) in enumerate(zip(scene.views, cameras, strict=True), 1)]
-    images = {i: _image(i, view.name, lens.id, camera.w2c) for i, (view, lens, camera) in enumerate(zip(scene.views, lenses, cameras, strict=True), 1)}
-    points = ColmapPoints(np.asarray(scene.points, np.float64).reshape(-1, 3), np.asarray(scene.colors, np.uint8).reshape(-1, 3), np.zeros(len(scene.points)))
+    lenses = [
+        _lens(view, i, camera)
+        for i, (view, camera) in enumerate(zip(scene.views, cameras, strict=True), 1)
+    ]
+    images = {
+        i: _image(i, view.name, lens.id, camera.w2c)
+        for i, (view, lens, camera) in enumerate(zip(scene.views, lenses, cameras, strict=True), 1)
+    }
+    points = ColmapPoints(
+        np.asarray(scene.points, np.float64).reshape(-1, 3),
+        np.asarray(scene.colors, np.uint8).reshape(-1, 3),
+        np.zeros(len(scene.points)),
+    )
     write_model(folder / "sparse" / "0", {lens.id: lens for lens in lenses}, images, points)
     if all(lens.model in _KEYS for lens in lenses):
-        frames = [_frame(view, lens, camera.w2c, root) for view, lens, camera in zip(scene.views, lenses, cameras)]
+        frames = [
+            _frame(view, lens, camera.w2c, root)
+            for view, lens, camera in zip(scene.views, lenses, cameras)
+        ]
         try:
             with replacing(folder / "transforms.json") as partial:
-                partial.write_text(json.dumps({"frames": frames}, indent=1) + "\n", encoding="utf-8")
+                partial.write_text(
+                    json.dumps({"frames": frames}, indent=1) + "\n", encoding="utf-8"
+                )
         except OSError as error:
-            raise UserError(f"cannot write {folder / 'transforms.json'}: {error.strerror}") from None
+            raise UserError(
+                f"cannot write {folder / 'transforms.json'}: {error.strerror}"
+            ) from None
 
 
 def _lens(view: View, number: int, camera: Camera) -> ColmapCamera:
-    """The camera of the photograph as its scene has it, or one of its own for one in memory; with the changes that `camera` has over the view's."""
+    """The camera of the photograph as its scene has it, or one of its own for one in memory; with
+    the changes that `camera` has over the view's."""
     c = view.camera
     model: str = "PINHOLE"
     more: tuple[float, ...] = ()
     if c.distortion:
-        model, more = "OPENCV_FISHEYE" if c.distortion.fisheye else "FULL_OPENCV", c.distortion.coefficients
-    lens = view.original or ColmapCamera(number, model, c.width, c.height, np.array([c.K[0, 0], c.K[1, 1], c.K[0, 2], c.K[1, 2], *more]))
+        model, more = (
+            "OPENCV_FISHEYE" if c.distortion.fisheye else "FULL_OPENCV",
+            c.distortion.coefficients,
+        )
+    lens = view.original or ColmapCamera(
+        number,
+        model,
+        c.width,
+        c.height,
+        np.array([c.K[0, 0], c.K[1, 1], c.K[0, 2], c.K[1, 2], *more]),
+    )
     if np.array_equal(c.K, camera.K):
         return lens
     params, focals = lens.params.copy(), CAMERA_MODELS[lens.model][1]
@@ -66,7 +98,9 @@ def _lens(view: View, number: int, camera: Camera) -> ColmapCamera:
 
 
 def _image(number: int, name: str, camera: int, w2c: np.ndarray) -> ColmapImage:
-    from scipy.spatial.transform import Rotation  # takes a third of a second, for which those who only read poses need not wait
+    from scipy.spatial.transform import (
+        Rotation,
+    )  # takes a third of a second, for which those who only read poses need not wait
 
     x, y, z, w = Rotation.from_matrix(w2c[:3, :3]).as_quat()
     return ColmapImage(number, name, camera, np.array([w, x, y, z]), w2c[:3, 3])
@@ -81,4 +115,11 @@ def _frame(view: View, lens: ColmapCamera, w2c: np.ndarray, root: Path | None) -
     to_world[:3, :3] = to_world[:3, :3] @ OPENGL_TO_OPENCV
     below = view.name if root is None or (root / view.name).is_file() else f"images/{view.name}"
     model = "OPENCV_FISHEYE" if lens.model == "OPENCV_FISHEYE" else "OPENCV"
-    return {"file_path": below, "w": lens.width, "h": lens.height, "camera_model": model, **values, "transform_matrix": to_world.tolist()}
+    return {
+        "file_path": below,
+        "w": lens.width,
+        "h": lens.height,
+        "camera_model": model,
+        **values,
+        "transform_matrix": to_world.tolist(),
+    }

@@ -2,9 +2,12 @@
 
 COLMAP, in the layout of MipNeRF-360:
 
-    SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled; or the photographs lie in SCENE itself
-    SCENE/masks                                   masks, white where a pixel counts: a.jpg.png, a.jpg or a.png for images/a.jpg, see Masks
-    SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size photographs
+    SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled; or the
+        photographs lie in SCENE itself
+    SCENE/masks                                   masks, white where a pixel counts: a.jpg.png,
+        a.jpg or a.png for images/a.jpg, see Masks
+    SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size
+        photographs
 
 or transforms.json, see app/hardsplat/io/scenes/transforms.py.
 """
@@ -32,18 +35,23 @@ from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_t
 from hardsplat.model.camera import Camera
 
 SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
-FEWEST_OF_A_CAMERA = 4  # photographs for each camera of a model, on average, below which cameras are told apart by size alone
-SMALL = 200  # px of the longer side of the largest photograph, below which --data-factor is likely a mistake
+# photographs for each camera of a model, on average, below which cameras are told apart by size
+# alone
+FEWEST_OF_A_CAMERA = 4
+# px of the longer side of the largest photograph, below which --data-factor is likely a mistake
+SMALL = 200
 
 
 @dataclass(frozen=True)
 class View:
     """One photograph and the camera that load() makes it fit, a pinhole where that undistorts.
 
-    name: as in the model, a path below the image folder. path: the file. stored: (width, height) of the file where it is larger than
-    the camera's. lens: how the photograph is distorted where load() undistorts it, or else None. mask: the picture of what counts, None where all does.
-    number: which of the scene's physical cameras took it, counted from 0. original: the camera of the full-size photograph as the scene's files have it.
-    mask_mode: what becomes of pixels that the mask leaves out, a key of MODES in masks.py.
+    name: as in the model, a path below the image folder. path: the file. stored: (width, height) of
+    the file where it is larger than the camera's. lens: how the photograph is distorted where
+    load() undistorts it, or else None. mask: the picture of what counts, None where all does.
+    number: which of the scene's physical cameras took it, counted from 0. original: the camera of
+    the full-size photograph as the scene's files have it. mask_mode: what becomes of pixels that
+    the mask leaves out, a key of MODES in masks.py.
     """
 
     name: str
@@ -57,20 +65,27 @@ class View:
     mask_mode: str = "ignore"
 
     def load(self) -> np.ndarray:
-        """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has transparent pixels: down-sampled by area,
-        then undistorted. May be called from any thread. With a mask (H, W, 4), IGNORED where a pixel mixes in what the mask leaves out.
+        """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has
+        transparent pixels: down-sampled by area, then undistorted. May be called from any thread.
+        With a mask (H, W, 4), IGNORED where a pixel mixes in what the mask leaves out.
 
-        See read_pixels for other pixel types. Raises UserError naming the file when it is missing, damaged or of another size than it had.
+        See read_pixels for other pixel types. Raises UserError naming the file when it is missing,
+        damaged or of another size than it had.
         """
         image = read_pixels(self.path)
         size = self.camera.width, self.camera.height
         found, expected = image.shape[1::-1], self.stored or size
         if found != expected:
-            raise UserError(f"{self.path}: is {_by(found)} and should be {_by(expected)}; it changed since the scene was opened")
+            raise UserError(
+                f"{self.path}: is {_by(found)} and should be {_by(expected)}; it changed "
+                "since the scene was opened"
+            )
         image = fitted(image, *size, self.lens)
         if self.mask is None:
             return image
-        return (masked if self.mask_mode == "ignore" else cut_out)(image, read_kept(self.mask, *size, self.lens))
+        return (masked if self.mask_mode == "ignore" else cut_out)(
+            image, read_kept(self.mask, *size, self.lens)
+        )
 
 
 @dataclass(frozen=True)
@@ -84,15 +99,19 @@ class Picture(View):
         if self.image.shape[2] == 3:
             return self.image
         alpha = self.image[..., 3:].astype(np.uint16)
-        return np.concatenate([(self.image[..., :3] * alpha + 127) // 255, alpha], axis=2).astype(np.uint8)
+        return np.concatenate([(self.image[..., :3] * alpha + 127) // 255, alpha], axis=2).astype(
+            np.uint8
+        )
 
 
 @dataclass(frozen=True)
 class Scene:
-    """views: sorted by name. points: (N, 3) float64 world units, N = 0 where the scene has none; colors: (N, 3) uint8. train, test: indices into views.
+    """views: sorted by name. points: (N, 3) float64 world units, N = 0 where the scene has none;
+    colors: (N, 3) uint8. train, test: indices into views.
 
-    extent: world units, 1.1 times the largest distance of a training camera from the mean of them, as in 3DGS.
-    notes: one line each for what View.load() does to the photographs, empty when nothing.
+    extent: world units, 1.1 times the largest distance of a training camera from the mean of them,
+    as in 3DGS. notes: one line each for what View.load() does to the photographs, empty when
+    nothing.
     """
 
     name: str
@@ -121,37 +140,67 @@ class Scene:
     ) -> Scene:
         """A scene of photographs in memory, one camera each.
 
-        images: (H, W, 3) uint8 of their cameras' sizes, or (H, W, 4) with straight alpha. points: (N, 3) world units to start from, colors: (N, 3) uint8;
-        without them training starts from random splats. names: of the photographs, unique, in order; by default their numbers.
-        test_every: hold out every n-th view, starting with the first; 0: none. Raises UserError for what does not fit together.
+        images: (H, W, 3) uint8 of their cameras' sizes, or (H, W, 4) with straight alpha. points:
+        (N, 3) world units to start from, colors: (N, 3) uint8; without them training starts from
+        random splats. names: of the photographs, unique, in order; by default their numbers.
+        test_every: hold out every n-th view, starting with the first; 0: none. Raises UserError for
+        what does not fit together.
         """
         names = [f"{i:05d}" for i in range(len(cameras))] if names is None else list(names)
         if not len(cameras) == len(images) == len(names) or not names:
-            raise UserError(f"{len(cameras)} cameras, {len(images)} images and {len(names)} names do not make a scene: there must be as many of each, and one at least")
+            raise UserError(
+                f"{len(cameras)} cameras, {len(images)} images and {len(names)} names do "
+                "not make a scene: there must be as many of each, and one at least"
+            )
         if len(set(names)) < len(names):
             raise UserError("two photographs of the scene have one name")
         views: list[View] = []
         for label, camera, image in zip(names, cameras, images):
             image = np.asarray(image)
-            if image.dtype != np.uint8 or image.shape not in ((camera.height, camera.width, 3), (camera.height, camera.width, 4)):
-                raise UserError(f"photograph {label}: is {image.dtype} of shape {image.shape}, expected uint8 of ({camera.height}, {camera.width}, 3 or 4), its camera's size")
+            if image.dtype != np.uint8 or image.shape not in (
+                (camera.height, camera.width, 3),
+                (camera.height, camera.width, 4),
+            ):
+                raise UserError(
+                    f"photograph {label}: is {image.dtype} of shape {image.shape}, "
+                    f"expected uint8 of ({camera.height}, {camera.width}, 3 or 4), its "
+                    "camera's size"
+                )
             views.append(Picture(label, camera, Path(label), image=image))
         points = np.zeros((0, 3)) if points is None else np.asarray(points, np.float64)
         colors = np.full(points.shape, 128, np.uint8) if colors is None else np.asarray(colors)
-        if points.ndim != 2 or points.shape[1] != 3 or colors.shape != points.shape or colors.dtype != np.uint8 or not np.isfinite(points).all():
-            raise UserError(f"points have shape {points.shape} and colors {colors.shape} of {colors.dtype}, expected (N, 3) finite numbers and (N, 3) uint8")
+        if (
+            points.ndim != 2
+            or points.shape[1] != 3
+            or colors.shape != points.shape
+            or colors.dtype != np.uint8
+            or not np.isfinite(points).all()
+        ):
+            raise UserError(
+                f"points have shape {points.shape} and colors {colors.shape} of "
+                f"{colors.dtype}, expected (N, 3) finite numbers and (N, 3) uint8"
+            )
         test = list(range(0, len(views), test_every)) if test_every > 0 else []
         train = _others(views, test, name)
-        return cls(name, views, points, colors, train, test, _extent([views[i] for i in train], name))
+        return cls(
+            name, views, points, colors, train, test, _extent([views[i] for i in train], name)
+        )
 
 
-def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8, mask_mode: str = "ignore", undistort: bool = True) -> Scene:
+def load_scene(
+    data_dir: str | Path,
+    data_factor: int = 1,
+    test_every: int = 8,
+    mask_mode: str = "ignore",
+    undistort: bool = True,
+) -> Scene:
     """Opens a scene; photographs are only looked at for their size.
 
-    data_factor: train on photographs this many times smaller, from images_<data_factor> or else by resampling those in images.
-    test_every: hold out every n-th view by sorted name, starting with the first; 0 or less: none. A scene with a test split of its own keeps that.
-    mask_mode: what becomes of pixels that masks leave out, a key of MODES in masks.py.
-    undistort: photographs are made those of pinhole cameras; otherwise they stay as they are, and their cameras distort.
+    data_factor: train on photographs this many times smaller, from images_<data_factor> or else by
+    resampling those in images. test_every: hold out every n-th view by sorted name, starting with
+    the first; 0 or less: none. A scene with a test split of its own keeps that. mask_mode: what
+    becomes of pixels that masks leave out, a key of MODES in masks.py. undistort: photographs are
+    made those of pinhole cameras; otherwise they stay as they are, and their cameras distort.
     Raises UserError for anything missing, damaged or contradictory.
     """
     root = Path(data_dir)
@@ -162,22 +211,44 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8, 
     source = _read(root, data_factor)
     photographs = sorted(source.photographs, key=lambda posed: posed.name)
     numbers = _physical_cameras(photographs)
-    views = [replace(_view(p, data_factor, undistort), number=n, original=p.lens, mask_mode=mask_mode) for p, n in zip(photographs, numbers)]
+    views = [
+        replace(_view(p, data_factor, undistort), number=n, original=p.lens, mask_mode=mask_mode)
+        for p, n in zip(photographs, numbers)
+    ]
 
     every = range(0, len(views), test_every) if test_every > 0 else []
-    test = list(every) if source.held_out is None else [i for i, view in enumerate(views) if view.name in source.held_out]
+    test = (
+        list(every)
+        if source.held_out is None
+        else [i for i, view in enumerate(views) if view.name in source.held_out]
+    )
     train = _others(views, test, str(root))
     extent = _extent([views[i] for i in train], source.label)
     if (root / FOLDER).is_dir() and not any(view.mask for view in views):
-        raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {views[0].name} wants {Path(views[0].name).stem}.png")
-    return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views, data_factor, mask_mode)))
+        raise UserError(
+            f"{root / FOLDER}: no mask has the name of a photograph; {views[0].name} "
+            f"wants {Path(views[0].name).stem}.png"
+        )
+    return Scene(
+        root.resolve().name,
+        views,
+        source.points,
+        source.colors,
+        train,
+        test,
+        extent,
+        (*source.notes, *_notes(views, data_factor, mask_mode)),
+    )
 
 
 def _others(views: Sequence[View], test: Sequence[int], label: str) -> list[int]:
     """The views that are not held out."""
     train = sorted(set(range(len(views))) - set(test))
     if not train:
-        raise UserError(f"{label}: no view is left to train on, all {len(views)} are held out; use --test-every 0")
+        raise UserError(
+            f"{label}: no view is left to train on, all {len(views)} are held out; use "
+            "--test-every 0"
+        )
     return train
 
 
@@ -186,16 +257,22 @@ def _extent(views: Sequence[View], label: str) -> float:
     centres = np.array([view.camera.position for view in views])
     extent = 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
     if extent == 0:
-        raise UserError(f"{label}: all {len(views)} training cameras stand at one point, which gives the scene no scale; use more views")
+        raise UserError(
+            f"{label}: all {len(views)} training cameras stand at one point, which gives "
+            "the scene no scale; use more views"
+        )
     return extent
 
 
 def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:
-    """Each view's load() in order, read ahead by a few threads, so that memory holds only the next few. progress: a bar on a terminal."""
+    """Each view's load() in order, read ahead by a few threads, so that memory holds only the next
+    few. progress: a bar on a terminal."""
     workers = min(8, os.cpu_count() or 1)
     pool = ThreadPoolExecutor(workers)
     try:
-        bar = tqdm(total=len(views), desc="photographs", unit="", disable=None if progress else True)
+        bar = tqdm(
+            total=len(views), desc="photographs", unit="", disable=None if progress else True
+        )
         pending: deque[Future[np.ndarray]] = deque()
         with bar:
             for view in views:
@@ -211,17 +288,30 @@ def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.nda
 
 
 def _read(root: Path, data_factor: int) -> Source:
-    model = next((folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None)
+    model = next(
+        (folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None
+    )
     if model is None and has_transforms(root):
         return read_transforms(root, data_factor)
     if model is None:
-        raise UserError(f"{root}: no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}; make a model from photographs: hardsplat sfm {root}")
-    both = (f"{root} has a COLMAP model and transforms.json: cameras are from {model}; rename that folder to use the other",) if has_transforms(root) else ()
+        raise UserError(
+            f"{root}: no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}; "
+            f"make a model from photographs: hardsplat sfm {root}"
+        )
+    both = (
+        (
+            f"{root} has a COLMAP model and transforms.json: cameras are from {model}; "
+            "rename that folder to use the other",
+        )
+        if has_transforms(root)
+        else ()
+    )
     return replace(read_colmap(root, model, data_factor), notes=both)
 
 
 def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:
-    """Which camera took each photograph, counted from 0: those of the model; by the size of pictures where the model has one for almost every photograph."""
+    """Which camera took each photograph, counted from 0: those of the model; by the size of
+    pictures where the model has one for almost every photograph."""
     keys = [(posed.lens.id, 0) for posed in photographs]
     if FEWEST_OF_A_CAMERA * len(set(keys)) > len(keys):
         keys = [(posed.lens.width, posed.lens.height) for posed in photographs]
@@ -235,12 +325,22 @@ def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
     found = image_size(path)
     tolerance = 1 if divisor > 1 else 0  # tools round down-sampled sizes in different directions
     if any(abs(f - c / divisor) > tolerance for f, c in zip(found, full)):
-        expected = f"{_by(full)}" if divisor == 1 else f"{_by(full)}, so {_by(_divided(full, divisor))} in {path.parent.name}"
-        raise UserError(f"{path}: is {_by(found)}, but its camera {camera.id} in the model is {expected}; {_advice(found, full)}")
+        expected = (
+            f"{_by(full)}"
+            if divisor == 1
+            else f"{_by(full)}, so {_by(_divided(full, divisor))} in {path.parent.name}"
+        )
+        raise UserError(
+            f"{path}: is {_by(found)}, but its camera {camera.id} in the model is "
+            f"{expected}; {_advice(found, full)}"
+        )
     size = _divided(found, data_factor // divisor)
     if min(size) < SMALLEST and size != full:
         most = max(1, min(full) // SMALLEST)
-        raise UserError(f"--data-factor {data_factor}: leaves {_by(size)} pixels of {posed.name} ({_by(full)}); choose {most} or less")
+        raise UserError(
+            f"--data-factor {data_factor}: leaves {_by(size)} pixels of {posed.name} "
+            f"({_by(full)}); choose {most} or less"
+        )
     pinhole = posed.pinhole.resized(*size)
     lens = Lens.of(camera, pinhole.K, *size)
     if lens and not undistort:
@@ -253,19 +353,39 @@ def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
 
 
 def _notes(views, data_factor, mask_mode):
-    small = max(views, key=lambda view: max(view.camera.width, view.camera.height)).camera if data_factor > 1 else None
+    small = (
+        max(views, key=lambda view: max(view.camera.width, view.camera.height)).camera
+        if data_factor > 1
+        else None
+    )
     resampled = [view for view in views if view.stored]
     distorted = [view for view in views if view.lens]
     with_mask = sum(view.mask is not None for view in views)
-    notes = [f"{with_mask} of {len(views)} photographs have masks: black pixels are {'ignored' if mask_mode == 'ignore' else 'transparent'}"] if with_mask else []
+    notes = (
+        [
+            f"{with_mask} of {len(views)} photographs have masks: black pixels are "
+            f"{'ignored' if mask_mode == 'ignore' else 'transparent'}"
+        ]
+        if with_mask
+        else []
+    )
     if small and max(small.width, small.height) < SMALL:
-        notes.append(f"--data-factor {data_factor} leaves photographs of {_by((small.width, small.height))} pixels; a smaller factor shows more")
+        notes.append(
+            f"--data-factor {data_factor} leaves photographs of "
+            f"{_by((small.width, small.height))} pixels; a smaller factor shows more"
+        )
     if resampled:
         camera = resampled[0].camera
         sizes = f"{_by(resampled[0].stored)} to {_by((camera.width, camera.height))}"
-        notes.append(f"{len(resampled)} of {len(views)} photographs are down-sampled on load, {resampled[0].name} from {sizes}")
+        notes.append(
+            f"{len(resampled)} of {len(views)} photographs are down-sampled on load, "
+            f"{resampled[0].name} from {sizes}"
+        )
     if distorted:
-        notes.append(f"{len(distorted)} of {len(views)} photographs are undistorted on load, {distorted[0].name} by {distorted[0].lens.label}")
+        notes.append(
+            f"{len(distorted)} of {len(views)} photographs are undistorted on load, "
+            f"{distorted[0].name} by {distorted[0].lens.label}"
+        )
     return tuple(notes)
 
 
@@ -279,8 +399,14 @@ def _by(size):
 
 def _advice(found, full):
     if found == full[::-1]:
-        return "the photograph is turned by 90 degrees; store its pixels as its camera saw them (EXIF orientation is ignored)"
+        return (
+            "the photograph is turned by 90 degrees; store its pixels as its camera saw them "
+            "(EXIF orientation is ignored)"
+        )
     times = round(full[0] / found[0])
     if times > 1 and all(abs(f - c / times) <= 1 for f, c in zip(found, full)):
-        return f"pictures {times} times smaller belong in a folder images_{times}, used with --data-factor {times}"
+        return (
+            f"pictures {times} times smaller belong in a folder images_{times}, used with "
+            f"--data-factor {times}"
+        )
     return "use the photographs that the cameras were made from"

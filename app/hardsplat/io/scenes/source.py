@@ -1,4 +1,5 @@
-"""What a reader of scenes hands over, whatever the layout of the folder: posed photographs, and points to start from."""
+"""What a reader of scenes hands over, whatever the layout of the folder: posed photographs, and
+points to start from."""
 
 from __future__ import annotations
 
@@ -16,8 +17,10 @@ from hardsplat.model.camera import Camera
 class Posed:
     """A photograph and where it was taken from.
 
-    name: unique within its scene, a path with slashes. path: the file. pinhole: the camera of the full-size photograph, without distortion.
-    lens: the same camera as the files have it. mask: the picture of what counts, white, or None. divisor: how many times smaller the file is than that camera.
+    name: unique within its scene, a path with slashes. path: the file. pinhole: the camera of the
+    full-size photograph, without distortion. lens: the same camera as the files have it. mask: the
+    picture of what counts, white, or None. divisor: how many times smaller the file is than that
+    camera.
     """
 
     name: str
@@ -30,9 +33,11 @@ class Posed:
 
 @dataclass(frozen=True)
 class Source:
-    """label: where the cameras are from, for messages. points: (N, 3) float64 world units, N may be 0; colors: (N, 3) uint8.
+    """label: where the cameras are from, for messages. points: (N, 3) float64 world units, N may be
+    0; colors: (N, 3) uint8.
 
-    held_out: names of the photographs that the scene itself keeps for testing; None where it leaves that to --test-every.
+    held_out: names of the photographs that the scene itself keeps for testing; None where it leaves
+    that to --test-every.
     """
 
     label: str
@@ -44,9 +49,11 @@ class Source:
 
 
 def stays_below(name: str) -> bool:
-    """Whether a name that a file gives leads nowhere but below the folder it is relative to. Symbolic links are the user's own and are followed.
+    """Whether a name that a file gives leads nowhere but below the folder it is relative to.
+    Symbolic links are the user's own and are followed.
 
-    Read as a Windows path, in which both kinds of slash and a drive letter count: a scene means the same on every system.
+    Read as a Windows path, in which both kinds of slash and a drive letter count: a scene means the
+    same on every system.
     """
     parts = PureWindowsPath(name)
     return not (parts.drive or parts.root or ".." in parts.parts or "\0" in name)

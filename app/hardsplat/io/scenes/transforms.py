@@ -1,11 +1,15 @@
 """Scenes whose cameras are in transforms.json: NeRF-synthetic, nerfstudio and instant-ngp.
 
-    transforms_train.json, transforms_test.json    NeRF-synthetic: camera_angle_x, RGBA pictures, file_path without extension
-    transforms.json                                nerfstudio, instant-ngp: fl_x fl_y cx cy w h and distortion, for all frames or for each
+    transforms_train.json, transforms_test.json    NeRF-synthetic: camera_angle_x, RGBA pictures,
+        file_path without extension
+    transforms.json                                nerfstudio, instant-ngp: fl_x fl_y cx cy w h and
+        distortion, for all frames or for each
 
-What instant-ngp does to such poses on load (scale, offset, aabb_scale, its order of axes) and nerfstudio (centring, scaling) moves their
-own grids; here the poses stay as the file has them. file_path, mask_path and ply_file_path stay below the scene's folder, as in what these tools write;
-a path that leads out of it is refused, since a scene from somebody else must not read other files. Formats: https://docs.nerf.studio/quickstart/data_conventions.html,
+What instant-ngp does to such poses on load (scale, offset, aabb_scale, its order of axes) and
+nerfstudio (centring, scaling) moves their own grids; here the poses stay as the file has them.
+file_path, mask_path and ply_file_path stay below the scene's folder, as in what these tools write;
+a path that leads out of it is refused, since a scene from somebody else must not read other files.
+Formats: https://docs.nerf.studio/quickstart/data_conventions.html,
 https://github.com/NVlabs/instant-ngp/blob/master/docs/nerf_dataset_tips.md.
 """
 
@@ -29,10 +33,19 @@ from hardsplat.io.scenes.source import Posed, Source, stays_below
 from hardsplat.model.camera import Camera
 
 SINGLE, SPLIT = "transforms.json", "transforms_train.json"
-# OpenGL camera (+x right, +y up, looking along -z) to OpenCV (+x right, +y down, looking along +z): turn both of these axes of the camera.
+# OpenGL camera (+x right, +y up, looking along -z) to OpenCV (+x right, +y down, looking along +z):
+# turn both of these axes of the camera.
 OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0])
 _SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG", ".webp")
-_PERSPECTIVE = ("OPENCV", "FULL_OPENCV", "PINHOLE", "SIMPLE_PINHOLE", "SIMPLE_RADIAL", "RADIAL", "PERSPECTIVE")
+_PERSPECTIVE = (
+    "OPENCV",
+    "FULL_OPENCV",
+    "PINHOLE",
+    "SIMPLE_PINHOLE",
+    "SIMPLE_RADIAL",
+    "RADIAL",
+    "PERSPECTIVE",
+)
 _FISHEYE = ("OPENCV_FISHEYE", "FISHEYE")
 _LARGEST = float(np.finfo(np.float32).max)  # what the GPU can hold
 _LARGEST_SIDE = 1_000_000  # pixels
@@ -43,18 +56,29 @@ def has_transforms(root: Path) -> bool:
 
 
 def read_transforms(root: Path, data_factor: int = 1) -> Source:
-    """The scene in `root`; photographs are only looked at for their size. UserError for anything missing, damaged or contradictory."""
+    """The scene in `root`; photographs are only looked at for their size. UserError for anything
+    missing, damaged or contradictory."""
     main = root / (SPLIT if (root / SPLIT).is_file() else SINGLE)
     top, frames = _file(main)
     reader = _Reader(root, data_factor)
     photographs, held_out = reader.photographs(main, top, frames), None
     if main.name == SPLIT:
-        rest = next((path for name in ("test", "val") if (path := root / f"transforms_{name}.json").is_file()), None)
+        rest = next(
+            (
+                path
+                for name in ("test", "val")
+                if (path := root / f"transforms_{name}.json").is_file()
+            ),
+            None,
+        )
         tests = reader.photographs(rest, *_file(rest)) if rest else []
         held_out = {p.name for p in tests} if rest else None
         both = held_out and held_out & {p.name for p in photographs}
         if both:
-            raise UserError(f"{rest}: {min(both)} is in {main.name} too; a photograph is for training or for testing")
+            raise UserError(
+                f"{rest}: {min(both)} is in {main.name} too; a photograph is for training "
+                "or for testing"
+            )
         photographs = photographs + tests
     else:
         photographs, held_out = _listed(main, top, photographs, reader.names)
@@ -63,7 +87,8 @@ def read_transforms(root: Path, data_factor: int = 1) -> Source:
 
 
 class _Reader:
-    """Turns frames into posed photographs; numbers cameras with the same intrinsics alike, so that their maps of distortion are shared."""
+    """Turns frames into posed photographs; numbers cameras with the same intrinsics alike, so that
+    their maps of distortion are shared."""
 
     def __init__(self, root: Path, data_factor: int):
         self.root, self.data_factor, self.masks = root, data_factor, Masks(root)
@@ -91,16 +116,29 @@ class _Reader:
         width, height = (_number(where, values, key) for key in ("w", "h"))
         if width is None or height is None:
             width, height = image_size(path)
-        if not all(float(side).is_integer() and 0 < side <= _LARGEST_SIDE for side in (width, height)):
-            raise UserError(f"{where}: image size {width:g}x{height:g} is not in whole pixels, 1..{_LARGEST_SIDE}")
+        if not all(
+            float(side).is_integer() and 0 < side <= _LARGEST_SIDE for side in (width, height)
+        ):
+            raise UserError(
+                f"{where}: image size {width:g}x{height:g} is not in whole pixels, "
+                f"1..{_LARGEST_SIDE}"
+            )
         smaller = path.parent.with_name(f"{path.parent.name}_{self.data_factor}") / path.name
         if self.data_factor > 1 and path.parent != self.root and os.path.isfile(smaller):
             path, divisor = smaller, self.data_factor
         model, params = _intrinsics(where, values, width, height)
         key = (model, int(width), int(height), *params)
-        lens = ColmapCamera(self.ids.setdefault(key, len(self.ids) + 1), model, int(width), int(height), np.array(params))
+        lens = ColmapCamera(
+            self.ids.setdefault(key, len(self.ids) + 1),
+            model,
+            int(width),
+            int(height),
+            np.array(params),
+        )
         try:
-            pinhole = Camera(_world_to_camera(where, values), intrinsics(lens), lens.width, lens.height)
+            pinhole = Camera(
+                _world_to_camera(where, values), intrinsics(lens), lens.width, lens.height
+            )
         except ValueError as error:
             raise UserError(f"{where}: {error}") from error
         return Posed(name, path, pinhole, lens, self._mask(where, values, name), divisor)
@@ -109,18 +147,31 @@ class _Reader:
         """mask_path, else the file below masks/ of a photograph below images/."""
         named = values.get("mask_path")
         if named is None:
-            return self.masks.of(name.removeprefix("images/")) if name.startswith("images/") else None
-        return _file_below(self.root, named, f"{where}: mask_path", "remove mask_path to train on the whole photograph")
+            return (
+                self.masks.of(name.removeprefix("images/")) if name.startswith("images/") else None
+            )
+        return _file_below(
+            self.root,
+            named,
+            f"{where}: mask_path",
+            "remove mask_path to train on the whole photograph",
+        )
 
     def _file(self, where: str, file_path: str) -> str:
         """The photograph's path below the scene, with the extension that file_path may lack."""
         name = _normal(file_path)
         if not name or not stays_below(name):
-            raise UserError(f"{where}: file_path leads out of {self.root}; move the photographs there and rename it")
+            raise UserError(
+                f"{where}: file_path leads out of {self.root}; move the photographs there "
+                "and rename it"
+            )
         for suffix in _SUFFIXES:
             if os.path.isfile(self.root / (name + suffix)):
                 return name + suffix
-        raise UserError(f"{where}: image {self.root / name} not found{'' if Path(name).suffix else ', with any extension'}")
+        raise UserError(
+            f"{where}: image {self.root / name} not "
+            f"found{'' if Path(name).suffix else ', with any extension'}"
+        )
 
 
 def _file(path: Path) -> tuple[dict, list]:
@@ -136,11 +187,16 @@ def _file(path: Path) -> tuple[dict, list]:
 
 
 def _file_below(root: Path, named, where: str, advice: str) -> Path:
-    """The file that a path of transforms.json names. UserError, with what to do instead, where that is none below the scene."""
+    """The file that a path of transforms.json names. UserError, with what to do instead, where that
+    is none below the scene."""
     if not isinstance(named, str) or not named:
-        raise UserError(f"{where} is {str(named)[:80]!r}, expected the path of a file below {root}; {advice}")
+        raise UserError(
+            f"{where} is {str(named)[:80]!r}, expected the path of a file below {root}; {advice}"
+        )
     if not stays_below(named):
-        raise UserError(f"{where}: {named[:80]!r} leads out of {root}; move the file there, or {advice}")
+        raise UserError(
+            f"{where}: {named[:80]!r} leads out of {root}; move the file there, or {advice}"
+        )
     if not os.path.isfile(root / named):
         raise UserError(f"{where}: {root / named[:80]} not found; {advice}")
     return root / named
@@ -169,7 +225,9 @@ def _intrinsics(where: str, values: dict, width: float, height: float) -> tuple[
         if (given := number(key)) is not None or (angle := number(angle_key)) is None:
             return given
         if not 0 < angle < math.pi:
-            raise UserError(f"{where}: {angle_key} is {angle:g}, expected an angle in radians between 0 and pi")
+            raise UserError(
+                f"{where}: {angle_key} is {angle:g}, expected an angle in radians between 0 and pi"
+            )
         return 0.5 * side / math.tan(0.5 * angle)
 
     fx = focal("fl_x", width, "camera_angle_x")
@@ -181,9 +239,15 @@ def _intrinsics(where: str, values: dict, width: float, height: float) -> tuple[
     if model in _FISHEYE or values.get("is_fisheye") is True:
         return "OPENCV_FISHEYE", params + [number(f"k{i}", 0.0) for i in range(1, 5)]
     if model not in _PERSPECTIVE:
-        raise UserError(f"{where}: camera_model {model[:40]} is not supported; there are {', '.join(_PERSPECTIVE + _FISHEYE)}")
+        raise UserError(
+            f"{where}: camera_model {model[:40]} is not supported; there are "
+            f"{', '.join(_PERSPECTIVE + _FISHEYE)}"
+        )
     if higher := [key for key in ("k4", "k5", "k6") if number(key, 0.0)]:
-        raise UserError(f"{where}: {higher[0]} of a perspective camera means different things to different tools; undistort the photographs first")
+        raise UserError(
+            f"{where}: {higher[0]} of a perspective camera means different things to "
+            "different tools; undistort the photographs first"
+        )
     k1, k2, p1, p2, k3 = (number(key, 0.0) for key in ("k1", "k2", "p1", "p2", "k3"))
     if k3:
         return "FULL_OPENCV", params + [k1, k2, p1, p2, k3, 0.0, 0.0, 0.0]
@@ -191,7 +255,8 @@ def _intrinsics(where: str, values: dict, width: float, height: float) -> tuple[
 
 
 def numbers_of(where: str, values: dict, key: str, named: str = "") -> np.ndarray:
-    """float64 of any shape; empty where it is something else. Raises UserError, with its name, where it is missing."""
+    """float64 of any shape; empty where it is something else. Raises UserError, with its name,
+    where it is missing."""
     try:
         return np.array(values[key], np.float64)
     except KeyError:
@@ -221,30 +286,49 @@ def _world_to_camera(where: str, values: dict) -> np.ndarray:
     return w2c
 
 
-def _listed(file: Path, top: dict, photographs: list[Posed], names: dict[str, str]) -> tuple[list[Posed], set[str] | None]:
-    """The frames that nerfstudio's lists of file names choose, and the names of those held out; None where no list says so."""
+def _listed(
+    file: Path, top: dict, photographs: list[Posed], names: dict[str, str]
+) -> tuple[list[Posed], set[str] | None]:
+    """The frames that nerfstudio's lists of file names choose, and the names of those held out;
+    None where no list says so."""
     lists = {}
     for key in ("train_filenames", "test_filenames", "val_filenames"):
-        if not isinstance(listed := top.get(key, []), list) or not all(isinstance(name, str) for name in listed):
+        if not isinstance(listed := top.get(key, []), list) or not all(
+            isinstance(name, str) for name in listed
+        ):
             raise UserError(f"{file}: {key} is not a list of file names")
         if unknown := [name for name in listed if _normal(name) not in names]:
-            raise UserError(f"{file}: {key} has {unknown[0][:80]}, which is the file_path of no frame")
+            raise UserError(
+                f"{file}: {key} has {unknown[0][:80]}, which is the file_path of no frame"
+            )
         lists[key] = {names[_normal(name)] for name in listed}
     held_out = lists["test_filenames"] or lists["val_filenames"]
-    trained = lists["train_filenames"] - held_out or {p.name for p in photographs} - held_out - lists["val_filenames"]
+    trained = (
+        lists["train_filenames"] - held_out
+        or {p.name for p in photographs} - held_out - lists["val_filenames"]
+    )
     if not held_out:
         return [p for p in photographs if p.name in trained], None
     return [p for p in photographs if p.name in trained | held_out], held_out
 
 
 def _points(root: Path, file: Path, top: dict) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (N, 3) and colours (N, 3): of ply_file_path, else of the COLMAP model that nerfstudio leaves beside; N = 0 without either."""
+    """Positions (N, 3) and colours (N, 3): of ply_file_path, else of the COLMAP model that
+    nerfstudio leaves beside; N = 0 without either."""
     if (named := top.get("ply_file_path")) is not None:
-        return load_points(_file_below(root, named, f"{file}: ply_file_path", "remove it there to start from random points"))
+        return load_points(
+            _file_below(
+                root, named, f"{file}: ply_file_path", "remove it there to start from random points"
+            )
+        )
     model = root / "colmap" / "sparse" / "0"
     if not model.is_dir():
         return np.empty((0, 3)), np.empty((0, 3), np.uint8)
     points = read_model(model)[2]
     # The poses have been moved by this since COLMAP; its points have not.
-    moved = _matrix(str(file), top, "applied_transform") if "applied_transform" in top else np.eye(4)[:3]
+    moved = (
+        _matrix(str(file), top, "applied_transform")
+        if "applied_transform" in top
+        else np.eye(4)[:3]
+    )
     return points.xyz @ moved[:, :3].T + moved[:, 3], points.rgb

@@ -1,10 +1,14 @@
-"""`auto`: which rows of the registries suit a device, by timing them once on a small scene (app/hardsplat/raster/core/trial.py).
+"""`auto`: which rows of the registries suit a device, by timing them once on a small scene
+(app/hardsplat/raster/core/trial.py).
 
-Greedy, knob by knob: what is 3 % faster than the best so far, forward and backward together and twice, takes its place. Knobs that are still to come have the rows that come
-first with what was chosen so far. The outcome is kept on disk per device and driver, with a digest of what was compared, for every set of options that were named, which stay as
-they are. HARDSPLAT_AUTO=first takes the first rows and times nothing, as does a device without a clock.
+Greedy, knob by knob: what is 3 % faster than the best so far, forward and backward together and
+twice, takes its place. Knobs that are still to come have the rows that come first with what was
+chosen so far. The outcome is kept on disk per device and driver, with a digest of what was
+compared, for every set of options that were named, which stay as they are. HARDSPLAT_AUTO=first
+takes the first rows and times nothing, as does a device without a clock.
 
-Backends can be compared in the same way: by options with a field `rasterizer`, and a `make` that looks it up in BACKENDS.
+Backends can be compared in the same way: by options with a field `rasterizer`, and a `make` that
+looks it up in BACKENDS.
 """
 
 from __future__ import annotations
@@ -41,11 +45,24 @@ def wanted() -> bool:
 
 
 Rows = dict[str, str | int]  # row by knob
-First = Callable[[Any], Mapping[str, str | int]]  # options -> of each knob the row that they name, or the first that runs; raises UserError for what does not go together
+First = Callable[
+    [Any], Mapping[str, str | int]
+    # options -> of each knob the row that they name, or the first that runs; raises UserError for
+    # what does not go together
+]
 
 
-def choose(device: Device, backend: str, options, first: First, knobs: Mapping[str, Sequence[str | int]], make: Callable, sources: Callable):
-    """`options` with a row for each of `knobs`, which are left to us: knob -> the rows that run here.
+def choose(
+    device: Device,
+    backend: str,
+    options,
+    first: First,
+    knobs: Mapping[str, Sequence[str | int]],
+    make: Callable,
+    sources: Callable,
+):
+    """`options` with a row for each of `knobs`, which are left to us: knob -> the rows that run
+    here.
 
     make, sources: see Trial. Raises UserError for a HARDSPLAT_AUTO that means nothing.
     """
@@ -70,8 +87,11 @@ def choose(device: Device, backend: str, options, first: First, knobs: Mapping[s
     return replace(options, **known[key]["rows"])
 
 
-def greedy(trial: Trial, options, first: First, knobs: Mapping[str, Sequence[str | int]]) -> tuple[Rows, dict[str, dict[str, float]]]:
-    """(row by knob, milliseconds by knob and row timed). No milliseconds at all where not even the first rows run."""
+def greedy(
+    trial: Trial, options, first: First, knobs: Mapping[str, Sequence[str | int]]
+) -> tuple[Rows, dict[str, dict[str, float]]]:
+    """(row by knob, milliseconds by knob and row timed). No milliseconds at all where not even the
+    first rows run."""
     rows = _begun(options, first, knobs)
     table: dict[str, dict[str, float]] = {}
     best, why = trial.attempt(replace(options, **rows))
@@ -82,7 +102,11 @@ def greedy(trial: Trial, options, first: First, knobs: Mapping[str, Sequence[str
     for knob, names in knobs.items():
         if len(names) < 2:
             continue
-        others = {name: each for name, each in _candidates(options, decided, knob, names, first, knobs).items() if name != rows[knob]}
+        others = {
+            name: each
+            for name, each in _candidates(options, decided, knob, names, first, knobs).items()
+            if name != rows[knob]
+        }
         table[knob] = {str(rows[knob]): best}  # by words, as JSON has them
         if trial.spent < BUDGET:
             trial.prepare(replace(options, **each) for each in others.values())
@@ -93,7 +117,9 @@ def greedy(trial: Trial, options, first: First, knobs: Mapping[str, Sequence[str
             if ms is None:
                 log.debug("  %s %s left out: %s", knob, name, why)
                 continue
-            if ms < (1 - MARGIN) * best:  # it must win twice: clocks rise with work, and others may have been at work too
+            if (
+                ms < (1 - MARGIN) * best
+            ):  # it must win twice: clocks rise with work, and others may have been at work too
                 best = min(best, trial.attempt(replace(options, **rows))[0] or best)
                 ms = max(ms, trial.attempt(replace(options, **candidate))[0] or float("inf"))
             table[knob] |= {str(rows[knob]): best, str(name): ms}
@@ -109,8 +135,16 @@ def _begun(options, first: First, knobs: Iterable[str]) -> Rows:
     return {knob: names[knob] for knob in knobs}
 
 
-def _candidates(options, decided: Rows, knob: str, names: Sequence[str | int], first: First, knobs: Iterable[str]) -> dict[str | int, Rows]:
-    """name of a row of the knob -> the rows that come first with it and with those decided. Names that do not go with these are left out."""
+def _candidates(
+    options,
+    decided: Rows,
+    knob: str,
+    names: Sequence[str | int],
+    first: First,
+    knobs: Iterable[str],
+) -> dict[str | int, Rows]:
+    """name of a row of the knob -> the rows that come first with it and with those decided. Names
+    that do not go with these are left out."""
     out = {}
     for name in names:
         with suppress(UserError):
@@ -125,10 +159,17 @@ def lines(found: Mapping) -> list[str]:
         timed = found["ms"].get(knob, {})
         others = sorted((ms, name) for name, ms in timed.items() if name != str(row))
         if others:
-            note = f", less than {100 * MARGIN:g} % faster" if others[0][0] < timed[str(row)] else ""
-            out.append(f"{knob} {row}: {timed[str(row)]:.3g} ms, next {others[0][1]}: {others[0][0]:.3g} ms{note}")
+            note = (
+                f", less than {100 * MARGIN:g} % faster" if others[0][0] < timed[str(row)] else ""
+            )
+            out.append(
+                f"{knob} {row}: {timed[str(row)]:.3g} ms, next {others[0][1]}: "
+                f"{others[0][0]:.3g} ms{note}"
+            )
         else:
-            out.append(f"{knob} {row}: {'the only one that runs' if len(found['candidates'][knob]) < 2 else 'the first that runs, no other was timed'}")
+            alone = len(found["candidates"][knob]) < 2
+            why = "the only one that runs" if alone else "the first that runs, no other was timed"
+            out.append(f"{knob} {row}: {why}")
     return out
 
 
@@ -139,7 +180,12 @@ def remembered(device: Device) -> dict[str, dict]:
 
 def _timed(device: Device, options, first, candidates, make, sources) -> dict:
     begun = _begun(options, first, candidates)
-    found = {"date": datetime.now().isoformat(" ", "minutes"), "candidates": candidates, "rows": begun, "ms": {}}
+    found = {
+        "date": datetime.now().isoformat(" ", "minutes"),
+        "candidates": candidates,
+        "rows": begun,
+        "ms": {},
+    }
     try:
         trial = Trial.fitting(device, make, sources, replace(options, **begun))
     except OutOfMemory as error:
@@ -153,7 +199,11 @@ def _timed(device: Device, options, first, candidates, make, sources) -> dict:
 
 
 def _given(backend: str, options, knobs) -> str:
-    named = {name: value for name, value in asdict(options).items() if name not in knobs and value not in ("auto", None)}
+    named = {
+        name: value
+        for name, value in asdict(options).items()
+        if name not in knobs and value not in ("auto", None)
+    }
     return ", ".join([backend, *(f"{name} {value}" for name, value in named.items())])
 
 
@@ -162,14 +212,23 @@ def _path(device: Device) -> Path:
     return shader.cache_dir() / "variants" / f"{mark.hexdigest()[:16]}.json"
 
 
-def _digest(options, first: First, knobs: Mapping[str, Sequence[str | int]], sources: Callable) -> str:
-    """Of the trial scene, and of the rows and shaders of all candidates: when one changes, times no longer hold."""
-    rows = [each for knob, names in knobs.items() for each in _candidates(options, {}, knob, names, first, knobs).values()]
+def _digest(
+    options, first: First, knobs: Mapping[str, Sequence[str | int]], sources: Callable
+) -> str:
+    """Of the trial scene, and of the rows and shaders of all candidates: when one changes, times no
+    longer hold."""
+    rows = [
+        each
+        for knob, names in knobs.items()
+        for each in _candidates(options, {}, knob, names, first, knobs).values()
+    ]
     found: set[shader.Source] = set()
     for each in rows:
         with suppress(UserError):
             found |= sources(replace(options, **each))
-    return hashlib.sha256(" ".join([mark(), repr(rows), *sorted(map(shader.key, found))]).encode()).hexdigest()[:16]
+    return hashlib.sha256(
+        " ".join([mark(), repr(rows), *sorted(map(shader.key, found))]).encode()
+    ).hexdigest()[:16]
 
 
 def _load(path: Path) -> dict[str, dict]:
@@ -178,7 +237,11 @@ def _load(path: Path) -> dict[str, dict]:
         choices = json.loads(path.read_text())["choices"]
         for found in choices.values():
             lines(found)
-            if not (isinstance(found["date"], str) and isinstance(found["digest"], str) and all(found["rows"][knob] in names for knob, names in found["candidates"].items())):
+            if not (
+                isinstance(found["date"], str)
+                and isinstance(found["digest"], str)
+                and all(found["rows"][knob] in names for knob, names in found["candidates"].items())
+            ):
                 return {}
         return choices
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -189,6 +252,8 @@ def _save(path: Path, device: Device, given: str, found: dict) -> None:
     try:
         with replacing(path) as partial:
             about = {"device": device.name, "driver": device.physical.driver}
-            partial.write_text(json.dumps({**about, "choices": {**_load(path), given: found}}, indent=1))
+            partial.write_text(
+                json.dumps({**about, "choices": {**_load(path), given: found}}, indent=1)
+            )
     except OSError:
         pass  # a read-only home costs a timing per run, nothing else

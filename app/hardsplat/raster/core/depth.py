@@ -1,4 +1,5 @@
-"""Depth in the place of colour: the passes that change one for the other and back, and what they keep."""
+"""Depth in the place of colour: the passes that change one for the other and back, and what they
+keep."""
 
 from __future__ import annotations
 
@@ -29,4 +30,6 @@ def depth_passes() -> list[ComputePass]:
 
 def depth_bytes(capacity: int) -> dict[str, int]:
     """Bytes of what those need, by name."""
-    return {name: capacity * contract.itemsize(name) for name in KEPT} | {"kept_frame": contract.itemsize("kept_frame")}
+    return {name: capacity * contract.itemsize(name) for name in KEPT} | {
+        "kept_frame": contract.itemsize("kept_frame")
+    }

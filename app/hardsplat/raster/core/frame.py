@@ -13,7 +13,8 @@ _dtype = cache(contract.dtype)  # which takes longer than the rest of a struct
 
 
 def camera_data(camera: Camera, photo: int = 0, number: int = 0) -> np.ndarray:
-    """The contract's Camera struct. photo: first pixel of its photograph in `photos`. number: which of the scene's physical cameras took it."""
+    """The contract's Camera struct. photo: first pixel of its photograph in `photos`. number: which
+    of the scene's physical cameras took it."""
     data = np.zeros((), _dtype("Camera"))
     data["world_to_camera"] = camera.w2c[:3]
     data["position"] = camera.position
@@ -25,7 +26,9 @@ def camera_data(camera: Camera, photo: int = 0, number: int = 0) -> np.ndarray:
     if camera.distortion:
         d = camera.distortion
         data["lens"] = contract.CONSTANTS["LENS_FISHEYE" if d.fisheye else "LENS_PERSPECTIVE"]
-        data["distortion"] = np.resize([*d.coefficients, *[0.0] * (8 - len(d.coefficients))], (2, 4))
+        data["distortion"] = np.resize(
+            [*d.coefficients, *[0.0] * (8 - len(d.coefficients))], (2, 4)
+        )
         data["reach"] = camera.reach
     return data
 
@@ -39,7 +42,8 @@ def frame_data(sh_degree: int, background, near_plane: float, step: int = 0) -> 
 
 
 def finished(target: np.ndarray, background) -> tuple[np.ndarray, np.ndarray]:
-    """(image (H, W, 3) over its background, T (H, W)), float32, from a downloaded `target` (H, W, 4) of any format."""
+    """(image (H, W, 3) over its background, T (H, W)), float32, from a downloaded `target` (H, W,
+    4) of any format."""
     if target.dtype.kind == "u":
         target = target / np.float32(np.iinfo(target.dtype).max)
     target = target.astype(np.float32, copy=False)

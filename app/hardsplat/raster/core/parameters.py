@@ -1,4 +1,5 @@
-"""The planes of what is trained, on the GPU: parameters, their Adam moments and gradients, each plane an allocation of its own."""
+"""The planes of what is trained, on the GPU: parameters, their Adam moments and gradients, each
+plane an allocation of its own."""
 
 from __future__ import annotations
 
@@ -18,15 +19,22 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS, from_bfloat16, to_bfloat16
 from hardsplat.tables.quantities import Of, Quantity
 
-Gradients = Literal["none", "written", "all"]  # which gradients have planes: none, those that a pass writes, or all that are asked for from Python
+Gradients = Literal[
+    "none", "written", "all"
+    # which gradients have planes: none, those that a pass writes, or all that are asked for from
+    # Python
+]
 
 
 class Parameters:
-    """Everything that is trained, for up to `capacity` splats of an SH degree, with the numbers of splats and work sizes.
+    """Everything that is trained, for up to `capacity` splats of an SH degree, with the numbers of
+    splats and work sizes.
 
-    moments: how Adam moments are stored, a variant of MOMENT_FORMATS, or None for none; the host reads and writes them as float32 all the same.
-    items: how many photographs and cameras there are; the scene is always one. follow: buffers of the contract, one element a splat, that grow with the splats.
-    shared: other APIs may have the memory of planes, see `buffers`. Raises OutOfMemory with nothing allocated.
+    moments: how Adam moments are stored, a variant of MOMENT_FORMATS, or None for none; the host
+    reads and writes them as float32 all the same. items: how many photographs and cameras there
+    are; the scene is always one. follow: buffers of the contract, one element a splat, that grow
+    with the splats. shared: other APIs may have the memory of planes, see `buffers`. Raises
+    OutOfMemory with nothing allocated.
     """
 
     def __init__(
@@ -42,7 +50,10 @@ class Parameters:
     ):
         self.device, self.sh_degree, self._shared = device, sh_degree, shared
         self._moments = MOMENT_FORMATS[moments] if moments else None
-        self._gradients, self._items = gradients, {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
+        self._gradients, self._items = (
+            gradients,
+            {"photograph": 0, "camera": 0, "scene": 1, **(items or {})},
+        )
         self._planes: dict[str, Planes] = {}
         self._follow: dict[str, Buffer] = {}
         self._fixed: dict[str, Buffer] = {}
@@ -52,10 +63,14 @@ class Parameters:
             for name in follow:
                 self._follow[name] = Buffer(device, capacity * contract.itemsize(name), name)
             for quantity in quantities.QUANTITIES.values():
-                planes = self._planes[quantity.name] = Planes(quantity, self._items.get(quantity.of, capacity))
+                planes = self._planes[quantity.name] = Planes(
+                    quantity, self._items.get(quantity.of, capacity)
+                )
                 for role in self._roles(quantity):
                     planes.buffers[role] = []
-                    for _ in range(quantity.planes(sh_degree) if planes.capacity else 0):  # of no items nothing
+                    for _ in range(
+                        quantity.planes(sh_degree) if planes.capacity else 0
+                    ):  # of no items nothing
                         planes.buffers[role].append(self.allocate(quantity, role, planes.capacity))
         except BaseException:
             self.destroy()
@@ -66,23 +81,36 @@ class Parameters:
                 self._begin(quantity)
         self.set_count(0)
 
-    # -- memory ----------------------------------------------------------------------------------------------------------------
+    # -- memory ------------------------------------------------------------------------------------
 
     def _roles(self, quantity: Quantity) -> Iterator[str]:
         yield "value"
         if self._moments:
             yield from ("first", "second")
-        if self._gradients == "all" or (self._gradients == "written" and quantity.gradient == "plane"):
+        if self._gradients == "all" or (
+            self._gradients == "written" and quantity.gradient == "plane"
+        ):
             yield "gradient"
 
     def _itemsize(self, quantity: Quantity, role: str) -> int:
         """Bytes of an item in a plane."""
-        return quantity.width * (self._moments.nbytes if self._moments and role in ("first", "second") else 4)
+        return quantity.width * (
+            self._moments.nbytes if self._moments and role in ("first", "second") else 4
+        )
 
     def allocate(self, quantity: Quantity, role: str, capacity: int) -> Buffer:
         """A plane of that role with room for `capacity` items."""
-        name = {"value": quantity.name, "gradient": quantity.d, "average": quantity.average}.get(role, quantity.moments)
-        return Buffer(self.device, capacity * self._itemsize(quantity, role), name, addressed=True, grows_with="splats" if quantity.of == "splat" else "", shared=self._shared)
+        name = {"value": quantity.name, "gradient": quantity.d, "average": quantity.average}.get(
+            role, quantity.moments
+        )
+        return Buffer(
+            self.device,
+            capacity * self._itemsize(quantity, role),
+            name,
+            addressed=True,
+            grows_with="splats" if quantity.of == "splat" else "",
+            shared=self._shared,
+        )
 
     def tell(self) -> None:
         """Writes the table of planes that shaders read."""
@@ -90,10 +118,13 @@ class Parameters:
         self._fixed["planes"].upload(self._table)
 
     def set_perturbations(self, sizes: Mapping[str, float]) -> None:
-        """Tells shaders by how much stochastic gradients move each quantity; those that are not named stay where they are."""
+        """Tells shaders by how much stochastic gradients move each quantity; those that are not
+        named stay where they are."""
         for place in quantities.places():
             for k in range(place.quantity.planes(self.sh_degree)):
-                self._table["at"][place.plane + k]["perturbation"] = sizes.get(place.quantity.name, 0.0)
+                self._table["at"][place.plane + k]["perturbation"] = sizes.get(
+                    place.quantity.name, 0.0
+                )
         self._fixed["planes"].upload(self._table)
 
     @property
@@ -114,17 +145,29 @@ class Parameters:
         return sizes
 
     def _all_planes(self) -> Iterator[Buffer]:
-        return (buffer for planes in self._planes.values() for buffers in planes.buffers.values() for buffer in buffers)
+        return (
+            buffer
+            for planes in self._planes.values()
+            for buffers in planes.buffers.values()
+            for buffer in buffers
+        )
 
     def resize(self, capacity: int, n: int) -> None:
-        """Another capacity for the same n splats, plane by plane: old and new of one plane stand side by side, not of all. No step may be in flight.
+        """Another capacity for the same n splats, plane by plane: old and new of one plane stand
+        side by side, not of all. No step may be in flight.
 
-        Raises OutOfMemory where a plane does not fit; then nothing is lost, and the planes before it have the new size.
+        Raises OutOfMemory where a plane does not fit; then nothing is lost, and the planes before
+        it have the new size.
         """
         try:
             for name, old in self._follow.items():
                 size = contract.itemsize(name)
-                self._follow[name] = moved(old, partial(Buffer, self.device, capacity * size, name), n * size, capacity * size)
+                self._follow[name] = moved(
+                    old,
+                    partial(Buffer, self.device, capacity * size, name),
+                    n * size,
+                    capacity * size,
+                )
             for planes in self.of_splats():
                 smaller = min(capacity, planes.capacity)
                 planes.capacity = smaller  # until all buffers have room for more
@@ -132,7 +175,12 @@ class Parameters:
                     size = self._itemsize(planes.quantity, role)
                     kept = 0 if role == "gradient" else n * size
                     for k, old in enumerate(buffers):
-                        buffers[k] = moved(old, partial(self.allocate, planes.quantity, role, capacity), kept, capacity * size)
+                        buffers[k] = moved(
+                            old,
+                            partial(self.allocate, planes.quantity, role, capacity),
+                            kept,
+                            capacity * size,
+                        )
                 planes.capacity = capacity
         finally:
             self.tell()
@@ -154,14 +202,19 @@ class Parameters:
         self._follow.clear()
         self._fixed.clear()
 
-    # -- values in and out -----------------------------------------------------------------------------------------------------
+    # -- values in and out -------------------------------------------------------------------------
 
     def _found(self, name: str) -> tuple[Planes, tuple[str, ...]]:
         """The planes and roles of `means`, `adam_means` or `d_means`."""
         for planes in self._planes.values():
             q = planes.quantity
             if name in (q.name, q.d, q.moments, q.average):
-                return planes, {q.name: ("value",), q.d: ("gradient",), q.moments: ("first", "second"), q.average: ("average",)}[name]
+                return planes, {
+                    q.name: ("value",),
+                    q.d: ("gradient",),
+                    q.moments: ("first", "second"),
+                    q.average: ("average",),
+                }[name]
         raise KeyError(f"{name} is not trained here; there are {', '.join(self._planes)}")
 
     def buffers(self, name: str) -> list[Buffer]:
@@ -170,7 +223,8 @@ class Parameters:
         return planes.buffers[roles[0]]
 
     def shape(self, name: str, n: int) -> tuple[int, ...]:
-        """Of the first n items of a quantity or its gradient (planes, n, width), of its moments (2, planes, n, width), of a buffer that follows (1, n, numbers)."""
+        """Of the first n items of a quantity or its gradient (planes, n, width), of its moments (2,
+        planes, n, width), of a buffer that follows (1, n, numbers)."""
         if name in self._follow:
             return 1, n, contract.itemsize(name) // 4
         planes, roles = self._found(name)
@@ -189,7 +243,9 @@ class Parameters:
             half = self._itemsize(planes.quantity, role) < 4 * planes.quantity.width
             for buffer, plane in zip(planes.buffers[role], arrays, strict=True):
                 if half:
-                    plane[:] = from_bfloat16(buffer.download(np.uint16, plane.size)).reshape(plane.shape)
+                    plane[:] = from_bfloat16(buffer.download(np.uint16, plane.size)).reshape(
+                        plane.shape
+                    )
                 else:
                     whole.append((buffer, plane))
         download_all(whole)
@@ -221,14 +277,27 @@ class Parameters:
         n = self._planes[quantity.name].capacity
         if not n:
             return
-        self.write(quantity.name, np.full((quantity.planes(self.sh_degree), n, quantity.width), quantity.first, np.float32))
+        self.write(
+            quantity.name,
+            np.full(
+                (quantity.planes(self.sh_degree), n, quantity.width), quantity.first, np.float32
+            ),
+        )
         if self._moments:
-            self.write(quantity.moments, np.zeros((2, quantity.planes(self.sh_degree), n, quantity.width), np.float32))
+            self.write(
+                quantity.moments,
+                np.zeros((2, quantity.planes(self.sh_degree), n, quantity.width), np.float32),
+            )
 
     def forget(self, moments: bool = True) -> None:
         """No statistics, and with `moments` no momentum."""
         roles = ("first", "second") if moments else ()
-        kept = [buffer for planes in self._planes.values() for role in roles for buffer in planes.buffers.get(role, ())]
+        kept = [
+            buffer
+            for planes in self._planes.values()
+            for role in roles
+            for buffer in planes.buffers.get(role, ())
+        ]
         clear_all([*kept, *self._follow.values()])
 
     def set_count(self, n: int) -> None:
@@ -245,7 +314,10 @@ class Parameters:
         """Replaces all splats. SH bands that `gaussians` lacks become zeros."""
         n = len(gaussians)
         if n > self.capacity or gaussians.sh_degree > self.sh_degree:
-            raise ValueError(f"{n} splats of SH degree {gaussians.sh_degree} do not fit: capacity {self.capacity}, SH degree {self.sh_degree}")
+            raise ValueError(
+                f"{n} splats of SH degree {gaussians.sh_degree} do not fit: capacity "
+                f"{self.capacity}, SH degree {self.sh_degree}"
+            )
         for name, values in gaussians.planes(self.sh_degree).items():
             self.write(name, values)
         self.set_count(n)

@@ -1,4 +1,5 @@
-"""Pictures for people: `target` of a picture of app/hardsplat/tables/pictures.py -> RGBA8 in `shown`, and the numbers behind it in `values`."""
+"""Pictures for people: `target` of a picture of app/hardsplat/tables/pictures.py -> RGBA8 in
+`shown`, and the numbers behind it in `values`."""
 
 from __future__ import annotations
 
@@ -15,21 +16,45 @@ from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import PICTURES
 
 # of a window, see app/hardsplat/view/screen.py
-FIT_SCREEN_PASS = ComputePass("screen of a fit", "picture/screen_fit.comp", reads=("target", "frame", "overlay"), writes=("screen",))
-SCREEN_PASS = ComputePass("screen", "picture/screen.comp", reads=("shown", "overlay", "photos", "glyphs", "text", "palette"), writes=("screen",))
+FIT_SCREEN_PASS = ComputePass(
+    "screen of a fit",
+    "picture/screen_fit.comp",
+    reads=("target", "frame", "overlay"),
+    writes=("screen",),
+)
+SCREEN_PASS = ComputePass(
+    "screen",
+    "picture/screen.comp",
+    reads=("shown", "overlay", "photos", "glyphs", "text", "palette"),
+    writes=("screen",),
+)
 
 
 def show_pass(picture: str, transparent: bool = False) -> ComputePass:
     """transparent: shown has straight alpha, else the background behind everything."""
     row, spec = PICTURES[picture], {"TRANSPARENT": transparent}
     if not row.numbers:
-        return ComputePass("show", "picture/colors.comp", reads=("target", "frame"), writes=("shown",), spec=spec)
-    return ComputePass("show", "picture/numbers.comp", ("target", "frame", "palette"), ("shown", "values"), {**spec, "PICTURE": row.number})
+        return ComputePass(
+            "show", "picture/colors.comp", reads=("target", "frame"), writes=("shown",), spec=spec
+        )
+    return ComputePass(
+        "show",
+        "picture/numbers.comp",
+        ("target", "frame", "palette"),
+        ("shown", "values"),
+        {**spec, "PICTURE": row.number},
+    )
 
 
 def allocate_show(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
     """`shown`, `values` and `palette` for a canvas of width x height px."""
-    out = allocate_all(device, {"values": width * height * contract.itemsize("values"), "palette": contract.itemsize("palette")})
+    out = allocate_all(
+        device,
+        {
+            "values": width * height * contract.itemsize("values"),
+            "palette": contract.itemsize("palette"),
+        },
+    )
     format = FORMATS["unorm8"]
     try:
         return out | {"shown": Image(device, width, height, format.vk, format.texel, "shown")}
@@ -39,13 +64,16 @@ def allocate_show(device: Device, width: int, height: int) -> dict[str, Buffer |
         raise
 
 
-def record_show(recorder: Recorder, picture: str, width: int, height: int, transparent: bool = False) -> None:
+def record_show(
+    recorder: Recorder, picture: str, width: int, height: int, transparent: bool = False
+) -> None:
     """target, frame, palette -> shown, values; on a canvas of width x height px."""
     recorder.run(build(recorder.device, show_pass(picture, transparent)), threads=(width, height))
 
 
 def palette_data(picture: str, span: tuple[float, float] | None = None) -> np.ndarray:
-    """The contract's Palette struct. span: numbers with the first and last colour, by default the picture's own or 0 to 1."""
+    """The contract's Palette struct. span: numbers with the first and last colour, by default the
+    picture's own or 0 to 1."""
     from matplotlib import colormaps  # takes a while
 
     row, out = PICTURES[picture], np.zeros((), contract.dtype("Palette"))

@@ -1,4 +1,5 @@
-"""What stands around the draws of a rasterizer: parameters -> projected splats and their order; gradients of projected splats -> a sink."""
+"""What stands around the draws of a rasterizer: parameters -> projected splats and their order;
+gradients of projected splats -> a sink."""
 
 from __future__ import annotations
 
@@ -19,15 +20,24 @@ from hardsplat.tables.photographs import LENSES
 from hardsplat.tables.pictures import PICTURES
 
 BACKWARD_LANES = 128  # of a workgroup of project backward, for GROUP splats
-GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")  # what the projection is made of, but for colour
+GEOMETRY = (
+    "means",
+    "quats",
+    "log_scales",
+    "logit_opacities",
+)  # what the projection is made of, but for colour
 P = TypeVar("P", bound=ComputePass | DrawPass)
 
 
 class Draws(Protocol):
     """What a rasterizer offers its projection when a step is recorded."""
 
-    def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # parameters -> target
-    def record_images(self, recorder: Recorder) -> None: ...  # projected splats -> the targets of all images of the projection
+    def record_forward(
+        self, recorder: Recorder, picture: str = "image"
+    ) -> None: ...  # parameters -> target
+    def record_images(
+        self, recorder: Recorder
+    ) -> None: ...  # projected splats -> the targets of all images of the projection
     def record_backward(self, recorder: Recorder) -> None: ...  # d_image -> the sink
 
     @property
@@ -35,9 +45,11 @@ class Draws(Protocol):
 
 
 class Projection(Protocol):
-    """sink: None for no backward pass. images: what a step draws, as words behind the names of passes and targets; "" is the image itself.
+    """sink: None for no backward pass. images: what a step draws, as words behind the names of
+    passes and targets; "" is the image itself.
 
-    listed: which projected splats decide on the tiles that all images share, as such a word. differentiates: there is a backward draw.
+    listed: which projected splats decide on the tiles that all images share, as such a word.
+    differentiates: there is a backward draw.
     """
 
     @property
@@ -49,14 +61,31 @@ class Projection(Protocol):
     @property
     def differentiates(self) -> bool: ...
     @property
-    def in_order(self) -> bool: ...  # visible splats are sorted by depth; else there are their keys alone
+    def in_order(
+        self,
+    ) -> bool: ...  # visible splats are sorted by depth; else there are their keys alone
 
-    def passes(self, command: Mapping[str, int], picture: str = "image") -> list[ComputePass]: ...  # command: the draw that the order is for, of hardsplat.tables.hardware
+    def passes(
+        self, command: Mapping[str, int], picture: str = "image"
+    ) -> list[
+        ComputePass
+    ]: ...  # command: the draw that the order is for, of hardsplat.tables.hardware
     def image(self, p: P, word: str) -> P: ...  # a forward pass, for another image than the first
-    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_drawn
+    def allocate(
+        self, device: Device, capacity: int
+    ) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_drawn
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
-    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None: ...
-    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], draws: Draws, compare: Callable[[Recorder], None], capacity: int) -> None: ...
+    def record_backward(
+        self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int
+    ) -> None: ...
+    def record_step(
+        self,
+        recorder: Recorder,
+        run: Mapping[str, Pipeline],
+        draws: Draws,
+        compare: Callable[[Recorder], None],
+        capacity: int,
+    ) -> None: ...
 
 
 class Plain:
@@ -69,23 +98,38 @@ class Plain:
     def image(self, p: P, word: str) -> P:
         raise ValueError(f"there is no image{word}")
 
-    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], draws: Draws, compare: Callable[[Recorder], None], capacity: int) -> None:
+    def record_step(
+        self,
+        recorder: Recorder,
+        run: Mapping[str, Pipeline],
+        draws: Draws,
+        compare: Callable[[Recorder], None],
+        capacity: int,
+    ) -> None:
         """compare: records the loss, target -> d_image."""
         draws.record_forward(recorder)
         compare(recorder)
         draws.record_backward(recorder)
 
 
-def allocate_drawn(device: Device, capacity: int, sink: Sink | None, others: Mapping[str, int]) -> dict[str, Buffer]:
-    """What every rasterizer has for its camera, and between the projection of up to `capacity` splats and its draws; with a sink d_splats2d, which is zero.
+def allocate_drawn(
+    device: Device, capacity: int, sink: Sink | None, others: Mapping[str, int]
+) -> dict[str, Buffer]:
+    """What every rasterizer has for its camera, and between the projection of up to `capacity`
+    splats and its draws; with a sink d_splats2d, which is zero.
 
-    others: bytes of further buffers by name. All of them are allocated, or with OutOfMemory none."""
+    others: bytes of further buffers by name. All of them are allocated, or with OutOfMemory none.
+    """
     sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "colors2d": capacity}
     if sink:
         sizes["d_splats2d"] = contract.CONSTANTS["GRADIENT_STRIDE"] * capacity
-    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | dict(others))
+    buffers = allocate_all(
+        device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | dict(others)
+    )
     if sink:
-        buffers["d_splats2d"].fill(0)  # project/backward.comp and fits/image/sink.comp leave it clean after use
+        buffers["d_splats2d"].fill(
+            0
+        )  # project/backward.comp and fits/image/sink.comp leave it clean after use
     return buffers
 
 
@@ -110,8 +154,14 @@ class Perspective(Plain):
 
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         kept = self.sink is not None and picture == "image"
-        forward = project_forward(self.sh_planes, self.antialiased, picture, kept, self.lens, self._rows)
-        return [*sort_passes(command, self.lanes)[: None if self.in_order else 1], forward, *(self._backward_passes(self.sink) if self.sink else [])]
+        forward = project_forward(
+            self.sh_planes, self.antialiased, picture, kept, self.lens, self._rows
+        )
+        return [
+            *sort_passes(command, self.lanes)[: None if self.in_order else 1],
+            forward,
+            *(self._backward_passes(self.sink) if self.sink else []),
+        ]
 
     def _backward_passes(self, sink: Sink) -> list[ComputePass]:
         gradients, stats = quantities.gradients("splat"), ("grow_stats",) if sink.grows else ()
@@ -122,7 +172,17 @@ class Perspective(Plain):
             ComputePass(
                 name="project backward",
                 shader="project/backward.comp",
-                reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *directions(self._rows), *stats, *depths),
+                reads=(
+                    *GEOMETRY,
+                    "camera",
+                    "frame",
+                    "counts",
+                    "d_splats2d",
+                    "seen",
+                    *directions(self._rows),
+                    *stats,
+                    *depths,
+                ),
                 writes=("d_splats2d", "d_colors", "directions", *own, *stats, *cameras),
                 spec={
                     "ANTIALIASED": self.antialiased,
@@ -149,18 +209,28 @@ class Perspective(Plain):
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
         names = ("seen", "d_colors", "directions") if self.sink else ()
-        sizes = {name: capacity * contract.itemsize(name) for name in names} | self.sort_bytes(capacity)
+        sizes = {name: capacity * contract.itemsize(name) for name in names} | self.sort_bytes(
+            capacity
+        )
         if self._rows:
             sizes["d_directions"] = 3 * capacity * contract.itemsize("d_directions")
         if self.sink and self.sink.cameras:
-            sizes["camera_sums"] = 9 * (-(-capacity // contract.CONSTANTS["GROUP"]) + 1) * contract.itemsize("camera_sums")
+            sizes["camera_sums"] = (
+                9
+                * (-(-capacity // contract.CONSTANTS["GROUP"]) + 1)
+                * contract.itemsize("camera_sums")
+            )
         if self.sink and self.sink.depths:
             sizes |= depth_bytes(capacity)
         return allocate_drawn(device, capacity, self.sink, sizes)
 
     def sort_bytes(self, capacity: int) -> dict[str, int]:
         """Bytes of keys and order, by buffer."""
-        return {name: nbytes for name, nbytes in sort_bytes(capacity).items() if self.in_order or name == "keys"}
+        return {
+            name: nbytes
+            for name, nbytes in sort_bytes(capacity).items()
+            if self.in_order or name == "keys"
+        }
 
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         """parameters, camera, frame, counts -> splats2d, order."""
@@ -169,7 +239,9 @@ class Perspective(Plain):
         if self.in_order:
             record_sort(recorder, run)
 
-    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None:
+    def record_backward(
+        self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int
+    ) -> None:
         """d_splats2d, splats2d, parameters -> the sink."""
         recorder.run(run["project backward"], indirect="splat_groups")
         if self.sink:
@@ -177,11 +249,23 @@ class Perspective(Plain):
 
 
 def directions(rows: bool) -> tuple[str, ...]:
-    """Where the gradients of colours by the direction of view wait for the backward pass. rows: see Sink."""
-    return ("d_directions",) if rows else tuple(quantities.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))
+    """Where the gradients of colours by the direction of view wait for the backward pass. rows: see
+    Sink."""
+    return (
+        ("d_directions",)
+        if rows
+        else tuple(quantities.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))
+    )
 
 
-def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True, lens: str = "pinhole", rows: bool = False) -> ComputePass:
+def project_forward(
+    sh_planes: int,
+    antialiased: bool,
+    picture: str = "image",
+    kept: bool = True,
+    lens: str = "pinhole",
+    rows: bool = False,
+) -> ComputePass:
     """kept: a backward pass of the image may follow. lens: a variant of LENSES. rows: see Sink."""
     where = f"project/kept_{'apart' if rows else 'planes'}.glsl" if kept else ""
     colors = f"project/colors_{'rows' if rows else 'planes'}.glsl"
@@ -200,7 +284,11 @@ def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", k
 def bound(p: P, word: str, names: Mapping[str, str]) -> P:
     """The pass under another name, with other resources in the place of those in `names`."""
     actual = {name: p.bind.get(name, name) for name in (*p.reads, *p.writes)}
-    changed = replace(p, name=f"{p.name} {word}", bind={**p.bind, **{name: names[a] for name, a in actual.items() if a in names}})
+    changed = replace(
+        p,
+        name=f"{p.name} {word}",
+        bind={**p.bind, **{name: names[a] for name, a in actual.items() if a in names}},
+    )
     if isinstance(changed, DrawPass) and changed.attachment and changed.attachment in names:
         return replace(changed, attachment=names[changed.attachment])
     return changed
@@ -208,7 +296,14 @@ def bound(p: P, word: str, names: Mapping[str, str]) -> P:
 
 def scored(draw: P, scores: bool) -> list[P]:
     """The backward draw, and with `scores` those of SCORES."""
-    return [draw, *(replace(for_score(draw, name), spec={**draw.spec, **spec}) for name, (spec, _) in SCORES.items() if scores)]
+    return [
+        draw,
+        *(
+            replace(for_score(draw, name), spec={**draw.spec, **spec})
+            for name, (spec, _) in SCORES.items()
+            if scores
+        ),
+    ]
 
 
 def for_score(p: P, score: str) -> P:
@@ -218,4 +313,6 @@ def for_score(p: P, score: str) -> P:
 
 def for_images(projection: Projection, passes: Sequence[P]) -> list[P]:
     """Forward passes, for every image that a step draws."""
-    return [projection.image(p, image) if image else p for image in projection.images for p in passes]
+    return [
+        projection.image(p, image) if image else p for image in projection.images for p in passes
+    ]

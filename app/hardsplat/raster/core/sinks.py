@@ -14,7 +14,9 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS, MomentFormat
 from hardsplat.tables.quantities import Of
 
-_PLANE_shN = next(place.plane for place in quantities.places() if place.quantity.name == "shN")  # the last of splats
+_PLANE_shN = next(
+    place.plane for place in quantities.places() if place.quantity.name == "shN"
+)  # the last of splats
 GROUP = contract.CONSTANTS["GROUP"]
 LANES = 64  # of a workgroup of optim/planes.comp
 _ITEMS: dict[Of, str] = {"photograph": "photographs", "camera": "cameras", "scene": "scene"}
@@ -22,12 +24,16 @@ _ITEMS: dict[Of, str] = {"photograph": "photographs", "camera": "cameras", "scen
 
 @dataclass(frozen=True)
 class Sink:
-    """stores: gradients are left for the Python API, and nobody else makes `d_image`. slots, reads, writes: what the last pass of the backward pass takes for it.
+    """stores: gradients are left for the Python API, and nobody else makes `d_image`. slots, reads,
+    writes: what the last pass of the backward pass takes for it.
 
-    visible_only: splats that were not visible are left alone. grows: the statistics of densification are wanted. scores: draws of SCORES will be asked for.
-    cameras: what the camera gets is summed too. depths: steps draw depth as well, see raster/core/depth.py.
-    rows: splats are read, and their gradients stored, as PyTorch has them: scales and opacities themselves in the planes of log_scales and logit_opacities, all SH
-    coefficients of a splat beside each other in that of sh0, whose width in the table says how many numbers they are; there are no planes of shN.
+    visible_only: splats that were not visible are left alone. grows: the statistics of
+    densification are wanted. scores: draws of SCORES will be asked for. cameras: what the camera
+    gets is summed too. depths: steps draw depth as well, see raster/core/depth.py. rows: splats are
+    read, and their gradients stored, as PyTorch has them: scales and opacities themselves in the
+    planes of log_scales and logit_opacities, all SH coefficients of a splat beside each other in
+    that of sh0, whose width in the table says how many numbers they are; there are no planes of
+    shN.
     """
 
     stores: bool
@@ -40,18 +46,31 @@ class Sink:
     cameras: bool = False
     depths: bool = False
     rows: bool = False
-    own: tuple[str, ...] = field(default=())  # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
+    own: tuple[str, ...] = field(
+        default=()
+    )  # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
 
 
-# Backward draws that find no gradients but what densification goes by, each with its constants and what is bound in the place of other resources: of means, the sum of
-# the absolute gradients of single pixels; of colours, T alpha times `weights`.
-SCORES: dict[str, tuple[dict[str, int], dict[str, str]]] = {"absolute": ({"ABSOLUTE": True}, {}), "weighted": ({}, {"d_image": "weights"})}
+# Backward draws that find no gradients but what densification goes by, each with its constants and
+# what is bound in the place of other resources: of means, the sum of the absolute gradients of
+# single pixels; of colours, T alpha times `weights`.
+SCORES: dict[str, tuple[dict[str, int], dict[str, str]]] = {
+    "absolute": ({"ABSOLUTE": True}, {}),
+    "weighted": ({}, {"d_image": "weights"}),
+}
 
 STORE = Sink(True, {"sink": "optim/sink_store.glsl"}, own=("gradients",))
 STORE_ROWS = replace(STORE, rows=True)
 
 
-def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False, cameras: bool = False, depths: bool = False) -> Sink:
+def adam(
+    moments: str = "float32",
+    visible_only: bool = False,
+    grows: bool = True,
+    scores: bool = False,
+    cameras: bool = False,
+    depths: bool = False,
+) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot}
     return Sink(
@@ -79,29 +98,53 @@ def moments_of(device: Device, wanted: str) -> str:
 
 
 def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:
-    names = {"values": quantities.values(kind), "moments": quantities.moments(kind), "gradients": quantities.gradients(kind, stored=True)}
-    return tuple(name for what in sink.own for name in names[what] if not (sink.rows and name == quantities.QUANTITIES["shN"].d))
+    names = {
+        "values": quantities.values(kind),
+        "moments": quantities.moments(kind),
+        "gradients": quantities.gradients(kind, stored=True),
+    }
+    return tuple(
+        name
+        for what in sink.own
+        for name in names[what]
+        if not (sink.rows and name == quantities.QUANTITIES["shN"].d)
+    )
 
 
 def _slots(sink: Sink, kind: Of) -> dict[str, str]:
-    return {**sink.slots, **({} if sink.stores else {"terms": f"contract/parameter_terms_{kind}.glsl"})}
+    return {
+        **sink.slots,
+        **({} if sink.stores else {"terms": f"contract/parameter_terms_{kind}.glsl"}),
+    }
 
 
-def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping[str, int | float] = {}) -> ComputePass:
-    """The gradients of all planes of splats -> the sink. gradient: the file that fills <gradient>; reads: what that needs."""
+def splats_pass(
+    sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping[str, int | float] = {}
+) -> ComputePass:
+    """The gradients of all planes of splats -> the sink. gradient: the file that fills <gradient>;
+    reads: what that needs."""
     owned, listed = _owned(sink, "splat"), () if sink.stores else ("moved_planes",)
     return ComputePass(
         name="store gradients" if sink.stores else "adam",
         shader="optim/planes.comp",
-        reads=tuple(dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))),
+        reads=tuple(
+            dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))
+        ),
         writes=(*owned, *sink.writes),
         apart=sink.writes,
         spec={"LOCAL_SIZE": LANES, "VISIBLE_ONLY": sink.visible_only, **spec},
-        slots={**_slots(sink, "splat"), "gradient": gradient, "items": "optim/items_splats.glsl", "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl"},
+        slots={
+            **_slots(sink, "splat"),
+            "gradient": gradient,
+            "items": "optim/items_splats.glsl",
+            "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl",
+        },
     )
 
 
-def record_splats(recorder: Recorder, run: Mapping[str, Pipeline], sink: Sink, capacity: int) -> None:
+def record_splats(
+    recorder: Recorder, run: Mapping[str, Pipeline], sink: Sink, capacity: int
+) -> None:
     """Every plane: those that the step moves, or all of them for up to `capacity` splats."""
     if sink.stores:
         planes = _PLANE_shN if sink.rows else quantities.plane_count("splat")
@@ -111,14 +154,23 @@ def record_splats(recorder: Recorder, run: Mapping[str, Pipeline], sink: Sink, c
 
 
 def other_passes(sink: Sink) -> list[ComputePass]:
-    """Adam for quantities of photographs, cameras and the scene, a pass for each kind that has any. Their gradients are written by other passes.
+    """Adam for quantities of photographs, cameras and the scene, a pass for each kind that has any.
+    Their gradients are written by other passes.
 
-    A step moves the photograph that it sees and no other, moments included: one that is seen once in hundreds of steps would drift by its momentum."""
-    return [_other(sink, kind) for kind in quantities.ORDER[1:] if quantities.of(kind) and not sink.stores]
+    A step moves the photograph that it sees and no other, moments included: one that is seen once
+    in hundreds of steps would drift by its momentum."""
+    return [
+        _other(sink, kind)
+        for kind in quantities.ORDER[1:]
+        if quantities.of(kind) and not sink.stores
+    ]
 
 
 def _other(sink: Sink, kind: Of) -> ComputePass:
-    owned, first = _owned(sink, kind), sum(quantities.plane_count(k) for k in quantities.ORDER[: quantities.ORDER.index(kind)])
+    owned, first = (
+        _owned(sink, kind),
+        sum(quantities.plane_count(k) for k in quantities.ORDER[: quantities.ORDER.index(kind)]),
+    )
     return ComputePass(
         name=f"adam {_ITEMS[kind]}",
         shader="optim/planes.comp",
@@ -131,15 +183,23 @@ def _other(sink: Sink, kind: Of) -> ComputePass:
             "VISIBLE_ONLY": kind == "photograph",
             "KIND": list(_ITEMS).index(kind),
         },
-        slots={**_slots(sink, kind), "gradient": "optim/gradient_plane.glsl", "list": "optim/list_all.glsl"},
+        slots={
+            **_slots(sink, kind),
+            "gradient": "optim/gradient_plane.glsl",
+            "list": "optim/list_all.glsl",
+        },
     )
 
 
 def record_others(recorder: Recorder, run: Mapping[str, Pipeline], items: Mapping[Of, int]) -> None:
-    """A step of Adam for photographs, cameras and the scene. items: how many there are of each kind; kinds that it lacks rest."""
+    """A step of Adam for photographs, cameras and the scene. items: how many there are of each
+    kind; kinds that it lacks rest."""
     for kind in quantities.ORDER[1:]:
         if items.get(kind) and f"adam {_ITEMS[kind]}" in run:
-            recorder.run(run[f"adam {_ITEMS[kind]}"], groups=plane_groups(quantities.plane_count(kind), items[kind]))
+            recorder.run(
+                run[f"adam {_ITEMS[kind]}"],
+                groups=plane_groups(quantities.plane_count(kind), items[kind]),
+            )
 
 
 def plane_groups(planes: int, items: int) -> tuple[int, int, int]:

@@ -1,11 +1,14 @@
 """GPU radix sort of one depth key of 28 bits per visible splat; the count stays on the GPU.
 
-Least significant digit first, 4 digits of 7 bits, each scan / scatter: Satish, Harris & Garland, "Designing Efficient Sorting Algorithms for Manycore GPUs"
-(IPDPS 2009), in the reduce-then-scan order of Merrill & Grimshaw, "High Performance and Scalable Radix Sorting" (Parallel Processing Letters 2011). What puts keys
-in order by one digit also counts the next one, at the places where the keys go, if that has many values: atomics on few addresses wait for one another (63 us for 22 on
-an H200), so the last digit, that of the exponent, has a pass that counts, as the first one has. Stable, so ties break by splat index; no assumption on forward progress,
-and none on subgroups unless `lanes` says how many they have.
-The first digit's passes read all splats and drop the culled ones, which is the compaction.
+Least significant digit first, 4 digits of 7 bits, each scan / scatter: Satish, Harris & Garland,
+"Designing Efficient Sorting Algorithms for Manycore GPUs" (IPDPS 2009), in the reduce-then-scan
+order of Merrill & Grimshaw, "High Performance and Scalable Radix Sorting" (Parallel Processing
+Letters 2011). What puts keys in order by one digit also counts the next one, at the places where
+the keys go, if that has many values: atomics on few addresses wait for one another (63 us for 22 on
+an H200), so the last digit, that of the exponent, has a pass that counts, as the first one has.
+Stable, so ties break by splat index; no assumption on forward progress, and none on subgroups
+unless `lanes` says how many they have. The first digit's passes read all splats and drop the culled
+ones, which is the compaction.
 
 Memory: 16 bytes a splat of keys and values, and 2 KiB of counts per 1024 splats (2 bytes a splat).
 """
@@ -41,34 +44,89 @@ def digit_passes(
     noted: tuple[str, ...] = (),
     **spec,
 ) -> list[ComputePass]:
-    """The passes of one of `digits` digits of so many bits. bind: resources for the buffers of the sort. Even digits go from keys to keys_alt, odd ones back; the last one
-    leaves the order in `order`.
-    counted: somebody counted this digit. counts_next: its last pass counts the next one. command, lanes: as of sort_passes.
-    arrived: what notes in the buffers `noted` where keys went, if anything does."""
+    """The passes of one of `digits` digits of so many bits. bind: resources for the buffers of the
+    sort. Even digits go from keys to keys_alt, odd ones back; the last one leaves the order in
+    `order`. counted: somebody counted this digit. counts_next: its last pass counts the next one.
+    command, lanes: as of sort_passes. arrived: what notes in the buffers `noted` where keys went,
+    if anything does."""
     names = {each: (bind or {}).get(each, each) for each in (*_SWAP, "digit_counts")}
     turned = {"keys": digit % 2 == 1, "order": (digits - digit) % 2 == 1}
-    named = {each: names[_SWAP[each] if each in _SWAP and turned[each.removesuffix("_alt")] else each] for each in names}
+    named = {
+        each: names[_SWAP[each] if each in _SWAP and turned[each.removesuffix("_alt")] else each]
+        for each in names
+    }
     bind = {each: actual for each, actual in named.items() if each != actual}
     spec = {"SHIFT": bits * digit, "BITS": bits, "TURN": digit % 2, **spec}
     following = {**spec, "NEXT": counts_next}
-    reads, writes = ("counts", "keys", "order", "digit_counts", "digit_totals", *noted), ("counts", "indirect", "keys_alt", "order_alt", "digit_counts", *noted)
-    last = {**following, **command, "LAST": digit == digits - 1, **({"SEGMENT": lanes} if lanes >= WIDE else {})}
-    slots = {"rank": f"sort/rank_{'ballots' if lanes >= WIDE else 'masks'}.glsl", "arrived": arrived}
-    count = ComputePass(f"{name} count {digit}", "sort/count.comp", reads=("counts", "keys"), writes=("digit_counts",), spec=spec, bind=bind)
+    reads, writes = (
+        ("counts", "keys", "order", "digit_counts", "digit_totals", *noted),
+        ("counts", "indirect", "keys_alt", "order_alt", "digit_counts", *noted),
+    )
+    last = {
+        **following,
+        **command,
+        "LAST": digit == digits - 1,
+        **({"SEGMENT": lanes} if lanes >= WIDE else {}),
+    }
+    slots = {
+        "rank": f"sort/rank_{'ballots' if lanes >= WIDE else 'masks'}.glsl",
+        "arrived": arrived,
+    }
+    count = ComputePass(
+        f"{name} count {digit}",
+        "sort/count.comp",
+        reads=("counts", "keys"),
+        writes=("digit_counts",),
+        spec=spec,
+        bind=bind,
+    )
     return [
         *([] if counted else [count]),
-        ComputePass(f"{name} scan {digit}", "sort/scan.comp", reads=("counts", "digit_counts"), writes=("digit_counts", "digit_totals"), spec=following, bind=bind),
-        ComputePass(f"{name} scatter {digit}", "sort/scatter.comp", reads, writes, last, slots, bind=bind, full_subgroups=lanes >= WIDE),
+        ComputePass(
+            f"{name} scan {digit}",
+            "sort/scan.comp",
+            reads=("counts", "digit_counts"),
+            writes=("digit_counts", "digit_totals"),
+            spec=following,
+            bind=bind,
+        ),
+        ComputePass(
+            f"{name} scatter {digit}",
+            "sort/scatter.comp",
+            reads,
+            writes,
+            last,
+            slots,
+            bind=bind,
+            full_subgroups=lanes >= WIDE,
+        ),
     ]
 
 
 def sort_passes(command: Mapping[str, int] = {}, lanes: int = 0) -> list[ComputePass]:
-    """command: the draw that the visible splats are for, see app/hardsplat/tables/hardware.py; by default a list of six vertices a splat.
+    """command: the draw that the visible splats are for, see app/hardsplat/tables/hardware.py; by
+    default a list of six vertices a splat.
 
     lanes: of a subgroup, on a device that can count ballots; 0 for any device."""
-    sizes = ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect"), apart=("indirect",))
+    sizes = ComputePass(
+        "sizes",
+        "sort/sizes.comp",
+        reads=("counts",),
+        writes=("counts", "indirect"),
+        apart=("indirect",),
+    )
     digits = (
-        digit_passes("sort", d, _DIGITS, counted=0 < d < _COUNTED, counts_next=d + 1 < _COUNTED, FIRST=d == 0, command={} if d else command, lanes=lanes, bits=_BITS)
+        digit_passes(
+            "sort",
+            d,
+            _DIGITS,
+            counted=0 < d < _COUNTED,
+            counts_next=d + 1 < _COUNTED,
+            FIRST=d == 0,
+            command={} if d else command,
+            lanes=lanes,
+            bits=_BITS,
+        )
         for d in range(_DIGITS)
     )
     return [sizes, *(p for passes in digits for p in passes)]
@@ -85,16 +143,31 @@ SORT_PASSES = sort_passes()
 def sort_bytes(splats: int) -> dict[str, int]:
     """Bytes of keys, order and scratch for so many splats, by buffer."""
     blocks = -(-splats // BLOCK)
-    sizes = {"keys": splats, "keys_alt": splats, "order": splats, "order_alt": splats, "digit_counts": 2 * RADIX * blocks, "digit_totals": RADIX}
+    sizes = {
+        "keys": splats,
+        "keys_alt": splats,
+        "order": splats,
+        "order_alt": splats,
+        "digit_counts": 2 * RADIX * blocks,
+        "digit_totals": RADIX,
+    }
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
 def record_sort(
-    recorder: Recorder, run: Mapping[str, Pipeline], name: str = "sort", digits: int = _DIGITS, bits: int = _BITS, first: str = "splat_blocks", others: str = "visible_blocks"
+    recorder: Recorder,
+    run: Mapping[str, Pipeline],
+    name: str = "sort",
+    digits: int = _DIGITS,
+    bits: int = _BITS,
+    first: str = "splat_blocks",
+    others: str = "visible_blocks",
 ) -> None:
-    """keys (destroyed), counts, indirect.splat_blocks -> order[:visible], counts.visible, indirect.visible_blocks, indirect.visible_groups, indirect.draw.
+    """keys (destroyed), counts, indirect.splat_blocks -> order[:visible], counts.visible,
+    indirect.visible_blocks, indirect.visible_groups, indirect.draw.
 
-    name, digits, bits: of other passes than SORT_PASSES, whose work is in `first` for the first digit and `others` for the rest.
+    name, digits, bits: of other passes than SORT_PASSES, whose work is in `first` for the first
+    digit and `others` for the rest.
     """
     for digit in range(digits):
         blocks = others if digit else first

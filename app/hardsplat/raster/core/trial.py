@@ -1,4 +1,5 @@
-"""A small scene of our own, on which variants of a rasterizer are timed against each other; app/hardsplat/raster/core/choose.py decides by it."""
+"""A small scene of our own, on which variants of a rasterizer are timed against each other;
+app/hardsplat/raster/core/choose.py decides by it."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ HOPELESS = 1.5  # times the best: after such a frame no more are drawn
 
 
 def scene(width: int, height: int) -> tuple[Gaussians, Camera]:
-    """As a trained one looks from one of its cameras, always the same: half axes (to alpha = 1/255) log-normal around 3.7 x 1.8 px, faint splats
-    and solid ones, and one splat for 2 px, which makes about 90 a pixel."""
+    """As a trained one looks from one of its cameras, always the same: half axes (to alpha = 1/255)
+    log-normal around 3.7 x 1.8 px, faint splats and solid ones, and one splat for 2 px, which makes
+    about 90 a pixel."""
     rng = np.random.default_rng(0)
     n, focal = width * height // 2, float(width)
     z, angle, opacity = rng.uniform(2, 6, n), rng.uniform(0, np.pi, n), rng.uniform(0.02, 0.7, n)
@@ -37,22 +39,31 @@ def scene(width: int, height: int) -> tuple[Gaussians, Camera]:
     x, y = (rng.uniform(-0.5, 0.5, n) * side * z / focal for side in (width, height))
     quats = np.stack([np.cos(angle / 2), np.zeros(n), np.zeros(n), np.sin(angle / 2)], 1)
     K = np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
-    return Gaussians(np.stack([x, y, z], 1), quats, scales, opacity, rng.normal(0, 0.7, (n, 1, 3))), Camera(np.eye(4), K, width, height)
+    return Gaussians(
+        np.stack([x, y, z], 1), quats, scales, opacity, rng.normal(0, 0.7, (n, 1, 3))
+    ), Camera(np.eye(4), K, width, height)
 
 
 def mark() -> str:
     """A text that changes with the trial scene and its sizes."""
     gaussians, _ = scene(*SIZES[-1])
-    return f"{SIZES} {hashlib.sha256(gaussians.means.tobytes() + gaussians.scales.tobytes()).hexdigest()}"
+    return (
+        f"{SIZES} "
+        f"{hashlib.sha256(gaussians.means.tobytes() + gaussians.scales.tobytes()).hexdigest()}"
+    )
 
 
 class Trial:
-    """Times rasterizers that `make` builds, as HardwareRasterizer is; `sources(options)` are the shaders of one.
+    """Times rasterizers that `make` builds, as HardwareRasterizer is; `sources(options)` are the
+    shaders of one.
 
-    spent: seconds that their frames took, without compiling. size: of the scene, px. Raises OutOfMemory with nothing allocated.
+    spent: seconds that their frames took, without compiling. size: of the scene, px. Raises
+    OutOfMemory with nothing allocated.
     """
 
-    def __init__(self, device: Device, make: Callable, sources: Callable, size: tuple[int, int] = SIZES[-1]):
+    def __init__(
+        self, device: Device, make: Callable, sources: Callable, size: tuple[int, int] = SIZES[-1]
+    ):
         self.device, self.make, self.sources, self.spent = device, make, sources, 0.0
         gaussians, self.camera = scene(*size)
         with ExitStack() as stack:
@@ -91,9 +102,17 @@ class Trial:
             list(pool.map(one, found))
 
     def ms(self, options, best: float = float("inf")) -> float:
-        """Milliseconds of the fastest of a few frames, forward and backward. best: of the others so far, what is far above it is not drawn again."""
+        """Milliseconds of the fastest of a few frames, forward and backward. best: of the others so
+        far, what is far above it is not drawn again."""
         with ExitStack() as stack:
-            raster = self.make(self.device, self.parameters, self.camera.width, self.camera.height, options, sink=STORE)
+            raster = self.make(
+                self.device,
+                self.parameters,
+                self.camera.width,
+                self.camera.height,
+                options,
+                sink=STORE,
+            )
             stack.callback(raster.destroy)
             raster.resources["camera"].upload(camera_data(self.camera))
             raster.resources["frame"].upload(frame_data(0, (0.0, 0.0, 0.0), 0.2))
@@ -125,7 +144,8 @@ class Trial:
             return self.ms(options, best), ""
         except (DeviceLost, ValidationError):
             raise
-        except Exception as error:  # a driver's refusal to build a pipeline has as many types as drivers have results
+        except Exception as error:
+            # a driver's refusal to build a pipeline has as many types as drivers have results
             return None, f"{type(error).__name__}: {error}".splitlines()[0]
 
     def destroy(self) -> None:

@@ -1,4 +1,5 @@
-"""What the ways of drawing backward have in common: a canvas in blocks of pixels, each drawn by one fragment."""
+"""What the ways of drawing backward have in common: a canvas in blocks of pixels, each drawn by one
+fragment."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from hardsplat.raster.hardware.rows import Rows
 class Blocked:
     """A canvas of width x height px in depth segments.
 
-    threshold: contributing lanes of a subgroup from which it is summed whole. scores: with draws of SCORES.
+    threshold: contributing lanes of a subgroup from which it is summed whole. scores: with draws of
+    SCORES.
     """
 
     rows: Rows

@@ -34,7 +34,13 @@ def outline(shape: Shape, shifted: bool = False) -> dict:
     """Returns what a draw of splats takes from their shape. shifted: as of Format."""
     slots = {"color": "draw/color_shifted.glsl" if shifted else ""}
     draw, rectangle = shape.draw, shape.rectangle
-    return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline=slots, rectangle=rectangle)
+    return dict(
+        vertex=draw.vertex,
+        geometry=draw.geometry,
+        topology=draw.topology,
+        outline=slots,
+        rectangle=rectangle,
+    )
 
 
 def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePass | DrawPass]:
@@ -51,11 +57,29 @@ def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePa
     )
     if not rows.blending.ordered:
         shifted = rows.format.shifted
-        fixed = replace(draw, **outline(rows.shape, shifted), blend=True, spec={**draw.spec, "BACK_TO_FRONT": True})
+        fixed = replace(
+            draw,
+            **outline(rows.shape, shifted),
+            blend=True,
+            spec={**draw.spec, "BACK_TO_FRONT": True},
+        )
         if not rows.layered(int(canvas["SEGMENTS"])):
             return [fixed]
-        resolve = ComputePass("resolve", "draw/resolve.comp", reads=("layers", "frame"), writes=("target",), spec=rows.layers(int(canvas["SEGMENTS"])))
-        reads = ("counts", *(("frame",) if shifted else ()), "splats2d", "colors2d", "order", "layers")
+        resolve = ComputePass(
+            "resolve",
+            "draw/resolve.comp",
+            reads=("layers", "frame"),
+            writes=("target",),
+            spec=rows.layers(int(canvas["SEGMENTS"])),
+        )
+        reads = (
+            "counts",
+            *(("frame",) if shifted else ()),
+            "splats2d",
+            "colors2d",
+            "order",
+            "layers",
+        )
         return [replace(fixed, reads=reads, writes=("layers",), attachment="layers"), resolve]
     ordered = replace(
         draw,
@@ -67,34 +91,78 @@ def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePa
     )
     if rows.ordering.attachment:
         return [replace(ordered, in_order=True)]
-    begin = ComputePass("begin forward", "draw/ordered/begin_forward.comp", writes=("state",), bind={"state": "target"})
+    begin = ComputePass(
+        "begin forward",
+        "draw/ordered/begin_forward.comp",
+        writes=("state",),
+        bind={"state": "target"},
+    )
     return [begin, replace(ordered, attachment=None, clear=None)]
 
 
 def sums(rows: Rows, threshold: int) -> tuple[dict[str, str], dict[str, int]]:
     """Slots and constants of a draw that adds to splats."""
-    slots = {"reduce": rows.reduction.slot, "atomics": rows.atomics.slot, **({"quads": rows.quads.slot} if rows.reduction.quads else {})}
+    slots = {
+        "reduce": rows.reduction.slot,
+        "atomics": rows.atomics.slot,
+        **({"quads": rows.quads.slot} if rows.reduction.quads else {}),
+    }
     return slots, {"THRESHOLD": threshold} if "THRESHOLD" in rows.reduction.spec else {}
 
 
 def begin_blocks(rows: Rows, width: int, height: int, segments: int, first: int = 0) -> ComputePass:
-    """The drawn image, d_image -> D and T of each block of pixels at the beginning of each depth segment from `first` on."""
-    spec = {"FIRST": first, "BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": blocks_of(rows.block, width, height)[0]}
+    """The drawn image, d_image -> D and T of each block of pixels at the beginning of each depth
+    segment from `first` on."""
+    spec = {
+        "FIRST": first,
+        "BLOCK_W": rows.block.width,
+        "BLOCK_H": rows.block.height,
+        "BLOCKS_X": blocks_of(rows.block, width, height)[0],
+    }
     reads, state = ("layers", "frame", "d_image"), {"state": rows.state_format.packing}
-    return ComputePass("begin backward", "draw/begin_blocks.comp", reads, ("blocks", "d_image"), {**rows.layers(segments), **spec}, state, bind=rows.layers_bound(segments))
+    return ComputePass(
+        "begin backward",
+        "draw/begin_blocks.comp",
+        reads,
+        ("blocks", "d_image"),
+        {**rows.layers(segments), **spec},
+        state,
+        bind=rows.layers_bound(segments),
+    )
 
 
-UNFINISHED = DepthTest("unfinished", "less", writes=False)  # of draws whose fragments of finished blocks do not run
+UNFINISHED = DepthTest(
+    "unfinished", "less", writes=False
+)  # of draws whose fragments of finished blocks do not run
 
 
-def unfinished_draw(name: str, fragment: str, reads: str, spec: Mapping[str, int | float], slots: Mapping[str, str] | None = None) -> DrawPass:
-    """What there is of the blocks of each depth segment in `reads` -> which are still seen, as depth, for draws with UNFINISHED."""
+def unfinished_draw(
+    name: str,
+    fragment: str,
+    reads: str,
+    spec: Mapping[str, int | float],
+    slots: Mapping[str, str] | None = None,
+) -> DrawPass:
+    """What there is of the blocks of each depth segment in `reads` -> which are still seen, as
+    depth, for draws with UNFINISHED."""
     test = DepthTest("unfinished", "less or equal", clear=1.0)
-    return DrawPass(name=name, vertex="draw/canvas.vert", fragment=fragment, reads=(reads,), writes=("unfinished",), depth=test, spec=spec, slots=slots or {})
+    return DrawPass(
+        name=name,
+        vertex="draw/canvas.vert",
+        fragment=fragment,
+        reads=(reads,),
+        writes=("unfinished",),
+        depth=test,
+        spec=spec,
+        slots=slots or {},
+    )
 
 
-def with_unfinished(device: Device, buffers: dict[str, Buffer], across: int, tall: int) -> dict[str, Buffer | Image]:
-    """buffers, and a depth image in which finished blocks are rejected. Raises OutOfMemory with nothing allocated, the buffers included."""
+def with_unfinished(
+    device: Device, buffers: dict[str, Buffer], across: int, tall: int
+) -> dict[str, Buffer | Image]:
+    """buffers, and a depth image in which finished blocks are rejected. Raises OutOfMemory with
+    nothing allocated, the buffers included."""
     try:
         return {**buffers, "unfinished": DepthImage(device, across, tall, "unfinished")}
     except BaseException:

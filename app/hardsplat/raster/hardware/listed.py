@@ -1,8 +1,12 @@
-"""Exact gradients by fragments in any order: a draw lists them by block of pixels, a compute pass sorts the lists, and another goes through them.
+"""Exact gradients by fragments in any order: a draw lists them by block of pixels, a compute pass
+sorts the lists, and another goes through them.
 
-The A-buffer: Carpenter, "The A-buffer, an antialiased hidden surface method" (SIGGRAPH 1984); lists that a draw links by atomics: Yang et al., "Real-time concurrent
-linked list construction on the GPU" (EGSR 2010). An image that was blended in depth segments says which blocks are finished, so that their fragments are rejected, and
-where D and T of a segment begin (shaders/draw/ordered/backward_blocks.frag). With `--blending lists` there is no blended image: the lists have all fragments, and make it.
+The A-buffer: Carpenter, "The A-buffer, an antialiased hidden surface method" (SIGGRAPH 1984); lists
+that a draw links by atomics: Yang et al., "Real-time concurrent linked list construction on the
+GPU" (EGSR 2010). An image that was blended in depth segments says which blocks are finished, so
+that their fragments are rejected, and where D and T of a segment begin
+(shaders/draw/ordered/backward_blocks.frag). With `--blending lists` there is no blended image: the
+lists have all fragments, and make it.
 """
 
 from __future__ import annotations
@@ -20,12 +24,26 @@ from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.raster.core.projection import for_score, scored
 from hardsplat.raster.core.sinks import SCORES
 from hardsplat.raster.hardware.blocked import Blocked
-from hardsplat.raster.hardware.draws import UNFINISHED, begin_blocks, blocks_of, canvas_of, outline, sums, unfinished_draw, with_unfinished
+from hardsplat.raster.hardware.draws import (
+    UNFINISHED,
+    begin_blocks,
+    blocks_of,
+    canvas_of,
+    outline,
+    sums,
+    unfinished_draw,
+    with_unfinished,
+)
 from hardsplat.raster.hardware.rows import Rows
 from hardsplat.tables.hardware import QUADS
 from hardsplat.tables.pictures import PICTURES, Picture
 
-FIRST_ROOM, MOST_FIRST = 128, 1 << 24  # fragments of a block that there is room for before frames say how many there are; and of all of them
+FIRST_ROOM, MOST_FIRST = (
+    128,
+    1 << 24,
+    # fragments of a block that there is room for before frames say how many there are; and of all
+    # of them
+)
 FRAGMENTS = Need(64.0, 64.0)  # of a splat, for 8 fragments: bonsai_7k has 6.6 of 4x2 pixels
 
 
@@ -46,15 +64,22 @@ class FragmentLists:
     @property
     def spec(self) -> dict[str, int]:
         (across, down), block = self.blocks, self.rows.block
-        return {"BLOCK_W": block.width, "BLOCK_H": block.height, "BLOCKS_X": across, "BLOCKS_Y": down}
+        return {
+            "BLOCK_W": block.width,
+            "BLOCK_H": block.height,
+            "BLOCKS_X": across,
+            "BLOCKS_Y": down,
+        }
 
     @property
     def blends(self) -> bool:
-        """Whether the image is made of the lists; else it is there before them, and says which blocks are finished."""
+        """Whether the image is made of the lists; else it is there before them, and says which
+        blocks are finished."""
         return self.rows.blending.listed
 
     def passes(self, picture: Picture = PICTURES["image"]) -> list[ComputePass | DrawPass]:
-        """order, splats2d, and the drawn image or what is to become it -> fragment_lists, fragments."""
+        """order, splats2d, and the drawn image or what is to become it -> fragment_lists,
+        fragments."""
         rows, block, (across, down) = self.rows, self.rows.block, self.blocks
         begin = ComputePass(
             "list begin",
@@ -70,18 +95,50 @@ class FragmentLists:
             fragment="draw/lists/append.frag",
             reads=("counts", "splats2d", "colors2d", "order", "fragment_lists"),
             writes=("counts", "fragment_lists", "fragments"),
-            spec={**canvas_of(rows, across * block.width, down * block.height, self.segments), **self.spec, "WIDTH": self.width, "HEIGHT": self.height, "RANKED": True},
+            spec={
+                **canvas_of(rows, across * block.width, down * block.height, self.segments),
+                **self.spec,
+                "WIDTH": self.width,
+                "HEIGHT": self.height,
+                "RANKED": True,
+            },
             slots={"claim": "draw/lists/claim_together.glsl" if _together(rows) else ""},
         )
         lists = ("fragment_lists", "fragments")
-        sort = ComputePass("list sort", "draw/lists/sort.comp", lists, lists, {**self.spec, "SEGMENTS": self.segments})
+        sort = ComputePass(
+            "list sort",
+            "draw/lists/sort.comp",
+            lists,
+            lists,
+            {**self.spec, "SEGMENTS": self.segments},
+        )
         if self.blends:
             reads = ("order", "splats2d", "colors2d", *lists)
             spec = {**self.spec, "LARGEST": rows.format.largest, "PICTURE": picture.number}
-            return [begin, append, sort, ComputePass("draw", rows.blending.fragment, reads, ("target",), spec)]
+            return [
+                begin,
+                append,
+                sort,
+                ComputePass("draw", rows.blending.fragment, reads, ("target",), spec),
+            ]
         least = {"LEAST": rows.least_transmittance}
-        unfinished = unfinished_draw("list unfinished", "draw/lists/unfinished.frag", "fragment_lists", {**self.spec, **least})
-        return [begin, unfinished, replace(append, reads=(*append.reads, "unfinished"), depth=UNFINISHED, spec={**append.spec, **least}), sort]
+        unfinished = unfinished_draw(
+            "list unfinished",
+            "draw/lists/unfinished.frag",
+            "fragment_lists",
+            {**self.spec, **least},
+        )
+        return [
+            begin,
+            unfinished,
+            replace(
+                append,
+                reads=(*append.reads, "unfinished"),
+                depth=UNFINISHED,
+                spec={**append.spec, **least},
+            ),
+            sort,
+        ]
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         across, down = self.blocks
@@ -97,9 +154,15 @@ class FragmentLists:
     def allocate(self, device: Device, room: int) -> dict[str, Buffer | Image]:
         """For `room` fragments. Raises OutOfMemory with nothing allocated."""
         across, down = self.blocks
-        lists = {"fragment_lists": self.segments * across * down * contract.itemsize("fragment_lists")}
+        lists = {
+            "fragment_lists": self.segments * across * down * contract.itemsize("fragment_lists")
+        }
         buffers = allocate_all(device, lists | self.pair_bytes(room))
-        return {**buffers} if self.blends else with_unfinished(device, buffers, across, down * self.segments)
+        return (
+            {**buffers}
+            if self.blends
+            else with_unfinished(device, buffers, across, down * self.segments)
+        )
 
     @property
     def first_room(self) -> int:
@@ -131,9 +194,23 @@ class Listed(Blocked):
         walk = ComputePass(
             "draw backward",
             "draw/lists/walk.comp",
-            reads=("order", "splats2d", "colors2d", "d_image", "blocks", "fragment_lists", "fragments", "d_splats2d"),
+            reads=(
+                "order",
+                "splats2d",
+                "colors2d",
+                "d_image",
+                "blocks",
+                "fragment_lists",
+                "fragments",
+                "d_splats2d",
+            ),
             writes=("d_splats2d",),
-            spec={**self.lists.spec, **limit, "SEGMENTS": self.segments, "LARGEST": rows.format.largest},
+            spec={
+                **self.lists.spec,
+                **limit,
+                "SEGMENTS": self.segments,
+                "LARGEST": rows.format.largest,
+            },
             slots={
                 **slots,
                 "quads": QUADS["plain"].slot if rows.reduction.quads else "",
@@ -141,17 +218,29 @@ class Listed(Blocked):
                 "turn": "draw/lists/turn_together.glsl" if _together(rows) else "",
             },
         )
-        return [*([] if self.lists.blends else self.lists.passes()), begin, *(for_score(begin, name) for name in SCORES if self.scores), *scored(walk, self.scores)]
+        return [
+            *([] if self.lists.blends else self.lists.passes()),
+            begin,
+            *(for_score(begin, name) for name in SCORES if self.scores),
+            *scored(walk, self.scores),
+        ]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
         across, down = self._blocks
-        vectors = (self.segments - 1) * across * down * -(-self.rows.block.pixels * self.rows.state_format.packed // 16)
+        vectors = (
+            (self.segments - 1)
+            * across
+            * down
+            * -(-self.rows.block.pixels * self.rows.state_format.packed // 16)
+        )
         return {"blocks": Buffer(device, 16 * max(vectors, 1), "blocks")}
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, the lists -> d_splats2d."""
         across, down = self._blocks
-        recorder.run(run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down))
+        recorder.run(
+            run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down)
+        )
         recorder.run(run[f"draw backward{score}"], threads=(across, down * self.segments))
 
 

@@ -1,6 +1,8 @@
-"""Gradients by taking the finished image apart, splat by splat: a draw front to back, whose fragments keep their order.
+"""Gradients by taking the finished image apart, splat by splat: a draw front to back, whose
+fragments keep their order.
 
-Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Splatting", 2025 (arXiv 2505.18764).
+Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Splatting", 2025 (arXiv
+2505.18764).
 """
 
 from __future__ import annotations
@@ -16,7 +18,16 @@ from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.raster.core.projection import for_score, scored
 from hardsplat.raster.core.sinks import SCORES
 from hardsplat.raster.hardware.blocked import Blocked
-from hardsplat.raster.hardware.draws import UNFINISHED, begin_blocks, canvas_of, macros, outline, sums, unfinished_draw, with_unfinished
+from hardsplat.raster.hardware.draws import (
+    UNFINISHED,
+    begin_blocks,
+    canvas_of,
+    macros,
+    outline,
+    sums,
+    unfinished_draw,
+    with_unfinished,
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +75,10 @@ class Ordered(Blocked):
         spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
         state = {"state": rows.state_format.packing}
         begin = begin_blocks(rows, self.width, self.height, self.segments)
-        covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height}
+        covered = {
+            "CANVAS_WIDTH": across * rows.block.width,
+            "CANVAS_HEIGHT": down * rows.block.height,
+        }
         blocks = replace(
             draw,
             fragment="draw/ordered/backward_blocks.frag",
@@ -77,16 +91,45 @@ class Ordered(Blocked):
             macros={},
         )
         if self._rejects:
-            blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=UNFINISHED, spec={**blocks.spec, "LEAST": rows.least_transmittance})
-        unfinished = unfinished_draw("begin backward unfinished", "draw/ordered/unfinished.frag", "blocks", {**spec, "LEAST": rows.least_transmittance}, state)
+            blocks = replace(
+                blocks,
+                reads=(*blocks.reads, "unfinished"),
+                depth=UNFINISHED,
+                spec={**blocks.spec, "LEAST": rows.least_transmittance},
+            )
+        unfinished = unfinished_draw(
+            "begin backward unfinished",
+            "draw/ordered/unfinished.frag",
+            "blocks",
+            {**spec, "LEAST": rows.least_transmittance},
+            state,
+        )
         scores = (for_score(begin, name) for name in SCORES if self.scores)
-        return [begin, *scores, *([unfinished] if self._rejects else []), *scored(blocks, self.scores)]
+        return [
+            begin,
+            *scores,
+            *([unfinished] if self._rejects else []),
+            *scored(blocks, self.scores),
+        ]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
         rows, (across, down) = self.rows, self._blocks
         if rows.block.pixels == 1:
-            return {"state": Image(device, self.width, self.height * self.segments, rows.state_format.vk, rows.state_format.texel, "state")}
-        blocks = Buffer(device, self.segments * across * down * rows.block.pixels * rows.state_format.packed, "blocks")
+            return {
+                "state": Image(
+                    device,
+                    self.width,
+                    self.height * self.segments,
+                    rows.state_format.vk,
+                    rows.state_format.texel,
+                    "state",
+                )
+            }
+        blocks = Buffer(
+            device,
+            self.segments * across * down * rows.block.pixels * rows.state_format.packed,
+            "blocks",
+        )
         if not self._rejects:
             return {"blocks": blocks}
         return with_unfinished(device, {"blocks": blocks}, across, down * self.segments)
@@ -94,7 +137,15 @@ class Ordered(Blocked):
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, order -> d_splats2d."""
         across, down = self._blocks
-        recorder.run(run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down))
+        recorder.run(
+            run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down)
+        )
         if self._rejects:
-            recorder.run(run["begin backward unfinished"], threads=(3,), extent=(across, down * self.segments))
-        recorder.run(run[f"draw backward{score}"], indirect="draw", extent=(across, down * self.segments))
+            recorder.run(
+                run["begin backward unfinished"],
+                threads=(3,),
+                extent=(across, down * self.segments),
+            )
+        recorder.run(
+            run[f"draw backward{score}"], indirect="draw", extent=(across, down * self.segments)
+        )

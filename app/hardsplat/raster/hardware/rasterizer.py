@@ -1,6 +1,8 @@
-"""The paper: splats as quads through the graphics pipeline, gradients reduced in the fragment shader.
+"""The paper: splats as quads through the graphics pipeline, gradients reduced in the fragment
+shader.
 
-Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Splatting", 2025 (arXiv 2505.18764).
+Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Splatting", 2025 (arXiv
+2505.18764).
 """
 
 from __future__ import annotations
@@ -39,9 +41,16 @@ from hardsplat.tables.pictures import PICTURES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 
 log = logging.getLogger("hardsplat")
-# What 'auto' times, in this order, those that differ most first: rows that draw the same but for rounding. Formats are left out, which are a choice of accuracy; blending follows
-# from the ordering.
-TIMED: dict[str, Mapping[str, Variant]] = {"ordering": ORDERINGS, "shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS}
+# What 'auto' times, in this order, those that differ most first: rows that draw the same but for
+# rounding. Formats are left out, which are a choice of accuracy; blending follows from the
+# ordering.
+TIMED: dict[str, Mapping[str, Variant]] = {
+    "ordering": ORDERINGS,
+    "shape": SHAPES,
+    "block": BLOCKS,
+    "reduction": REDUCTIONS,
+    "atomics": ATOMICS,
+}
 
 
 class Backward(Protocol):
@@ -51,8 +60,12 @@ class Backward(Protocol):
     def lists(self) -> FragmentLists | None: ...  # that it goes by
 
     def passes(self) -> list[ComputePass | DrawPass]: ...
-    def allocate(self, device: Device) -> Mapping[str, Buffer | Image]: ...  # all that it needs or, with OutOfMemory, nothing
-    def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None: ...  # score: the word of a draw of SCORES
+    def allocate(
+        self, device: Device
+    ) -> Mapping[str, Buffer | Image]: ...  # all that it needs or, with OutOfMemory, nothing
+    def record(
+        self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = ""
+    ) -> None: ...  # score: the word of a draw of SCORES
 
 
 def _exact(options: HardwareOptions) -> HardwareOptions:
@@ -61,9 +74,13 @@ def _exact(options: HardwareOptions) -> HardwareOptions:
 
 
 def _drawn_for_estimates(device: Device, options: HardwareOptions) -> HardwareOptions:
-    """The options of the images that gradients are estimated from. Raises UserError where they name images from lists."""
+    """The options of the images that gradients are estimated from. Raises UserError where they name
+    images from lists."""
     if options.blending_row and options.blending_row.listed:
-        raise UserError(f"--blending {options.blending} goes with exact gradients: leave --gradient stochastic out, or use --blending fixed")
+        raise UserError(
+            f"--blending {options.blending} goes with exact gradients: leave --gradient "
+            "stochastic out, or use --blending fixed"
+        )
     exact = _exact(options)
     return replace(exact, blending=str(Rows.first(device, exact, by_unit=True).names["blending"]))
 
@@ -74,39 +91,87 @@ def _in_order(options: HardwareOptions) -> bool:
 
 
 def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
-    """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run.
+    """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what
+    the device cannot run.
 
-    backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
+    backward: gradients are wanted too; images alone need no ordering, if the blending unit makes
+    them.
     """
     if options.segments > 1 and _in_order(options):
-        raise UserError(f"--segments {options.segments}: canvases of depth segments are for the blending unit; use --blending fixed, not {options.blending}")
+        raise UserError(
+            f"--segments {options.segments}: canvases of depth segments are for the "
+            f"blending unit; use --blending fixed, not {options.blending}"
+        )
     if options.stochastic:
-        return stochastic_rows(options, rows_of(device, _drawn_for_estimates(device, options), backward=False))
-    options = _exact(options) if backward else replace(_exact(options), segments=options.segments or SEGMENTS[0])
-    knobs: dict[str, Sequence[str | int]] = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
+        return stochastic_rows(
+            options, rows_of(device, _drawn_for_estimates(device, options), backward=False)
+        )
+    options = (
+        _exact(options)
+        if backward
+        else replace(_exact(options), segments=options.segments or SEGMENTS[0])
+    )
+    knobs: dict[str, Sequence[str | int]] = {
+        knob: runnable(device, rows)
+        for knob, rows in TIMED.items()
+        if getattr(options, knob) == "auto"
+    }
     if not options.segments and not _in_order(options):
         knobs["segments"] = SEGMENTS
-    return Rows.first(device, choose(device, "hardware", options, lambda o: Rows.first(device, o).names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
+    return Rows.first(
+        device,
+        choose(
+            device,
+            "hardware",
+            options,
+            lambda o: Rows.first(device, o).names,
+            knobs,
+            HardwareRasterizer,
+            lambda o: sources(device, o),
+        ),
+    )
 
 
-def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: int, scores: bool = False) -> Backward:
+def backward_of(
+    rows: Rows, width: int, height: int, segments: int, threshold: int, scores: bool = False
+) -> Backward:
     """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
-    return (Listed if rows.ordering.listed else Ordered)(rows, width, height, segments, threshold, scores)
+    return (Listed if rows.ordering.listed else Ordered)(
+        rows, width, height, segments, threshold, scores
+    )
 
 
-def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
-    """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
+def all_passes(
+    around: Projection,
+    rows: Rows,
+    width: int,
+    height: int,
+    threshold: int,
+    segments: int,
+    picture: str = "image",
+) -> list[ComputePass | DrawPass]:
+    """Those of a projection, and from splats2d and order to the target; with a sink, to
+    d_splats2d."""
     canvas = canvas_of(rows, width, height, segments)
     drawn = PICTURES[picture]
-    forward = FragmentLists(rows, width, height, segments).passes(drawn) if rows.blending.listed else forward_passes(rows, canvas, drawn)
+    forward = (
+        FragmentLists(rows, width, height, segments).passes(drawn)
+        if rows.blending.listed
+        else forward_passes(rows, canvas, drawn)
+    )
     if picture == "image":
         forward = for_images(around, forward)
-    backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates and around.sink else []
+    backward = (
+        backward_of(rows, width, height, segments, threshold, around.sink.scores).passes()
+        if around.differentiates and around.sink
+        else []
+    )
     return [*around.passes(rows.shape.command, picture), *forward, *backward]
 
 
 def first(device: Device, options: HardwareOptions) -> HardwareOptions:
-    """These options with the first rows that run here in the place of those that would be timed. Raises UserError for what the device cannot run."""
+    """These options with the first rows that run here in the place of those that would be timed.
+    Raises UserError for what the device cannot run."""
     names = Rows.first(device, _exact(options), by_unit=bool(options.stochastic)).names
     rows: dict[str, Any] = {knob: names[knob] for knob in TIMED}
     options = replace(options, **rows)
@@ -117,43 +182,80 @@ def first(device: Device, options: HardwareOptions) -> HardwareOptions:
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
     rows = Rows.first(device, options)
-    return {source for p in all_passes(Perspective(1, STORE, lanes=ranking_lanes(device)), rows, 1, 1, 1, rows.segments) for source in p.sources()}
+    return {
+        source
+        for p in all_passes(
+            Perspective(1, STORE, lanes=ranking_lanes(device)), rows, 1, 1, 1, rows.segments
+        )
+        for source in p.sources()
+    }
 
 
 def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
-    """How many depth segments are drawn: those wanted, as far as their canvases fit below one another; one where the shader blends, front to back."""
+    """How many depth segments are drawn: those wanted, as far as their canvases fit below one
+    another; one where the shader blends, front to back."""
     return 1 if rows.blending.ordered else max(1, min(wanted, device.max_image // height))
 
 
 def plan(
-    device: Device, sh_planes: int, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None
+    device: Device,
+    sh_planes: int,
+    width: int,
+    height: int,
+    options: HardwareOptions,
+    sink: Sink | None,
+    projection: Projection | None = None,
 ) -> tuple[Projection, Rows, int, int, int, int]:
-    """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
+    """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device
+    cannot run."""
     rows = rows_of(device, options, backward=sink is not None)
     segments = segments_of(device, rows, rows.segments, height)
     rows.names["segments"] = segments
     if rows.ordering.listed and segments == 1:
         rows.names.pop("state_format", None)  # there is no state between draws
     threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
-    projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
+    projection = projection or stochastic.projection(
+        device, sh_planes, sink, options.antialiased, options.stochastic, options.lens
+    )
     return projection, rows, width, height, threshold, segments
 
 
 class HardwareRasterizer:
-    """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
+    """Draws `parameters` on a canvas of width x height px. Resources: its own and those of
+    `parameters`, by contract name.
 
-    sink: None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the device cannot run,
-    OutOfMemory with nothing allocated.
+    sink: None for no backward pass. projection: another than of 3D splats, with a sink of its own.
+    Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
     """
 
-    def __init__(self, device: Device, parameters: Drawn, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None):
+    def __init__(
+        self,
+        device: Device,
+        parameters: Drawn,
+        width: int,
+        height: int,
+        options: HardwareOptions,
+        sink: Sink | None,
+        projection: Projection | None = None,
+    ):
         self.device, self.width, self.height = device, width, height
-        self._passes = plan(device, (parameters.sh_degree + 1) ** 2, width, height, options, sink, projection)
+        self._passes = plan(
+            device, (parameters.sh_degree + 1) ** 2, width, height, options, sink, projection
+        )
         self.projection, self.rows, _, _, threshold, self.segments = self._passes
         self._backward = backward_of(self.rows, width, height, self.segments, threshold)
         self._parameters, self._capacity = parameters, parameters.capacity
-        self.lists = self._backward.lists if self.rows.blending.listed or (self.projection.differentiates and self.projection.sink) else None
-        self.room = 0 if self.lists is None else min(self.lists.first_room, self.lists.most(device, parameters.capacity))
+        self.lists = (
+            self._backward.lists
+            if self.rows.blending.listed
+            or (self.projection.differentiates and self.projection.sink)
+            else None
+        )
+        self.room = (
+            0
+            if self.lists is None
+            else min(self.lists.first_room, self.lists.most(device, parameters.capacity))
+        )
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         self._said = False  # that there is no room for all pairs
@@ -183,11 +285,15 @@ class HardwareRasterizer:
         if self.projection.sink and self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
-    def record_forward(self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None) -> None:
+    def record_forward(
+        self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None
+    ) -> None:
         """parameters, camera, frame, counts -> target. rest: of another recorder, for the draw."""
         run = build_all(self.device, all_passes(*self._passes, picture))
         self.projection.record_forward(recorder, run)
-        rest = recorder if self.lists else rest or recorder  # `counts` says only after the lists how much room they want
+        rest = (
+            recorder if self.lists else rest or recorder
+        )  # `counts` says only after the lists how much room they want
         self._record_draw(rest, run)
         if picture == "image":
             self._record_lists(rest)
@@ -197,14 +303,18 @@ class HardwareRasterizer:
         if self.lists and not self.rows.blending.listed:
             self.lists.record(recorder, self.pipelines)
 
-    def _record_draw(self, recorder: Recorder, run: Mapping[str, Pipeline], image: str = "") -> None:
+    def _record_draw(
+        self, recorder: Recorder, run: Mapping[str, Pipeline], image: str = ""
+    ) -> None:
         """order -> the target of an image of the projection."""
         if self.rows.blending.listed and self.lists:
             self.lists.record(recorder, run)
             return
         if "begin forward" in run:
             recorder.run(run[f"begin forward{image}"], threads=(self.width, self.height))
-        recorder.run(run[f"draw{image}"], indirect="draw", extent=(self.width, self.height * self.segments))
+        recorder.run(
+            run[f"draw{image}"], indirect="draw", extent=(self.width, self.height * self.segments)
+        )
         if "resolve" in run:
             recorder.run(run[f"resolve{image}"], threads=(self.width, self.height))
 
@@ -215,7 +325,8 @@ class HardwareRasterizer:
         self._record_lists(recorder)
 
     def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
-        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
+        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss
+        between the images and what it makes of them."""
         self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
 
     def record_backward(self, recorder: Recorder) -> None:
@@ -224,9 +335,12 @@ class HardwareRasterizer:
         self.projection.record_backward(recorder, self.pipelines, self._capacity)
 
     def record_again(self, recorder: Recorder) -> None:
-        """Splats whose colours alone are others than in the last draw -> target, by the same lists."""
+        """Splats whose colours alone are others than in the last draw -> target, by the same
+        lists."""
         if self.rows.blending.listed:
-            recorder.run(self.pipelines["draw"], threads=blocks_of(self.rows.block, self.width, self.height))
+            recorder.run(
+                self.pipelines["draw"], threads=blocks_of(self.rows.block, self.width, self.height)
+            )
         else:
             self._record_draw(recorder, self.pipelines)
 
@@ -239,14 +353,26 @@ class HardwareRasterizer:
         self._backward.record(recorder, self.pipelines, f" {score}")
 
     def make_room(self, wanted: int | None = None) -> bool:
-        """For pairs of block and splat, as the tiled rasterizer has it for those of tile and splat."""
+        """For pairs of block and splat, as the tiled rasterizer has it for those of tile and
+        splat."""
         if self.lists is None:
             return False
-        wanted, most = pairs_wanted(self._parameters.counts) if wanted is None else wanted, self.lists.most(self.device, self._capacity)
-        limited = wanted > most and max(self.lists.pair_bytes(most + 1).values()) > self.device.max_buffer  # else there are no more, and `wanted` looks ahead
+        wanted, most = (
+            pairs_wanted(self._parameters.counts) if wanted is None else wanted,
+            self.lists.most(self.device, self._capacity),
+        )
+        limited = (
+            wanted > most and max(self.lists.pair_bytes(most + 1).values()) > self.device.max_buffer
+        )  # else there are no more, and `wanted` looks ahead
         if limited and not self._said:
             self._said = True
-            log.warning("frames ask for up to %s pairs of splat and block of pixels, %s have room on %s: the others are not drawn", wanted, most, self.device.name)
+            log.warning(
+                "frames ask for up to %s pairs of splat and block of pixels, %s have "
+                "room on %s: the others are not drawn",
+                wanted,
+                most,
+                self.device.name,
+            )
         if min(wanted, most) <= self.room:
             return False
         room = min(wanted + wanted // 2, most)

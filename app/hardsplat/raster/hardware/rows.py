@@ -1,4 +1,5 @@
-"""What the hardware rasterizer can be told, and the registry rows that this comes to on a device."""
+"""What the hardware rasterizer can be told, and the registry rows that this comes to on a
+device."""
 
 from __future__ import annotations
 
@@ -12,7 +13,18 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.raster.core.resolve import V, ahead, name_of, resolve
 from hardsplat.settings.raster import Options, Stochastic
 from hardsplat.tables.formats import FORMATS, Format
-from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, QUADS, SHAPES, Blending, Block, Ordering, Quads, Shape
+from hardsplat.tables.hardware import (
+    BLENDINGS,
+    BLOCKS,
+    ORDERINGS,
+    QUADS,
+    SHAPES,
+    Blending,
+    Block,
+    Ordering,
+    Quads,
+    Shape,
+)
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS, Atomics, Reduction
 
 SEGMENTS = (1, 4, 16)  # numbers of depth segments that `auto` times
@@ -20,19 +32,24 @@ SEGMENTS = (1, 4, 16)  # numbers of depth segments that `auto` times
 
 @dataclass(frozen=True)
 class HardwareOptions(Options):
-    """Rows of the registries in app/hardsplat/variants; 'auto' takes what app/hardsplat/raster/core/choose.py found the fastest."""
+    """Rows of the registries in app/hardsplat/variants; 'auto' takes what
+    app/hardsplat/raster/core/choose.py found the fastest."""
 
     format: str = "float16"
     state_format: str = "same"
     blending: str = "auto"
     reduction: str = "auto"
-    hybrid_threshold: int = 16  # contributing fragments of 32 that make a whole-subgroup reduction worth it
+    hybrid_threshold: int = (
+        16  # contributing fragments of 32 that make a whole-subgroup reduction worth it
+    )
     ordering: str = "auto"
     atomics: str = "auto"
     block: str = "auto"
     shape: str = "auto"
     segments: int = 0  # depth segments, each drawn to a canvas of its own; 0: the fastest
-    least_transmittance: float = 1e-4  # in front of a segment, below which its backward draw leaves a block out
+    least_transmittance: float = (
+        1e-4  # in front of a segment, below which its backward draw leaves a block out
+    )
     antialiased: bool = False  # opacities times the compensation of the dilation
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images
@@ -62,7 +79,8 @@ class Rows:
     names: dict[str, str | int] = field(default_factory=dict, compare=False)
 
     def layered(self, segments: int) -> bool:
-        """Whether the image is put together from canvases of the blending unit, which is so of several depth segments."""
+        """Whether the image is put together from canvases of the blending unit, which is so of
+        several depth segments."""
         return not self.blending.ordered and (segments > 1 or bool(self.format.resolved))
 
     def layers_bound(self, segments: int) -> dict[str, str]:
@@ -71,17 +89,24 @@ class Rows:
 
     def layers(self, segments: int) -> dict[str, int]:
         """Constants of these passes."""
-        return {"SEGMENTS": segments} | ({"SHIFTED": self.format.shifted} if self.layered(segments) else {})
+        return {"SEGMENTS": segments} | (
+            {"SHIFTED": self.format.shifted} if self.layered(segments) else {}
+        )
 
     @property
     def target(self) -> Format:
         """The format of finished images."""
-        return FORMATS[self.format.resolved] if self.format.resolved and (self.blending.listed or not self.blending.ordered) else self.format
+        return (
+            FORMATS[self.format.resolved]
+            if self.format.resolved and (self.blending.listed or not self.blending.ordered)
+            else self.format
+        )
 
     @classmethod
     def first(cls, device: Device, options: HardwareOptions, by_unit: bool = False) -> Rows:
-        """The rows of these options; of those left to 'auto', the first that runs. With an ordering by lists, images come of lists too. The blending unit makes them where
-        depth segments are asked for; by_unit: wherever it can."""
+        """The rows of these options; of those left to 'auto', the first that runs. With an ordering
+        by lists, images come of lists too. The blending unit makes them where depth segments are
+        asked for; by_unit: wherever it can."""
         names: dict[str, str | int] = {"segments": options.segments or SEGMENTS[0]}
 
         def row(kind: str, title: str, registry: Mapping[str, V], wanted: str) -> V:
@@ -91,22 +116,44 @@ class Rows:
 
         format = row("format", "target format", FORMATS, options.format)
         wanted = options.blending_row
-        orderings = {name: each for name, each in ORDERINGS.items() if wanted is None or wanted.goes_with(each)}
+        orderings = {
+            name: each
+            for name, each in ORDERINGS.items()
+            if wanted is None or wanted.goes_with(each)
+        }
         if options.ordering in ORDERINGS and options.ordering not in orderings:
-            raise UserError(f"--blending {options.blending} goes with --ordering {' or '.join(orderings)}, not with {options.ordering}")
+            raise UserError(
+                f"--blending {options.blending} goes with --ordering "
+                f"{' or '.join(orderings)}, not with {options.ordering}"
+            )
         ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
         # what the blending unit needs depends on the format
-        blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
+        blendings = {
+            name: each if each.ordered else replace(each, needs=format.blend_needs)
+            for name, each in BLENDINGS.items()
+        }
         blendings = {name: each for name, each in blendings.items() if each.goes_with(ordering)}
         if options.blending == "auto":
-            blendings = {name: each for name, each in blendings.items() if not (each.listed and options.segments > 1)}
+            blendings = {
+                name: each
+                for name, each in blendings.items()
+                if not (each.listed and options.segments > 1)
+            }
             blendings = dict(sorted(blendings.items(), key=lambda item: item[1].listed is by_unit))
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
-        blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
+        blocks = {
+            name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs)
+            for name, each in BLOCKS.items()
+        }
         blending = row("blending", "blending", blendings, options.blending)
         return cls(
             format,
-            row("state_format", "state format", FORMATS, options.format if options.state_format == "same" else options.state_format),
+            row(
+                "state_format",
+                "state format",
+                FORMATS,
+                options.format if options.state_format == "same" else options.state_format,
+            ),
             blending,
             row("reduction", "reduction", ahead(REDUCTIONS, blending.reduction), options.reduction),
             ordering,
@@ -123,7 +170,16 @@ class Rows:
 def stochastic_rows(options: HardwareOptions, forward: Rows) -> Rows:
     """Returns those of a forward pass alone, under the names of the rows that matter."""
     if np.dtype(FORMATS[options.format].texel).itemsize == 1:
-        raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
-    unused = {"state_format", "block", "reduction", "atomics", *(() if forward.blending.ordered else ("ordering",))}
+        raise UserError(
+            f"--format {options.format}: its steps drown the differences of stochastic "
+            "gradients; use --format float16 or float32"
+        )
+    unused = {
+        "state_format",
+        "block",
+        "reduction",
+        "atomics",
+        *(() if forward.blending.ordered else ("ordering",)),
+    }
     names = {name: row for name, row in forward.names.items() if name not in unused}
     return replace(forward, names=names | {"gradient": "stochastic"})

@@ -1,9 +1,11 @@
 """Which splats every tile has, nearest first: two ways to list them.
 
-In order: splats are sorted by depth once, pairs are listed in that order, and a stable sort of them by tile alone keeps it. It drops the farthest pairs where there is no
-room for all, and knows a pair by the rank of its splat, which gathered gradients go by.
-Local: pairs of tile and splat go to their tiles in any order, and every tile sorts its own by depth in shared memory. Four passes, for devices with narrow subgroups:
-a CPU takes 22 ms a step for 31, an H200 43 us more than in order (docs/results/speed.md).
+In order: splats are sorted by depth once, pairs are listed in that order, and a stable sort of them
+by tile alone keeps it. It drops the farthest pairs where there is no room for all, and knows a pair
+by the rank of its splat, which gathered gradients go by. Local: pairs of tile and splat go to their
+tiles in any order, and every tile sorts its own by depth in shared memory. Four passes, for devices
+with narrow subgroups: a CPU takes 22 ms a step for 31, an H200 43 us more than in order
+(docs/results/speed.md).
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ from hardsplat.tables.tiles import TileBackward
 GROUP, TILE = contract.CONSTANTS["GROUP"], contract.CONSTANTS["TILE"]
 _PACKED = ("tile_splats", "tile_reaches")
 COUNTED = (*_PACKED, "tile_spans", "pair_sums")  # what splats in order are packed into, and counted
-_SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
+_SORTED = {
+    "keys": "pair_tiles",
+    "keys_alt": "pair_tiles_alt",
+    "order": "pair_splats",
+    "order_alt": "pair_splats_alt",
+    "digit_counts": "pair_digits",
+}
 
 
 def grid(width: int, height: int) -> tuple[int, int]:
@@ -30,33 +38,56 @@ def grid(width: int, height: int) -> tuple[int, int]:
 
 
 def digits(tiles: int) -> tuple[int, int]:
-    """How many digits sort tile numbers, and their bits: as few digits of at most 7 bits as there can be, alike in length. 8 bits take 27 KiB of shared memory."""
+    """How many digits sort tile numbers, and their bits: as few digits of at most 7 bits as there
+    can be, alike in length. 8 bits take 27 KiB of shared memory."""
     length = max(1, (tiles - 1).bit_length())
     n = -(-length // 7)
     return n, -(-length // n)
 
 
 def is_local(row: TileBackward, lanes: int) -> bool:
-    """Whether tiles sort their own splats: where that is faster, and nothing needs the rank of a splat. lanes: of a subgroup."""
+    """Whether tiles sort their own splats: where that is faster, and nothing needs the rank of a
+    splat. lanes: of a subgroup."""
     return lanes < WIDE and not row.gathers
 
 
 def count_pass(in_order: bool = True, lists: bool = True) -> ComputePass:
-    """Packs splats for the tiles and counts their pairs. lists: else it packs splats again whose lists are there."""
+    """Packs splats for the tiles and counts their pairs. lists: else it packs splats again whose
+    lists are there."""
     reads = ("camera", "counts", "splats2d", "colors2d")
     if in_order:
         return ComputePass("tile count", "tiled/lists/count.comp", (*reads, "order"), COUNTED)
     name, spec = ("tile count", {}) if lists else ("tile pack", {"LISTS": False})
-    return ComputePass(name, "tiled/lists/local_count.comp", (*reads, "keys", "tile_changes"), (*_PACKED, "tile_changes", "counts"), spec)
+    return ComputePass(
+        name,
+        "tiled/lists/local_count.comp",
+        (*reads, "keys", "tile_changes"),
+        (*_PACKED, "tile_changes", "counts"),
+        spec,
+    )
 
 
-def list_passes(in_order: bool, tiles: int, share: Mapping[str, int], lanes: int) -> list[ComputePass]:
-    """From packed splats to tile_starts, pair_splats and tile_order. tiles: of the canvas. share: specialization constants of buckets. lanes: of a subgroup."""
+def list_passes(
+    in_order: bool, tiles: int, share: Mapping[str, int], lanes: int
+) -> list[ComputePass]:
+    """From packed splats to tile_starts, pair_splats and tile_order. tiles: of the canvas. share:
+    specialization constants of buckets. lanes: of a subgroup."""
     if not in_order:
         starts = ("tile_starts", "tile_cursors", "tile_order", "tile_changes", "counts", "indirect")
         return [
-            ComputePass("tile starts", "tiled/lists/local_starts.comp", ("camera", "counts", "pair_splats", "tile_changes", "tile_starts"), starts, share),
-            ComputePass("tile emit", "tiled/lists/local_emit.comp", ("camera", "counts", "keys", *_PACKED, "tile_starts", "tile_cursors"), ("tile_cursors", "pair_keys")),
+            ComputePass(
+                "tile starts",
+                "tiled/lists/local_starts.comp",
+                ("camera", "counts", "pair_splats", "tile_changes", "tile_starts"),
+                starts,
+                share,
+            ),
+            ComputePass(
+                "tile emit",
+                "tiled/lists/local_emit.comp",
+                ("camera", "counts", "keys", *_PACKED, "tile_starts", "tile_cursors"),
+                ("tile_cursors", "pair_keys"),
+            ),
             ComputePass(
                 "tile sort",
                 "tiled/lists/local_sort.comp",
@@ -67,29 +98,68 @@ def list_passes(in_order: bool, tiles: int, share: Mapping[str, int], lanes: int
             ),
             count_pass(in_order, lists=False),
         ]
-    total = ComputePass("tile sum", "tiled/lists/sum.comp", reads=("camera", "counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=share)
+    total = ComputePass(
+        "tile sum",
+        "tiled/lists/sum.comp",
+        reads=("camera", "counts", "pair_sums", "pair_tiles"),
+        writes=("counts", "indirect", "pair_sums"),
+        spec=share,
+    )
     return [total, *sorted_lists(tiles, lanes)]
 
 
 def sorted_lists(tiles: int, lanes: int) -> list[ComputePass]:
-    """Pairs of all splats, nearest first, sorted by the digits of their tiles, of which a canvas has so many."""
+    """Pairs of all splats, nearest first, sorted by the digits of their tiles, of which a canvas
+    has so many."""
     n, bits = digits(tiles)
-    other = {"pair_splats": "pair_splats_alt"} if n % 2 else {}  # the last digit leaves its result in pair_splats
+    other = (
+        {"pair_splats": "pair_splats_alt"} if n % 2 else {}
+    )  # the last digit leaves its result in pair_splats
     sort: dict[str, Any] = {"bind": _SORTED, "lanes": lanes, "bits": bits, "PAIRS": True}
     last: dict[str, Any] = {"arrived": "tiled/lists/arrived_starts.glsl", "noted": ("tile_starts",)}
-    reads, listed = ("camera", "counts", *COUNTED), ("pair_tiles", "pair_splats", "digit_counts", "tile_starts")
+    reads, listed = (
+        ("camera", "counts", *COUNTED),
+        ("pair_tiles", "pair_splats", "digit_counts", "tile_starts"),
+    )
     bind = {"digit_counts": "pair_digits", **other}
     return [
-        ComputePass("tile emit", "tiled/lists/emit.comp", reads, listed, {"BITS": bits}, bind=bind, full_subgroups=True),
-        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, counted=digit == 0, **sort, **(last if digit == n - 1 else {}))),
-        ComputePass("tile order", "tiled/lists/order.comp", reads=("camera", "counts", "tile_starts"), writes=("tile_starts", "tile_order")),
+        ComputePass(
+            "tile emit",
+            "tiled/lists/emit.comp",
+            reads,
+            listed,
+            {"BITS": bits},
+            bind=bind,
+            full_subgroups=True,
+        ),
+        *(
+            p
+            for digit in range(n)
+            for p in digit_passes(
+                "tile sort",
+                digit,
+                n,
+                counted=digit == 0,
+                **sort,
+                **(last if digit == n - 1 else {}),
+            )
+        ),
+        ComputePass(
+            "tile order",
+            "tiled/lists/order.comp",
+            reads=("camera", "counts", "tile_starts"),
+            writes=("tile_starts", "tile_order"),
+        ),
     ]
 
 
 def counted_bytes(capacity: int) -> dict[str, int]:
     """Bytes of COUNTED, by buffer."""
     groups = -(-capacity // GROUP) + 1
-    return {name: (groups if name == "pair_sums" else capacity) * contract.itemsize(name) for name in COUNTED}
+    return {
+        name: (groups if name == "pair_sums" else capacity) * contract.itemsize(name)
+        for name in COUNTED
+    }
 
 
 def splat_bytes(in_order: bool, capacity: int, width: int, height: int) -> dict[str, int]:
@@ -98,8 +168,14 @@ def splat_bytes(in_order: bool, capacity: int, width: int, height: int) -> dict[
     tiles = across * down
     sizes = {"tile_starts": tiles + 1, "tile_order": tiles}
     if not in_order:
-        sizes |= {**dict.fromkeys(_PACKED, capacity), "tile_changes": (across + 1) * down, "tile_cursors": tiles}
-    return {name: n * contract.itemsize(name) for name, n in sizes.items()} | (counted_bytes(capacity) if in_order else {})
+        sizes |= {
+            **dict.fromkeys(_PACKED, capacity),
+            "tile_changes": (across + 1) * down,
+            "tile_cursors": tiles,
+        }
+    return {name: n * contract.itemsize(name) for name, n in sizes.items()} | (
+        counted_bytes(capacity) if in_order else {}
+    )
 
 
 def pair_bytes(in_order: bool, room: int) -> dict[str, int]:
@@ -108,7 +184,12 @@ def pair_bytes(in_order: bool, room: int) -> dict[str, int]:
     if not in_order:
         sizes |= {"pair_keys": room}
     else:
-        sizes |= {"pair_tiles": room, "pair_tiles_alt": room, "pair_splats_alt": room, "pair_digits": 2 * RADIX * (room // BLOCK + 1)}
+        sizes |= {
+            "pair_tiles": room,
+            "pair_tiles_alt": room,
+            "pair_splats_alt": room,
+            "pair_digits": 2 * RADIX * (room // BLOCK + 1),
+        }
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
@@ -119,23 +200,36 @@ def most_pairs(in_order: bool, reach: int) -> int:
     return reach // contract.itemsize("pair_splats")
 
 
-def record_counts(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, count: str) -> None:
-    """Projected splats -> how many pairs there are, and where those of each splat or tile begin. count: the pass that packs the splats."""
+def record_counts(
+    recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, count: str
+) -> None:
+    """Projected splats -> how many pairs there are, and where those of each splat or tile begin.
+    count: the pass that packs the splats."""
     recorder.run(run[count], indirect="visible_groups" if projection.in_order else "splat_groups")
     recorder.run(run["tile sum" if projection.in_order else "tile starts"], threads=(GROUP,))
 
 
-def record_lists(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, tiles: int) -> None:
+def record_lists(
+    recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, tiles: int
+) -> None:
     """What record_counts leaves -> the tiles' lists."""
     if not projection.in_order:
         recorder.run(run["tile emit"], indirect="splat_groups")
         recorder.run(run["tile sort"], threads=(tiles * GROUP,))
         return
     recorder.run(run["tile emit"], indirect="pair_blocks")
-    record_sort(recorder, run, "tile sort", *digits(tiles), first="pair_blocks", others="pair_blocks")
+    record_sort(
+        recorder, run, "tile sort", *digits(tiles), first="pair_blocks", others="pair_blocks"
+    )
     recorder.run(run["tile order"], threads=(GROUP,))
 
 
-def record_packed(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, image: str = "") -> None:
-    """Splats whose colours alone are others than those that were listed, or those of another image."""
-    recorder.run(run[f"tile count{image}" if projection.in_order else "tile pack"], indirect="visible_groups" if projection.in_order else "splat_groups")
+def record_packed(
+    recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, image: str = ""
+) -> None:
+    """Splats whose colours alone are others than those that were listed, or those of another
+    image."""
+    recorder.run(
+        run[f"tile count{image}" if projection.in_order else "tile pack"],
+        indirect="visible_groups" if projection.in_order else "splat_groups",
+    )

@@ -14,14 +14,17 @@ from hardsplat.tables.tiles import TILE_BACKWARDS, TileBackward
 
 @dataclass(frozen=True)
 class TiledOptions(Options):
-    """Rows of the registries in app/hardsplat/variants; 'auto' takes the first row that the device can run."""
+    """Rows of the registries in app/hardsplat/variants; 'auto' takes the first row that the device
+    can run."""
 
     tile_backward: str = "auto"
     tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
-    stochastic: Stochastic | None = None  # gradients from perturbed images, without a backward pass of tiles
+    stochastic: Stochastic | None = (
+        None  # gradients from perturbed images, without a backward pass of tiles
+    )
     gradient: str = "auto"  # auto: analytic; stochastic: see above
 
 
@@ -35,9 +38,18 @@ class TiledRows:
 
     @classmethod
     def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
-        backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, options.tile_backward, "--tile-backward")  # the forward pass has the same needs
+        backward = resolve(
+            device,
+            "backward pass of tiles",
+            TILE_BACKWARDS,
+            options.tile_backward,
+            "--tile-backward",
+        )  # the forward pass has the same needs
         atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
         if options.stochastic:
             return cls(backward, atomics, {"gradient": "stochastic"})
-        names = {"tile_backward": name_of(TILE_BACKWARDS, backward), "atomics": name_of(ATOMICS, atomics)}
+        names = {
+            "tile_backward": name_of(TILE_BACKWARDS, backward),
+            "atomics": name_of(ATOMICS, atomics),
+        }
         return cls(backward, atomics, names)

@@ -1,4 +1,5 @@
-"""The last adjustments of a model: all poses, points and cameras by what fits most observations, the simplest lens that explains them, and points that two photographs see."""
+"""The last adjustments of a model: all poses, points and cameras by what fits most observations,
+the simplest lens that explains them, and points that two photographs see."""
 
 from __future__ import annotations
 
@@ -13,14 +14,18 @@ _SWEEPS, _SWEEPS_OF_MANY = 50, 15  # most iterations of each adjustment
 _SETTLED = 1e-6  # relative change of the cost at which they end
 _ROUNDS = 3
 _NO_WORSE = 0.01  # share that the cost may grow by where photographs show no distortion
-_NEIGHBOURS, _STRAY = 5, 4.0  # of a point; how many times the median of all the mean distance to them may be, over depth
+_NEIGHBOURS, _STRAY = (
+    5,
+    4.0,
+)  # of a point; how many times the median of all the mean distance to them may be, over depth
 _TWO_VIEW_ANGLE = 3.0  # degrees between the two rays to a point that two photographs see
 
 
 def refine(model: pycolmap.Reconstruction, settings: Settings) -> None:
     """Adjusts all poses, points and cameras with a Cauchy loss as wide as the median residual.
 
-    The mappers' own adjustments are least squares: wrong matches that pass their filters pull on them.
+    The mappers' own adjustments are least squares: wrong matches that pass their filters pull on
+    them.
     """
     for _ in range(_ROUNDS):
         if (width := _width(model)) is None:
@@ -30,9 +35,11 @@ def refine(model: pycolmap.Reconstruction, settings: Settings) -> None:
 
 
 def straighten(model: pycolmap.Reconstruction, settings: Settings) -> pycolmap.Reconstruction:
-    """The model with cameras that do not distort, where those explain the photographs as well; else the model as it is. Its cameras are SIMPLE_RADIAL.
+    """The model with cameras that do not distort, where those explain the photographs as well; else
+    the model as it is. Its cameras are SIMPLE_RADIAL.
 
-    Photographs of such cameras need not be undistorted. Distortion that is not there takes the focal length with it: one trades against the other.
+    Photographs of such cameras need not be undistorted. Distortion that is not there takes the
+    focal length with it: one trades against the other.
     """
     if (width := _width(model)) is None:
         return model
@@ -47,15 +54,19 @@ def straighten(model: pycolmap.Reconstruction, settings: Settings) -> pycolmap.R
 
 
 def name_pinholes(model: pycolmap.Reconstruction) -> None:
-    """Makes cameras SIMPLE_PINHOLE that are SIMPLE_RADIAL and do not distort. COLMAP's mappers want the models that the database has, so this comes after them."""
+    """Makes cameras SIMPLE_PINHOLE that are SIMPLE_RADIAL and do not distort. COLMAP's mappers want
+    the models that the database has, so this comes after them."""
     for camera in model.cameras.values():
         if camera.model == pycolmap.CameraModelId.SIMPLE_RADIAL and camera.params[3] == 0:
             params = camera.params[:3]
             camera.model, camera.params = pycolmap.CameraModelId.SIMPLE_PINHOLE, params
 
 
-def take_poses(model: pycolmap.Reconstruction, other: pycolmap.Reconstruction, settings: Settings) -> None:
-    """Gives the model the poses and cameras of another of the same photographs, and adjusts its points to them."""
+def take_poses(
+    model: pycolmap.Reconstruction, other: pycolmap.Reconstruction, settings: Settings
+) -> None:
+    """Gives the model the poses and cameras of another of the same photographs, and adjusts its
+    points to them."""
     for number, camera in other.cameras.items():
         model.cameras[number].params = camera.params
     config = pycolmap.BundleAdjustmentConfig()
@@ -80,22 +91,35 @@ def _width(model: pycolmap.Reconstruction) -> float | None:
 
 def _cost(model: pycolmap.Reconstruction, width: float) -> float:
     """Cauchy's, from the mean residual of each point."""
-    return sum(point.track.length() * np.log1p((point.error / width) ** 2) for point in model.points3D.values())
+    return sum(
+        point.track.length() * np.log1p((point.error / width) ** 2)
+        for point in model.points3D.values()
+    )
 
 
 def _options(width: float, settings: Settings) -> pycolmap.BundleAdjustmentOptions:
     options = pycolmap.BundleAdjustmentOptions()
     options.print_summary = False
-    options.ceres.loss_function_type, options.ceres.loss_function_scale = pycolmap.LossFunctionType.CAUCHY, width
+    options.ceres.loss_function_type, options.ceres.loss_function_scale = (
+        pycolmap.LossFunctionType.CAUCHY,
+        width,
+    )
     solver = options.ceres.solver_options
-    solver.max_num_iterations, solver.function_tolerance, solver.num_threads = _SWEEPS_OF_MANY if settings.many else _SWEEPS, _SETTLED, settings.threads
+    solver.max_num_iterations, solver.function_tolerance, solver.num_threads = (
+        _SWEEPS_OF_MANY if settings.many else _SWEEPS,
+        _SETTLED,
+        settings.threads,
+    )
     return options
 
 
-def add_points(model: pycolmap.Reconstruction, database: Path, images: Path, work: Path, settings: Settings) -> pycolmap.Reconstruction:
+def add_points(
+    model: pycolmap.Reconstruction, database: Path, images: Path, work: Path, settings: Settings
+) -> pycolmap.Reconstruction:
     """The model with points that two photographs alone see, its poses left as they are.
 
-    Mappers leave them out, since they say little about poses; splats that begin from them cover what few photographs show. They may miss by half the error of the settings.
+    Mappers leave them out, since they say little about poses; splats that begin from them cover
+    what few photographs show. They may miss by half the error of the settings.
     """
     options = pycolmap.IncrementalPipelineOptions()
     options.extract_colors = False
@@ -104,7 +128,9 @@ def add_points(model: pycolmap.Reconstruction, database: Path, images: Path, wor
     options.triangulation.ignore_two_view_tracks = False
     options.triangulation.min_angle = options.mapper.filter_min_tri_angle = _TWO_VIEW_ANGLE
     options.mapper.filter_max_reproj_error = error
-    options.triangulation.merge_max_reproj_error = options.triangulation.complete_max_reproj_error = error
+    options.triangulation.merge_max_reproj_error = (
+        options.triangulation.complete_max_reproj_error
+    ) = error
     out = pycolmap.triangulate_points(model, database, images, fresh(work), False, options)
     for number in _strays(out):
         out.delete_point3D(number)
@@ -112,7 +138,8 @@ def add_points(model: pycolmap.Reconstruction, database: Path, images: Path, wor
 
 
 def _strays(model: pycolmap.Reconstruction) -> list[int]:
-    """Ids of points that two photographs see and that lie far from all others, for their depth: mostly wrong matches that happen to meet, which become fog near cameras."""
+    """Ids of points that two photographs see and that lie far from all others, for their depth:
+    mostly wrong matches that happen to meet, which become fog near cameras."""
     from scipy.spatial import KDTree
 
     points = list(model.points3D.items())
@@ -120,7 +147,14 @@ def _strays(model: pycolmap.Reconstruction) -> list[int]:
         return []
     centres = {i: image.projection_center() for i, image in model.images.items() if image.has_pose}
     places = np.array([point.xyz for _, point in points])
-    depths = np.array([np.mean([np.linalg.norm(point.xyz - centres[e.image_id]) for e in point.track.elements]) for _, point in points])
+    depths = np.array(
+        [
+            np.mean([np.linalg.norm(point.xyz - centres[e.image_id]) for e in point.track.elements])
+            for _, point in points
+        ]
+    )
     apart = KDTree(places).query(places, k=_NEIGHBOURS + 1)[0][:, 1:].mean(axis=1) / depths
     far = apart > _STRAY * np.median(apart)
-    return [number for (number, point), away in zip(points, far) if away and point.track.length() == 2]
+    return [
+        number for (number, point), away in zip(points, far) if away and point.track.length() == 2
+    ]

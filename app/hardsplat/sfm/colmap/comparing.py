@@ -1,4 +1,5 @@
-"""Pairs of photographs of a database, matched and verified by several threads, and written there."""
+"""Pairs of photographs of a database, matched and verified by several threads, and written
+there."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _CACHED = 200  # photographs whose descriptors are held as floats
 
 
 class Comparison:
-    """The photographs with these image ids. descriptors(i): (N, 128) float32 descriptors of length 1 of the i-th, largest scale first."""
+    """The photographs with these image ids. descriptors(i): (N, 128) float32 descriptors of length
+    1 of the i-th, largest scale first."""
 
     def __init__(self, database: pycolmap.Database, ids: Sequence[int], image_size: int, seed: int):
         self._database, self._ids, self._seed = database, ids, seed
@@ -26,7 +28,9 @@ class Comparison:
         cameras = {camera.camera_id: camera for camera in database.read_all_cameras()}
         self._cameras = [cameras[database.read_image(i).camera_id] for i in ids]
         self._points = [database.read_keypoints(i)[:, :2].astype(np.float64) for i in ids]
-        self._errors = [match_error(camera.width, camera.height, image_size) for camera in self._cameras]
+        self._errors = [
+            match_error(camera.width, camera.height, image_size) for camera in self._cameras
+        ]
         self.descriptors = lru_cache(_CACHED)(self.first_descriptors)
 
     def first_descriptors(self, i: int, count: int | None = None) -> np.ndarray:
@@ -35,10 +39,15 @@ class Comparison:
 
     def left(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Those of the pairs, of indices, that the database does not have yet."""
-        have = {frozenset(pycolmap.pair_id_to_image_pair(pair)) for pair in self._database.read_num_matches()[0]}
+        have = {
+            frozenset(pycolmap.pair_id_to_image_pair(pair))
+            for pair in self._database.read_num_matches()[0]
+        }
         return [(i, j) for i, j in wanted if frozenset((self._ids[i], self._ids[j])) not in have]
 
-    def run(self, pairs: Sequence[tuple[int, int]], pool: Executor, progress: Callable[[int], None]) -> None:
+    def run(
+        self, pairs: Sequence[tuple[int, int]], pool: Executor, progress: Callable[[int], None]
+    ) -> None:
         """Compares the pairs and writes what is found. progress(done) is called now and then."""
         for first in range(0, len(pairs), _CHUNK):
             chunk = pairs[first : first + _CHUNK]
@@ -56,4 +65,10 @@ class Comparison:
         if len(matches) < FEWEST:
             return matches, None
         error = (self._errors[i] + self._errors[j]) / 2
-        return matches, mapping.two_view_geometry((self._cameras[i], self._cameras[j]), (self._points[i], self._points[j]), matches, error, self._seed)
+        return matches, mapping.two_view_geometry(
+            (self._cameras[i], self._cameras[j]),
+            (self._points[i], self._points[j]),
+            matches,
+            error,
+            self._seed,
+        )

@@ -15,7 +15,15 @@ def remove(folder: Path) -> None:
         path.unlink()
 
 
-def write_camera(database: pycolmap.Database, camera_id: int, model: str, width: int, height: int, focal: float, known: bool) -> None:
+def write_camera(
+    database: pycolmap.Database,
+    camera_id: int,
+    model: str,
+    width: int,
+    height: int,
+    focal: float,
+    known: bool,
+) -> None:
     """A camera, and the rig of that camera alone. focal: px; known: from EXIF, not a guess."""
     camera = pycolmap.Camera.create_from_model_name(camera_id, model, focal, width, height)
     camera.has_prior_focal_length = known
@@ -26,10 +34,22 @@ def write_camera(database: pycolmap.Database, camera_id: int, model: str, width:
     database.write_rig(rig, use_rig_id=True)
 
 
-def write_image(database: pycolmap.Database, image_id: int, name: str, camera_id: int, keypoints: np.ndarray, descriptors: np.ndarray) -> None:
+def write_image(
+    database: pycolmap.Database,
+    image_id: int,
+    name: str,
+    camera_id: int,
+    keypoints: np.ndarray,
+    descriptors: np.ndarray,
+) -> None:
     """An image with its features, (N, 4) float32 and (N, 128) uint8, at once or not at all."""
     image = pycolmap.Image()
-    image.image_id, image.name, image.camera_id, image.frame_id = image_id, name, camera_id, image_id
+    image.image_id, image.name, image.camera_id, image.frame_id = (
+        image_id,
+        name,
+        camera_id,
+        image_id,
+    )
     frame = pycolmap.Frame()
     frame.frame_id, frame.rig_id = image_id, camera_id
     frame.add_data_id(image.data_id)
@@ -37,9 +57,15 @@ def write_image(database: pycolmap.Database, image_id: int, name: str, camera_id
         database.write_frame(frame, use_frame_id=True)
         database.write_image(image, use_image_id=True)
         database.write_keypoints(image_id, keypoints)
-        database.write_descriptors(image_id, pycolmap.FeatureDescriptors(pycolmap.FeatureExtractorType.SIFT, descriptors))
+        database.write_descriptors(
+            image_id, pycolmap.FeatureDescriptors(pycolmap.FeatureExtractorType.SIFT, descriptors)
+        )
 
 
 def ids_by_name(database: pycolmap.Database) -> dict[str, int]:
     """Of the images that have features."""
-    return {image.name: image.image_id for image in database.read_all_images() if database.exists_descriptors(image.image_id)}
+    return {
+        image.name: image.image_id
+        for image in database.read_all_images()
+        if database.exists_descriptors(image.image_id)
+    }

@@ -1,4 +1,5 @@
-"""SIFT features of photographs, by OpenCV: on a CPU four to five times as fast as COLMAP's, with the same poses at the end."""
+"""SIFT features of photographs, by OpenCV: on a CPU four to five times as fast as COLMAP's, with
+the same poses at the end."""
 
 from __future__ import annotations
 
@@ -17,10 +18,14 @@ _CONTRAST, _FAINT = 0.04, 0.02  # of OpenCV's SIFT; the first is COLMAP's defaul
 _EDGE = 3  # px around what a mask or transparency leaves out, where features are those of the edge
 
 
-def find_features(path: Path, mask: Path | None, image_size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """(N, 4) float32 x, y, scale in pixels of the file and orientation in radians, largest scale first, and (N, 128) uint8 RootSIFT descriptors, N <= most.
+def find_features(
+    path: Path, mask: Path | None, image_size: int, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(N, 4) float32 x, y, scale in pixels of the file and orientation in radians, largest scale
+    first, and (N, 128) uint8 RootSIFT descriptors, N <= most.
 
-    Nothing is found where the photograph is transparent or its mask black. Raises UserError where one of the two cannot be read.
+    Nothing is found where the photograph is transparent or its mask black. Raises UserError where
+    one of the two cannot be read.
     """
     image = read_pixels(path)
     height, width = image.shape[:2]
@@ -29,22 +34,36 @@ def find_features(path: Path, mask: Path | None, image_size: int, most: int) -> 
     keep = _kept(image, mask, size)
     grey = cv2.cvtColor(np.ascontiguousarray(image[..., :3]), cv2.COLOR_RGB2GRAY)
     if size != (width, height):
-        grey = cv2.resize(grey, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC)
+        grey = cv2.resize(
+            grey, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
+        )
     points, descriptors = _sift(grey, keep, _CONTRAST)
     if len(points) < FEW or max(width, height) < SMALL:
         points, descriptors = _sift(grey, keep, _FAINT)
-    points = points * [width / size[0], height / size[1], (width / size[0] + height / size[1]) / 2, 1]
+    points = points * [
+        width / size[0],
+        height / size[1],
+        (width / size[0] + height / size[1]) / 2,
+        1,
+    ]
     largest = np.argsort(-points[:, 2], kind="stable")[:most]
     return points[largest].astype(np.float32), descriptors[largest]
 
 
 def _kept(image: np.ndarray, mask: Path | None, size: tuple[int, int]) -> np.ndarray | None:
     """(height, width) uint8 of `size`, 0 where no feature may be; None where all may."""
-    keep = np.full(image.shape[:2], 255, np.uint8) if image.shape[2] == 3 else np.where(image[..., 3] > 127, np.uint8(255), np.uint8(0))
+    keep = (
+        np.full(image.shape[:2], 255, np.uint8)
+        if image.shape[2] == 3
+        else np.where(image[..., 3] > 127, np.uint8(255), np.uint8(0))
+    )
     if mask:
         outside = read_mask(mask)
         if outside.shape != keep.shape:
-            raise UserError(f"{mask}: is {outside.shape[1]}x{outside.shape[0]}, but its photograph is {keep.shape[1]}x{keep.shape[0]}")
+            raise UserError(
+                f"{mask}: is {outside.shape[1]}x{outside.shape[0]}, but its photograph is "
+                f"{keep.shape[1]}x{keep.shape[0]}"
+            )
         keep &= outside
     if keep.all():
         return None
@@ -52,8 +71,12 @@ def _kept(image: np.ndarray, mask: Path | None, size: tuple[int, int]) -> np.nda
     return cv2.erode(keep, np.ones((2 * _EDGE + 1, 2 * _EDGE + 1), np.uint8))
 
 
-def _sift(grey: np.ndarray, keep: np.ndarray | None, contrast: float) -> tuple[np.ndarray, np.ndarray]:
-    found, descriptors = cv2.SIFT.create(contrastThreshold=contrast, enable_precise_upscale=True).detectAndCompute(grey, keep)
+def _sift(
+    grey: np.ndarray, keep: np.ndarray | None, contrast: float
+) -> tuple[np.ndarray, np.ndarray]:
+    found, descriptors = cv2.SIFT.create(
+        contrastThreshold=contrast, enable_precise_upscale=True
+    ).detectAndCompute(grey, keep)
     if not found:
         return np.zeros((0, 4)), np.zeros((0, 128), np.uint8)
     points = np.array([(*k.pt, k.size / 2, np.deg2rad(k.angle)) for k in found])

@@ -17,13 +17,19 @@ from hardsplat.sfm.colmap.matching import FEWEST
 
 SMALLEST_MODEL = 3  # photographs
 MODELS = 10  # tried where photographs do not connect
-_TRIALS = 3000, 1.0  # RANSAC's most trials, and how many it takes over those it needs; with COLMAP's 10 000 and 3.0 it finds the same in thrice the time
+_TRIALS = (
+    3000,
+    1.0,
+    # RANSAC's most trials, and how many it takes over those it needs; with COLMAP's 10 000 and 3.0
+    # it finds the same in thrice the time
+)
 _ANGLE = 16.0  # degrees, COLMAP's default
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Of every mapping. error: px, see plan.match_error. many: there are so many photographs that all poses are adjusted less often."""
+    """Of every mapping. error: px, see plan.match_error. many: there are so many photographs that
+    all poses are adjusted less often."""
 
     error: float
     threads: int
@@ -31,13 +37,22 @@ class Settings:
     many: bool = False
 
 
-def two_view_geometry(cameras, points, matches: np.ndarray, error: float, seed: int) -> pycolmap.TwoViewGeometry:
-    """The geometry of a pair, with the matches that fit it within `error` px. cameras: two pycolmap.Camera; points: two (N, 2) float64 of positions, px."""
+def two_view_geometry(
+    cameras, points, matches: np.ndarray, error: float, seed: int
+) -> pycolmap.TwoViewGeometry:
+    """The geometry of a pair, with the matches that fit it within `error` px. cameras: two
+    pycolmap.Camera; points: two (N, 2) float64 of positions, px."""
     options = pycolmap.TwoViewGeometryOptions()
     options.min_num_inliers = FEWEST
-    options.ransac.max_error, options.ransac.max_num_trials, options.ransac.dyn_num_trials_multiplier = error, *_TRIALS
+    (
+        options.ransac.max_error,
+        options.ransac.max_num_trials,
+        options.ransac.dyn_num_trials_multiplier,
+    ) = error, *_TRIALS
     options.ransac.random_seed = seed
-    return pycolmap.estimate_two_view_geometry(cameras[0], points[0], cameras[1], points[1], matches, options)
+    return pycolmap.estimate_two_view_geometry(
+        cameras[0], points[0], cameras[1], points[1], matches, options
+    )
 
 
 def map_incrementally(
@@ -53,8 +68,9 @@ def map_incrementally(
 ) -> list:
     """COLMAP's incremental mapper; the models that it finds, largest first.
 
-    names: the photographs to map, by default all. angle: degrees, least one between the rays of the first pair. start: folder of a model to go on from.
-    on_image is called for each photograph that got its pose. Poses of many are all adjusted after 40 % more photographs instead of 10 %.
+    names: the photographs to map, by default all. angle: degrees, least one between the rays of the
+    first pair. start: folder of a model to go on from. on_image is called for each photograph that
+    got its pose. Poses of many are all adjusted after 40 % more photographs instead of 10 %.
     """
     error, threads, seed = settings.error, settings.threads, settings.seed
     options = pycolmap.IncrementalPipelineOptions()
@@ -80,7 +96,8 @@ def map_incrementally(
 
 
 def map_globally(database: Path, images: Path, work: Path, settings: Settings) -> list:
-    """COLMAP's global mapper (GLOMAP); the models that it finds. Focal lengths that EXIF did not tell are first estimated from pairs."""
+    """COLMAP's global mapper (GLOMAP); the models that it finds. Focal lengths that EXIF did not
+    tell are first estimated from pairs."""
     with pycolmap.Database.open(database) as opened:
         known = all(camera.has_prior_focal_length for camera in opened.read_all_cameras())
     if not known:
@@ -89,7 +106,9 @@ def map_globally(database: Path, images: Path, work: Path, settings: Settings) -
     options.min_model_size = SMALLEST_MODEL
     options.num_threads, options.random_seed = settings.threads, settings.seed
     retriangulation = options.mapper.retriangulation
-    retriangulation.merge_max_reproj_error = retriangulation.complete_max_reproj_error = 4 * settings.error
+    retriangulation.merge_max_reproj_error = retriangulation.complete_max_reproj_error = (
+        4 * settings.error
+    )
     return _largest_first(pycolmap.global_mapping(database, images, fresh(work), options))
 
 
@@ -100,7 +119,10 @@ def fresh(folder: Path) -> Path:
 
 
 def _largest_first(models: dict) -> list:
-    return sorted((m for m in models.values() if m.num_reg_images() >= SMALLEST_MODEL), key=lambda model: (-model.num_reg_images(), -model.num_points3D()))
+    return sorted(
+        (m for m in models.values() if m.num_reg_images() >= SMALLEST_MODEL),
+        key=lambda model: (-model.num_reg_images(), -model.num_points3D()),
+    )
 
 
 def colour(model: pycolmap.Reconstruction, images: Path, pool: Executor) -> None:
@@ -111,9 +133,13 @@ def colour(model: pycolmap.Reconstruction, images: Path, pool: Executor) -> None
         observed = [(point.point3D_id, point.xy) for point in image.points2D if point.has_point3D()]
         if not observed:
             return [], np.zeros((0, 3))
-        return [i for i, _ in observed], colours_at(images / image.name, np.array([xy for _, xy in observed]))
+        return [i for i, _ in observed], colours_at(
+            images / image.name, np.array([xy for _, xy in observed])
+        )
 
-    for ids, colours in pool.map(seen, [image for image in model.images.values() if image.has_pose]):
+    for ids, colours in pool.map(
+        seen, [image for image in model.images.values() if image.has_pose]
+    ):
         for point, rgb in zip(ids, colours.astype(np.float64)):
             total[point] = total.get(point, 0) + np.append(rgb, 1)
     for point, sums in total.items():
@@ -121,7 +147,8 @@ def colour(model: pycolmap.Reconstruction, images: Path, pool: Executor) -> None
 
 
 def write_model(model: pycolmap.Reconstruction, scene: Path, work: Path) -> None:
-    """Writes it as SCENE/sparse/0, in the place of the one there, which it replaces as a whole. Raises OSError."""
+    """Writes it as SCENE/sparse/0, in the place of the one there, which it replaces as a whole.
+    Raises OSError."""
     target, new, old = scene / "sparse" / "0", fresh(work / "new"), work / "old"
     model.write(new)
     target.parent.mkdir(exist_ok=True)
@@ -133,7 +160,11 @@ def write_model(model: pycolmap.Reconstruction, scene: Path, work: Path) -> None
 
 
 def describe(camera: pycolmap.Camera) -> str:
-    """`camera 1: SIMPLE_RADIAL 800x533, f 826.9 px, 0.0044`: model, size, focal lengths and distortion."""
+    """`camera 1: SIMPLE_RADIAL 800x533, f 826.9 px, 0.0044`: model, size, focal lengths and
+    distortion."""
     focal = " ".join(f"{camera.params[i]:.1f}" for i in camera.focal_length_idxs())
     extra = " ".join(f"{camera.params[i]:.4f}" for i in camera.extra_params_idxs())
-    return f"camera {camera.camera_id}: {camera.model.name} {camera.width}x{camera.height}, f {focal} px" + f", distortion {extra}" * bool(extra)
+    return (
+        f"camera {camera.camera_id}: {camera.model.name} {camera.width}x{camera.height}, "
+        f"f {focal} px" + f", distortion {extra}" * bool(extra)
+    )

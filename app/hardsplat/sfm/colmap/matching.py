@@ -6,13 +6,17 @@ import numpy as np
 
 RATIO = 0.8  # COLMAP's SiftMatchingOptions.max_ratio: the nearest feature's angle over the second's
 FARTHEST = 0.7  # radians, its max_distance
-FEWEST = 15  # matches that a pair must have, and that must fit its geometry: TwoViewGeometryOptions.min_num_inliers
+# matches that a pair must have, and that must fit its geometry:
+# TwoViewGeometryOptions.min_num_inliers
+FEWEST = 15
 
 
 def match(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """(M, 2) uint32 indices into (N1, 128) and (N2, 128) float32 descriptors of length 1 that are nearest to each other, and clearly so on both sides.
+    """(M, 2) uint32 indices into (N1, 128) and (N2, 128) float32 descriptors of length 1 that are
+    nearest to each other, and clearly so on both sides.
 
-    Equal to COLMAP's brute-force matching with cross check, through one product of matrices: about 20 times as fast on a CPU.
+    Equal to COLMAP's brute-force matching with cross check, through one product of matrices: about
+    20 times as fast on a CPU.
     """
     if len(one) < 2 or len(other) < 2:
         return np.zeros((0, 2), np.uint32)

@@ -14,10 +14,12 @@ TOO_FEW = 50  # features without which a photograph hardly matches anything
 
 @dataclass
 class Outcome:
-    """registered: names of the photographs in the model. missing: name and reason of each other one, unreadable ones too.
+    """registered: names of the photographs in the model. missing: name and reason of each other
+    one, unreadable ones too.
 
-    points: of the model. error: px, mean reprojection error. track: photographs that see a point, mean. cameras: a line each.
-    explained: share of the verified matches that the model explains. mapper: which one found it. seconds: by stage.
+    points: of the model. error: px, mean reprojection error. track: photographs that see a point,
+    mean. cameras: a line each. explained: share of the verified matches that the model explains.
+    mapper: which one found it. seconds: by stage.
     """
 
     registered: list[str]
@@ -35,15 +37,26 @@ class Outcome:
 
 
 def groups(count: int, pairs: np.ndarray) -> np.ndarray:
-    """(count,) the number of the group that each photograph belongs to, where (P, 2) pairs connect them."""
+    """(count,) the number of the group that each photograph belongs to, where (P, 2) pairs connect
+    them."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
-    return connected_components(coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), (count, count)), directed=False)[1]
+    return connected_components(
+        coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), (count, count)),
+        directed=False,
+    )[1]
 
 
-def reasons(names: Sequence[str], features: Sequence[int], pairs: np.ndarray, inliers: np.ndarray, registered: Collection[str]) -> dict[str, str]:
-    """Why each photograph without a pose has none. pairs: (P, 2) indices into names of verified pairs; inliers: (P,) their matches."""
+def reasons(
+    names: Sequence[str],
+    features: Sequence[int],
+    pairs: np.ndarray,
+    inliers: np.ndarray,
+    registered: Collection[str],
+) -> dict[str, str]:
+    """Why each photograph without a pose has none. pairs: (P, 2) indices into names of verified
+    pairs; inliers: (P,) their matches."""
     inside = np.array([name in registered for name in names], bool)
     group = groups(len(names), pairs)
     out = {}
@@ -59,8 +72,15 @@ def reasons(names: Sequence[str], features: Sequence[int], pairs: np.ndarray, in
             out[name] = "matches no other photograph: nothing else shows the same from nearby"
         elif not to_model.any():
             size = int((group == group[i]).sum())
-            out[name] = f"matches {len(partners)} photograph{'s' * (len(partners) > 1)}, but none in the model (a group of {size}): take some between the two"
+            out[name] = (
+                f"matches {len(partners)} photograph{'s' * (len(partners) > 1)}, but none "
+                f"in the model (a group of {size}): take some between the two"
+            )
         else:
             best = partners[to_model][np.argmax(inliers[mine][to_model])]
-            out[name] = f"matches {int(to_model.sum())} in the model, best {names[best]} ({int(inliers[mine][to_model].max())}), but no pose fits: take more around it"
+            out[name] = (
+                f"matches {int(to_model.sum())} in the model, best {names[best]} "
+                f"({int(inliers[mine][to_model].max())}), but no pose fits: take more "
+                "around it"
+            )
     return out

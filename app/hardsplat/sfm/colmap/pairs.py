@@ -21,7 +21,8 @@ def exhaustive(count: int) -> list[tuple[int, int]]:
 
 
 def sequential(count: int, similarity: np.ndarray) -> list[tuple[int, int]]:
-    """Each frame with the OVERLAP next ones, with those 16, 32, 64, ... after it, and with others that look alike, where the camera comes back."""
+    """Each frame with the OVERLAP next ones, with those 16, 32, 64, ... after it, and with others
+    that look alike, where the camera comes back."""
     steps = [*range(1, OVERLAP + 1), *(2**k for k in range(4, max(5, count.bit_length())))]
     pairs = {(i, i + step) for step in steps for i in range(count - step)}
     far = similarity.copy()
@@ -31,7 +32,8 @@ def sequential(count: int, similarity: np.ndarray) -> list[tuple[int, int]]:
 
 
 def retrieval(similarity: np.ndarray) -> list[tuple[int, int]]:
-    """Each photograph with the NEIGHBOURS most similar ones, and with SPREAD of the other similar ones, which tie distant parts of the scene together."""
+    """Each photograph with the NEIGHBOURS most similar ones, and with SPREAD of the other similar
+    ones, which tie distant parts of the scene together."""
     return sorted(_nearest(similarity, NEIGHBOURS, SPREAD))
 
 
@@ -42,25 +44,33 @@ def _nearest(similarity: np.ndarray, nearest: int, spread: int) -> set[tuple[int
         order = order[(order != i) & (similar[order] > 0)]
         rest = order[nearest:]
         rest = rest[similar[rest] >= LIKELY]
-        others = rest[np.unique(np.linspace(0, len(rest) - 1, spread).astype(int))] if len(rest) else []
+        others = (
+            rest[np.unique(np.linspace(0, len(rest) - 1, spread).astype(int))] if len(rest) else []
+        )
         pairs |= {(min(i, int(j)), max(i, int(j))) for j in [*order[:nearest], *others]}
     return pairs
 
 
 def similarities(descriptors: Sequence[np.ndarray], pool: Executor, progress) -> np.ndarray:
-    """(N, N) int32: how many of the PROBES first features of two photographs match. descriptors: each (M, 128) float32 of length 1, largest scale first.
+    """(N, N) int32: how many of the PROBES first features of two photographs match. descriptors:
+    each (M, 128) float32 of length 1, largest scale first.
 
-    This is the preemptive matching of Wu, "Towards Linear-time Incremental Structure from Motion" (3DV 2013): features of large scale are few,
-    repeat well, and tell whether two photographs overlap at a 200th of the cost of matching all. progress(done) is called after each photograph.
+    This is the preemptive matching of Wu, "Towards Linear-time Incremental Structure from Motion"
+    (3DV 2013): features of large scale are few, repeat well, and tell whether two photographs
+    overlap at a 200th of the cost of matching all. progress(done) is called after each photograph.
     """
     count = len(descriptors)
-    probes = np.zeros((count, PROBES, 128), np.float32)  # short ones are filled with zeros, which match nothing
+    probes = np.zeros(
+        (count, PROBES, 128), np.float32
+    )  # short ones are filled with zeros, which match nothing
     for i, features in enumerate(descriptors):
         probes[i, : min(PROBES, len(features))] = features[:PROBES]
     out = np.zeros((count, count), np.int32)
 
     def compare(i: int) -> None:
-        for first in range(i + 1, count, 64):  # a block at a time, so that products stay in the cache
+        for first in range(
+            i + 1, count, 64
+        ):  # a block at a time, so that products stay in the cache
             others = probes[first : first + 64]
             out[i, first : first + len(others)] = _mutual(probes[i], others)
 
@@ -70,7 +80,8 @@ def similarities(descriptors: Sequence[np.ndarray], pool: Executor, progress) ->
 
 
 def _mutual(one: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """(M,) matches of (P, 128) features with each of (M, P, 128): nearest to each other, and clearly nearer than the second."""
+    """(M,) matches of (P, 128) features with each of (M, P, 128): nearest to each other, and
+    clearly nearer than the second."""
     products = one @ others.reshape(-1, 128).T
     products = products.reshape(len(one), len(others), -1).transpose(1, 0, 2)  # (M, own, other)
     best = products.argmax(axis=2)

@@ -1,8 +1,12 @@
-"""Points of a model found again in photographs that features missed, so that poses stand on more: by the patch around each, as the poses found so far expect it.
+"""Points of a model found again in photographs that features missed, so that poses stand on more:
+by the patch around each, as the poses found so far expect it.
 
-Small photographs have few features, two or three photographs share each, and their places are uncertain to a tenth of a pixel, which a scene of splats shows. A patch
-follows the photograph with the largest picture of its point, and is fitted to others by an affine map that makes the two correlate most (Evangelidis and Psarakis,
-"Parametric Image Alignment Using Enhanced Correlation Coefficient Maximization", PAMI 2008), from the map that the two poses give a patch that faces its photograph.
+Small photographs have few features, two or three photographs share each, and their places are
+uncertain to a tenth of a pixel, which a scene of splats shows. A patch follows the photograph with
+the largest picture of its point, and is fitted to others by an affine map that makes the two
+correlate most (Evangelidis and Psarakis, "Parametric Image Alignment Using Enhanced Correlation
+Coefficient Maximization", PAMI 2008), from the map that the two poses give a patch that faces its
+photograph.
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ _MIDDLE = RADIUS * FINER
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Where points may be seen, N of them. point: indices; image: (N,) ids; at: (N, 2) px, expected; affine: (N, 2, 2) from the reference's pixels."""
+    """Where points may be seen, N of them. point: indices; image: (N,) ids; at: (N, 2) px,
+    expected; affine: (N, 2, 2) from the reference's pixels."""
 
     point: np.ndarray
     image: np.ndarray
@@ -40,50 +45,79 @@ class _Candidates:
     affine: np.ndarray
 
 
-def found_again(model: pycolmap.Reconstruction, images: Path, error: float, pool: Executor, progress: Callable[[int, int], None] = lambda done, total: None):
-    """A model with the poses, cameras and points of `model`, and with new points of as many photographs as show the patch of one of its points.
+def found_again(
+    model: pycolmap.Reconstruction,
+    images: Path,
+    error: float,
+    pool: Executor,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+):
+    """A model with the poses, cameras and points of `model`, and with new points of as many
+    photographs as show the patch of one of its points.
 
-    error: px by which a patch may lie off where the poses expect it. progress(done, total) counts patches.
+    error: px by which a patch may lie off where the poses expect it. progress(done, total) counts
+    patches.
     """
     posed = {image.image_id: image for image in model.images.values() if image.has_pose}
     greys = dict(zip(posed, pool.map(lambda image: _grey(images / image.name), posed.values())))
-    points = sorted(model.points3D.items(), key=lambda item: (-item[1].track.length(), item[0]))[: POINTS * len(posed)]
+    points = sorted(model.points3D.items(), key=lambda item: (-item[1].track.length(), item[0]))[
+        : POINTS * len(posed)
+    ]
     places = np.array([p.xyz for _, p in points]).reshape(-1, 3)
     home, seen_at = _references(model, posed, [p for _, p in points], places)
     candidates = _candidates(posed, model.cameras, places, home, greys)
-    patches = dict(zip(range(len(points)), pool.map(lambda k: _patch(greys[home[k]], seen_at[k]), range(len(points)))))
+    patches = dict(
+        zip(
+            range(len(points)),
+            pool.map(lambda k: _patch(greys[home[k]], seen_at[k]), range(len(points))),
+        )
+    )
 
     def fit(rows: range) -> list[tuple[int, int, np.ndarray]]:
         c, out = candidates, []
         for row in rows:
             k, image = int(c.point[row]), int(c.image[row])
             patch = patches[k]
-            if patch is not None and (at := _fitted(patch, greys[image], c.at[row], c.affine[row], error)) is not None:
+            if (
+                patch is not None
+                and (at := _fitted(patch, greys[image], c.at[row], c.affine[row], error))
+                is not None
+            ):
                 out.append((k, image, at))
         return out
 
     total, found = len(candidates.point), []
-    for done, some in enumerate(pool.map(fit, (range(n, min(n + _CHUNK, total)) for n in range(0, total, _CHUNK))), 1):
+    for done, some in enumerate(
+        pool.map(fit, (range(n, min(n + _CHUNK, total)) for n in range(0, total, _CHUNK))), 1
+    ):
         found += some
         progress(min(done * _CHUNK, total), total)
     tracks: dict[int, list] = {}
     for k, image, at in found:
         tracks.setdefault(k, [(home[k], seen_at[k])]).append((image, at))
-    return _with_tracks(model, posed, [(places[k], track) for k, track in sorted(tracks.items()) if len(track) > 2])
+    return _with_tracks(
+        model, posed, [(places[k], track) for k, track in sorted(tracks.items()) if len(track) > 2]
+    )
 
 
 def _grey(path: Path) -> np.ndarray:
-    return cv2.cvtColor(np.ascontiguousarray(read_pixels(path)[..., :3]), cv2.COLOR_RGB2GRAY).astype(np.float32)
+    return cv2.cvtColor(
+        np.ascontiguousarray(read_pixels(path)[..., :3]), cv2.COLOR_RGB2GRAY
+    ).astype(np.float32)
 
 
 def _references(model, posed, points, places) -> tuple[list[int], np.ndarray]:
-    """Of each point the id of the photograph with its largest picture, and (N, 2) where that sees it, px."""
+    """Of each point the id of the photograph with its largest picture, and (N, 2) where that sees
+    it, px."""
     matrices = {i: image.cam_from_world().matrix() for i, image in posed.items()}
     focal = {i: model.cameras[image.camera_id].mean_focal_length() for i, image in posed.items()}
     home, seen_at = [], []
     for point, place in zip(points, places):
         elements = [e for e in point.track.elements if e.image_id in posed]
-        sizes = [focal[e.image_id] / max(matrices[e.image_id][2] @ np.append(place, 1), 1e-9) for e in elements]
+        sizes = [
+            focal[e.image_id] / max(matrices[e.image_id][2] @ np.append(place, 1), 1e-9)
+            for e in elements
+        ]
         best = elements[int(np.argmax(sizes))]
         home.append(best.image_id)
         seen_at.append(posed[best.image_id].points2D[best.point2D_idx].xy)
@@ -91,15 +125,22 @@ def _references(model, posed, points, places) -> tuple[list[int], np.ndarray]:
 
 
 def _candidates(posed, cameras, places: np.ndarray, home: list[int], greys) -> _Candidates:
-    """Photographs that should see a point from near its reference's direction, VIEWS of them spread over all."""
+    """Photographs that should see a point from near its reference's direction, VIEWS of them spread
+    over all."""
     homes = np.array(home)
-    crosses = np.zeros((len(places), 5, 3))  # each point, and what lies a pixel to its sides in its reference, at its depth
+    crosses = np.zeros(
+        (len(places), 5, 3)
+    )  # each point, and what lies a pixel to its sides in its reference, at its depth
     towards = np.zeros((len(places), 3))
     for i, image in posed.items():
         mine, matrix, camera = homes == i, image.cam_from_world().matrix(), cameras[image.camera_id]
         local = places[mine] @ matrix[:, :3].T + matrix[:, 3]
-        pixels = camera.img_from_cam(local)[:, None] + np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)])
-        rays = np.concatenate([camera.cam_from_img(pixels.reshape(-1, 2)), np.ones((len(local) * 5, 1))], axis=1).reshape(-1, 5, 3)
+        pixels = camera.img_from_cam(local)[:, None] + np.array(
+            [(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)]
+        )
+        rays = np.concatenate(
+            [camera.cam_from_img(pixels.reshape(-1, 2)), np.ones((len(local) * 5, 1))], axis=1
+        ).reshape(-1, 5, 3)
         crosses[mine] = (rays * local[:, None, 2:] - matrix[:, 3]) @ matrix[:, :3]
         towards[mine] = _towards(places[mine], matrix)
     rows = []
@@ -116,14 +157,21 @@ def _candidates(posed, cameras, places: np.ndarray, home: list[int], greys) -> _
         cosine = (towards[index] * _towards(places[index], matrix)).sum(axis=1)
         margin, size = RADIUS + 2, np.array(greys[j].shape[::-1])
         inside = ((at[:, 0] > margin) & (at[:, 0] < size - margin)).all(axis=1)
-        good = inside & (cosine > np.cos(np.radians(_ANGLE))) & (scale > 1 / _SCALE) & (scale < _SCALE)
+        good = (
+            inside & (cosine > np.cos(np.radians(_ANGLE))) & (scale > 1 / _SCALE) & (scale < _SCALE)
+        )
         rows.append((index[good], np.full(good.sum(), j), cosine[good], at[good, 0], affine[good]))
     if not rows:
-        return _Candidates(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 2)), np.zeros((0, 2, 2)))
+        return _Candidates(
+            np.zeros(0, int), np.zeros(0, int), np.zeros((0, 2)), np.zeros((0, 2, 2))
+        )
     point, image_of, cosine, at, affine = (np.concatenate(column) for column in zip(*rows))
     order = np.lexsort((image_of, -cosine, point))
     count = np.bincount(point, minlength=len(places))
-    rank, of = np.arange(len(point)) - (np.cumsum(count) - count)[point[order]], np.maximum(count, VIEWS)[point[order]]
+    rank, of = (
+        np.arange(len(point)) - (np.cumsum(count) - count)[point[order]],
+        np.maximum(count, VIEWS)[point[order]],
+    )
     kept = order[rank * VIEWS // of != (rank - 1) * VIEWS // of]
     return _Candidates(point[kept], image_of[kept], at[kept], affine[kept])
 
@@ -138,16 +186,29 @@ def _patch(grey: np.ndarray, at: np.ndarray) -> np.ndarray | None:
     """What is around a position, px; None where that is plain or the photograph ends."""
     if (at < RADIUS + 1).any() or (at > np.array(grey.shape[::-1]) - RADIUS - 1).any():
         return None
-    to = np.array([[1 / FINER, 0, at[0] - 0.5 - RADIUS], [0, 1 / FINER, at[1] - 0.5 - RADIUS]], np.float32)
-    patch = cv2.warpAffine(grey, to, (2 * _MIDDLE + 1,) * 2, flags=cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP, borderMode=cv2.BORDER_REFLECT)
+    to = np.array(
+        [[1 / FINER, 0, at[0] - 0.5 - RADIUS], [0, 1 / FINER, at[1] - 0.5 - RADIUS]], np.float32
+    )
+    patch = cv2.warpAffine(
+        grey,
+        to,
+        (2 * _MIDDLE + 1,) * 2,
+        flags=cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP,
+        borderMode=cv2.BORDER_REFLECT,
+    )
     return patch if patch.std() >= _PLAIN else None
 
 
-def _fitted(patch: np.ndarray, grey: np.ndarray, expected: np.ndarray, affine: np.ndarray, error: float) -> np.ndarray | None:
-    """Where the middle of the patch is in a photograph, px; None where it is not found within `error` px of where it is expected."""
+def _fitted(
+    patch: np.ndarray, grey: np.ndarray, expected: np.ndarray, affine: np.ndarray, error: float
+) -> np.ndarray | None:
+    """Where the middle of the patch is in a photograph, px; None where it is not found within
+    `error` px of where it is expected."""
     reach = int(np.ceil(_SCALE * 1.5 * RADIUS + error)) + 2
     first = np.maximum(np.floor(expected).astype(int) - reach, 0)
-    window = np.ascontiguousarray(grey[first[1] : first[1] + 2 * reach, first[0] : first[0] + 2 * reach])
+    window = np.ascontiguousarray(
+        grey[first[1] : first[1] + 2 * reach, first[0] : first[0] + 2 * reach]
+    )
     warp = np.zeros((2, 3), np.float32)
     warp[:, :2] = affine / FINER
     warp[:, 2] = expected - 0.5 - first - warp[:, :2] @ (_MIDDLE, _MIDDLE)
@@ -156,12 +217,25 @@ def _fitted(patch: np.ndarray, grey: np.ndarray, expected: np.ndarray, affine: n
     except cv2.error:  # it does not converge
         return None
     at = warp[:, :2] @ (_MIDDLE, _MIDDLE) + warp[:, 2] + 0.5 + first
-    return at.astype(np.float64) if alike >= _ALIKE and np.linalg.norm(at - expected) <= error else None
+    return (
+        at.astype(np.float64)
+        if alike >= _ALIKE and np.linalg.norm(at - expected) <= error
+        else None
+    )
 
 
-def _with_tracks(model: pycolmap.Reconstruction, posed, more: list[tuple[np.ndarray, list]]) -> pycolmap.Reconstruction:
-    """The posed photographs of the model, with its points and those of (place, [(image id, px)])."""
-    tracks = [(p.xyz, [(e.image_id, posed[e.image_id].points2D[e.point2D_idx].xy) for e in p.track.elements]) for p in model.points3D.values()] + more
+def _with_tracks(
+    model: pycolmap.Reconstruction, posed, more: list[tuple[np.ndarray, list]]
+) -> pycolmap.Reconstruction:
+    """The posed photographs of the model, with its points and those of (place, [(image id,
+    px)])."""
+    tracks = [
+        (
+            p.xyz,
+            [(e.image_id, posed[e.image_id].points2D[e.point2D_idx].xy) for e in p.track.elements],
+        )
+        for p in model.points3D.values()
+    ] + more
     places: dict[int, list[np.ndarray]] = {i: [] for i in posed}
     points = []
     for xyz, seen in tracks:
@@ -174,7 +248,10 @@ def _with_tracks(model: pycolmap.Reconstruction, posed, more: list[tuple[np.ndar
     for camera in model.cameras.values():
         out.add_camera_with_trivial_rig(camera)
     for i, image in posed.items():
-        out.add_image_with_trivial_frame(pycolmap.Image(image.name, np.array(places[i]).reshape(-1, 2), image.camera_id, i), image.cam_from_world())
+        out.add_image_with_trivial_frame(
+            pycolmap.Image(image.name, np.array(places[i]).reshape(-1, 2), image.camera_id, i),
+            image.cam_from_world(),
+        )
     for xyz, track in points:
         out.add_point3D(xyz, track, np.zeros(3, np.uint8))
     return out

@@ -1,8 +1,11 @@
-"""Where incremental mapping starts: a small model of photographs that overlap much, of which it is known that it is right.
+"""Where incremental mapping starts: a small model of photographs that overlap much, of which it is
+known that it is right.
 
-A pair of photographs alone does not tell a scene from its inside-out twin, nor the focal length from the depth. COLMAP's mapper takes the first pair that
-passes its limits; where that goes wrong, all photographs are added to a wrong model without a complaint. What tells is how many of the verified matches
-the model explains: 0.9 and more in a right one, 0.4 in a wrong one of the same reprojection error. So a few starts are tried, until one explains them.
+A pair of photographs alone does not tell a scene from its inside-out twin, nor the focal length
+from the depth. COLMAP's mapper takes the first pair that passes its limits; where that goes wrong,
+all photographs are added to a wrong model without a complaint. What tells is how many of the
+verified matches the model explains: 0.9 and more in a right one, 0.4 in a wrong one of the same
+reprojection error. So a few starts are tried, until one explains them.
 """
 
 from __future__ import annotations
@@ -19,13 +22,24 @@ from hardsplat.sfm.colmap.outcome import groups
 GOOD = 0.85  # share of explained matches that needs no other try
 _MEMBERS = 16  # photographs in a start
 _FEWEST = 4  # of them that must have a pose
-# tries: which of the best connected photographs is in the middle; least angle between the rays of the first pair, degrees; focal length over the longer side, where unknown
-_TRIES = ((0, 8, None), (0, 8, 0.7), (1, 8, None), (0, 4, None), (0, 16, None), (1, 8, 0.7), (2, 8, None), (0, 8, 2.0))
+# tries: which of the best connected photographs is in the middle; least angle between the rays of
+# the first pair, degrees; focal length over the longer side, where unknown
+_TRIES = (
+    (0, 8, None),
+    (0, 8, 0.7),
+    (1, 8, None),
+    (0, 4, None),
+    (0, 16, None),
+    (1, 8, 0.7),
+    (2, 8, None),
+    (0, 8, 2.0),
+)
 
 
 @dataclass
 class Matches:
-    """Verified matches. ids: of the images; pairs: (P, 2) indices into ids; matches: for each pair (M, 2) feature numbers; inliers: (P,) how many."""
+    """Verified matches. ids: of the images; pairs: (P, 2) indices into ids; matches: for each pair
+    (M, 2) feature numbers; inliers: (P,) how many."""
 
     ids: list[int]
     pairs: np.ndarray
@@ -49,11 +63,14 @@ def read_matches(database: pycolmap.Database, ids: Sequence[int]) -> Matches:
 
 
 def explained(model: pycolmap.Reconstruction, matches: Matches) -> float:
-    """Share of the verified matches between photographs of the model whose two features see one point of it."""
+    """Share of the verified matches between photographs of the model whose two features see one
+    point of it."""
     points = {}
     for image in model.images.values():
         if image.has_pose:
-            points[image.image_id] = np.array([p.point3D_id if p.has_point3D() else -1 for p in image.points2D], np.int64)
+            points[image.image_id] = np.array(
+                [p.point3D_id if p.has_point3D() else -1 for p in image.points2D], np.int64
+            )
     right = total = 0
     for (i, j), matched in zip(matches.pairs, matches.matches):
         a, b = points.get(matches.ids[i]), points.get(matches.ids[j])
@@ -64,7 +81,8 @@ def explained(model: pycolmap.Reconstruction, matches: Matches) -> float:
 
 
 def members(matches: Matches, rank: int) -> list[int]:
-    """Indices of photographs for a start: the one with the `rank`-th most matches, in the largest group, and those that share most with what is taken so far."""
+    """Indices of photographs for a start: the one with the `rank`-th most matches, in the largest
+    group, and those that share most with what is taken so far."""
     count = len(matches.ids)
     group = groups(count, matches.pairs)
     weights = np.zeros((count, count), np.int64)
@@ -82,11 +100,19 @@ def members(matches: Matches, rank: int) -> list[int]:
     return chosen
 
 
-def find_start(database: Path, matches: Matches, folder: Path, run: Callable[[list[str], float, Path], list], progress: Callable[[int, int], None]) -> tuple[Path, float] | None:
-    """The folder of the best small model and the share of matches that it explains; None where no try gave one.
+def find_start(
+    database: Path,
+    matches: Matches,
+    folder: Path,
+    run: Callable[[list[str], float, Path], list],
+    progress: Callable[[int, int], None],
+) -> tuple[Path, float] | None:
+    """The folder of the best small model and the share of matches that it explains; None where no
+    try gave one.
 
-    run(names, angle, folder): maps the photographs with these names, the first pair at this angle, and returns the models. Focal lengths in the database
-    stay as the try has them. progress(tries, of) is called before each.
+    run(names, angle, folder): maps the photographs with these names, the first pair at this angle,
+    and returns the models. Focal lengths in the database stay as the try has them. progress(tries,
+    of) is called before each.
     """
     best, best_focal = None, None
     for number, (rank, angle, focal) in enumerate(_TRIES):
@@ -99,7 +125,9 @@ def find_start(database: Path, matches: Matches, folder: Path, run: Callable[[li
         for model in run(names, angle, folder / str(number))[:1]:
             share = explained(model, matches)
             score = share * min(1.0, model.num_reg_images() / len(names))
-            if model.num_reg_images() >= min(_FEWEST, len(names)) and (best is None or score > best[1]):
+            if model.num_reg_images() >= min(_FEWEST, len(names)) and (
+                best is None or score > best[1]
+            ):
                 target = folder / f"model{number}"
                 target.mkdir(parents=True, exist_ok=True)
                 model.write(target)

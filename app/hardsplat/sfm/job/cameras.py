@@ -23,8 +23,9 @@ _PLAUSIBLE = 0.2, 20.0  # focal length over the longer side
 class Device:
     """What EXIF says of the camera that took a photograph.
 
-    key: equal for photographs of one device at one focal length; empty where EXIF names neither. focal: px, None where unknown.
-    named: maker, model and focal length in mm are there, from which a database of sensors may find the focal length in pixels.
+    key: equal for photographs of one device at one focal length; empty where EXIF names neither.
+    focal: px, None where unknown. named: maker, model and focal length in mm are there, from which
+    a database of sensors may find the focal length in pixels.
     """
 
     key: tuple = ()
@@ -34,7 +35,8 @@ class Device:
 
 @dataclass(frozen=True)
 class SharedCamera:
-    """A camera that several photographs share. width, height, focal: px; focal is None where it is unknown. named: as in Device."""
+    """A camera that several photographs share. width, height, focal: px; focal is None where it is
+    unknown. named: as in Device."""
 
     width: int
     height: int
@@ -43,18 +45,26 @@ class SharedCamera:
 
 
 def device_of(image: Image.Image) -> Device:
-    """The device that an opened image names. EXIF that is missing or damaged gives an empty Device."""
+    """The device that an opened image names. EXIF that is missing or damaged gives an empty
+    Device."""
     try:
         base = image.getexif()
         exif = base.get_ifd(_EXIF)
-        make, model, lens, serial = (_text(value) for value in (base.get(_MAKE), base.get(_MODEL), exif.get(_LENS), exif.get(_SERIAL)))
+        make, model, lens, serial = (
+            _text(value)
+            for value in (base.get(_MAKE), base.get(_MODEL), exif.get(_LENS), exif.get(_SERIAL))
+        )
         focal_mm, focal_35, zoom = (_number(exif.get(tag)) for tag in (_FOCAL, _FOCAL_35MM, _ZOOM))
         focal = _pixels(exif, focal_mm, focal_35, image.size)
     except Exception:  # Pillow's parser of damaged EXIF raises almost anything
         return Device()
     if not (focal_mm or focal_35 or model):
         return Device()
-    return Device((make, model, lens, serial, focal_mm, focal_35, zoom), focal, bool(make and model and focal_mm))
+    return Device(
+        (make, model, lens, serial, focal_mm, focal_35, zoom),
+        focal,
+        bool(make and model and focal_mm),
+    )
 
 
 def _pixels(exif, focal_mm, focal_35, size) -> float | None:
@@ -64,7 +74,9 @@ def _pixels(exif, focal_mm, focal_35, size) -> float | None:
         focal = focal_35 * math.hypot(width, height) / _DIAGONAL_35MM
     elif focal_mm and (resolution := _number(exif.get(_PLANE_RESOLUTION))):
         unit = _UNIT_MM.get(exif.get(_PLANE_UNIT, 2), 25.4)
-        stored = _number(exif.get(_PIXELS_X)) or width  # the resolution is that of the picture before it was made smaller
+        stored = (
+            _number(exif.get(_PIXELS_X)) or width
+        )  # the resolution is that of the picture before it was made smaller
         focal = focal_mm / unit * resolution * width / stored
     return focal if focal and _PLAUSIBLE[0] <= focal / max(size) <= _PLAUSIBLE[1] else None
 
@@ -82,10 +94,13 @@ def _text(value) -> str:
     return str(value).strip("\0 ") if value is not None else ""
 
 
-def shared_cameras(names: Sequence[str], sizes: Sequence[tuple[int, int]], devices: Sequence[Device], mode: str) -> tuple[list[SharedCamera], list[int]]:
+def shared_cameras(
+    names: Sequence[str], sizes: Sequence[tuple[int, int]], devices: Sequence[Device], mode: str
+) -> tuple[list[SharedCamera], list[int]]:
     """The cameras, and for each photograph the index of its own.
 
-    mode: one of CAMERA_MODES. Photographs of different sizes never share a camera, whatever the mode.
+    mode: one of CAMERA_MODES. Photographs of different sizes never share a camera, whatever the
+    mode.
     """
     keys = {
         "auto": lambda i: devices[i].key or ("folder", _folder(names[i])),

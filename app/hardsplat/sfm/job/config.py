@@ -1,4 +1,5 @@
-"""Every setting of `hardsplat sfm`: defaults, help and limits. Names follow COLMAP, or nerfstudio's ns-process-data."""
+"""Every setting of `hardsplat sfm`: defaults, help and limits. Names follow COLMAP, or nerfstudio's
+ns-process-data."""
 
 from dataclasses import Field, dataclass, fields
 from pathlib import Path
@@ -6,7 +7,18 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.settings.option import checked, option
 
-CAMERA_MODELS = ("auto", "SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV", "FULL_OPENCV", "SIMPLE_RADIAL_FISHEYE", "RADIAL_FISHEYE", "OPENCV_FISHEYE")
+CAMERA_MODELS = (
+    "auto",
+    "SIMPLE_PINHOLE",
+    "PINHOLE",
+    "SIMPLE_RADIAL",
+    "RADIAL",
+    "OPENCV",
+    "FULL_OPENCV",
+    "SIMPLE_RADIAL_FISHEYE",
+    "RADIAL_FISHEYE",
+    "OPENCV_FISHEYE",
+)
 CAMERA_MODES = ("auto", "single", "per-folder", "per-image")
 METHODS = ("auto", "exhaustive", "sequential", "retrieval")
 MAPPERS = ("auto", "incremental", "global")
@@ -16,10 +28,26 @@ MAPPERS = ("auto", "incremental", "global")
 class Input:
     """input and output"""
 
-    data: Path | None = option(None, "folder of photographs, scene folder with images/, or video", shown="INPUT")
-    out: Path | None = option(None, "scene folder to make: photographs are copied into its images/", shown="beside the photographs", aka="output_dir output_path")
-    num_frames: int = option(150, "video: most frames to take; fewer where the camera moves little", unit="frames", min=3, max=10_000, aka="num_frames_target frames max_frames")
-    overwrite: bool = option(False, "replace a model that another program made, and do every stage again", aka="force")
+    data: Path | None = option(
+        None, "folder of photographs, scene folder with images/, or video", shown="INPUT"
+    )
+    out: Path | None = option(
+        None,
+        "scene folder to make: photographs are copied into its images/",
+        shown="beside the photographs",
+        aka="output_dir output_path",
+    )
+    num_frames: int = option(
+        150,
+        "video: most frames to take; fewer where the camera moves little",
+        unit="frames",
+        min=3,
+        max=10_000,
+        aka="num_frames_target frames max_frames",
+    )
+    overwrite: bool = option(
+        False, "replace a model that another program made, and do every stage again", aka="force"
+    )
     seed: int = option(0, "seed of the random samples in matching and mapping", max=2**31 - 1)
     quiet: bool = option(False, "no progress")
 
@@ -30,12 +58,17 @@ class Cameras:
 
     camera_model: str = option(
         "auto",
-        "lens model, by COLMAP's name; auto: SIMPLE_RADIAL, or without distortion where there is none; OPENCV for action cameras, OPENCV_FISHEYE for fisheyes",
+        "lens model, by COLMAP's name; auto: SIMPLE_RADIAL, or without distortion where "
+        "there is none; OPENCV for action cameras, OPENCV_FISHEYE for fisheyes",
         choices=CAMERA_MODELS,
         aka="camera_type",
     )
     camera_mode: str = option(
-        "auto", "photographs that share a camera; auto: same device, focal length and size by EXIF, or else same folder and size", choices=CAMERA_MODES, aka="single_camera"
+        "auto",
+        "photographs that share a camera; auto: same device, focal length and size by "
+        "EXIF, or else same folder and size",
+        choices=CAMERA_MODES,
+        aka="single_camera",
     )
 
 
@@ -43,21 +76,35 @@ class Cameras:
 class Matching:
     """features and matches"""
 
-    max_image_size: int = option(0, "photographs are searched for features at this size of their longer side; 0: by count", unit="px", max=16_384)
-    max_num_features: int = option(0, "most features of a photograph; 0: by count", unit="features", max=65_536)
+    max_image_size: int = option(
+        0,
+        "photographs are searched for features at this size of their longer side; 0: by count",
+        unit="px",
+        max=16_384,
+    )
+    max_num_features: int = option(
+        0, "most features of a photograph; 0: by count", unit="features", max=65_536
+    )
     matching_method: str = option(
         "auto",
-        "pairs of photographs to match; auto: sequential for a video, exhaustive for few photographs, retrieval for many",
+        "pairs of photographs to match; auto: sequential for a video, exhaustive for few "
+        "photographs, retrieval for many",
         choices=METHODS,
         aka="matcher matching matcher_type",
     )
-    mapper: str = option("auto", "incremental: most robust; global: faster for many photographs with known focal lengths; auto: by count", choices=MAPPERS)
+    mapper: str = option(
+        "auto",
+        "incremental: most robust; global: faster for many photographs with known focal "
+        "lengths; auto: by count",
+        choices=MAPPERS,
+    )
     num_threads: int = option(0, "threads; 0: one a core", unit="threads", max=1024)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SfmConfig(Input, Cameras, Matching):
-    """All settings of one reconstruction, checked: a value of the wrong type or out of range raises UserError."""
+    """All settings of one reconstruction, checked: a value of the wrong type or out of range raises
+    UserError."""
 
     def __post_init__(self):
         for name in SFM_FIELDS:
@@ -68,5 +115,7 @@ class SfmConfig(Input, Cameras, Matching):
             raise UserError(f"max_num_features {self.max_num_features}: must be 64 or more, or 0")
 
 
-SFM_GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__ or "": fields(group) for group in SfmConfig.__bases__}
+SFM_GROUPS: dict[str, tuple[Field, ...]] = {
+    group.__doc__ or "": fields(group) for group in SfmConfig.__bases__
+}
 SFM_FIELDS: dict[str, Field] = {f.name: f for group in SFM_GROUPS.values() for f in group}

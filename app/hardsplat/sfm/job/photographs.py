@@ -17,14 +17,31 @@ from hardsplat.sfm.job.cameras import Device, SharedCamera, device_of, shared_ca
 
 READABLE = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".avif", ".jp2", ".ppm"}
 UNREADABLE = {".heic", ".heif", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
-VIDEOS = {".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm", ".mts", ".m2ts", ".mpg", ".mpeg", ".3gp", ".insv", ".360"}
+VIDEOS = {
+    ".mp4",
+    ".mov",
+    ".m4v",
+    ".avi",
+    ".mkv",
+    ".webm",
+    ".mts",
+    ".m2ts",
+    ".mpg",
+    ".mpeg",
+    ".3gp",
+    ".insv",
+    ".360",
+}
 WORK = "sfm"  # folder of a scene for what is neither photograph nor model
-_NOT_PHOTOGRAPHS = re.compile(rf"({WORK}|sparse|masks|depths|colmap|images_\d+)", re.IGNORECASE)  # folders of a scene
+_NOT_PHOTOGRAPHS = re.compile(
+    rf"({WORK}|sparse|masks|depths|colmap|images_\d+)", re.IGNORECASE
+)  # folders of a scene
 
 
 @dataclass
 class Photograph:
-    """name: path below the folder, with slashes. width, height: px, as stored: EXIF orientation is ignored. camera: index. mask: white where features count, or None."""
+    """name: path below the folder, with slashes. width, height: px, as stored: EXIF orientation is
+    ignored. camera: index. mask: white where features count, or None."""
 
     name: str
     path: Path
@@ -59,24 +76,36 @@ def image_folder(scene: Path) -> Path:
 
 
 def listed(folder: Path, endings: set[str] = READABLE) -> list[str]:
-    """Names of the files with these endings in `folder` and below, sorted, with slashes; hidden ones and those in a scene's other folders are left out."""
+    """Names of the files with these endings in `folder` and below, sorted, with slashes; hidden
+    ones and those in a scene's other folders are left out."""
     names = []
     for root, folders, files in os.walk(folder):
         of_scene = Path(root) == folder and folder.name != "images"
-        folders[:] = [f for f in folders if not (f.startswith(".") or (of_scene and _NOT_PHOTOGRAPHS.fullmatch(f)))]
-        names += [(Path(root) / f).relative_to(folder).as_posix() for f in files if Path(f).suffix.lower() in endings and not f.startswith(".")]
+        folders[:] = [
+            f
+            for f in folders
+            if not (f.startswith(".") or (of_scene and _NOT_PHOTOGRAPHS.fullmatch(f)))
+        ]
+        names += [
+            (Path(root) / f).relative_to(folder).as_posix()
+            for f in files
+            if Path(f).suffix.lower() in endings and not f.startswith(".")
+        ]
     return sorted(names)
 
 
 def find_photographs(scene: Path, camera_mode: str = "auto") -> Photographs:
-    """The photographs of a scene folder with their sizes, cameras and masks. UserError where there are none."""
+    """The photographs of a scene folder with their sizes, cameras and masks. UserError where there
+    are none."""
     folder = image_folder(scene)
     found = Photographs(folder)
     names = listed(folder)
     stems = {Path(name).with_suffix("") for name in names}
     for name in listed(folder, UNREADABLE):
         if Path(name).with_suffix("") not in stems:
-            found.left_out[name] = f"{Path(name).suffix[1:].upper()} files are not read here; convert it to JPEG"
+            found.left_out[name] = (
+                f"{Path(name).suffix[1:].upper()} files are not read here; convert it to JPEG"
+            )
     devices, masks = [], Masks(scene)
     for name in names:
         path = folder / name
@@ -88,13 +117,20 @@ def find_photographs(scene: Path, camera_mode: str = "auto") -> Photographs:
         except UserError as error:
             found.left_out[name] = str(error).removeprefix(f"{path}: ")
         except ValueError:  # also what cannot be written as UTF-8
-            found.left_out[name] = "its name has characters that files of COLMAP cannot hold; rename it"
+            found.left_out[name] = (
+                "its name has characters that files of COLMAP cannot hold; rename it"
+            )
         else:
             devices.append(device)
             found.items.append(Photograph(name, path, *size, mask=masks.of(name)))
     if not found.items:
         raise UserError(_nothing(scene, folder, found.left_out))
-    found.cameras, of = shared_cameras([p.name for p in found.items], [(p.width, p.height) for p in found.items], devices, camera_mode)
+    found.cameras, of = shared_cameras(
+        [p.name for p in found.items],
+        [(p.width, p.height) for p in found.items],
+        devices,
+        camera_mode,
+    )
     for photograph, camera in zip(found.items, of):
         photograph.camera = camera
     return found
@@ -117,7 +153,10 @@ def _nothing(scene: Path, folder: Path, left_out: dict[str, str]) -> str:
         name, reason = next(iter(left_out.items()))
         return f"{folder}: none of the {len(left_out)} photographs can be used; {name}: {reason}"
     if videos := listed(folder, VIDEOS):
-        return f"{folder}: no photographs, but {len(videos)} video{'s' * (len(videos) > 1)}; name one: hardsplat sfm {folder / videos[0]}"
+        return (
+            f"{folder}: no photographs, but {len(videos)} video{'s' * (len(videos) > 1)}; "
+            f"name one: hardsplat sfm {folder / videos[0]}"
+        )
     return f"{folder}: no photographs found ({' '.join(sorted(READABLE))})"
 
 

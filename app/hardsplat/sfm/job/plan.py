@@ -9,26 +9,45 @@ from dataclasses import dataclass
 
 from hardsplat.sfm.job.config import SfmConfig
 
-SMALL = 480  # px of the longer side, below which photographs are enlarged first and more features are taken
+# px of the longer side, below which photographs are enlarged first and more features are taken
+SMALL = 480
 EXHAUSTIVE = 60  # most photographs of which every pair is matched
 GLOBAL = 400  # most photographs that are mapped one after the other
-# photographs up to which the longer side, px, and the features of each, are these; features cost by area, matches by the square of features
+# photographs up to which the longer side, px, and the features of each, are these; features cost by
+# area, matches by the square of features
 _BY_COUNT = ((100, 1600, 4096), (300, 1200, 3072), (math.inf, 1000, 2048))
-NEIGHBOURS, SPREAD = 14, 8  # of a photograph, in retrieval: the most similar ones, and others spread over those that are similar
+NEIGHBOURS, SPREAD = (
+    14,
+    8,
+    # of a photograph, in retrieval: the most similar ones, and others spread over those that are
+    # similar
+)
 OVERLAP = 8  # sequential: following frames that each is matched with
 
 # Seconds on one core of the machine of docs/results/sfm.md, from which the expected time is made.
-_DECODE, _SIFT, _MATCH, _RANSAC = 0.02, 0.55, 3.1e-9, 0.012  # a megapixel, a megapixel searched, a feature times a feature, a pair
+_DECODE, _SIFT, _MATCH, _RANSAC = (
+    0.02,
+    0.55,
+    3.1e-9,
+    0.012,
+)  # a megapixel, a megapixel searched, a feature times a feature, a pair
 _SCORE = 3e-4  # a pair, in retrieval
 _PATCHES = 0.35  # a small photograph, whose points are found again by their patches
-_INCREMENTAL, _ALL_AGAIN, _GLOBAL, _START = 0.12, 1e-3, 0.4, 3.0  # a photograph, a photograph times a photograph, a photograph; a run, all on two cores
+_INCREMENTAL, _ALL_AGAIN, _GLOBAL, _START = (
+    0.12,
+    1e-3,
+    0.4,
+    3.0,
+)  # a photograph, a photograph times a photograph, a photograph; a run, all on two cores
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done. image_size: px, longer side that features are found at; max_features: of a photograph; pairs: about how many are matched.
+    """What is done. image_size: px, longer side that features are found at; max_features: of a
+    photograph; pairs: about how many are matched.
 
-    method, mapper: as in SfmConfig, but not auto. threads: of the worker. seconds: expected, by stage.
+    method, mapper: as in SfmConfig, but not auto. threads: of the worker. seconds: expected, by
+    stage.
     """
 
     image_size: int
@@ -48,7 +67,9 @@ def make_plan(config: SfmConfig, sizes: Sequence[tuple[int, int]], video: bool) 
     method = config.matching_method
     if method == "auto":
         method = "sequential" if video else "exhaustive" if count <= EXHAUSTIVE else "retrieval"
-    mapper = config.mapper if config.mapper != "auto" else "incremental" if count <= GLOBAL else "global"
+    mapper = (
+        config.mapper if config.mapper != "auto" else "incremental" if count <= GLOBAL else "global"
+    )
     threads = config.num_threads or cores()
     pairs = expected_pairs(method, count)
     read = sum(w * h for w, h in sizes) / 1e6
@@ -57,8 +78,13 @@ def make_plan(config: SfmConfig, sizes: Sequence[tuple[int, int]], video: bool) 
     patches = _PATCHES / threads if max(max(size) for size in sizes) < SMALL else 0
     seconds = {
         "features": (_DECODE * read + _SIFT * searched) / threads,
-        "matches": (pairs * (_MATCH * each**2 + _RANSAC) + (_SCORE * count**2 / 2 if method != "exhaustive" else 0)) / threads,
-        "poses": _START + count * (_GLOBAL if mapper == "global" else _INCREMENTAL + _ALL_AGAIN * count + patches),
+        "matches": (
+            pairs * (_MATCH * each**2 + _RANSAC)
+            + (_SCORE * count**2 / 2 if method != "exhaustive" else 0)
+        )
+        / threads,
+        "poses": _START
+        + count * (_GLOBAL if mapper == "global" else _INCREMENTAL + _ALL_AGAIN * count + patches),
     }
     return Plan(size, features, method, mapper, pairs, threads, seconds)
 
@@ -74,8 +100,9 @@ def searched_scale(width: int, height: int, image_size: int) -> float:
 def match_error(width: int, height: int, image_size: int) -> float:
     """Pixels of a photograph within which a match must fit the geometry of its pair.
 
-    COLMAP's 4 px belong to photographs of some 3000 px. Features are placed to a part of a pixel of the picture they were found in,
-    so small pictures have a smaller limit: with 4 px, false matches of a 160 px picture bend its focal length by 15 %.
+    COLMAP's 4 px belong to photographs of some 3000 px. Features are placed to a part of a pixel of
+    the picture they were found in, so small pictures have a smaller limit: with 4 px, false matches
+    of a 160 px picture bend its focal length by 15 %.
     """
     longest = max(width, height)
     searched = min(longest, image_size)
@@ -86,7 +113,11 @@ def expected_pairs(method: str, count: int) -> int:
     every = count * (count - 1) // 2
     if method == "exhaustive":
         return every
-    each = 0.75 * (NEIGHBOURS + SPREAD) if method == "retrieval" else OVERLAP + 0.75 * (NEIGHBOURS + SPREAD) / 2
+    each = (
+        0.75 * (NEIGHBOURS + SPREAD)
+        if method == "retrieval"
+        else OVERLAP + 0.75 * (NEIGHBOURS + SPREAD) / 2
+    )
     return min(every, int(count * each))
 
 

@@ -19,7 +19,8 @@ def fingerprint(*settings: Any) -> str:
 
 
 class State:
-    """What stages were done with which settings: a JSON file in the work folder, whole after every change."""
+    """What stages were done with which settings: a JSON file in the work folder, whole after every
+    change."""
 
     def __init__(self, folder: Path):
         self._path = folder / STATE
@@ -45,4 +46,8 @@ def stamps(folder: Path) -> dict[str, list[int]]:
     """Size and time of every file of a model; empty where there is none."""
     if not folder.is_dir():
         return {}
-    return {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in sorted(folder.iterdir()) if path.is_file()}
+    return {
+        path.name: [path.stat().st_size, path.stat().st_mtime_ns]
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+    }

@@ -21,7 +21,8 @@ _QUALITY = 96  # of the JPEGs
 
 
 def frames(path: Path, apart: float = 0.0) -> Iterator[tuple[float, np.ndarray]]:
-    """(seconds, about; (H, W, 3) uint8) of a video, turned as the file says. apart: least seconds from one frame to the next.
+    """(seconds, about; (H, W, 3) uint8) of a video, turned as the file says. apart: least seconds
+    from one frame to the next.
 
     Raises UserError where it cannot be read.
     """
@@ -29,7 +30,11 @@ def frames(path: Path, apart: float = 0.0) -> Iterator[tuple[float, np.ndarray]]
 
     select = f"select='isnan(prev_selected_t)+gte(t-prev_selected_t,{apart - 1e-6:.6f})'"
     try:
-        with closing(read_frames(f"file:{path.absolute()}", output_params=["-vf", select, "-fps_mode", "passthrough"])) as reader:
+        with closing(
+            read_frames(
+                f"file:{path.absolute()}", output_params=["-vf", select, "-fps_mode", "passthrough"]
+            )
+        ) as reader:
             meta = next(reader)
             width, height = meta["size"]
             step = max(apart, 1 / (meta["fps"] or 30))
@@ -57,19 +62,25 @@ def _reason(error) -> str:
 
 
 def spacing(seconds: float, most: int) -> float:
-    """Seconds between the frames that are looked at, so that there are CANDIDATES for each of `most`."""
+    """Seconds between the frames that are looked at, so that there are CANDIDATES for each of
+    `most`."""
     return max(seconds / (most * CANDIDATES), 1 / 30) if seconds > 0 else 0.1
 
 
 def measure(pictures: Iterator[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """(N,) sharpness and (N,) motion of pictures (H, W, 3) uint8 that follow each other.
 
-    Sharpness is the variance of the Laplacian; motion is the median displacement of points since the picture before, over the width.
+    Sharpness is the variance of the Laplacian; motion is the median displacement of points since
+    the picture before, over the width.
     """
     sharpness, motion, last = [], [], None
     for picture in pictures:
         scale = ANALYSED / max(picture.shape[:2])
-        small = cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA) if scale < 1 else picture
+        small = (
+            cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+            if scale < 1
+            else picture
+        )
         grey = cv2.cvtColor(np.ascontiguousarray(small), cv2.COLOR_RGB2GRAY)
         sharpness.append(cv2.Laplacian(grey, cv2.CV_32F).var())
         motion.append(0.0 if last is None else _displacement(last, grey))
@@ -81,35 +92,51 @@ def _displacement(before: np.ndarray, after: np.ndarray) -> float:
     points = cv2.goodFeaturesToTrack(before, 200, 0.01, 7)
     if points is None or len(points) < 8:
         return 0.0  # nothing to see, so nothing is seen to move
-    moved, found, _ = cv2.calcOpticalFlowPyrLK(before, after, points, None, winSize=(15, 15), maxLevel=3)  # type: ignore[call-overload]  # None: there is no guess, which the stub does not know
+    moved, found, _ = cv2.calcOpticalFlowPyrLK(
+        before, after, points, None, winSize=(15, 15), maxLevel=3
+    )  # type: ignore[call-overload]  # None: there is no guess, which the stub does not know
     kept = found.ravel() == 1
     if kept.sum() < 0.2 * len(points):
         return _LOST
-    return min(_LOST, float(np.median(np.linalg.norm((moved - points).reshape(-1, 2)[kept], axis=1))) / before.shape[1])
+    return min(
+        _LOST,
+        float(np.median(np.linalg.norm((moved - points).reshape(-1, 2)[kept], axis=1)))
+        / before.shape[1],
+    )
 
 
 def choose(sharpness: np.ndarray, motion: np.ndarray, most: int) -> list[int]:
-    """Indices of at most `most` pictures: the sharpest within each of equal shares of the way that the view moved.
+    """Indices of at most `most` pictures: the sharpest within each of equal shares of the way that
+    the view moved.
 
-    A share is MOTION wide, or as wide as `most` asks for; a camera that stands still adds nothing. At least three pictures where there are that many.
+    A share is MOTION wide, or as wide as `most` asks for; a camera that stands still adds nothing.
+    At least three pictures where there are that many.
     """
     way = np.cumsum(motion)
     count = int(np.clip(round(way[-1] / MOTION) + 1, min(3, len(way)), min(most, len(way))))
     share = np.minimum((way / max(way[-1], 1e-9) * count).astype(int), count - 1)
-    if len(np.unique(share)) < min(3, len(way)):  # a camera that does not move: spread over time instead
+    if len(np.unique(share)) < min(
+        3, len(way)
+    ):  # a camera that does not move: spread over time instead
         share = np.arange(len(way)) * count // len(way)
     chosen = []
     for s in np.unique(share):
         members = np.flatnonzero(share == s)
-        middle = members[len(members) // 6 : len(members) - len(members) // 6]  # so that neighbours do not fall together
+        middle = members[
+            len(members) // 6 : len(members) - len(members) // 6
+        ]  # so that neighbours do not fall together
         chosen.append(int(middle[np.argmax(sharpness[middle])]))
     return chosen
 
 
-def extract_frames(video: Path, folder: Path, most: int, progress: Callable[[int, int], None]) -> int:
-    """Writes the frames worth keeping as JPEGs, frame_00001.jpg and so on, into `folder`; how many there are.
+def extract_frames(
+    video: Path, folder: Path, most: int, progress: Callable[[int, int], None]
+) -> int:
+    """Writes the frames worth keeping as JPEGs, frame_00001.jpg and so on, into `folder`; how many
+    there are.
 
-    progress(done, total) is called after each frame, in both passes over the video. Raises UserError where the video cannot be read or the folder not written.
+    progress(done, total) is called after each frame, in both passes over the video. Raises
+    UserError where the video cannot be read or the folder not written.
     """
     apart = spacing(duration(video), most)
     seen = 0
@@ -132,7 +159,9 @@ def extract_frames(video: Path, folder: Path, most: int, progress: Callable[[int
             if number in wanted:
                 written += 1
                 with replacing(folder / f"frame_{written:05d}.jpg") as partial:
-                    Image.fromarray(picture).save(partial, format="JPEG", quality=_QUALITY, subsampling=0)
+                    Image.fromarray(picture).save(
+                        partial, format="JPEG", quality=_QUALITY, subsampling=0
+                    )
                 if written == len(wanted):
                     break
     except OSError as error:

@@ -3,14 +3,30 @@
 from collections.abc import Mapping, Sequence
 
 AXES = (  # settings of which it takes lists, in the order of its flags
-    *("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments"),
+    *(
+        "format",
+        "state_format",
+        "blending",
+        "reduction",
+        "hybrid_threshold",
+        "ordering",
+        "atomics",
+        "block",
+        "shape",
+        "segments",
+    ),
     *("tile_backward", "tile_threshold", "moments", "rasterizer", "gradient"),
 )
 OPTIONS = tuple(name for name in AXES if name != "rasterizer")  # those that a rasterizer takes
 
-SWEPT = "hardware"  # rasterizer of a sweep that names none: it has the formats and reductions; auto may take another for each run
+# rasterizer of a sweep that names none: it has the formats and reductions; auto may take another
+# for each run
+SWEPT = "hardware"
 
 
 def blending_of(axes: Mapping[str, Sequence]) -> dict[str, str]:
-    """The setting of blending where several formats are compared and nothing is said of it: they differ in what the blending unit does in them."""
-    return {"blending": "fixed"} if len(axes.get("format", ())) > 1 and "blending" not in axes else {}
+    """The setting of blending where several formats are compared and nothing is said of it: they
+    differ in what the blending unit does in them."""
+    return (
+        {"blending": "fixed"} if len(axes.get("format", ())) > 1 and "blending" not in axes else {}
+    )

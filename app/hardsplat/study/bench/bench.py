@@ -1,8 +1,11 @@
-"""`hardsplat bench`: GPU milliseconds of every stage, fragments, memory and gradient error, for every variant asked for.
+"""`hardsplat bench`: GPU milliseconds of every stage, fragments, memory and gradient error, for
+every variant asked for.
 
-Upstream gradients: `random`, uniform in 0..1 as in Yuan & He 2025, or `loss`, the L1 + D-SSIM of training against the scene's photographs.
-Every view is drawn `repeats` times once the GPU is warm (`WARM_SECONDS` in measure.py); stages are medians over repeats, then means over views. White background, near plane 0.2.
-The projection's backward takes its Adam step as in training, with learning rates of 0: the model stays.
+Upstream gradients: `random`, uniform in 0..1 as in Yuan & He 2025, or `loss`, the L1 + D-SSIM of
+training against the scene's photographs. Every view is drawn `repeats` times once the GPU is warm
+(`WARM_SECONDS` in measure.py); stages are medians over repeats, then means over views. White
+background, near plane 0.2. The projection's backward takes its Adam step as in training, with
+learning rates of 0: the model stays.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ from hardsplat.tables.reductions import REDUCTIONS
 
 
 def views_of(scene: Scene, chosen: list[int]) -> list[int]:
-    """Indices into the sorted photographs: those asked for, or 8 evenly spaced from the first on."""
+    """Indices into the sorted photographs: those asked for, or 8 evenly spaced from the first
+    on."""
     n = len(scene.views)
     if bad := [i for i in chosen if not 0 <= i < n]:
         raise UserError(f"--views {bad[0]}: the scene has {n} views, 0 to {n - 1}")
@@ -49,8 +53,8 @@ def views_of(scene: Scene, chosen: list[int]) -> list[int]:
 
 
 def variants(axes: Mapping[str, list], known: Iterable[str] = OPTIONS) -> Iterator[dict]:
-    """Every combination of the options `known` to a rasterizer, in the order of `axes`; a reduction without a threshold comes once, not
-    once per threshold."""
+    """Every combination of the options `known` to a rasterizer, in the order of `axes`; a reduction
+    without a threshold comes once, not once per threshold."""
     seen = []
     for values in itertools.product(*axes.values()):
         options = {n: v for n, v in zip(axes, values) if n in known}
@@ -68,7 +72,12 @@ def commit() -> str | None:
         return None
     try:
         asked = (("rev-parse", "HEAD"), ("status", "--porcelain"))
-        git = [subprocess.run(["git", "-C", CHECKOUT, *words], capture_output=True, text=True, check=True).stdout.strip() for words in asked]
+        git = [
+            subprocess.run(
+                ["git", "-C", CHECKOUT, *words], capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for words in asked
+        ]
     except (OSError, subprocess.CalledProcessError):
         return None
     return git[0] + ("+" if git[1] else "")
@@ -80,9 +89,16 @@ def _provenance(device: Device) -> dict:
     return {
         "hardsplat": __version__,
         "commit": commit(),
-        "command": shlex.join(["hardsplat" if program.stem == "__main__" else program.name, *sys.argv[1:]]),
+        "command": shlex.join(
+            ["hardsplat" if program.stem == "__main__" else program.name, *sys.argv[1:]]
+        ),
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "device": {"name": device.name, "driver": device.physical.driver, "kind": device.physical.kind, "host": platform.platform()},
+        "device": {
+            "name": device.name,
+            "driver": device.physical.driver,
+            "kind": device.physical.kind,
+            "host": platform.platform(),
+        },
     }
 
 
@@ -97,8 +113,9 @@ def _bandwidth(device: Device) -> float | None:
 class Subject:
     """What is drawn: views of a scene, from a model of each of these sizes.
 
-    data_dir: the scene; by default the one that the model's run was trained on. data_factor: images this many times smaller; by default as trained, of another
-    scene full size. views: by position, see views_of. splats: sizes, see app/hardsplat/study/bench/sizes.py.
+    data_dir: the scene; by default the one that the model's run was trained on. data_factor: images
+    this many times smaller; by default as trained, of another scene full size. views: by position,
+    see views_of. splats: sizes, see app/hardsplat/study/bench/sizes.py.
     """
 
     model: str | Path
@@ -110,9 +127,11 @@ class Subject:
 
 @dataclass(frozen=True)
 class Timing:
-    """How a variant is measured. upstream: random or loss, see above. repeats: draws of each view that are timed.
+    """How a variant is measured. upstream: random or loss, see above. repeats: draws of each view
+    that are timed.
 
-    errors: gradients are compared with those of a float32 target too, in the first view, or in those that error_views says: first or all.
+    errors: gradients are compared with those of a float32 target too, in the first view, or in
+    those that error_views says: first or all.
     """
 
     upstream: str = "random"
@@ -133,9 +152,11 @@ def bench(
     device: str | None = None,
     quiet: bool = False,
 ) -> list[Measurement]:
-    """Measures every combination of `axes` (see OPTIONS) at every size, prints Markdown tables and writes bench.json, bench.md and plots into result_dir.
+    """Measures every combination of `axes` (see OPTIONS) at every size, prints Markdown tables and
+    writes bench.json, bench.md and plots into result_dir.
 
-    What the device cannot run or hold is left out with a line that says why. Raises UserError for bad input, or when nothing could be measured.
+    What the device cannot run or hold is left out with a line that says why. Raises UserError for
+    bad input, or when nothing could be measured.
     """
     if timing.repeats < 1:
         raise UserError(f"--repeats {timing.repeats}: at least 1 draw must be timed")
@@ -144,29 +165,45 @@ def bench(
         make_folder(folder)
     model, config = find_model(subject.model, subject.data_dir)
     if config.data_dir is None:
-        raise UserError(f"{model}: nothing says which scene it shows, and views are what is timed; add --data-dir SCENE")
+        raise UserError(
+            f"{model}: nothing says which scene it shows, and views are what is timed; "
+            "add --data-dir SCENE"
+        )
     data_factor = subject.data_factor or (1 if subject.data_dir else config.data_factor)
     data_dir, gaussians = config.data_dir, load_splats(model)
     counts = [count_of(amount, len(gaussians)) for amount in subject.splats]
     scene = load_scene(data_dir, data_factor)
     chosen = views_of(scene, list(subject.views))
     gpu = open_device(device)
-    rasterizer = list(dict.fromkeys(fastest(gpu, TrainConfig(rasterizer=name)) for name in rasterizer))
-    job = Bench(gpu, [scene.views[i] for i in chosen], timing.upstream, timing.repeats, _bandwidth(gpu))
+    rasterizer = list(
+        dict.fromkeys(fastest(gpu, TrainConfig(rasterizer=name)) for name in rasterizer)
+    )
+    job = Bench(
+        gpu, [scene.views[i] for i in chosen], timing.upstream, timing.repeats, _bandwidth(gpu)
+    )
     about = {
         **_provenance(gpu),
         "copy_bytes_per_second": job.bandwidth,
         "model": {"file": str(model), "splats": len(gaussians), "sh_degree": gaussians.sh_degree},
-        "scene": {"folder": str(data_dir), "data_factor": data_factor, "views": chosen, "width": job.width, "height": job.height},
+        "scene": {
+            "folder": str(data_dir),
+            "data_factor": data_factor,
+            "views": chosen,
+            "width": job.width,
+            "height": job.height,
+        },
         "upstream": timing.upstream,
         "axes": [name for name, several in axes.items() if len(several) > 1],
         "repeats": timing.repeats,
-        "error_views": (chosen if timing.error_views == "all" else chosen[:1]) if timing.errors else [],
+        "error_views": (chosen if timing.error_views == "all" else chosen[:1])
+        if timing.errors
+        else [],
     }
     results, skipped, lost = [], [], False
 
     def attempt(what: str, work: Callable, *given):
-        """What the work returns; None, with a line that says why, where the device cannot do it or has not the memory."""
+        """What the work returns; None, with a line that says why, where the device cannot do it or
+        has not the memory."""
         nonlocal lost
         try:
             return work(*given)
@@ -177,10 +214,17 @@ def bench(
 
     known = {name: ["moments", *BACKENDS[name].options.settings()] for name in rasterizer}
     axes = {**{name: [value] for name, value in blending_of(axes).items()}, **axes}
-    combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes, known[name])]
+    combinations = [
+        (n, name, options)
+        for n in counts
+        for name in rasterizer
+        for options in variants(axes, known[name])
+    ]
     size = None
     if folder and (earlier := set_aside(folder, OF_A_BENCH, OF_A_BENCH)):
-        tqdm.write(f"note: the earlier measurement in {folder} is now in {earlier}", file=sys.stderr)
+        tqdm.write(
+            f"note: the earlier measurement in {folder} is now in {earlier}", file=sys.stderr
+        )
     for n, name, options in Bar(combinations, desc="bench", unit="variant", disable=quiet):
         if n != size:
             job.use(gaussians if n == len(gaussians) else resized(gaussians, n))
@@ -189,14 +233,27 @@ def bench(
         result = attempt(label, job.measure, name, options)
         if result is not None:
             results.append(result)
-            if timing.errors and (found := attempt(f"gradient error of {label}", job.errors, name, options, timing.error_views == "all")):
+            if timing.errors and (
+                found := attempt(
+                    f"gradient error of {label}",
+                    job.errors,
+                    name,
+                    options,
+                    timing.error_views == "all",
+                )
+            ):
                 result.errors, result.cosines = found
         if folder:  # after each: a run that is killed leaves what it has measured
-            write_json(folder / "bench.json", {"about": about, "rows": [asdict(r) for r in results], "skipped": skipped})
+            write_json(
+                folder / "bench.json",
+                {"about": about, "rows": [asdict(r) for r in results], "skipped": skipped},
+            )
         if lost:
             break
     if not results:
-        raise UserError(f"{gpu.name} measured none of the variants asked for; the last: {skipped[-1]}")
+        raise UserError(
+            f"{gpu.name} measured none of the variants asked for; the last: {skipped[-1]}"
+        )
     text = markdown(results, about, skipped)
     print(text)
     if folder:

@@ -1,11 +1,16 @@
-"""The bytes that a stage must move once, from the sizes in the contract: over the device's copy bandwidth, the least time it could take.
+"""The bytes that a stage must move once, from the sizes in the contract: over the device's copy
+bandwidth, the least time it could take.
 
-N splats, V visible, P pixels; every number that a stage must read or write counts once, scratch of ours does not:
-  project           reads N rows of parameters without sh, V rows of sh; writes N keys and opacities (culled or not), V projected splats
-  sort              reads N keys; V pairs of key and value are written by the first of 4 digits and read and written by the others, of
+N splats, V visible, P pixels; every number that a stage must read or write counts once, scratch of
+ours does not:
+  project           reads N rows of parameters without sh, V rows of sh; writes N keys and opacities
+      (culled or not), V projected splats
+  sort              reads N keys; V pairs of key and value are written by the first of 4 digits and
+      read and written by the others, of
                     which the last writes values alone
   loss              reads target and photograph, writes d_image, of P pixels
-  project backward  reads V projected splats and N opacities, reads and clears V rows of 2D gradients, reads and writes V statistics of densification
+  project backward  reads V projected splats and N opacities, reads and clears V rows of 2D
+      gradients, reads and writes V statistics of densification
   optimizer         reads and writes N rows of parameters and of both Adam moments
 The draws have no such floor: they are bound by fragments.
 """
@@ -19,15 +24,33 @@ from hardsplat.tables import quantities
 _WORD = 4
 
 
-def floor_bytes(splats: int, visible: float, sh_degree: int, pixels: float, target_bytes: int, moment_bytes: int = 4) -> dict[str, float]:
-    """Bytes by stage. target_bytes: of a pixel of the target; moment_bytes: of a number of the Adam moments."""
+def floor_bytes(
+    splats: int,
+    visible: float,
+    sh_degree: int,
+    pixels: float,
+    target_bytes: int,
+    moment_bytes: int = 4,
+) -> dict[str, float]:
+    """Bytes by stage. target_bytes: of a pixel of the target; moment_bytes: of a number of the Adam
+    moments."""
     geometry = _WORD * sum(quantities.QUANTITIES[name].width for name in GEOMETRY)
     everything = _WORD * quantities.numbers(sh_degree)
-    splat2d, pair = itemsize("splats2d") + itemsize("colors2d"), itemsize("keys") + itemsize("order")
+    splat2d, pair = (
+        itemsize("splats2d") + itemsize("colors2d"),
+        itemsize("keys") + itemsize("order"),
+    )
     return {
-        "project": splats * (geometry + itemsize("keys") + _WORD) + visible * (everything - geometry + splat2d),
+        "project": splats * (geometry + itemsize("keys") + _WORD)
+        + visible * (everything - geometry + splat2d),
         "sort": splats * itemsize("keys") + visible * (7 * pair - itemsize("keys")),
         "loss": pixels * (target_bytes + itemsize("photos") + 4 * _WORD),
-        "project backward": splats * _WORD + visible * (splat2d + 2 * CONSTANTS["GRADIENTS"] * itemsize("d_splats2d") + 2 * dtype("GrowStat").itemsize),
+        "project backward": splats * _WORD
+        + visible
+        * (
+            splat2d
+            + 2 * CONSTANTS["GRADIENTS"] * itemsize("d_splats2d")
+            + 2 * dtype("GrowStat").itemsize
+        ),
         "optimizer": splats * 2 * (1 + 2 * moment_bytes / _WORD) * everything,
     }

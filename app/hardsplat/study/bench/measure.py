@@ -1,4 +1,5 @@
-"""What `hardsplat bench` measures of one variant: GPU milliseconds by stage, fragments, memory, sort memory, gradient error."""
+"""What `hardsplat bench` measures of one variant: GPU milliseconds by stage, fragments, memory,
+sort memory, gradient error."""
 
 from __future__ import annotations
 
@@ -33,28 +34,44 @@ from hardsplat.study.bench.tiles import ViewPairs, sort_memory
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
-from hardsplat.train.step.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss, term_sums_bytes
+from hardsplat.train.step.loss import (
+    LOSS_PASSES,
+    allocate_loss,
+    loss_terms,
+    record_loss,
+    term_sums_bytes,
+)
 from hardsplat.train.step.photos import pack
 from hardsplat.train.step.schedule import adam_settings
 
-DRAWS = {"draw": "forward draw", "draw backward": "backward draw", "list fragments": "lists"}  # pass whose fragments are counted -> its stage
+DRAWS = {
+    "draw": "forward draw",
+    "draw backward": "backward draw",
+    "list fragments": "lists",
+}  # pass whose fragments are counted -> its stage
 GRADIENTS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
-# Seconds of drawing before anything is timed: a GPU lowers its clocks while the host prepares a model or a view, and raises them only after a while of work.
-# Likely why an H200 timed 7.9 ms for a model that takes 1.8. A CPU needs none.
+# Seconds of drawing before anything is timed: a GPU lowers its clocks while the host prepares a
+# model or a view, and raises them only after a while of work. Likely why an H200 timed 7.9 ms for a
+# model that takes 1.8. A CPU needs none.
 WARM_SECONDS = 0.3
-_WARM_BATCH, _MOST_FRAMES = 0.1, 64  # seconds and frames of a submission, for in a gap between two the clocks may fall again
+_WARM_BATCH, _MOST_FRAMES = (
+    0.1,
+    64,
+)  # seconds and frames of a submission, for in a gap between two the clocks may fall again
 
 
 @dataclass
 class Measurement:
     """One variant at one size of the model.
 
-    options: registry rows as resolved on this device. stages, forward, backward, total: milliseconds (total leaves the loss out).
-    visible: splats, mean over views. fragments: invocations of each draw, mean over views; rates: 1e9 fragments/s of each draw.
-    floors: least milliseconds by stage, see app/hardsplat/study/bench/floors.py; empty where the copy bandwidth is not known.
-    memory: bytes by purpose (footprint.PURPOSES). sort: see app/hardsplat/study/bench/tiles.py.
-    errors, cosines: relative L2 and cosine of each gradient against the float32 reference; empty when not asked for.
+    options: registry rows as resolved on this device. stages, forward, backward, total:
+    milliseconds (total leaves the loss out). visible: splats, mean over views. fragments:
+    invocations of each draw, mean over views; rates: 1e9 fragments/s of each draw. floors: least
+    milliseconds by stage, see app/hardsplat/study/bench/floors.py; empty where the copy bandwidth
+    is not known. memory: bytes by purpose (footprint.PURPOSES). sort: see
+    app/hardsplat/study/bench/tiles.py. errors, cosines: relative L2 and cosine of each gradient
+    against the float32 reference; empty when not asked for.
     """
 
     options: dict
@@ -76,13 +93,30 @@ class Measurement:
 class Bench:
     """A model and some views of its scene on one device.
 
-    upstream: `random` or `loss`, see app/hardsplat/study/bench/bench.py. repeats: timed draws of every view. bandwidth: bytes/s of a copy, or None.
+    upstream: `random` or `loss`, see app/hardsplat/study/bench/bench.py. repeats: timed draws of
+    every view. bandwidth: bytes/s of a copy, or None.
     """
 
-    def __init__(self, device: Device, views: list[View], upstream: str, repeats: int, bandwidth: float | None = None):
-        self.device, self.views, self.upstream, self.repeats, self.bandwidth = device, views, upstream, repeats, bandwidth
+    def __init__(
+        self,
+        device: Device,
+        views: list[View],
+        upstream: str,
+        repeats: int,
+        bandwidth: float | None = None,
+    ):
+        self.device, self.views, self.upstream, self.repeats, self.bandwidth = (
+            device,
+            views,
+            upstream,
+            repeats,
+            bandwidth,
+        )
         self.photos = [v.load() for v in views] if upstream == "loss" else [None] * len(views)
-        self.width, self.height = max(v.camera.width for v in views), max(v.camera.height for v in views)
+        self.width, self.height = (
+            max(v.camera.width for v in views),
+            max(v.camera.height for v in views),
+        )
 
     def use(self, gaussians: Gaussians) -> None:
         """The model of what is measured from here on."""
@@ -91,7 +125,8 @@ class Bench:
         self._reference: tuple | None = None  # (what it is of, gradients)
 
     def measure(self, rasterizer: str, options: dict) -> Measurement:
-        """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot run, OutOfMemory; nothing stays allocated."""
+        """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot
+        run, OutOfMemory; nothing stays allocated."""
         options = {"moments": "auto", **options}
         moments = moments_of(self.device, options.pop("moments"))
         moment_bytes = resolve_moments(self.device, moments).nbytes
@@ -102,11 +137,22 @@ class Bench:
                 return part
 
             n, degree = len(self.gaussians), self.gaussians.sh_degree
-            parameters = owned(Parameters(self.device, n, degree, moments, "written", follow=("grow_stats",)))
+            parameters = owned(
+                Parameters(self.device, n, degree, moments, "written", follow=("grow_stats",))
+            )
             parameters.upload(self.gaussians)
             parameters.forget()
             backend = BACKENDS[rasterizer]
-            raster = owned(backend.rasterizer(self.device, parameters, self.width, self.height, backend.options(**options), sink=adam(moments)))
+            raster = owned(
+                backend.rasterizer(
+                    self.device,
+                    parameters,
+                    self.width,
+                    self.height,
+                    backend.options(**options),
+                    sink=adam(moments),
+                )
+            )
             resources = {**raster.resources, **self._surroundings(owned, parameters)}
             run = build_all(self.device, LOSS_PASSES if self.upstream == "loss" else ())
 
@@ -120,10 +166,16 @@ class Bench:
 
             stages, fragments, visible = self._draw(raster, record, resources, parameters)
             names = dict(raster.rows.names)
-            memory = by_purpose({name: r.nbytes for name, r in resources.items()} | parameters.nbytes())
+            memory = by_purpose(
+                {name: r.nbytes for name, r in resources.items()} | parameters.nbytes()
+            )
         spec = REDUCTIONS[names["reduction"]].spec if "reduction" in names else ()
         made = backend.options(**options)
-        threshold = {"hybrid_threshold": made.hybrid_threshold} if isinstance(made, HardwareOptions) and "THRESHOLD" in spec else {}
+        threshold = (
+            {"hybrid_threshold": made.hybrid_threshold}
+            if isinstance(made, HardwareOptions) and "THRESHOLD" in spec
+            else {}
+        )
         forward = stages["project"] + stages["sort"] + stages["tiles"] + stages["forward draw"]
         backward = stages["backward draw"] + stages["project backward"] + stages["optimizer"]
         total = forward + backward + stages["lists"]
@@ -131,7 +183,11 @@ class Bench:
             forward += stages["lists"]
         pixels = float(np.mean([v.camera.width * v.camera.height for v in self.views]))
         target_bytes = 4 * np.dtype(FORMATS[names.get("format", "float32")].texel).itemsize
-        floors = floor_bytes(n, visible, degree, pixels, target_bytes, moment_bytes) if self.bandwidth else {}
+        floors = (
+            floor_bytes(n, visible, degree, pixels, target_bytes, moment_bytes)
+            if self.bandwidth
+            else {}
+        )
         return Measurement(
             options={"rasterizer": rasterizer, **names, **threshold, "moments": moments},
             splats=n,
@@ -141,38 +197,84 @@ class Bench:
             total=total,
             visible=visible,
             fragments=fragments,
-            rates={n: fragments[n] / stages[s] * 1e-6 for n, s in DRAWS.items() if fragments.get(n) and stages[s]},
-            floors={s: 1e3 * b / self.bandwidth for s, b in floors.items() if self.bandwidth and stages[s]},
+            rates={
+                n: fragments[n] / stages[s] * 1e-6
+                for n, s in DRAWS.items()
+                if fragments.get(n) and stages[s]
+            },
+            floors={
+                s: 1e3 * b / self.bandwidth
+                for s, b in floors.items()
+                if self.bandwidth and stages[s]
+            },
             memory=memory,
             sort=sort_memory(self._pairs, memory["sort"]),
         )
 
     def _surroundings(self, owned, parameters: Parameters) -> dict[str, Buffer | Image]:
-        """What a training session has around its rasterizer. Every plane moves, but not by anything."""
-        terms, planes = loss_terms(TrainConfig(), sh_degree=self.gaussians.sh_degree, capacity=len(self.gaussians)), quantities.plane_count("splat")
+        """What a training session has around its rasterizer. Every plane moves, but not by
+        anything."""
+        terms, planes = (
+            loss_terms(
+                TrainConfig(), sh_degree=self.gaussians.sh_degree, capacity=len(self.gaussians)
+            ),
+            quantities.plane_count("splat"),
+        )
         moved = np.zeros((), contract.dtype("PlaneList"))
-        at = [p.plane + k for p in quantities.places() if p.quantity.of == "splat" for k in range(p.quantity.planes(self.gaussians.sh_degree))]
+        at = [
+            p.plane + k
+            for p in quantities.places()
+            if p.quantity.of == "splat"
+            for k in range(p.quantity.planes(self.gaussians.sh_degree))
+        ]
         moved["count"], moved["at"][: len(at)] = len(at), at
         told = {
             "adam_settings": adam_settings(),
             "loss_terms": terms,
             "term_sums": np.zeros(term_sums_bytes(terms) // 4, np.float32),
-            "rates": np.full(planes, np.finfo(np.float32).tiny, np.float32),  # a rate of 0 would leave a plane at rest
+            "rates": np.full(
+                planes, np.finfo(np.float32).tiny, np.float32
+            ),  # a rate of 0 would leave a plane at rest
             "moved_planes": moved,
         }
         groups = np.array(plane_groups(len(at), len(self.gaussians)), np.uint32)
         parameters.all["indirect"].upload(groups, contract.indirect_offset("planes"))
-        own = {name: owned(Buffer(self.device, values.nbytes, name)) for name, values in told.items()}
+        own = {
+            name: owned(Buffer(self.device, values.nbytes, name)) for name, values in told.items()
+        }
         for name, values in told.items():
             own[name].upload(values)
         if self.upstream == "random":
-            return own | {"d_image": owned(Image(self.device, self.width, self.height, FORMATS["float32"].vk, np.float32, "d_image"))}
-        own["history"] = owned(Buffer(self.device, contract.CONSTANTS["HISTORY"] * contract.itemsize("history"), "history"))
-        own["photos"] = owned(Buffer(self.device, self.width * self.height * contract.itemsize("photos"), "photos"))
-        return own | {name: owned(part) for name, part in allocate_loss(self.device, self.width, self.height).items()}
+            return own | {
+                "d_image": owned(
+                    Image(
+                        self.device,
+                        self.width,
+                        self.height,
+                        FORMATS["float32"].vk,
+                        np.float32,
+                        "d_image",
+                    )
+                )
+            }
+        own["history"] = owned(
+            Buffer(
+                self.device, contract.CONSTANTS["HISTORY"] * contract.itemsize("history"), "history"
+            )
+        )
+        own["photos"] = owned(
+            Buffer(self.device, self.width * self.height * contract.itemsize("photos"), "photos")
+        )
+        return own | {
+            name: owned(part)
+            for name, part in allocate_loss(self.device, self.width, self.height).items()
+        }
 
-    def _draw(self, raster: Rasterizer, record: Callable, resources: dict, parameters: Parameters) -> tuple[dict, dict, float]:
-        """(milliseconds by stage, fragments by draw, visible splats): medians over repeats, means over views."""
+    def _draw(
+        self, raster: Rasterizer, record: Callable, resources: dict, parameters: Parameters
+    ) -> tuple[dict, dict, float]:
+        """(milliseconds by stage, fragments by draw, visible splats): medians over repeats, means
+        over views."""
         timed, counted = record(timed=True), record(counted=True)
         rng = np.random.default_rng(0)
         frame = frame_data(self.gaussians.sh_degree, BACKGROUND, NEAR)
@@ -196,16 +298,28 @@ class Bench:
                 times.append(timed.times())
             for name in times[0]:
                 stage = stage_of(name)
-                stages[stage] = stages.get(stage, 0.0) + float(np.median([t[name] for t in times[1:]])) / len(self.views)
+                stages[stage] = stages.get(stage, 0.0) + float(
+                    np.median([t[name] for t in times[1:]])
+                ) / len(self.views)
             counted.run_once()
             fragments.append(counted.fragments())
             visible.append(int(parameters.counts["visible"]))
             if not self._pairs:
-                splats = resources["splats2d"].download(contract.dtype("Splat2D"), len(self.gaussians))
-                opacities = resources["colors2d"].download(np.float32, 4 * len(self.gaussians)).reshape(-1, 4)[:, 3]
+                splats = resources["splats2d"].download(
+                    contract.dtype("Splat2D"), len(self.gaussians)
+                )
+                opacities = (
+                    resources["colors2d"]
+                    .download(np.float32, 4 * len(self.gaussians))
+                    .reshape(-1, 4)[:, 3]
+                )
                 pairs.append(ViewPairs.of(splats, opacities, view.camera.width, view.camera.height))
         self._pairs = self._pairs or pairs
-        return stages, {n: float(np.mean([f[n] for f in fragments])) for n in fragments[0]}, float(np.mean(visible))
+        return (
+            stages,
+            {n: float(np.mean([f[n] for f in fragments])) for n in fragments[0]},
+            float(np.mean(visible)),
+        )
 
     def _warm_up(self, frame: Recorder) -> None:
         spent, frames = 0.0, 1
@@ -216,14 +330,18 @@ class Bench:
             spent += took
             frames = max(1, min(_MOST_FRAMES, int(frames * _WARM_BATCH / took)))
 
-    # -- gradient error --------------------------------------------------------------------------------------------------------
+    # -- gradient error ----------------------------------------------------------------------------
 
-    def errors(self, rasterizer: str, options: dict, all_views: bool = False) -> tuple[dict[str, float], dict[str, float]]:
-        """(relative L2, cosine) of each gradient against a float32 target and state with the same other options, over all splats
-        (those not visible have zeros in both) and all numbers of a splat, of the first view or of all views together.
+    def errors(
+        self, rasterizer: str, options: dict, all_views: bool = False
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """(relative L2, cosine) of each gradient against a float32 target and state with the same
+        other options, over all splats (those not visible have zeros in both) and all numbers of a
+        splat, of the first view or of all views together.
 
-        Gradients are those of the Python API, with respect to linear scales and opacities in 0..1, for uniform random upstream
-        gradients in 0..1, whatever the timing's upstream is. They do not depend on how moments are stored.
+        Gradients are those of the Python API, with respect to linear scales and opacities in 0..1,
+        for uniform random upstream gradients in 0..1, whatever the timing's upstream is. They do
+        not depend on how moments are stored.
         """
         options = {name: value for name, value in options.items() if name != "moments"}
         sums = {name: np.zeros(4) for name in GRADIENTS}  # |a - b|^2, |a|^2, |b|^2, a . b
@@ -233,20 +351,33 @@ class Bench:
             for name in GRADIENTS:
                 a, b = actual[name].ravel(), wanted[name].ravel()
                 d = a - b
-                sums[name] += [np.dot(x.astype(np.float64), y) for x, y in ((d, d), (a, a), (b, b), (a, b))]
+                sums[name] += [
+                    np.dot(x.astype(np.float64), y) for x, y in ((d, d), (a, a), (b, b), (a, b))
+                ]
         errors = {n: float(np.sqrt(dd / bb)) if bb else 0.0 for n, (dd, _, bb, _) in sums.items()}
-        return errors, {n: float(ab / np.sqrt(aa * bb)) if aa and bb else 1.0 for n, (_, aa, bb, ab) in sums.items()}
+        return errors, {
+            n: float(ab / np.sqrt(aa * bb)) if aa and bb else 1.0
+            for n, (_, aa, bb, ab) in sums.items()
+        }
 
     def gradients(self, rasterizer: str, options: dict, view: int = 0) -> dict[str, np.ndarray]:
         """Gradients of a view, by position in `views`, for random upstream gradients."""
         camera = self.views[view].camera
         with Renderer(self.device, rasterizer_named(rasterizer), **options) as renderer:
             renderer.forward(self.gaussians, camera, background=BACKGROUND, near=NEAR)
-            return renderer.backward(np.random.default_rng(view).random((camera.height, camera.width, 3), np.float32))
+            return renderer.backward(
+                np.random.default_rng(view).random((camera.height, camera.width, 3), np.float32)
+            )
 
     def _exact(self, rasterizer: str, options: dict, view: int) -> dict[str, np.ndarray]:
         """The reference, kept until another one is asked for."""
-        exact = {"format": "float32", "state_format": "same", "tile_backward": "atomic", "gradient": "analytic", "least_transmittance": 1e-4}
+        exact = {
+            "format": "float32",
+            "state_format": "same",
+            "tile_backward": "atomic",
+            "gradient": "analytic",
+            "least_transmittance": 1e-4,
+        }
         known = {f.name for f in fields(BACKENDS[rasterizer].options)}
         options = options | {name: value for name, value in exact.items() if name in known}
         key = (rasterizer, tuple(sorted(options.items())), view)

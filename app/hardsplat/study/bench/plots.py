@@ -1,4 +1,5 @@
-"""Pictures of `hardsplat bench`, PNG: readable in grey, one measure an axis. matplotlib is imported when the first is drawn."""
+"""Pictures of `hardsplat bench`, PNG: readable in grey, one measure an axis. matplotlib is imported
+when the first is drawn."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from hardsplat.study.bench.tables import atomic_of, errors_of, label, memory_of,
 
 
 def write_plots(results: list[Measurement], folder: Path, device: str) -> list[Path]:
-    """Writes those of PLOTS that the rows have numbers for, as bench_<name>.png. Raises UserError when a file cannot be written."""
+    """Writes those of PLOTS that the rows have numbers for, as bench_<name>.png. Raises UserError
+    when a file cannot be written."""
     out = []
     for name, draw in PLOTS.items():
         axes = charts.figure(6, 5).subplots()
@@ -28,31 +30,60 @@ def _labels(results: list[Measurement], names: list[str]) -> list[str]:
 
 def stages(axes, results: list[Measurement]) -> bool:
     parts = {s: [r.stages[s] for r in results] for s in STAGES}
-    return charts.stacked(axes, _labels(results, varying(results)), parts, "Time on the device by stage, mean over views", "milliseconds")
+    return charts.stacked(
+        axes,
+        _labels(results, varying(results)),
+        parts,
+        "Time on the device by stage, mean over views",
+        "milliseconds",
+    )
 
 
 def memory(axes, results: list[Measurement]) -> bool:
     names, results = telling(results, varying(results), memory_of)
     parts = {p: [r.memory[p] / 1e6 for r in results] for p in (*PURPOSES, "other")}
-    return charts.stacked(axes, _labels(results, names), parts, "Device memory by purpose, as allocated", "megabytes (1e6 bytes)")
+    return charts.stacked(
+        axes,
+        _labels(results, names),
+        parts,
+        "Device memory by purpose, as allocated",
+        "megabytes (1e6 bytes)",
+    )
 
 
 def errors(axes, results: list[Measurement]) -> bool:
-    """Rows whose error is 0 everywhere, the reference itself among them, have no place on a logarithmic axis."""
+    """Rows whose error is 0 everywhere, the reference itself among them, have no place on a
+    logarithmic axis."""
     results = [r for r in results if any(r.errors.values())]
     if not results:
         return False
     names, results = telling(results, varying(results), errors_of)
     series = {name: [r.errors[name] for r in results] for name in GRADIENTS}
-    return charts.grouped(axes, _labels(results, names), series, "Gradient error by parameter class", "relative L2 against a float32 target")
+    return charts.grouped(
+        axes,
+        _labels(results, names),
+        series,
+        "Gradient error by parameter class",
+        "relative L2 against a float32 target",
+    )
 
 
-def _lines(axes, results: list[Measurement], x: Callable[[Measurement], float], y: Callable[[Measurement], float], names: list[str]) -> bool:
+def _lines(
+    axes,
+    results: list[Measurement],
+    x: Callable[[Measurement], float],
+    y: Callable[[Measurement], float],
+    names: list[str],
+) -> bool:
     """A line through the rows of each combination of `names` that has two points or more."""
     groups: dict[str, list[Measurement]] = {}
     for r in results:
         groups.setdefault(label(r, names), []).append(r)
-    drawn = {name: sorted(group, key=x) for name, group in groups.items() if len({x(r) for r in group}) > 1}
+    drawn = {
+        name: sorted(group, key=x)
+        for name, group in groups.items()
+        if len({x(r) for r in group}) > 1
+    }
     if not drawn:
         return False
     for i, (name, group) in enumerate(drawn.items()):
@@ -73,18 +104,40 @@ def threshold(axes, results: list[Measurement]) -> bool:
     axes.set_xlabel("hybrid threshold [contributing lanes of 32]")
     axes.set_ylabel("backward draw [ms]")
     axes.set_title("Backward draw by threshold of the reduction")
-    return _lines(axes, swept, lambda r: r.options["hybrid_threshold"], lambda r: r.stages["backward draw"], names)
+    return _lines(
+        axes,
+        swept,
+        lambda r: r.options["hybrid_threshold"],
+        lambda r: r.stages["backward draw"],
+        names,
+    )
 
 
 def sizes(axes, results: list[Measurement]) -> bool:
     """Backward draw over that of naive atomics, by size of the model."""
-    ratios = {id(r): r.stages["backward draw"] / b.stages["backward draw"] for r in results if (b := atomic_of(r, results)) and b.stages["backward draw"] and b is not r}
+    ratios = {
+        id(r): r.stages["backward draw"] / b.stages["backward draw"]
+        for r in results
+        if (b := atomic_of(r, results)) and b.stages["backward draw"] and b is not r
+    }
     names = [n for n in varying(results) if n != "splats"]
     axes.set_xscale("log")
     axes.set_xlabel("splats")
     axes.set_ylabel("backward draw, ratio to one atomic per fragment")
     axes.set_title("Gain of the reductions by scene size")
-    return _lines(axes, [r for r in results if id(r) in ratios], lambda r: r.splats, lambda r: ratios[id(r)], names)
+    return _lines(
+        axes,
+        [r for r in results if id(r) in ratios],
+        lambda r: r.splats,
+        lambda r: ratios[id(r)],
+        names,
+    )
 
 
-PLOTS = {"stages": stages, "memory": memory, "errors": errors, "threshold": threshold, "sizes": sizes}
+PLOTS = {
+    "stages": stages,
+    "memory": memory,
+    "errors": errors,
+    "threshold": threshold,
+    "sizes": sizes,
+}

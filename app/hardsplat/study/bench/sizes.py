@@ -13,15 +13,20 @@ LARGEST_MULTIPLE = 100  # of the model; a larger number counts splats
 def count_of(amount: float, splats: int) -> int:
     """Splats meant by `--splats amount` for a model of so many."""
     if not 0 < amount < 2**32:
-        raise UserError(f"--splats {amount:g}: expected a number above 0: up to {LARGEST_MULTIPLE} as a multiple of the model, else a number of splats")
+        raise UserError(
+            f"--splats {amount:g}: expected a number above 0: up to {LARGEST_MULTIPLE} as "
+            "a multiple of the model, else a number of splats"
+        )
     return max(1, round(amount * splats if amount <= LARGEST_MULTIPLE else amount))
 
 
 def resized(gaussians: Gaussians, count: int, seed: int = 0) -> Gaussians:
-    """`count` splats of a model: a random subset, a smaller one part of every larger one of the same seed, in the model's order.
+    """`count` splats of a model: a random subset, a smaller one part of every larger one of the
+    same seed, in the model's order.
 
-    Above the model's size the rest are copies, whole models first, their means moved by a normal of the splat's mean scale. Neither is a
-    trained scene: subsets have holes, copies are opaquer, so compare variants at one size rather than sizes of one variant.
+    Above the model's size the rest are copies, whole models first, their means moved by a normal of
+    the splat's mean scale. Neither is a trained scene: subsets have holes, copies are opaquer, so
+    compare variants at one size rather than sizes of one variant.
     """
     n = len(gaussians)
     rng = np.random.default_rng(seed)

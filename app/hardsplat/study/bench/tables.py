@@ -10,10 +10,15 @@ _OF_REDUCTION = ("reduction", "hybrid_threshold")
 
 
 def varying(results: list[Measurement]) -> list[str]:
-    """Options, and `splats`, in which the rows differ. A state format that always follows the format says nothing of its own."""
+    """Options, and `splats`, in which the rows differ. A state format that always follows the
+    format says nothing of its own."""
     names = list(dict.fromkeys(n for r in results for n in r.options))
     follows = all(r.options.get("state_format") == r.options.get("format") for r in results)
-    out = [n for n in names if len({r.options.get(n) for r in results}) > 1 and not (n == "state_format" and follows)]
+    out = [
+        n
+        for n in names
+        if len({r.options.get(n) for r in results}) > 1 and not (n == "state_format" and follows)
+    ]
     return [*(["splats"] if len({r.splats for r in results}) > 1 else []), *out]
 
 
@@ -23,11 +28,16 @@ def value(result: Measurement, name: str) -> str:
 
 def label(result: Measurement, names: Iterable[str]) -> str:
     """What tells a row from the others, for plots."""
-    return " ".join(v for n in names if (v := value(result, n)) != "-") or result.options["rasterizer"]
+    return (
+        " ".join(v for n in names if (v := value(result, n)) != "-") or result.options["rasterizer"]
+    )
 
 
-def telling(results: list, names: list[str], what: Callable, value: Callable = value) -> tuple[list[str], list]:
-    """Those of `names` that `what` depends on in these rows, and a row for each of their combinations. value: of a row and a name."""
+def telling(
+    results: list, names: list[str], what: Callable, value: Callable = value
+) -> tuple[list[str], list]:
+    """Those of `names` that `what` depends on in these rows, and a row for each of their
+    combinations. value: of a row and a name."""
 
     def first(names: list[str]) -> dict[tuple, object]:
         out: dict[tuple, object] = {}
@@ -49,16 +59,32 @@ def memory_of(result: Measurement) -> dict[str, int]:
 
 def errors_of(result: Measurement) -> list[str]:
     """As printed: the order of atomics changes the digits after those."""
-    return [f"{v:.1e}" for v in (*(result.errors[n] for n in GRADIENTS), *(1 - result.cosines[n] for n in GRADIENTS))]
+    return [
+        f"{v:.1e}"
+        for v in (
+            *(result.errors[n] for n in GRADIENTS),
+            *(1 - result.cosines[n] for n in GRADIENTS),
+        )
+    ]
 
 
 def atomic_of(result: Measurement, results: list[Measurement]) -> Measurement | None:
-    """The row that differs from this one only in its reduction, which is `atomic`: the naive baseline."""
+    """The row that differs from this one only in its reduction, which is `atomic`: the naive
+    baseline."""
 
     def rest(r: Measurement) -> dict:
         return {n: v for n, v in r.options.items() if n not in _OF_REDUCTION}
 
-    return next((r for r in results if r.options.get("reduction") == "atomic" and r.splats == result.splats and rest(r) == rest(result)), None)
+    return next(
+        (
+            r
+            for r in results
+            if r.options.get("reduction") == "atomic"
+            and r.splats == result.splats
+            and rest(r) == rest(result)
+        ),
+        None,
+    )
 
 
 def table(head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
@@ -66,16 +92,23 @@ def table(head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
 
 
 def markdown(results: list[Measurement], about: dict, skipped: list[str]) -> str:
-    names = sorted(varying(results), key=lambda n: n != "splats" and n not in about["axes"])  # what was asked for says more than what follows from it
+    names = sorted(
+        varying(results), key=lambda n: n != "splats" and n not in about["axes"]
+    )  # what was asked for says more than what follows from it
     told = {n: v for n, v in results[0].options.items() if n not in names}
-    fixed = ", ".join(f"{n} {'as format' if n == 'state_format' and 'format' in names else v}" for n, v in told.items())
+    fixed = ", ".join(
+        f"{n} {'as format' if n == 'state_format' and 'format' in names else v}"
+        for n, v in told.items()
+    )
     device, model, scene = about["device"], about["model"], about["scene"]
     out = [
         f"# bench of {model['file']}",
         "",
-        f"{device['name']}, {device['driver']}; {model['splats']} splats of SH degree {model['sh_degree']}, {scene['width']}x{scene['height']}, "
+        f"{device['name']}, {device['driver']}; {model['splats']} splats of SH degree "
+        f"{model['sh_degree']}, {scene['width']}x{scene['height']}, "
         f"views {scene['views']}, upstream {about['upstream']}, {about['repeats']} repeats.",
-        f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}, {about['date']}: `{about['command']}`",
+        f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}, "
+        f"{about['date']}: `{about['command']}`",
         "",
         f"In all rows: {fixed}{'' if 'splats' in names else f', {results[0].splats} splats'}.",
     ]
@@ -99,21 +132,36 @@ def _stages(results: list[Measurement], names: list[str], about: dict) -> list[s
         ]
         for r in results
     )
-    note = "Milliseconds on the device, median over repeats, mean over views; total = forward + backward, without the loss. Fragments of the forward and the backward draw."
+    note = (
+        "Milliseconds on the device, median over repeats, mean over views; total = forward + "
+        "backward, without the loss. Fragments of the forward and the backward draw."
+    )
     return ["", "## Stages", "", note, "", *table(head, lines)]
 
 
 def _sizes(results: list[Measurement], names: list[str], about: dict) -> list[str]:
-    pairs = [(r, base) for r in results if (base := atomic_of(r, results)) is not None and base.stages["backward draw"]]
+    pairs = [
+        (r, base)
+        for r in results
+        if (base := atomic_of(r, results)) is not None and base.stages["backward draw"]
+    ]
     if all(r is base for r, base in pairs):
         return []
     head = ["splats", *(n for n in names if n != "splats"), "backward draw", "ratio to atomic"]
     lines = (
-        [str(r.splats), *(value(r, n) for n in names if n != "splats"), f"{ms:.4g}", f"{ms / base.stages['backward draw']:.3f}"]
+        [
+            str(r.splats),
+            *(value(r, n) for n in names if n != "splats"),
+            f"{ms:.4g}",
+            f"{ms / base.stages['backward draw']:.3f}",
+        ]
         for r, base in pairs
         for ms in [r.stages["backward draw"]]
     )
-    note = "Milliseconds of the backward draw over those of one atomic per fragment and number, all else equal."
+    note = (
+        "Milliseconds of the backward draw over those of one atomic per fragment and number, "
+        "all else equal."
+    )
     return ["", "## Size x reduction", "", note, "", *table(head, lines)]
 
 
@@ -131,15 +179,32 @@ def _floors(results: list[Measurement], names: list[str], about: dict) -> list[s
         for r in results
     )
     rate = about["copy_bytes_per_second"] / 1e9
-    note = f"Milliseconds that moving each stage's bytes once takes at the {rate:.1f} GB/s of a buffer copy measured here (read + written), and measured time over that."
+    note = (
+        f"Milliseconds that moving each stage's bytes once takes at the {rate:.1f} GB/s of a "
+        "buffer copy measured here (read + written), and measured time over that."
+    )
     return ["", "## Stages over their floor", "", note, "", *table(head, lines)]
 
 
 def _memory(results: list[Measurement], names: list[str], about: dict) -> list[str]:
     names, results = telling(results, names, memory_of)
     purposes = [p for p in results[0].memory if any(r.memory[p] for r in results)]
-    lines = ([*(value(r, n) for n in names), *(f"{r.memory[p] / 1e6:.3f}" for p in purposes), f"{sum(r.memory.values()) / 1e6:.3f}"] for r in results)
-    return ["", "## Memory", "", "Megabytes (1e6 bytes) on the device by purpose, as allocated.", "", *table([*names, *purposes, "total"], lines)]
+    lines = (
+        [
+            *(value(r, n) for n in names),
+            *(f"{r.memory[p] / 1e6:.3f}" for p in purposes),
+            f"{sum(r.memory.values()) / 1e6:.3f}",
+        ]
+        for r in results
+    )
+    return [
+        "",
+        "## Memory",
+        "",
+        "Megabytes (1e6 bytes) on the device by purpose, as allocated.",
+        "",
+        *table([*names, *purposes, "total"], lines),
+    ]
 
 
 def _sort(results: list[Measurement], names: list[str], about: dict) -> list[str]:
@@ -147,18 +212,47 @@ def _sort(results: list[Measurement], names: list[str], about: dict) -> list[str
     lines = []
     for r in sorted(firsts.values(), key=lambda r: r.splats):
         for way, pairs in r.sort["pairs"].items():
-            shares = (r.sort[key][way] for key in ("share", "share_without_temporaries", "share_allocated"))
+            shares = (
+                r.sort[key][way]
+                for key in ("share", "share_without_temporaries", "share_allocated")
+            )
             lines.append(
-                [str(r.splats), f"{r.sort['visible']:.0f}", f"{r.sort['bytes'] / 1e6:.3f}", f"{r.sort['allocated'] / 1e6:.3f}", way, f"{pairs:.0f}"]
-                + [f"{r.sort['tile_bytes'][way] / 1e6:.3f}", *("-" if s is None else f"{s:.2%}" for s in shares)]
+                [
+                    str(r.splats),
+                    f"{r.sort['visible']:.0f}",
+                    f"{r.sort['bytes'] / 1e6:.3f}",
+                    f"{r.sort['allocated'] / 1e6:.3f}",
+                    way,
+                    f"{pairs:.0f}",
+                ]
+                + [
+                    f"{r.sort['tile_bytes'][way] / 1e6:.3f}",
+                    *("-" if s is None else f"{s:.2%}" for s in shares),
+                ]
             )
     published = results[0].sort["published_share"]
     note = (
-        "Ours, for the visible splats of a view: keys, values, temporaries of both, histograms (means over views, MB = 1e6 bytes). Tile path: (16x16 tile, splat) pairs "
-        "of the same splats, 36 bytes each: 64-bit key and 32-bit value, unsorted and sorted (24), and CUB's temporary copies (12). rectangle: Inria's square of 3 sigma; "
-        f"ellipse: box of alpha >= 1/255. Published: {published:.2%} (Yuan & He 2025, other scenes and views). Definitions: app/hardsplat/study/bench/tiles.py."
+        "Ours, for the visible splats of a view: keys, values, temporaries of both, "
+        "histograms (means over views, MB = 1e6 bytes). Tile path: (16x16 tile, splat) "
+        "pairs "
+        "of the same splats, 36 bytes each: 64-bit key and 32-bit value, unsorted and "
+        "sorted (24), and CUB's temporary copies (12). rectangle: Inria's square of 3 "
+        "sigma; "
+        f"ellipse: box of alpha >= 1/255. Published: {published:.2%} (Yuan & He 2025, "
+        "other scenes and views). Definitions: app/hardsplat/study/bench/tiles.py."
     )
-    head = ["splats", "visible", "sort [MB]", "allocated [MB]", "tiles by", "pairs", "tile sort [MB]", "share", "share of 24 B a pair", "allocated share"]
+    head = [
+        "splats",
+        "visible",
+        "sort [MB]",
+        "allocated [MB]",
+        "tiles by",
+        "pairs",
+        "tile sort [MB]",
+        "share",
+        "share of 24 B a pair",
+        "allocated share",
+    ]
     return ["", "## Memory of the sort", "", note, "", *table(head, lines)]
 
 
@@ -170,7 +264,10 @@ def _errors(results: list[Measurement], names: list[str], about: dict) -> list[s
     head = [*names, *(f"L2 {n}" for n in GRADIENTS), *(f"1 - cos {n}" for n in GRADIENTS)]
     lines = ([*(value(r, n) for n in names), *errors_of(r)] for r in measured)
     note = (
-        "Gradients against those of a float32 target and state with the same other options: relative L2, |g - r| / |r|, and 1 - cosine, over all visible splats of view(s) "
-        f"{about['error_views']} together; gradients of linear scales and of opacities in 0..1, for uniform random upstream gradients (seed: position of the view)."
+        "Gradients against those of a float32 target and state with the same other "
+        "options: relative L2, |g - r| / |r|, and 1 - cosine, over all visible splats of "
+        "view(s) "
+        f"{about['error_views']} together; gradients of linear scales and of opacities in "
+        "0..1, for uniform random upstream gradients (seed: position of the view)."
     )
     return ["", "## Gradient error", "", note, "", *table(head, lines)]

@@ -1,15 +1,21 @@
-"""Memory of the sort against that of the canonical tile rasterizer (Kerbl et al. 2023), which sorts one pair per splat and 16x16 tile.
+"""Memory of the sort against that of the canonical tile rasterizer (Kerbl et al. 2023), which sorts
+one pair per splat and 16x16 tile.
 
-Pairs of a view are counted on the CPU from its projected visible splats, over the tiles of the image, in two ways:
-  rectangle: the tiles of Inria's getRect, a square of ceil(3 sigma) px around the mean, sigma^2 the larger eigenvalue of the 2D covariance;
-  ellipse:   the tiles that the axis-aligned box of the ellipse alpha >= 1/255 meets, half sides sqrt(2 ln(255 opacity) cov_xx | cov_yy) px,
+Pairs of a view are counted on the CPU from its projected visible splats, over the tiles of the
+image, in two ways:
+  rectangle: the tiles of Inria's getRect, a square of ceil(3 sigma) px around the mean, sigma^2 the
+      larger eigenvalue of the 2D covariance;
+  ellipse:   the tiles that the axis-aligned box of the ellipse alpha >= 1/255 meets, half sides
+      sqrt(2 ln(255 opacity) cov_xx | cov_yy) px,
              as opacity-aware tile rasterizers do.
-Only splats that this project draws are counted; Inria's code also keeps those fainter than 1/255, so its own count is never lower.
+Only splats that this project draws are counted; Inria's code also keeps those fainter than 1/255,
+so its own count is never lower.
 
-Bytes of a pair: a 64-bit key and a 32-bit value, each in an unsorted and a sorted array (24), and the copies of both that CUB's
-DeviceRadixSort::SortPairs takes as temporary storage when it may not overwrite its input (12), which Inria's binning buffer also holds.
-The look-back counters of CUB (below 1 byte a pair) are left out.
-Bytes of ours: keys and values, temporaries of both, histograms: for the visible splats of the view as the paper counts, and as allocated.
+Bytes of a pair: a 64-bit key and a 32-bit value, each in an unsorted and a sorted array (24), and
+the copies of both that CUB's DeviceRadixSort::SortPairs takes as temporary storage when it may not
+overwrite its input (12), which Inria's binning buffer also holds. The look-back counters of CUB
+(below 1 byte a pair) are left out. Bytes of ours: keys and values, temporaries of both, histograms:
+for the visible splats of the view as the paper counts, and as allocated.
 """
 
 from __future__ import annotations
@@ -47,11 +53,14 @@ def rectangle(splats: np.ndarray, opacities: np.ndarray, width: int, height: int
 
 
 def ellipse(splats: np.ndarray, opacities: np.ndarray, width: int, height: int) -> np.ndarray:
-    """(M,) tiles of the box of each splat's ellipse alpha >= 1/255 on an image of width x height px."""
+    """(M,) tiles of the box of each splat's ellipse alpha >= 1/255 on an image of width x height
+    px."""
     bound = 2 * np.log(np.maximum(opacities.astype(np.float64) / _ALPHA_MIN, 1))
     half = np.sqrt(bound[:, None] * covariances(splats)[:, [0, 2]])
     mean = splats["mean"].astype(np.float64)
-    return _clipped(np.floor((mean - half) / TILE), np.floor((mean + half) / TILE) + 1, width, height)
+    return _clipped(
+        np.floor((mean - half) / TILE), np.floor((mean + half) / TILE) + 1, width, height
+    )
 
 
 def _clipped(first: np.ndarray, end: np.ndarray, width: int, height: int) -> np.ndarray:
@@ -73,11 +82,18 @@ class ViewPairs:
     def of(cls, splats: np.ndarray, opacities: np.ndarray, width: int, height: int) -> ViewPairs:
         """splats: (N,) Splat2D structs of a frame; opacities (N,), 0 for culled ones."""
         visible = opacities > 0
-        return cls(int(visible.sum()), {name: int(count(splats[visible], opacities[visible], width, height).sum()) for name, count in COUNTS.items()})
+        return cls(
+            int(visible.sum()),
+            {
+                name: int(count(splats[visible], opacities[visible], width, height).sum())
+                for name, count in COUNTS.items()
+            },
+        )
 
 
 def sort_memory(views: Sequence[ViewPairs], allocated: int) -> dict:
-    """Bytes of the sort and of the tile path, means over views, and their ratios. allocated: bytes of our sort's buffers."""
+    """Bytes of the sort and of the tile path, means over views, and their ratios. allocated: bytes
+    of our sort's buffers."""
     ours = float(np.mean([sum(sort_bytes(v.visible).values()) for v in views]))
     pairs = {name: float(np.mean([v.pairs[name] for v in views])) for name in COUNTS}
 

@@ -1,6 +1,8 @@
-"""Who does the runs of a sweep: this machine's device, one run after another, or the workers of a Dask cluster, each with a device of its own.
+"""Who does the runs of a sweep: this machine's device, one run after another, or the workers of a
+Dask cluster, each with a device of its own.
 
-An executor takes jobs and yields (job, record) as runs end. Every run is a process, see app/hardsplat/study/sweep/one_run.py.
+An executor takes jobs and yields (job, record) as runs end. Every run is a process, see
+app/hardsplat/study/sweep/one_run.py.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ RESOURCE = "device"  # of a Dask worker: one run at a time
 
 
 def execute(folder: Path, job: Job, device: str | None = None, show: bool = False) -> dict:
-    """Does a run in `folder` and returns its record. show: what it says appears on stderr too, besides log.txt.
+    """Does a run in `folder` and returns its record. show: what it says appears on stderr too,
+    besides log.txt.
 
-    An interrupted run goes on from its checkpoint; whatever else is in the folder is half a run, and made anew.
+    An interrupted run goes on from its checkpoint; whatever else is in the folder is half a run,
+    and made anew.
     """
     interrupted: KeyboardInterrupt | None = None
     before = run_file.read(folder)
@@ -46,8 +50,15 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
     record = run_file.read(folder) or run_file.new(job)
     if record["status"] == "running":  # it came to an end of which it could not tell
         stopped = code in (130, -signal.SIGINT, -signal.SIGTERM)
-        how = f"by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"with exit code {code}"
-        record |= {"status": "interrupted" if stopped else "failed", "error": None if stopped else f"the process ended {how}; see {folder / 'log.txt'}"}
+        how = (
+            f"by signal {-code} ({signal.Signals(-code).name})"
+            if code < 0
+            else f"with exit code {code}"
+        )
+        record |= {
+            "status": "interrupted" if stopped else "failed",
+            "error": None if stopped else f"the process ended {how}; see {folder / 'log.txt'}",
+        }
         run_file.write(folder, record)
     if interrupted:
         raise interrupted
@@ -55,15 +66,30 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
 
 
 def _process(folder: Path, device: str | None, show: bool) -> int:
-    """The exit code. A first Ctrl-C asks the run to save and end, and is raised again when it has; a second one kills it."""
+    """The exit code. A first Ctrl-C asks the run to save and end, and is raised again when it has;
+    a second one kills it."""
     environment = os.environ | ({"HARDSPLAT_DEVICE": device} if device else {})
-    command = [sys.executable, "-m", "hardsplat.study.sweep.one_run", str(folder), *([] if show else ["--quiet"])]
+    command = [
+        sys.executable,
+        "-m",
+        "hardsplat.study.sweep.one_run",
+        str(folder),
+        *([] if show else ["--quiet"]),
+    ]
     interrupted: KeyboardInterrupt | None = None
     text = codecs.getincrementaldecoder("utf-8")("replace").decode
-    # Output goes to a file, not a pipe, which would break with us; a session of its own: the terminal's Ctrl-C reaches the run through us, once.
+    # Output goes to a file, not a pipe, which would break with us; a session of its own: the
+    # terminal's Ctrl-C reaches the run through us, once.
     with open(folder / "log.txt", "ab") as log, open(folder / "log.txt", "rb") as said:
         said.seek(0, os.SEEK_END)
-        run = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        run = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         _running.add(run)
         try:
             code = None
@@ -103,37 +129,63 @@ async def _finish() -> None:
         await asyncio.sleep(0.1)
 
 
-def local(jobs: Sequence[tuple[Path, Job]], device: str | None, show: bool) -> Iterator[tuple[Job, dict]]:
+def local(
+    jobs: Sequence[tuple[Path, Job]], device: str | None, show: bool
+) -> Iterator[tuple[Job, dict]]:
     """One after another."""
     for folder, job in jobs:
         yield job, execute(folder, job, device, show)
 
 
-def dask(jobs: Sequence[tuple[Path, Job]], devices: Sequence[str | None], scheduler: str | None) -> Iterator[tuple[Job, dict]]:
-    """On the workers of the cluster at `scheduler`, which see the same files; or on a cluster of this machine with a worker for each of `devices`.
+def dask(
+    jobs: Sequence[tuple[Path, Job]], devices: Sequence[str | None], scheduler: str | None
+) -> Iterator[tuple[Job, dict]]:
+    """On the workers of the cluster at `scheduler`, which see the same files; or on a cluster of
+    this machine with a worker for each of `devices`.
 
-    Raises UserError where distributed is not installed, or no worker of the cluster offers a device.
+    Raises UserError where distributed is not installed, or no worker of the cluster offers a
+    device.
     """
-    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")  # here and in workers: the rest is of no use to people
+    os.environ.setdefault(
+        "DASK_LOGGING__DISTRIBUTED", "error"
+    )  # here and in workers: the rest is of no use to people
     try:
         from distributed import Client, Nanny, Scheduler, SpecCluster, as_completed
     except ImportError:
-        raise UserError("--executor dask needs the package distributed: pip install 'hardsplat[dask]'") from None
+        raise UserError(
+            "--executor dask needs the package distributed: pip install 'hardsplat[dask]'"
+        ) from None
     cluster = None
     if scheduler is None:
-        workers = {i: {"cls": Nanny, "options": _worker(device)} for i, device in enumerate(devices)}
+        workers = {
+            i: {"cls": Nanny, "options": _worker(device)} for i, device in enumerate(devices)
+        }
         with _deaf():
-            cluster = SpecCluster(workers=workers, scheduler={"cls": Scheduler, "options": _LOCAL_SCHEDULER})
+            cluster = SpecCluster(
+                workers=workers, scheduler={"cls": Scheduler, "options": _LOCAL_SCHEDULER}
+            )
     try:
         client = Client(cluster or scheduler, timeout="30s")
     except (OSError, TimeoutError) as error:
-        raise UserError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
+        raise UserError(
+            f"--scheduler {scheduler}: no Dask scheduler answers there ({error})"
+        ) from None
     try:
         if cluster is not None:
             client.wait_for_workers(len(devices))
-        if not any(w.get("resources", {}).get(RESOURCE) for w in client.scheduler_info()["workers"].values()):
-            raise UserError(f"no worker at {scheduler} offers a device; start them with: HARDSPLAT_DEVICE=0 dask worker {scheduler} --nthreads 1 --resources {RESOURCE}=1")
-        futures = {client.submit(execute, folder, job, pure=False, resources={RESOURCE: 1}): job for folder, job in jobs}
+        if not any(
+            w.get("resources", {}).get(RESOURCE)
+            for w in client.scheduler_info()["workers"].values()
+        ):
+            raise UserError(
+                f"no worker at {scheduler} offers a device; start them with: "
+                f"HARDSPLAT_DEVICE=0 dask worker {scheduler} --nthreads 1 --resources "
+                f"{RESOURCE}=1"
+            )
+        futures = {
+            client.submit(execute, folder, job, pure=False, resources={RESOURCE: 1}): job
+            for folder, job in jobs
+        }
         try:
             for future in as_completed(futures):
                 yield futures[future], _result(future, futures[future])
@@ -160,11 +212,22 @@ def _deaf():
         signal.signal(signal.SIGINT, before)
 
 
-_LOCAL_SCHEDULER = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+_LOCAL_SCHEDULER = {
+    "host": "127.0.0.1",
+    "port": 0,
+    "dashboard": False,
+    "dashboard_address": "127.0.0.1:0",
+}
 
 
 def _worker(device: str | None) -> dict:
-    return {"nthreads": 1, "resources": {RESOURCE: 1}, "memory_limit": 0, "dashboard": False, "env": {"HARDSPLAT_DEVICE": device} if device else {}}
+    return {
+        "nthreads": 1,
+        "resources": {RESOURCE: 1},
+        "memory_limit": 0,
+        "dashboard": False,
+        "env": {"HARDSPLAT_DEVICE": device} if device else {},
+    }
 
 
 def _result(future, job: Job) -> dict:
@@ -173,4 +236,7 @@ def _result(future, job: Job) -> dict:
     except UserError as error:
         return run_file.new(job) | {"status": "failed", "error": str(error)}
     except Exception as error:  # of the worker, not of the run
-        return run_file.new(job) | {"status": "failed", "error": " ".join(f"its worker failed: {type(error).__name__}: {error}".split())}
+        return run_file.new(job) | {
+            "status": "failed",
+            "error": " ".join(f"its worker failed: {type(error).__name__}: {error}".split()),
+        }

@@ -1,8 +1,10 @@
-"""One run of a sweep, in a process of its own: `python -m hardsplat.study.sweep.one_run FOLDER [--quiet]`.
+"""One run of a sweep, in a process of its own: `python -m hardsplat.study.sweep.one_run FOLDER
+[--quiet]`.
 
-A process, because a device that is lost, a driver that aborts or the kernel's out-of-memory killer take it along; the sweep reads what is left
-and goes on, and the next run gets a driver that knows nothing of the last. It ends, after saving, when its standard input closes: whoever asked for it may be
-gone.
+A process, because a device that is lost, a driver that aborts or the kernel's out-of-memory killer
+take it along; the sweep reads what is left and goes on, and the next run gets a driver that knows
+nothing of the last. It ends, after saving, when its standard input closes: whoever asked for it may
+be gone.
 """
 
 from __future__ import annotations
@@ -36,12 +38,19 @@ from hardsplat.train.run.trainer import train
 
 
 def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
-    """Trains and measures what run.json in the folder says, and writes there what came of it. Raises KeyboardInterrupt after saving an interrupted run."""
+    """Trains and measures what run.json in the folder says, and writes there what came of it.
+    Raises KeyboardInterrupt after saving an interrupted run."""
     begun = time.perf_counter()
     record = run_file.read(folder)
     if record is None:
         raise UserError(f"{folder / run_file.NAME}: not a run of a sweep")
-    record |= {"status": "running", "error": None, "hardsplat": __version__, "commit": commit(), "started": datetime.now().astimezone().isoformat(timespec="seconds")}
+    record |= {
+        "status": "running",
+        "error": None,
+        "hardsplat": __version__,
+        "commit": commit(),
+        "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+    }
     try:
         config = TrainConfig(**record["settings"], result_dir=folder, device=device, quiet=quiet)
         if lacking := _lacking(config):
@@ -50,7 +59,9 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
             record["metrics"] = train(replace(config, resume=checkpoint.newest(folder) is not None))
             record["gradients"] = _gradients(folder, config, record["metrics"])
             record["status"] = "done"
-            shutil.rmtree(folder / "ckpts", ignore_errors=True)  # several times the size of the splats, and the run is at its end
+            shutil.rmtree(
+                folder / "ckpts", ignore_errors=True
+            )  # several times the size of the splats, and the run is at its end
     except KeyboardInterrupt:
         record["status"] = "interrupted"
         raise
@@ -80,13 +91,21 @@ def _lacking(config: TrainConfig) -> str | None:
 
 
 def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
-    """Gradient error of the trained splats on the first held-out view, with the variants of the run."""
-    scene = load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode)
+    """Gradient error of the trained splats on the first held-out view, with the variants of the
+    run."""
+    scene = load_scene(
+        scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode
+    )
     view = scene.views[(scene.test or scene.train)[0]]
     rasterizer = config_from_file(folder / SAVED_NAME).rasterizer
     known = {f.name for f in fields(BACKENDS[rasterizer].options)}
-    options = asdict(BACKENDS[rasterizer].options.of(config)) | {n: v for n, v in metrics["variants"].items() if n in known}
-    for name in ("stochastic", "lens"):  # gradients are the analytic ones, however it was trained, and the lens is the view's
+    options = asdict(BACKENDS[rasterizer].options.of(config)) | {
+        n: v for n, v in metrics["variants"].items() if n in known
+    }
+    for name in (
+        "stochastic",
+        "lens",
+    ):  # gradients are the analytic ones, however it was trained, and the lens is the view's
         options.pop(name, None)
     options["gradient"] = "analytic"
     device = open_device(config.device)
@@ -113,12 +132,17 @@ def _stop_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would this
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell's background jobs ignore it, and so would this
     _stop_with_parent()
     silent = sys.argv[2:] == ["--quiet"]
     logging.basicConfig(format="%(message)s")
     logging.getLogger("hardsplat").setLevel(logging.WARNING if silent else logging.INFO)
     try:
-        sys.exit(run(Path(sys.argv[1]), os.environ.get("HARDSPLAT_DEVICE") or None, silent)["status"] == "failed")
+        sys.exit(
+            run(Path(sys.argv[1]), os.environ.get("HARDSPLAT_DEVICE") or None, silent)["status"]
+            == "failed"
+        )
     except KeyboardInterrupt:
         sys.exit(130)

@@ -1,4 +1,5 @@
-"""Which runs a sweep has: every combination of the values asked for, each with a name for people and an identity that its settings decide."""
+"""Which runs a sweep has: every combination of the values asked for, each with a name for people
+and an identity that its settings decide."""
 
 from __future__ import annotations
 
@@ -15,13 +16,22 @@ from hardsplat.settings.train import FIELDS, TrainConfig
 from hardsplat.study.bench.axes import SWEPT
 from hardsplat.train.run.unused import unused
 
-ASIDE = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")  # where and how a run is made, not what it is
+ASIDE = (
+    "result_dir",
+    "device",
+    "quiet",
+    "verbose",
+    "profile",
+    "resume",
+    "ckpt",
+)  # where and how a run is made, not what it is
 _NAME = 80  # characters of a folder's name that speak of its settings
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run. varied: the settings that tell it from the others and that its rasterizer knows. settings: all that matter, fit for JSON."""
+    """One run. varied: the settings that tell it from the others and that its rasterizer knows.
+    settings: all that matter, fit for JSON."""
 
     id: str
     name: str
@@ -30,9 +40,12 @@ class Job:
 
 
 def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Sequence]) -> list[Job]:
-    """A job for every combination of the axes; those that differ only in what the rasterizer does not know are one. Raises UserError like load_config."""
+    """A job for every combination of the axes; those that differ only in what the rasterizer does
+    not know are one. Raises UserError like load_config."""
     jobs: dict[str, Job] = {}
-    axes = {name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")}  # seeds of one combination follow each other
+    axes = {
+        name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")
+    }  # seeds of one combination follow each other
     for values in itertools.product(*axes.values()):
         config = _for_a_sweep(load_config(preset, {**common, **dict(zip(axes, values))}))
         without = unused(config)
@@ -48,12 +61,18 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
 def as_json(config: TrainConfig) -> dict[str, Any]:
     """All settings that matter, as JSON has them."""
     values = {name: getattr(config, name) for name in FIELDS if name not in ASIDE}
-    return {n: str(v) if isinstance(v, Path) else list(v) if isinstance(v, tuple) else v for n, v in values.items()}
+    return {
+        n: str(v) if isinstance(v, Path) else list(v) if isinstance(v, tuple) else v
+        for n, v in values.items()
+    }
 
 
 def identity(settings: Mapping[str, Any]) -> str:
-    """Of the settings that are not the defaults: a new setting leaves earlier runs what they are."""
-    defaults = {n: list(f.default) if isinstance(f.default, tuple) else f.default for n, f in FIELDS.items()}
+    """Of the settings that are not the defaults: a new setting leaves earlier runs what they
+    are."""
+    defaults = {
+        n: list(f.default) if isinstance(f.default, tuple) else f.default for n, f in FIELDS.items()
+    }
     said = {name: value for name, value in settings.items() if value != defaults[name]}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:10]
 
@@ -64,10 +83,13 @@ def _name(varied: Mapping[str, Any], key: str) -> str:
 
 
 def _for_a_sweep(config: TrainConfig) -> TrainConfig:
-    """Drawn by hardware, with quality measured at four points of the run and no files on its way, where settings say nothing else."""
+    """Drawn by hardware, with quality measured at four points of the run and no files on its way,
+    where settings say nothing else."""
     changes: dict[str, Any] = {}
     if config.eval_steps == FIELDS["eval_steps"].default:
-        changes["eval_steps"] = tuple(sorted({max(1, config.max_steps * i // 4) for i in (1, 2, 3)}))
+        changes["eval_steps"] = tuple(
+            sorted({max(1, config.max_steps * i // 4) for i in (1, 2, 3)})
+        )
     if config.save_steps == FIELDS["save_steps"].default:
         changes["save_steps"] = ()
     if config.checkpoint_every == FIELDS["checkpoint_every"].default:

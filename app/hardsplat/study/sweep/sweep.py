@@ -1,6 +1,8 @@
-"""`hardsplat sweep`: one scene, trained with every combination of settings; tables, plots and a page that compares the results.
+"""`hardsplat sweep`: one scene, trained with every combination of settings; tables, plots and a
+page that compares the results.
 
-The result folder: runs/<name>/ (a run's own folder, with run.json), sweep.csv, sweep.md, report.html, sweep_<plot>.png.
+The result folder: runs/<name>/ (a run's own folder, with run.json), sweep.csv, sweep.md,
+report.html, sweep_<plot>.png.
 """
 
 from __future__ import annotations
@@ -39,14 +41,19 @@ def sweep(
     scheduler: str | None = None,
     quiet: bool = False,
 ) -> list[dict]:
-    """Does the runs that are not done yet, and returns the records of all (see app/hardsplat/study/sweep/run_file.py), in the order of the axes.
+    """Does the runs that are not done yet, and returns the records of all (see
+    app/hardsplat/study/sweep/run_file.py), in the order of the axes.
 
-    common: settings of all runs. axes: those with several values. executor: local or dask, see app/hardsplat/study/sweep/executors.py.
-    A run that fails is recorded, and made again by the next sweep into the folder. Raises UserError for bad input, before anything is trained, and when no
+    common: settings of all runs. axes: those with several values. executor: local or dask, see
+    app/hardsplat/study/sweep/executors.py. A run that fails is recorded, and made again by the next
+    sweep into the folder. Raises UserError for bad input, before anything is trained, and when no
     run was done; KeyboardInterrupt after saving.
     """
     if executor == "local" and (len(devices) > 1 or scheduler):
-        raise UserError(f"{f'--scheduler {scheduler}' if scheduler else '--device ' + ' '.join(devices)} takes --executor dask")
+        raise UserError(
+            f"{f'--scheduler {scheduler}' if scheduler else '--device ' + ' '.join(devices)} "
+            "takes --executor dask"
+        )
     jobs = plan(preset, common, axes)
     make_folder(result_dir)
     make_folder(runs := (result_dir / "runs").resolve())  # workers may be elsewhere
@@ -57,19 +64,39 @@ def sweep(
     for job in jobs:
         for other in runs.glob(f"*-{job.id}*"):
             if (record := run_file.read(other)) and (why := run_file.difference(record, job)):
-                print(f"note: {other} stays as it is: a run with other settings ({why})", flush=True)
-    records = {job.id: record for job in jobs if (record := found[job.id][1]) and record["status"] == "done"}
+                print(
+                    f"note: {other} stays as it is: a run with other settings ({why})", flush=True
+                )
+    records = {
+        job.id: record
+        for job in jobs
+        if (record := found[job.id][1]) and record["status"] == "done"
+    }
     todo = [(found[job.id][0], job) for job in jobs if job.id not in records]
-    print(f"{len(jobs)} runs: {len(records)} done before, {len(todo)} to do; results in {result_dir}", flush=True)
+    print(
+        f"{len(jobs)} runs: {len(records)} done before, {len(todo)} to do; results in {result_dir}",
+        flush=True,
+    )
 
     def results() -> list[dict]:
-        return [records[job.id] | {"varied": job.varied, "folder": found[job.id][0].name} for job in jobs if job.id in records]
+        return [
+            records[job.id] | {"varied": job.varied, "folder": found[job.id][0].name}
+            for job in jobs
+            if job.id in records
+        ]
 
-    about = {"hardsplat": __version__, "commit": commit(), "command": _command(), "date": datetime.now().astimezone().isoformat(timespec="minutes")}
+    about = {
+        "hardsplat": __version__,
+        "commit": commit(),
+        "command": _command(),
+        "date": datetime.now().astimezone().isoformat(timespec="minutes"),
+    }
     try:
         if todo:
             with _terminable():
-                for n, (job, record) in enumerate(_executed(todo, executor, devices, scheduler, not quiet), 1):
+                for n, (job, record) in enumerate(
+                    _executed(todo, executor, devices, scheduler, not quiet), 1
+                ):
                     records[job.id] = record
                     print(f"[{n}/{len(todo)}] {line(record)}", flush=True)
                     _write_tables(result_dir, results(), about)
@@ -80,11 +107,17 @@ def sweep(
                 records[job.id] = record
         if records:
             _write_all(result_dir, results(), about)
-        print(f"interrupted: the same command goes on with what is not done; tables of what is are in {result_dir}", flush=True)
+        print(
+            "interrupted: the same command goes on with what is not done; tables of what "
+            f"is are in {result_dir}",
+            flush=True,
+        )
         raise
     print(_write_all(result_dir, results(), about))
     if not any(r["status"] == "done" for r in records.values()):
-        raise UserError(f"none of the {len(jobs)} runs was done; the last: {records[jobs[-1].id]['error']}")
+        raise UserError(
+            f"none of the {len(jobs)} runs was done; the last: {records[jobs[-1].id]['error']}"
+        )
     return results()
 
 
@@ -96,10 +129,19 @@ def line(record: dict) -> str:
     metrics = record["metrics"]
     last = last_evaluation(metrics)
     quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f}, " if last else ""
-    return f"{name}: {quality}{metrics['splats']} splats, {metrics['seconds']['training']:.1f} s of training"
+    return (
+        f"{name}: {quality}{metrics['splats']} splats, {metrics['seconds']['training']:.1f} s "
+        "of training"
+    )
 
 
-def _executed(todo: list[tuple[Path, Job]], executor: str, devices: Sequence[str], scheduler: str | None, show: bool) -> Iterator[tuple[Job, dict]]:
+def _executed(
+    todo: list[tuple[Path, Job]],
+    executor: str,
+    devices: Sequence[str],
+    scheduler: str | None,
+    show: bool,
+) -> Iterator[tuple[Job, dict]]:
     if executor == "dask":
         return executors.dask(todo, devices or [None], scheduler)
     return executors.local(todo, devices[0] if devices else None, show)

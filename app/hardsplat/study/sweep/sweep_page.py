@@ -1,4 +1,5 @@
-"""What the template of a sweep's page shows: tables, plots, and pictures of one run of each combination."""
+"""What the template of a sweep's page shows: tables, plots, and pictures of one run of each
+combination."""
 
 from __future__ import annotations
 
@@ -9,7 +10,15 @@ import numpy as np
 
 from hardsplat.report.page import MOST_VIEWS, comparison, pictures, plot, spread
 from hardsplat.results.metrics import last_evaluation
-from hardsplat.study.sweep.sweep_tables import Point, axes_of, devices, done, left_out, points, result_table
+from hardsplat.study.sweep.sweep_tables import (
+    Point,
+    axes_of,
+    devices,
+    done,
+    left_out,
+    points,
+    result_table,
+)
 
 MOST_RENDERS = 48  # of all views together, so that they stay large enough to see something
 LOUDER = 4  # times the difference
@@ -32,7 +41,11 @@ def page_values(folder: Path, records: list[dict], plots: dict, about: dict) -> 
         "about": about,
         "scene": first["data_dir"],
         "devices": devices(records),
-        "counts": {status: n for status in ("done", "failed", "skipped", "interrupted", "running") if (n := sum(r["status"] == status for r in records))},
+        "counts": {
+            status: n
+            for status in ("done", "failed", "skipped", "interrupted", "running")
+            if (n := sum(r["status"] == status for r in records))
+        },
         "seconds": sum(r["metrics"]["seconds"]["training"] for r in done(records)),
         "axes": axes_of(records),
         "head": head,
@@ -42,13 +55,21 @@ def page_values(folder: Path, records: list[dict], plots: dict, about: dict) -> 
         "views": views,
         "view_count": count,
         "louder": LOUDER,
-        "settings": {n: v for n, v in first.items() if all(r["settings"].get(n) == v for r in records)},
+        "settings": {
+            n: v for n, v in first.items() if all(r["settings"].get(n) == v for r in records)
+        },
     }
 
 
 def _views(folder: Path, found: list[Point]) -> tuple[list[dict], int]:
-    """Views with their photograph, and renders and differences of the first run of each point; how many views there are."""
-    shown = [(p.label, r, last) for p in found for r in p.runs[:1] if (last := last_evaluation(r["metrics"]))][:MOST_RENDERS]
+    """Views with their photograph, and renders and differences of the first run of each point; how
+    many views there are."""
+    shown = [
+        (p.label, r, last)
+        for p in found
+        for r in p.runs[:1]
+        if (last := last_evaluation(r["metrics"]))
+    ][:MOST_RENDERS]
     if not shown:
         return [], 0
     names = [v["name"] for v in shown[0][2]["views"]]
@@ -76,6 +97,7 @@ def _views(folder: Path, found: list[Point]) -> tuple[list[dict], int]:
 
 
 def difference(render: np.ndarray, photo: np.ndarray) -> np.ndarray:
-    """(H, W) uint8: the largest difference of a pixel's channels, LOUDER times; black where there is none."""
+    """(H, W) uint8: the largest difference of a pixel's channels, LOUDER times; black where there
+    is none."""
     apart = np.abs(render.astype(np.int16) - photo).max(axis=2)
     return np.minimum(apart * LOUDER, 255).astype(np.uint8)

@@ -11,13 +11,30 @@ from hardsplat.report import charts
 from hardsplat.report.stages import STAGES
 from hardsplat.study.bench.measure import GRADIENTS
 from hardsplat.study.bench.tables import telling
-from hardsplat.study.sweep.sweep_tables import Point, devices, gradient, label_of, number, points, stage_ms
+from hardsplat.study.sweep.sweep_tables import (
+    Point,
+    devices,
+    gradient,
+    label_of,
+    number,
+    points,
+    stage_ms,
+)
 
-ROUNDING = ("rasterizer", "format", "state_format", "block", "segments", "blending", "tile_backward")  # settings that decide how exact gradients are
+ROUNDING = (
+    "rasterizer",
+    "format",
+    "state_format",
+    "block",
+    "segments",
+    "blending",
+    "tile_backward",
+)  # settings that decide how exact gradients are
 
 
 def write_plots(folder: Path, records: list[dict]) -> dict[str, object]:
-    """Writes those of PLOTS that the runs have numbers for as sweep_<name>.png; returns their figures. Raises UserError when a file cannot be written."""
+    """Writes those of PLOTS that the runs have numbers for as sweep_<name>.png; returns their
+    figures. Raises UserError when a file cannot be written."""
     out, found = {}, points(records)
     for name, draw in PLOTS.items():
         path = folder / f"sweep_{name}.png"
@@ -39,9 +56,19 @@ def quality_time(axes, found: list[Point]) -> bool:
         for r in p.runs:
             evaluations = r["metrics"]["evaluations"]
             if evaluations:
-                axes.plot([e["training_seconds"] for e in evaluations], [e["psnr"] for e in evaluations], label=label, linewidth=1, **charts.line(i))
+                axes.plot(
+                    [e["training_seconds"] for e in evaluations],
+                    [e["psnr"] for e in evaluations],
+                    label=label,
+                    linewidth=1,
+                    **charts.line(i),
+                )
                 drawn, label = True, None
-    axes.set(xlabel="training time [s]", ylabel="PSNR of held-out views [dB]", title="Quality against time")
+    axes.set(
+        xlabel="training time [s]",
+        ylabel="PSNR of held-out views [dB]",
+        title="Quality against time",
+    )
     axes.grid(alpha=0.3)
     charts.legend(axes)
     axes.figure.set_size_inches(8, 5 + 0.16 * -(-len(found) // 5))
@@ -50,14 +77,23 @@ def quality_time(axes, found: list[Point]) -> bool:
 
 def stages(axes, found: list[Point]) -> bool:
     parts = {s: [p.mean(stage_ms(s)) or 0.0 for p in found] for s in (*STAGES, "other")}
-    return charts.stacked(axes, [p.label for p in found], parts, "Time of a step by stage", "time on the device, mean over timed steps [ms]")
+    return charts.stacked(
+        axes,
+        [p.label for p in found],
+        parts,
+        "Time of a step by stage",
+        "time on the device, mean over timed steps [ms]",
+    )
 
 
 def memory(axes, found: list[Point]) -> bool:
     """A bar for each combination of the settings that it depends on."""
 
     def used(p: Point) -> dict[str, float]:
-        return {name: round((p.mean(number("memory_bytes", name)) or 0.0) / 2**20, 2) for name in (*PURPOSES, "other")}
+        return {
+            name: round((p.mean(number("memory_bytes", name)) or 0.0) / 2**20, 2)
+            for name in (*PURPOSES, "other")
+        }
 
     names, found = telling(found, list(found[0].settings), used, lambda p, name: p.settings[name])
     labels = [label_of({n: p.settings[n] for n in names}) or "all runs" for p in found]
@@ -66,24 +102,50 @@ def memory(axes, found: list[Point]) -> bool:
 
 
 def gradient_error(axes, found: list[Point]) -> bool:
-    """By format, or whatever else decides how exact gradients are: medians, and the range where several runs share a place."""
+    """By format, or whatever else decides how exact gradients are: medians, and the range where
+    several runs share a place."""
     measured = [p for p in found if p.mean(gradient("errors", GRADIENTS[0])) is not None]
     names = [n for n in ROUNDING if any(n in p.settings for p in measured)]
     groups: dict[str, list[Point]] = {}
     for p in measured:
-        groups.setdefault(" ".join(str(v) for n in names if (v := p.settings.get(n)) is not None) or p.label, []).append(p)
-    values = {g: [[v for p in group for r in p.runs if (v := gradient("errors", g)(r)) is not None] for group in groups.values()] for g in GRADIENTS}
+        groups.setdefault(
+            " ".join(str(v) for n in names if (v := p.settings.get(n)) is not None) or p.label, []
+        ).append(p)
+    values = {
+        g: [
+            [v for p in group for r in p.runs if (v := gradient("errors", g)(r)) is not None]
+            for group in groups.values()
+        ]
+        for g in GRADIENTS
+    }
     if not any(v for places in values.values() for errors in places for v in errors):
         return False
     series = {g: [float(np.median(errors)) for errors in places] for g, places in values.items()}
-    charts.grouped(axes, list(groups), series, "Gradient error by format" if names[:1] == ["format"] else "Gradient error", "relative L2 against a float32 target")
+    charts.grouped(
+        axes,
+        list(groups),
+        series,
+        "Gradient error by format" if names[:1] == ["format"] else "Gradient error",
+        "relative L2 against a float32 target",
+    )
     axes.figure.set_size_inches(max(8, axes.figure.get_figwidth()), 4.5)
     width = 0.8 / len(GRADIENTS)
     for i, places in enumerate(values.values()):
         for place, errors in enumerate(places):
             if len(errors) > 1 and min(errors) > 0:
-                axes.vlines(place + (i - len(GRADIENTS) // 2) * width, min(errors), max(errors), color="black", linewidth=1)
+                axes.vlines(
+                    place + (i - len(GRADIENTS) // 2) * width,
+                    min(errors),
+                    max(errors),
+                    color="black",
+                    linewidth=1,
+                )
     return True
 
 
-PLOTS = {"quality_time": quality_time, "stages": stages, "gradient_error": gradient_error, "memory": memory}
+PLOTS = {
+    "quality_time": quality_time,
+    "stages": stages,
+    "gradient_error": gradient_error,
+    "memory": memory,
+}

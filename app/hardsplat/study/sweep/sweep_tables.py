@@ -1,4 +1,5 @@
-"""Numbers of a sweep: runs that differ in nothing but their seed are one row, with mean and standard deviation; the CSV has every run."""
+"""Numbers of a sweep: runs that differ in nothing but their seed are one row, with mean and
+standard deviation; the CSV has every run."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from hardsplat.study.bench.tables import table
 
 @dataclass(frozen=True)
 class Point:
-    """Done runs of one combination of settings, whatever their seeds. label: what tells it from the others."""
+    """Done runs of one combination of settings, whatever their seeds. label: what tells it from the
+    others."""
 
     label: str
     settings: dict
@@ -33,7 +35,9 @@ class Point:
         values = [v for r in self.runs if (v := get(r)) is not None]
         if not values:
             return "-"
-        return format(np.mean(values), form) + (f" ± {np.std(values, ddof=1):{form}}" if len(set(values)) > 1 else "")
+        return format(np.mean(values), form) + (
+            f" ± {np.std(values, ddof=1):{form}}" if len(set(values)) > 1 else ""
+        )
 
 
 def quality(name: str) -> Callable[[dict], float | None]:
@@ -90,13 +94,19 @@ def points(records: list[dict]) -> list[Point]:
     out = []
     for values, runs in groups.items():
         settings = dict(zip(names, values))
-        out.append(Point(label_of(settings) or Path(runs[0]["settings"]["data_dir"]).name, settings, runs))
+        out.append(
+            Point(label_of(settings) or Path(runs[0]["settings"]["data_dir"]).name, settings, runs)
+        )
     return out
 
 
 def label_of(settings: dict) -> str:
     """Names of rows speak for themselves; numbers and the like need the name of the setting."""
-    return " ".join(str(v) if isinstance(v, str) and v not in ("auto", "same", "none", "all") else f"{n}={v}" for n, v in settings.items() if v is not None)
+    return " ".join(
+        str(v) if isinstance(v, str) and v not in ("auto", "same", "none", "all") else f"{n}={v}"
+        for n, v in settings.items()
+        if v is not None
+    )
 
 
 COLUMNS = (  # title, number of a run, form
@@ -114,7 +124,11 @@ def chosen(records: list[dict]) -> list[str]:
     variants = [r["metrics"]["variants"] for r in done(records)]
     names = dict.fromkeys(n for v in variants for n in v if n not in axes_of(records))
     follows = all(v.get("state_format") == v.get("format") for v in variants)
-    return [n for n in names if len({v[n] for v in variants if n in v}) > 1 and not (n == "state_format" and follows)]
+    return [
+        n
+        for n in names
+        if len({v[n] for v in variants if n in v}) > 1 and not (n == "state_format" and follows)
+    ]
 
 
 def result_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
@@ -122,22 +136,44 @@ def result_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
     found = points(records)
     names = [n for n in axes_of(records) if n != "seed"]
     several, auto = any(len(p.runs) > 1 for p in found), chosen(records)
-    head = [*(n.replace("_", " ") for n in names), *(f"{n.replace('_', ' ')} (auto)" for n in auto), *(["seeds"] if several else []), *(title for title, _, _ in COLUMNS)]
+    head = [
+        *(n.replace("_", " ") for n in names),
+        *(f"{n.replace('_', ' ')} (auto)" for n in auto),
+        *(["seeds"] if several else []),
+        *(title for title, _, _ in COLUMNS),
+    ]
     lines = []
     for p in found:
         cells = ["-" if (v := p.settings[n]) is None else str(v) for n in names]
-        cells += [", ".join(dict.fromkeys(str(r["metrics"]["variants"].get(n, "-")) for r in p.runs)) for n in auto]
-        lines.append([*cells, *([str(len(p.runs))] if several else []), *(p.text(get, form) for _, get, form in COLUMNS)])
+        cells += [
+            ", ".join(dict.fromkeys(str(r["metrics"]["variants"].get(n, "-")) for r in p.runs))
+            for n in auto
+        ]
+        lines.append(
+            [
+                *cells,
+                *([str(len(p.runs))] if several else []),
+                *(p.text(get, form) for _, get, form in COLUMNS),
+            ]
+        )
     return head, lines
 
 
 def left_out(records: list[dict]) -> list[tuple[str, str, str]]:
     """(run, status, why) of those that are not done."""
-    return [(label_of(r["varied"]) or r["name"], r["status"], r["error"] or "") for r in records if r["status"] != "done"]
+    return [
+        (label_of(r["varied"]) or r["name"], r["status"], r["error"] or "")
+        for r in records
+        if r["status"] != "done"
+    ]
 
 
 def devices(records: list[dict]) -> list[str]:
-    return list(dict.fromkeys(f"{d['name']}, {d['driver']}" for r in done(records) for d in [r["metrics"]["device"]]))
+    return list(
+        dict.fromkeys(
+            f"{d['name']}, {d['driver']}" for r in done(records) for d in [r["metrics"]["device"]]
+        )
+    )
 
 
 def markdown(records: list[dict], about: dict) -> str:
@@ -145,15 +181,30 @@ def markdown(records: list[dict], about: dict) -> str:
     out = [
         f"# Sweep of {Path(first['data_dir']).name}",
         "",
-        f"{'; '.join(devices(records)) or 'no device yet'}. {first['max_steps']} steps, images {first['data_factor']} times smaller than the files.",
-        f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}, {about['date']}: `{about['command']}`",
+        f"{'; '.join(devices(records)) or 'no device yet'}. {first['max_steps']} steps, "
+        f"images {first['data_factor']} times smaller than the files.",
+        f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}, "
+        f"{about['date']}: `{about['command']}`",
     ]
     if found:
         head, lines = result_table(records)
-        out += ["", "## Results", "", "PSNR and SSIM of held-out views after the last step; ± is the standard deviation over seeds.", "", *table(head, lines)]
+        out += [
+            "",
+            "## Results",
+            "",
+            "PSNR and SSIM of held-out views after the last step; ± is the standard "
+            "deviation over seeds.",
+            "",
+            *table(head, lines),
+        ]
         out += _stages(found) + _errors(found)
     if missing := left_out(records):
-        out += ["", "## Not done", "", *(f"- {name}: {status}{': ' + why if why else ''}" for name, status, why in missing)]
+        out += [
+            "",
+            "## Not done",
+            "",
+            *(f"- {name}: {status}{': ' + why if why else ''}" for name, status, why in missing),
+        ]
     return "\n".join(out)
 
 
@@ -162,20 +213,47 @@ def _stages(found: list[Point]) -> list[str]:
     if not stages:
         return []
     lines = ([p.label, *(p.text(stage_ms(s), ".3g") for s in stages)] for p in found)
-    return ["", "## Time by stage", "", "Milliseconds of a step on the device, means over the later half of the timed steps.", "", *table(["run", *stages], lines)]
+    return [
+        "",
+        "## Time by stage",
+        "",
+        "Milliseconds of a step on the device, means over the later half of the timed steps.",
+        "",
+        *table(["run", *stages], lines),
+    ]
 
 
 def _errors(found: list[Point]) -> list[str]:
     measured = [p for p in found if p.mean(gradient("errors", GRADIENTS[0])) is not None]
     if not measured:
         return []
-    lines = ([p.label, *(p.text(gradient("errors", g), ".1e") for g in GRADIENTS), *(p.text(departure(g), ".1e") for g in GRADIENTS)] for p in measured)
-    note = "Gradients of the trained splats on the first held-out view against those of a float32 target: relative L2, and 1 - cosine; see `hardsplat bench --errors`."
-    return ["", "## Gradient error", "", note, "", *table(["run", *(f"L2 {g}" for g in GRADIENTS), *(f"1 - cos {g}" for g in GRADIENTS)], lines)]
+    lines = (
+        [
+            p.label,
+            *(p.text(gradient("errors", g), ".1e") for g in GRADIENTS),
+            *(p.text(departure(g), ".1e") for g in GRADIENTS),
+        ]
+        for p in measured
+    )
+    note = (
+        "Gradients of the trained splats on the first held-out view against those of a "
+        "float32 target: relative L2, and 1 - cosine; see `hardsplat bench --errors`."
+    )
+    return [
+        "",
+        "## Gradient error",
+        "",
+        note,
+        "",
+        *table(
+            ["run", *(f"L2 {g}" for g in GRADIENTS), *(f"1 - cos {g}" for g in GRADIENTS)], lines
+        ),
+    ]
 
 
 def write_csv(path: Path, records: list[dict]) -> None:
-    """A row a run, done or not: settings that vary, quality, seconds, bytes, milliseconds, errors. Raises OSError."""
+    """A row a run, done or not: settings that vary, quality, seconds, bytes, milliseconds, errors.
+    Raises OSError."""
     names = list(dict.fromkeys(n for r in records for n in r["varied"]))
     purposes = list(dict.fromkeys(p for r in done(records) for p in r["metrics"]["memory_bytes"]))
     columns = {
@@ -197,5 +275,17 @@ def write_csv(path: Path, records: list[dict]) -> None:
         out = csv.writer(file)
         out.writerow(["run", "status", *names, *columns, "error"])
         for r in records:
-            numbers = [get(r) for get in columns.values()] if r["status"] == "done" else [None] * len(columns)
-            out.writerow([r["folder"], r["status"], *(r["varied"].get(n) for n in names), *numbers, r["error"]])
+            numbers = (
+                [get(r) for get in columns.values()]
+                if r["status"] == "done"
+                else [None] * len(columns)
+            )
+            out.writerow(
+                [
+                    r["folder"],
+                    r["status"],
+                    *(r["varied"].get(n) for n in names),
+                    *numbers,
+                    r["error"],
+                ]
+            )

@@ -12,7 +12,11 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.train.step.exposure import NAME
 
-COLORS = {"vignette_centre": 2, "vignette_falloff": 3, "response": 4}  # quantities of cameras, and their planes
+COLORS = {
+    "vignette_centre": 2,
+    "vignette_falloff": 3,
+    "response": 4,
+}  # quantities of cameras, and their planes
 FAINT = 1e-3  # below it powers go on as lines
 
 
@@ -24,22 +28,38 @@ class CameraColors:
 
     @classmethod
     def load(cls, folder: Path) -> CameraColors:
-        """Those of folder/exposures.json; none where there is no such file. Raises UserError for a damaged one."""
+        """Those of folder/exposures.json; none where there is no such file. Raises UserError for a
+        damaged one."""
         path = folder / NAME
         try:
             cameras = json.loads(path.read_text(encoding="utf-8"))["cameras"]
-            planes = {name: np.array([camera[name] for camera in cameras], np.float64).transpose(1, 0, 2) for name in COLORS if cameras and name in cameras[0]}
-            if any(p.shape[::2] != (COLORS[name], 4) or not np.isfinite(p).all() for name, p in planes.items()):
+            planes = {
+                name: np.array([camera[name] for camera in cameras], np.float64).transpose(1, 0, 2)
+                for name in COLORS
+                if cameras and name in cameras[0]
+            }
+            if any(
+                p.shape[::2] != (COLORS[name], 4) or not np.isfinite(p).all()
+                for name, p in planes.items()
+            ):
                 raise ValueError
         except FileNotFoundError:
             return cls({})
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            raise UserError(f"{path}: is not what a run learnt of its cameras; leave it out to measure without it") from None
+            raise UserError(
+                f"{path}: is not what a run learnt of its cameras; leave it out to "
+                "measure without it"
+            ) from None
         return cls(planes)
 
     def __call__(self, image: np.ndarray, number: int) -> np.ndarray:
-        """(H, W, 3) as camera `number` makes it, of an image without vignetting; cameras that were not trained leave it alone."""
-        own = {name: values[:, number, :3] + values[:, number, 3:] for name, values in self.planes.items() if number < values.shape[1]}
+        """(H, W, 3) as camera `number` makes it, of an image without vignetting; cameras that were
+        not trained leave it alone."""
+        own = {
+            name: values[:, number, :3] + values[:, number, 3:]
+            for name, values in self.planes.items()
+            if number < values.shape[1]
+        }
         if "vignette_falloff" in own:
             height, width = image.shape[:2]
             x, y = ((np.arange(n) + 0.5 - n / 2) / max(width, height) for n in (width, height))
@@ -62,9 +82,16 @@ def _power(x: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def _responded(x: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The curve of shaders/photographs/exposure/response.glsl. numbers: (4, 3) toe, shoulder, gamma, middle, as trained."""
+    """The curve of shaders/photographs/exposure/response.glsl. numbers: (4, 3) toe, shoulder,
+    gamma, middle, as trained."""
     toe, shoulder = (0.3 + _softplus(r + np.log(np.expm1(0.7))) for r in numbers[:2])
-    gamma, middle = 0.1 + _softplus(numbers[2] + np.log(np.expm1(0.9))), 0.05 + 0.9 / (1 + np.exp(-numbers[3]))
+    gamma, middle = (
+        0.1 + _softplus(numbers[2] + np.log(np.expm1(0.9))),
+        0.05 + 0.9 / (1 + np.exp(-numbers[3])),
+    )
     a = shoulder * middle / (toe + (shoulder - toe) * middle)
-    low, high = a * _power(x / middle, toe), 1 - (1 - a) * _power(np.maximum(1 - x, 0) / (1 - middle), shoulder)
+    low, high = (
+        a * _power(x / middle, toe),
+        1 - (1 - a) * _power(np.maximum(1 - x, 0) / (1 - middle), shoulder),
+    )
     return _power(np.where(x <= middle, low, high), gamma)

@@ -1,4 +1,5 @@
-"""Measuring past exposure: a render with the exposure and colour of its photograph. What is left is what no exposure and no white balance explains."""
+"""Measuring past exposure: a render with the exposure and colour of its photograph. What is left is
+what no exposure and no white balance explains."""
 
 from __future__ import annotations
 
@@ -6,7 +7,12 @@ import math
 
 import numpy as np
 
-UNEVEN, LEARNT = 1.5, 20.0  # dB that fitted colours gain where photographs differ in exposure, of a scene that has been learnt so far
+UNEVEN, LEARNT = (
+    1.5,
+    20.0,
+    # dB that fitted colours gain where photographs differ in exposure, of a scene that has been
+    # learnt so far
+)
 _STEP = 4  # pixels from one to the next, each way, that `gain` looks at
 
 
@@ -17,9 +23,11 @@ def color_map(image: np.ndarray, photo: np.ndarray) -> np.ndarray:
 
 
 def color_fitted(image: np.ndarray, photo: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """A render (H, W, 3) float32 mapped to the colours of its photograph (H, W, 3) uint8, in 0..1. keep: (H, W) bool, the pixels that count.
+    """A render (H, W, 3) float32 mapped to the colours of its photograph (H, W, 3) uint8, in 0..1.
+    keep: (H, W) bool, the pixels that count.
 
-    The fit of gsplat's cc_ metrics, with an offset: `color_map` over the whole image, of the render clamped to 0..1.
+    The fit of gsplat's cc_ metrics, with an offset: `color_map` over the whole image, of the render
+    clamped to 0..1.
     """
     shown = np.clip(image, 0, 1)
     found = color_map(shown[keep], photo[keep] / 255).astype(np.float32)
@@ -27,10 +35,13 @@ def color_fitted(image: np.ndarray, photo: np.ndarray, keep: np.ndarray) -> np.n
 
 
 def gain(image: np.ndarray, photo: np.ndarray) -> tuple[float, float]:
-    """PSNR in dB before and after a fit of colours, of every 16th pixel: fast, for a look at whether photographs differ in exposure."""
+    """PSNR in dB before and after a fit of colours, of every 16th pixel: fast, for a look at
+    whether photographs differ in exposure."""
     shown, wanted = (x[::_STEP, ::_STEP].reshape(-1, 3) for x in (image, photo))
     shown, wanted = np.clip(shown, 0, 1), wanted / 255
     found = color_map(shown, wanted)
-    errors = (np.mean((x - wanted) ** 2) for x in (shown, np.clip(shown @ found[:3] + found[3], 0, 1)))
+    errors = (
+        np.mean((x - wanted) ** 2) for x in (shown, np.clip(shown @ found[:3] + found[3], 0, 1))
+    )
     before, after = (-10 * math.log10(max(float(error), 1e-10)) for error in errors)
     return before, after

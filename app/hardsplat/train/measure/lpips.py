@@ -1,6 +1,8 @@
-"""LPIPS (Zhang et al. 2018), a learnt distance of images, by its authors' package: `hardsplat eval --lpips`, extra `lpips`.
+"""LPIPS (Zhang et al. 2018), a learnt distance of images, by its authors' package: `hardsplat eval
+--lpips`, extra `lpips`.
 
-The package needs PyTorch and downloads the networks' weights when it is first used. Papers mean different things by it, so a result names what it was.
+The package needs PyTorch and downloads the networks' weights when it is first used. Papers mean
+different things by it, so a result names what it was.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ VERSION = "0.1"  # of the linear layers
 
 @dataclass(frozen=True)
 class Variant:
-    """net: the network of the package. signed: images are given in -1..1, as the package wants them, not in 0..1. note: who reports it."""
+    """net: the network of the package. signed: images are given in -1..1, as the package wants
+    them, not in 0..1. note: who reports it."""
 
     net: str
     signed: bool
@@ -29,16 +32,23 @@ class Variant:
 VARIANTS = {
     "alex": Variant("alex", True, "AlexNet, as gsplat and nerfstudio report"),
     "vgg": Variant("vgg", True, "VGG16, as the package wants it"),
-    "vgg-3dgs": Variant("vgg", False, "VGG16 on images in 0..1, as Kerbl et al. 2023 and papers after it report"),
+    "vgg-3dgs": Variant(
+        "vgg", False, "VGG16 on images in 0..1, as Kerbl et al. 2023 and papers after it report"
+    ),
 }
 
 
 class Lpips:
-    """A variant of VARIANTS, ready to measure. Raises UserError where the package or its weights are missing."""
+    """A variant of VARIANTS, ready to measure. Raises UserError where the package or its weights
+    are missing."""
 
     def __init__(self, name: str):
         self.variant = VARIANTS[name]
-        self.named = {"variant": name, "version": VERSION, "what": self.variant.note}  # what a result says that it is
+        self.named = {
+            "variant": name,
+            "version": VERSION,
+            "what": self.variant.note,
+        }  # what a result says that it is
         try:
             lpips, torch = import_module("lpips"), import_module("torch")
         except ImportError as error:
@@ -47,16 +57,25 @@ class Lpips:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of torchvision, about its own arguments
-                self._net: Any = lpips.LPIPS(net=self.variant.net, version=VERSION, verbose=False).eval()
+                self._net: Any = lpips.LPIPS(
+                    net=self.variant.net, version=VERSION, verbose=False
+                ).eval()
         except Exception as error:  # it downloads weights: any error of networks and disks
             text = str(error).splitlines()
-            raise UserError(f"--lpips {name}: its weights could not be loaded ({text[0] if text else type(error).__name__}); the first use downloads them") from None
+            raise UserError(
+                f"--lpips {name}: its weights could not be loaded "
+                f"({text[0] if text else type(error).__name__}); the first use downloads "
+                "them"
+            ) from None
 
     def __call__(self, image: np.ndarray, photo: np.ndarray) -> float:
-        """image: (H, W, 3) float, clamped to 0..1. photo: (H, W, 3) uint8. A single image on the CPU."""
+        """image: (H, W, 3) float, clamped to 0..1. photo: (H, W, 3) uint8. A single image on the
+        CPU."""
         pair = (np.clip(image, 0, 1).astype(np.float32), photo.astype(np.float32) / 255)
         with self._torch.no_grad():
-            return float(self._net(*(self._tensor(2 * x - 1 if self.variant.signed else x) for x in pair)))
+            return float(
+                self._net(*(self._tensor(2 * x - 1 if self.variant.signed else x) for x in pair))
+            )
 
     def _tensor(self, image: np.ndarray) -> Any:
         return self._torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)[None]))

@@ -30,7 +30,11 @@ from hardsplat.train.step.loss import METRIC_PASSES, allocate_metrics, read_metr
 from hardsplat.train.step.photos import pack
 
 Colored = Callable[[np.ndarray], np.ndarray]
-BACKGROUNDS = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0), "random": (0.0, 0.0, 0.0)}  # random is for training only
+BACKGROUNDS = {
+    "black": (0.0, 0.0, 0.0),
+    "white": (1.0, 1.0, 1.0),
+    "random": (0.0, 0.0, 0.0),
+}  # random is for training only
 
 
 @dataclass
@@ -38,7 +42,9 @@ class Measured:
     name: str
     psnr: float
     ssim: float
-    target: np.ndarray | None  # (H, W, 4) as it was drawn, see raster.frame.finished; None where no picture was asked for
+    target: (
+        np.ndarray | None
+    )  # (H, W, 4) as it was drawn, see raster.frame.finished; None where no picture was asked for
     photo: np.ndarray  # (H, W, 3) uint8, over the background
     fitted_psnr: float | None = None  # after a fit of colours, where that was asked for
     fitted_ssim: float | None = None
@@ -46,17 +52,25 @@ class Measured:
 
     @property
     def image(self) -> np.ndarray | None:
-        """(H, W, 3) float32, not clamped; None where it was not asked for. Made anew each time, in the thread that wants it."""
+        """(H, W, 3) float32, not clamped; None where it was not asked for. Made anew each time, in
+        the thread that wants it."""
         return None if self.target is None else finished(self.target, self.background)[0]
 
 
 class Evaluator:
-    """Renders views with a rasterizer and measures them. Its own camera, frame and photograph leave a training run's alone."""
+    """Renders views with a rasterizer and measures them. Its own camera, frame and photograph leave
+    a training run's alone."""
 
     def __init__(self, device: Device, raster: Rasterizer, width: int, height: int):
         self.device, self.raster, self.width, self.height = device, raster, width, height
-        sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "photos": width * height * 4}
-        self._own = {name: Buffer(device, size, name, host=True) for name, size in sizes.items()}  # read once a view, so that a copy would take longer
+        sizes = {
+            "camera": contract.itemsize("camera"),
+            "frame": contract.itemsize("frame"),
+            "photos": width * height * 4,
+        }
+        self._own = {
+            name: Buffer(device, size, name, host=True) for name, size in sizes.items()
+        }  # read once a view, so that a copy would take longer
         self._own |= allocate_metrics(device, width, height)
         self._fitted: Image | None = None  # made when it is asked for
         self._record()
@@ -65,7 +79,9 @@ class Evaluator:
         self.resources = {**self.raster.resources, **self._own}
         self._recorder = Recorder(self.device, self.resources)
         self.raster.record_forward(self._recorder)
-        record_metrics(self._recorder, build_all(self.device, METRIC_PASSES), self.width, self.height)
+        record_metrics(
+            self._recorder, build_all(self.device, METRIC_PASSES), self.width, self.height
+        )
         self._recorder.end()
 
     def measure(
@@ -79,9 +95,11 @@ class Evaluator:
         colored: Colored | None = None,
         words: np.ndarray | None = None,
     ) -> Measured:
-        """frame: a contract Frame struct (SH degree, background, near plane). picture: the image is wanted, not its measures alone.
+        """frame: a contract Frame struct (SH degree, background, near plane). picture: the image is
+        wanted, not its measures alone.
 
-        fitted: also after a fit of colours. colored: what the camera that took the photograph does to an image, before that fit. words: pack(photo), where it is there."""
+        fitted: also after a fit of colours. colored: what the camera that took the photograph does
+        to an image, before that fit. words: pack(photo), where it is there."""
         self.resources["camera"].upload(camera_data(camera))
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo) if words is None else words)
@@ -90,19 +108,32 @@ class Evaluator:
             self._recorder.destroy()
             self._record()
             self._recorder.run_once()
-        target = self.resources["target"].download()[: camera.height, : camera.width] if picture or fitted else None
+        target = (
+            self.resources["target"].download()[: camera.height, : camera.width]
+            if picture or fitted
+            else None
+        )
         psnr, ssim = read_metrics(self.resources, camera, kept_pixels(photo))
         shown = over(photo, frame["background"])
         measured = Measured(name, psnr, ssim, target, shown, background=frame["background"])
         if fitted and (image := measured.image) is not None:
-            after = self._measure_fitted(color_fitted(colored(image) if colored else image, shown, kept(photo)), camera, kept_pixels(photo))
+            after = self._measure_fitted(
+                color_fitted(colored(image) if colored else image, shown, kept(photo)),
+                camera,
+                kept_pixels(photo),
+            )
             measured.fitted_psnr, measured.fitted_ssim = after
         return measured
 
-    def _measure_fitted(self, image: np.ndarray, camera: Camera, pixels: int) -> tuple[float, float]:
-        """(PSNR, SSIM) of an image in the place of the render, against the photograph that was measured last."""
+    def _measure_fitted(
+        self, image: np.ndarray, camera: Camera, pixels: int
+    ) -> tuple[float, float]:
+        """(PSNR, SSIM) of an image in the place of the render, against the photograph that was
+        measured last."""
         if self._fitted is None:
-            self._fitted = Image(self.device, self.width, self.height, FORMATS["float32"].vk, np.float32, "fitted")
+            self._fitted = Image(
+                self.device, self.width, self.height, FORMATS["float32"].vk, np.float32, "fitted"
+            )
         texels = np.zeros((self.height, self.width, 4), np.float32)
         texels[: camera.height, : camera.width, :3] = image
         self._fitted.upload(texels)
@@ -137,25 +168,46 @@ def measure_all(
     fitted: bool = False,
     colors: CameraColors | None = None,
 ) -> Iterator[Measured]:
-    """Views one by one. The canvas must hold the largest of them. photos: of these views, where they have been read already. pictures: of all views, or else of the first alone.
+    """Views one by one. The canvas must hold the largest of them. photos: of these views, where
+    they have been read already. pictures: of all views, or else of the first alone.
 
-    cameras: in the place of those of the views. fitted: also after a fit of colours, of images as their cameras made them by `colors`."""
+    cameras: in the place of those of the views. fitted: also after a fit of colours, of images as
+    their cameras made them by `colors`."""
     evaluator = Evaluator(device, raster, raster.width, raster.height)
     try:
         photographs = load_images(views, progress=False) if photos is None else photos
         packed = ahead(photographs, lambda photo: (photo, pack(photo)))
-        for i, (view, (photo, words)) in enumerate(zip(Bar(views, desc="measuring", unit="view", leave=False, disable=quiet), packed)):
+        for i, (view, (photo, words)) in enumerate(
+            zip(Bar(views, desc="measuring", unit="view", leave=False, disable=quiet), packed)
+        ):
             colored = partial(colors, number=view.number) if colors else None
-            yield evaluator.measure(view.name, cameras[i] if cameras else view.camera, photo, frame, pictures or i == 0, fitted, colored, words)
+            yield evaluator.measure(
+                view.name,
+                cameras[i] if cameras else view.camera,
+                photo,
+                frame,
+                pictures or i == 0,
+                fitted,
+                colored,
+                words,
+            )
     finally:
         evaluator.destroy()
 
 
 def summary(measured: Sequence[Measured]) -> dict:
-    """Means and the table of views, as it goes into JSON. fitted_psnr, fitted_ssim: after a fit of colours, where that was measured."""
-    names = [name for name in ("psnr", "ssim", "fitted_psnr", "fitted_ssim") if measured and getattr(measured[0], name) is not None]
+    """Means and the table of views, as it goes into JSON. fitted_psnr, fitted_ssim: after a fit of
+    colours, where that was measured."""
+    names = [
+        name
+        for name in ("psnr", "ssim", "fitted_psnr", "fitted_ssim")
+        if measured and getattr(measured[0], name) is not None
+    ]
     views = [{"name": m.name, **{name: getattr(m, name) for name in names}} for m in measured]
-    return {**{name: float(np.mean([view[name] for view in views])) for name in names}, "views": views}
+    return {
+        **{name: float(np.mean([view[name] for view in views])) for name in names},
+        "views": views,
+    }
 
 
 def canvas_of(scene: Scene) -> tuple[int, int]:

@@ -17,15 +17,29 @@ def say_outcome(run: RunState, metrics: dict) -> None:
     """metrics: what metrics.json holds."""
     interrupted, folder = bool(run.stop.asked), shlex.quote(str(run.folder))
     if metrics["steps"] < run.config.max_steps:
-        tqdm.write(f"{'interrupted' if interrupted else 'stopped'} at step {metrics['steps']}: checkpoint and splats.ply saved; go on with {resume_command(run.folder)}")
+        tqdm.write(
+            f"{'interrupted' if interrupted else 'stopped'} at step {metrics['steps']}: "
+            f"checkpoint and splats.ply saved; go on with {resume_command(run.folder)}"
+        )
         if interrupted:
             return
     if run.config.profile:
         print(stage_table(metrics["stage_ms"]))
     last = last_evaluation(metrics)
-    quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {len(last['views'])} held-out views; " if last else ""
+    quality = (
+        f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {len(last['views'])} "
+        "held-out views; "
+        if last
+        else ""
+    )
     if interrupted and run.scene.test and not last:
         quality = f"interrupted, so not measured (hardsplat eval {folder} does it); "
     since = " since it went on" if run.config.resume or run.config.ckpt else ""
-    print(f"{quality}{metrics['splats']} splats, {run.log.training_seconds:.1f} s of training on {run.device.name}, {run.clock.total():.1f} s in all{since}")
-    print(f"result: {run.folder}  report: {run.folder / REPORT}\nlook around in it: hardsplat view {folder}")
+    print(
+        f"{quality}{metrics['splats']} splats, {run.log.training_seconds:.1f} s of "
+        f"training on {run.device.name}, {run.clock.total():.1f} s in all{since}"
+    )
+    print(
+        f"result: {run.folder}  report: {run.folder / REPORT}\nlook around in it: "
+        f"hardsplat view {folder}"
+    )

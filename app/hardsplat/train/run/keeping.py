@@ -1,4 +1,5 @@
-"""What a run saves and when: a copy of the state in the host's memory now and then, checkpoints, splats, what the last step leaves."""
+"""What a run saves and when: a copy of the state in the host's memory now and then, checkpoints,
+splats, what the last step leaves."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
 
 class Keeping:
-    """The newest copy of a run's state that a lost device cannot take, and the files that the run makes. start: the state that it begins with."""
+    """The newest copy of a run's state that a lost device cannot take, and the files that the run
+    makes. start: the state that it begins with."""
 
     def __init__(self, run: RunState, measurements: Measurements, start: Checkpoint):
         self.run, self.measurements = run, measurements
@@ -45,11 +47,15 @@ class Keeping:
         run.session.drain()
         with run.aside("files"):
             self.take()
-            for file in (run.results.checkpoint(self.state), run.results.splats(self.planes(), "splats.ply")):
+            for file in (
+                run.results.checkpoint(self.state),
+                run.results.splats(self.planes(), "splats.ply"),
+            ):
                 file.result()
 
     def publish(self, step: int) -> None:
-        """Measurements and splats for people: before a refinement of the same step, which opacities and new splats take steps to recover from."""
+        """Measurements and splats for people: before a refinement of the same step, which opacities
+        and new splats take steps to recover from."""
         run, c = self.run, self.run.config
         if step == c.max_steps:
             return
@@ -63,10 +69,13 @@ class Keeping:
                     run.results.splats(run.session.values(), "splats.ply", f"splats_{step}.ply")
 
     def keep(self, step: int) -> None:
-        """Checkpoints, and now and then a copy of the state in the host's memory: after a refinement, which a resumed run must not miss."""
+        """Checkpoints, and now and then a copy of the state in the host's memory: after a
+        refinement, which a resumed run must not miss."""
         run, c = self.run, self.run.config
         checkpoint = c.checkpoint_every and step % c.checkpoint_every == 0
-        if step < c.max_steps and (checkpoint or time.monotonic() - self._taken_at > SNAPSHOT_SECONDS):
+        if step < c.max_steps and (
+            checkpoint or time.monotonic() - self._taken_at > SNAPSHOT_SECONDS
+        ):
             run.session.drain()
             with run.aside("files"):
                 self.take()
@@ -76,9 +85,13 @@ class Keeping:
             self._copies.prepare(run.session.shapes())
 
     def leave(self, step: int) -> None:
-        """Everything that the run leaves after its last step: files from the host's copy of the state, while held-out views are measured on the device."""
+        """Everything that the run leaves after its last step: files from the host's copy of the
+        state, while held-out views are measured on the device."""
         run, allocate = self.run, self._copies.begin()
-        planes, first = run.session.values(allocate), next((run.scene.views[i].name for i in run.scene.test), None)
+        planes, first = (
+            run.session.values(allocate),
+            next((run.scene.views[i].name for i in run.scene.test), None),
+        )
         run.results.viewer(planes, None if run.stop.asked else first)  # takes longest
         run.results.splats(planes, "splats.ply")
         self._take(allocate, planes)
@@ -99,11 +112,16 @@ class Keeping:
     def rescue(self, error: UserError) -> str:
         """Saves the newest state that can be had, and says how to go on."""
         if not isinstance(error, DeviceLost) and self.state.step != self.run.session.step:
-            with suppress(UserError):  # the device is no longer fit for a copy either; the last one serves
+            with suppress(
+                UserError
+            ):  # the device is no longer fit for a copy either; the last one serves
                 self.take()
         try:
             self.run.results.checkpoint(self.state).result()
         except UserError as unsaved:
             return str(unsaved)
         cap = f" --cap-max {self.state.splats}" if isinstance(error, OutOfMemory) else ""
-        return f"step {self.state.step} with {self.state.splats} splats is saved: go on with {resume_command(self.run.folder)}{cap}"
+        return (
+            f"step {self.state.step} with {self.state.splats} splats is saved: go on with "
+            f"{resume_command(self.run.folder)}{cap}"
+        )

@@ -1,4 +1,5 @@
-"""The photographs of a scene in memory, decoded by threads from the moment that the scene is known, while whatever trains on them is imported and built."""
+"""The photographs of a scene in memory, decoded by threads from the moment that the scene is known,
+while whatever trains on them is imported and built."""
 
 from __future__ import annotations
 
@@ -13,27 +14,47 @@ from hardsplat.base.background import Background
 from hardsplat.io.scenes.scene import Scene, load_images, load_scene
 from hardsplat.settings.train import TrainConfig, scene_folder
 
-KEPT_BYTES = 2 << 30  # of held-out photographs that stay in memory for all measurements; more of them are read for each
+KEPT_BYTES = (
+    2 << 30
+    # of held-out photographs that stay in memory for all measurements; more of them are read for
+    # each
+)
 
 
 class Photographs:
-    """scene: whose photographs they are. background: the threads that decode them, free for more."""
+    """scene: whose photographs they are. background: the threads that decode them, free for
+    more."""
 
     def __init__(self, scene: Scene):
         self.scene, self.background = scene, Background()
         self.background.do("imports", _import_neighbours, line="imports")
-        self._training = [self.background.do("photographs", scene.views[i].load) for i in scene.train]
+        self._training = [
+            self.background.do("photographs", scene.views[i].load) for i in scene.train
+        ]
         self._held_out: list[Future[np.ndarray]] | None = None
-        if sum(4 * v.camera.width * v.camera.height for v in scene.held_out) <= min(KEPT_BYTES, self.background.room):
-            self._held_out = [self.background.do("held-out photographs", view.load) for view in scene.held_out]
+        if sum(4 * v.camera.width * v.camera.height for v in scene.held_out) <= min(
+            KEPT_BYTES, self.background.room
+        ):
+            self._held_out = [
+                self.background.do("held-out photographs", view.load) for view in scene.held_out
+            ]
 
     @classmethod
     def of(cls, config: TrainConfig) -> Photographs:
         """Those of the scene that the settings name. Raises UserError where it cannot be opened."""
-        return cls(load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode, config.undistort))
+        return cls(
+            load_scene(
+                scene_folder(config.data_dir),
+                config.data_factor,
+                config.test_every,
+                config.mask_mode,
+                config.undistort,
+            )
+        )
 
     def training(self, quiet: bool) -> Iterator[np.ndarray]:
-        """Those of the training views in order, once, as View.load gives them, with a bar while they are waited for. Raises UserError for one that cannot be read."""
+        """Those of the training views in order, once, as View.load gives them, with a bar while
+        they are waited for. Raises UserError for one that cannot be read."""
         begun, self._training = self._training, []  # whoever reads them keeps them
         for photo in tqdm(begun, desc="photographs", unit="", disable=True if quiet else None):
             yield photo.result()
@@ -45,7 +66,8 @@ class Photographs:
         return load_images(self.scene.held_out, progress=False)
 
     def each_held_out(self, work: Callable[[str, np.ndarray], object]) -> bool:
-        """Has work(name of the view, photograph) done by threads for every held-out photograph that is kept in memory; whether they are."""
+        """Has work(name of the view, photograph) done by threads for every held-out photograph that
+        is kept in memory; whether they are."""
         for view, photo in zip(self.scene.held_out, self._held_out or ()):
             self.background.do("photographs", partial(_after, photo, partial(work, view.name)))
         return self._held_out is not None

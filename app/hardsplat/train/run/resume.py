@@ -1,4 +1,5 @@
-"""Going on with an earlier run: the checkpoint that it begins with, and the command that people type."""
+"""Going on with an earlier run: the checkpoint that it begins with, and the command that people
+type."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from hardsplat.train.run.results import is_complete
 
 
 def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None:
-    """The checkpoint that the settings name, or the newest of the result folder with `resume`; None for a run from the start.
+    """The checkpoint that the settings name, or the newest of the result folder with `resume`; None
+    for a run from the start.
 
     Raises UserError where there is none, and where there is nothing to go on with.
     """
@@ -28,11 +30,23 @@ def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None
     start = checkpoints.load(path)
     if start.sh_degree != config.sh_degree:
         saved = path.parent.parent / SAVED_NAME
-        advice = f"; add --config {shlex.quote(str(saved))}" if saved.is_file() and not config.resume else ""
-        raise UserError(f"{path}: made with --sh-degree {start.sh_degree}, this run has {config.sh_degree}{advice}")
-    finished = start.step == config.max_steps and (not config.resume or is_complete(folder, start.step))
+        advice = (
+            f"; add --config {shlex.quote(str(saved))}"
+            if saved.is_file() and not config.resume
+            else ""
+        )
+        raise UserError(
+            f"{path}: made with --sh-degree {start.sh_degree}, this run has "
+            f"{config.sh_degree}{advice}"
+        )
+    finished = start.step == config.max_steps and (
+        not config.resume or is_complete(folder, start.step)
+    )
     if finished or start.step > config.max_steps:
-        raise UserError(f"{path}: has {start.step} steps already, of {config.max_steps}; go on with more --max-steps")
+        raise UserError(
+            f"{path}: has {start.step} steps already, of {config.max_steps}; go on with "
+            "more --max-steps"
+        )
     return start
 
 

@@ -25,7 +25,10 @@ from hardsplat.train.step.views import Views
 if TYPE_CHECKING:
     from hardsplat.train.session.session import Session
 
-_OPACITIES, _LEAST_SCALE = (1e-3, 1 - 1e-3), 1e-9  # of given splats: formats of 8 bits have opacities of 0 and 1
+_OPACITIES, _LEAST_SCALE = (
+    (1e-3, 1 - 1e-3),
+    1e-9,
+)  # of given splats: formats of 8 bits have opacities of 0 and 1
 
 
 def say_notes(config: TrainConfig, scene: Scene) -> None:
@@ -33,9 +36,19 @@ def say_notes(config: TrainConfig, scene: Scene) -> None:
     for note in scene.notes:
         tqdm.write(f"note: {note}")
     if config.init is None and config.init_type == "sfm" and not len(scene.points):
-        tqdm.write(f"note: {scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
-    if config.init is not None and not (config.resume or config.ckpt) and is_antialiased(find_model(config.init)[0]) != config.antialiased:
-        tqdm.write(f"note: the splats of {config.init} were trained {'without' if config.antialiased else 'with'} --antialiased")
+        tqdm.write(
+            f"note: {scene.name} has no points: starting from {config.init_num_pts} "
+            f"random ones within --init-extent {config.init_extent:g}"
+        )
+    if (
+        config.init is not None
+        and not (config.resume or config.ckpt)
+        and is_antialiased(find_model(config.init)[0]) != config.antialiased
+    ):
+        tqdm.write(
+            f"note: the splats of {config.init} were trained "
+            f"{'without' if config.antialiased else 'with'} --antialiased"
+        )
 
 
 def training_cameras(scene: Scene) -> list[Camera]:
@@ -45,7 +58,13 @@ def training_cameras(scene: Scene) -> list[Camera]:
 def views_of(scene: Scene) -> Views:
     """The views that a scene has for training, for a canvas that holds those held out as well."""
     distorted = any(view.camera.distortion for view in scene.views)
-    return Views(training_cameras(scene), canvas_of(scene), scene.extent, [scene.views[i].number for i in scene.train], distorted=distorted)
+    return Views(
+        training_cameras(scene),
+        canvas_of(scene),
+        scene.extent,
+        [scene.views[i].number for i in scene.train],
+        distorted=distorted,
+    )
 
 
 def known_depths(config: TrainConfig, scene: Scene) -> list[np.ndarray] | None:
@@ -66,7 +85,8 @@ def starts_random(config: TrainConfig, scene: Scene) -> bool:
 def initial_gaussians(config: TrainConfig, scene: Scene) -> Gaussians:
     """Splats at the SfM points, random ones in a cube, or those of a file.
 
-    Neighbours are visible together, so they stand together in memory, and those that they grow mostly do as well (docs/RESULTS.md has what that saves).
+    Neighbours are visible together, so they stand together in memory, and those that they grow
+    mostly do as well (docs/RESULTS.md has what that saves).
     """
     if config.init is not None:
         return _given(config.init, config.sh_degree)
@@ -84,12 +104,24 @@ def initial_gaussians(config: TrainConfig, scene: Scene) -> Gaussians:
 
 
 def _given(path: Path, sh_degree: int) -> Gaussians:
-    """Splats of a file or a result folder as training takes them: SH bands up to that degree, and nothing at the end of its range, where gradients vanish."""
+    """Splats of a file or a result folder as training takes them: SH bands up to that degree, and
+    nothing at the end of its range, where gradients vanish."""
     file, _ = find_model(path)
     given = load_splats(file)
     given = given[morton.order_by_rank(given.means)]
-    opacities, scales = np.clip(given.opacities, *_OPACITIES), np.maximum(given.scales, _LEAST_SCALE)
-    return Gaussians(given.means, given.quats, scales, opacities, given.sh[:, : (sh_degree + 1) ** 2], given.extra, check=False)
+    opacities, scales = (
+        np.clip(given.opacities, *_OPACITIES),
+        np.maximum(given.scales, _LEAST_SCALE),
+    )
+    return Gaussians(
+        given.means,
+        given.quats,
+        scales,
+        opacities,
+        given.sh[:, : (sh_degree + 1) ** 2],
+        given.extra,
+        check=False,
+    )
 
 
 def _count(config: TrainConfig, scene: Scene) -> int:
@@ -100,26 +132,41 @@ def _count(config: TrainConfig, scene: Scene) -> int:
 
 
 class FirstSplats:
-    """Those of a checkpoint, or new ones; a thread begins with new ones at once where the scene has points, or a file the splats.
+    """Those of a checkpoint, or new ones; a thread begins with new ones at once where the scene has
+    points, or a file the splats.
 
     count: how many there are.
     """
 
-    def __init__(self, config: TrainConfig, scene: Scene, checkpoint: Checkpoint | None, background: Background):
+    def __init__(
+        self,
+        config: TrainConfig,
+        scene: Scene,
+        checkpoint: Checkpoint | None,
+        background: Background,
+    ):
         self._config, self._scene, self._checkpoint = config, scene, checkpoint
         self._random = checkpoint is None and starts_random(config, scene)
         self.count = checkpoint.splats if checkpoint else _count(config, scene)
         self._begun: Future[Gaussians] | None = None
         if not (checkpoint or self._random):
-            self._begun = background.do("first splats", lambda: initial_gaussians(config, scene), line="first splats")
+            self._begun = background.do(
+                "first splats", lambda: initial_gaussians(config, scene), line="first splats"
+            )
 
     def put(self, session: Session) -> Checkpoint:
         """Puts the session there, or at the first step. Raises OutOfMemory."""
         try:
             if self._random:
                 session.room.check(session.config, self.count)
-            start = self._checkpoint or session.initial(self._begun.result() if self._begun else initial_gaussians(self._config, self._scene))
+            start = self._checkpoint or session.initial(
+                self._begun.result()
+                if self._begun
+                else initial_gaussians(self._config, self._scene)
+            )
             session.restore(start)
         except OutOfMemory as error:
-            raise OutOfMemory(str(error), "random splats" if self._random else error.grows_with) from None
+            raise OutOfMemory(
+                str(error), "random splats" if self._random else error.grows_with
+            ) from None
         return start

@@ -1,6 +1,7 @@
 """`hardsplat train`: a scene in, a run folder out.
 
-The run folder: config.toml (resolved settings), report.html, metrics.json, metrics.jsonl, loss.png, splats.ply, ckpts/, renders/ (renders and their photographs).
+The run folder: config.toml (resolved settings), report.html, metrics.json, metrics.jsonl, loss.png,
+splats.ply, ckpts/, renders/ (renders and their photographs).
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.photographs import Photographs
 from hardsplat.train.run.results import Results
 from hardsplat.train.run.resume import checkpoint_to_resume
-from hardsplat.train.run.start import FirstSplats, known_depths, say_notes, training_cameras, views_of
+from hardsplat.train.run.start import (
+    FirstSplats,
+    known_depths,
+    say_notes,
+    training_cameras,
+    views_of,
+)
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.stops import batch_steps, next_stop
 from hardsplat.train.run.unused import said_in_vain
@@ -52,7 +59,11 @@ from hardsplat.train.watchers.log import Log
 from hardsplat.train.watchers.logs import log_of
 from hardsplat.train.watchers.watch import Watcher, Watchers
 
-BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} {rate_noinv_fmt}{postfix}"  # fits into 80 columns
+# fits into 80 columns
+BAR = (
+    "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} "
+    "{rate_noinv_fmt}{postfix}"
+)
 _log = logging.getLogger("hardsplat")
 
 
@@ -63,10 +74,11 @@ def train(
     device: Device | Future[Device] | None = None,
     photographs: Photographs | None = None,
 ) -> dict:
-    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on. parts: the clock of the command that this is.
-    device, photographs: see Run.
+    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who
+    look on. parts: the clock of the command that this is. device, photographs: see Run.
 
-    Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained.
+    Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what
+    is trained.
     """
     return Run(config, watchers, device, photographs, parts).train()
 
@@ -74,9 +86,10 @@ def train(
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder.
 
-    session: there is one from the first splats to the last measurement, or as long as watchers linger.
-    device: one that is open or about to be; by default opened as the settings say. It is left open.
-    photographs: by default those of the scene that the settings name. The run closes them.
+    session: there is one from the first splats to the last measurement, or as long as watchers
+    linger. device: one that is open or about to be; by default opened as the settings say. It is
+    left open. photographs: by default those of the scene that the settings name. The run closes
+    them.
     """
 
     session: Session
@@ -119,12 +132,20 @@ class Run:
             raise
 
     def _begin(self, device: Device | Future[Device] | None, start: Checkpoint | None) -> None:
-        """Everything up to the first step. start: where an earlier run ended. Splats are made by a thread while the device is opened."""
+        """Everything up to the first step. start: where an earlier run ended. Splats are made by a
+        thread while the device is opened."""
         if self.config.intrinsics_opt:
             check_lenses(self.scene.views)
         splats = FirstSplats(self.config, self.scene, start, self.results.background)
         self.parts.begin("device")
-        self.device = device.result() if isinstance(device, Future) else device or open_device(self.config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
+        self.device = (
+            device.result()
+            if isinstance(device, Future)
+            else device
+            or open_device(
+                self.config.device, *([self.watchers.surfaces] if self.watchers.surfaces else [])
+            )
+        )
         self.parts.compiling = lambda: self.device.build_seconds
         self._settle(splats.count)
         self._open_session(self.results.photographs.training(self.config.quiet))
@@ -137,22 +158,46 @@ class Run:
         config = self.config
         names = running(self.device, config)
         self._auto = Auto(names if may_time() else names[:1])
-        config = replace(config, rasterizer=names[0], moments=moments_of(self.device, config.moments))
+        config = replace(
+            config, rasterizer=names[0], moments=moments_of(self.device, config.moments)
+        )
         if left_out := said_in_vain(config):
-            tqdm.write(f"note: left out, since this run does not look at it: {', '.join('--' + n.replace('_', '-') for n in left_out)}")
-        self.config = STRATEGIES[config.strategy].settled(config, training_cameras(self.scene), splats)
+            tqdm.write(
+                "note: left out, since this run does not look at it: "
+                f"{', '.join('--' + n.replace('_', '-') for n in left_out)}"
+            )
+        self.config = STRATEGIES[config.strategy].settled(
+            config, training_cameras(self.scene), splats
+        )
 
     def _open_session(self, reading: Iterator[np.ndarray]) -> None:
-        """Buffers and commands of the training. Pipelines are built by threads while the last photographs are read."""
+        """Buffers and commands of the training. Pipelines are built by threads while the last
+        photographs are read."""
         config, scene = self.config, self.scene
         views = views_of(scene)
-        build_ahead(self.device, config, self._auto.names, views.canvas, views.extent, views.lens, max(views.numbers) + 1)
+        build_ahead(
+            self.device,
+            config,
+            self._auto.names,
+            views.canvas,
+            views.extent,
+            views.lens,
+            max(views.numbers) + 1,
+        )
         self.parts.begin("load")
         images = list(reading)
-        photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps, fetches=not config.depth_lambda)
+        photos = Photos(
+            self.device,
+            images,
+            config.images,
+            ring=2 * config.batch_steps,
+            fetches=not config.depth_lambda,
+        )
         self.parts.begin("setup")
         views = replace(views, depths=known_depths(config, scene))
-        self.session = Session(self.device, config, views, photos, self._on_batch, timed_rows=len(self._auto.names) < 2)
+        self.session = Session(
+            self.device, config, views, photos, self._on_batch, timed_rows=len(self._auto.names) < 2
+        )
         self._open = True
         self._describe()
 
@@ -194,12 +239,23 @@ class Run:
         self.results.begin()
 
     def _save_config(self) -> None:
-        save_config(replace(self.config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
+        save_config(
+            replace(self.config, resume=False), self.folder / SAVED_NAME
+        )  # so that repeating the run starts it anew
 
     def train(self) -> dict:
         c, s = self.config, self.session
         self.parts.begin("training")
-        self.bar = bar = Bar(total=c.max_steps, initial=s.step, unit="", desc=self.scene.name, disable=c.quiet, smoothing=0.05, bar_format=BAR, dynamic_ncols=True)
+        self.bar = bar = Bar(
+            total=c.max_steps,
+            initial=s.step,
+            unit="",
+            desc=self.scene.name,
+            disable=c.quiet,
+            smoothing=0.05,
+            bar_format=BAR,
+            dynamic_ncols=True,
+        )
         try:
             with self.stopping:
                 with self.log.training():
@@ -209,7 +265,9 @@ class Run:
                 say_outcome(self.state, metrics)
                 while self.watchers.lingering and not self.stopping.asked:
                     self.watchers.turn(self, wait=True)
-        except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
+        except (
+            UserError
+        ) as error:  # memory, device or disk gave out: nothing that was trained may be lost
             raise UserError(f"{error} (step {s.step}); {self.keeping.rescue(error)}") from None
         finally:
             bar.close()
@@ -234,12 +292,11 @@ class Run:
             stop = next_stop(self.config, s.strategy, s.step, bool(s.apart))
             self._choose(stop)
             if s.step < stop:
-                most = batch_steps(
-                    self.config, s.step, s.step_seconds, self.watchers.batch_seconds
-                )
+                most = batch_steps(self.config, s.step, s.step_seconds, self.watchers.batch_seconds)
                 s.run(min(most, stop - s.step))
             if self.config.deterministic:
-                s.drain()  # so that room for pairs is made by all steps before, whatever else waits for them
+                # so that room for pairs is made by all steps before, whatever else waits for them
+                s.drain()
             if self.log.steps:
                 self.results.prepare(s.step_seconds * (self.config.max_steps - s.step))
             self.keeping.publish(s.step)
@@ -266,7 +323,7 @@ class Run:
             self._open = False
             self.session.destroy()
 
-    # -- what happens when ------------------------------------------------------------------------------------------------------
+    # -- what happens when -------------------------------------------------------------------------
 
     @property
     def _ending(self) -> bool:
@@ -290,18 +347,33 @@ class Run:
         self.keeping.save()
 
     def example(self) -> Measured | None:
-        """The first held-out view, measured now; None where none is held out, and while they all are being measured."""
+        """The first held-out view, measured now; None where none is held out, and while they all
+        are being measured."""
         return self.measurements.example()
 
     def _choose(self, stop: int) -> None:
-        """Asks, where it is time to, which rasterizer is the fastest: the steps that tell it are steps of the run."""
+        """Asks, where it is time to, which rasterizer is the fastest: the steps that tell it are
+        steps of the run."""
         if len(self._auto.names) < 2:
             return
-        work = (self.log.splats[-1] if self.log.splats else self.keeping.state.splats) * self.session.width * self.session.height
-        if self._auto.due(work) and (chosen := self._auto.choose(self.session, stop - self.session.step, work, lambda: self.state.aside("auto"))):
+        work = (
+            (self.log.splats[-1] if self.log.splats else self.keeping.state.splats)
+            * self.session.width
+            * self.session.height
+        )
+        if self._auto.due(work) and (
+            chosen := self._auto.choose(
+                self.session, stop - self.session.step, work, lambda: self.state.aside("auto")
+            )
+        ):
             trial = self._auto.trials[-1]
-            timed = ", ".join(f"{name} {ms:.3g} ms" for name, ms in sorted(trial["ms"].items(), key=lambda item: item[1]))
-            _log.info("rasterizer %s: a step with %d splats takes %s", chosen, trial["splats"], timed)
+            timed = ", ".join(
+                f"{name} {ms:.3g} ms"
+                for name, ms in sorted(trial["ms"].items(), key=lambda item: item[1])
+            )
+            _log.info(
+                "rasterizer %s: a step with %d splats takes %s", chosen, trial["splats"], timed
+            )
             self._configure(replace(self.config, rasterizer=chosen))
 
     def _refine(self, step: int) -> None:
@@ -312,7 +384,8 @@ class Run:
             tqdm.write(f"note: {self.session.room.stopped}")
 
     def _average(self, step: int) -> None:
-        """A sample of the splats for their averages, where one is due. Without memory for those the run ends with its last step."""
+        """A sample of the splats for their averages, where one is due. Without memory for those the
+        run ends with its last step."""
         if self._averages and averaging.is_sample(self.config, self.session.strategy, step):
             try:
                 self.session.average()
@@ -321,7 +394,8 @@ class Run:
                 tqdm.write(f"note: no averages over the last steps: {error}")
 
     def shorten(self, config: TrainConfig) -> None:
-        """Goes on by these settings, which differ in steps alone. The saved ones say so too, since a resumed run must end there as well."""
+        """Goes on by these settings, which differ in steps alone. The saved ones say so too, since
+        a resumed run must end there as well."""
         if config != self.config:
             self.session.reschedule(config)
             self._configure(config)
@@ -329,8 +403,8 @@ class Run:
                 self.bar.total = config.max_steps
 
     def _check_overfit(self) -> None:
-        """Compares the photographs that were held for validation with others, and regularizes splats
-        where the others show much better."""
+        """Compares the photographs that were held for validation with others, and regularizes
+        splats where the others show much better."""
         session, train = self.session, self.scene.train
         n, others = len(session.apart), overfit.views_to_compare(len(train))
         session.drain()
@@ -357,7 +431,10 @@ class Run:
         self.log.batch(result, self.session.weights)
         self.watchers.batch(self)
         if self.bar is not None:
-            self.bar.set_postfix_str(f"{self.log.psnrs[-1]:.1f} dB, {self.log.splats[-1] / 1000:.0f}k splats", refresh=False)
+            self.bar.set_postfix_str(
+                f"{self.log.psnrs[-1]:.1f} dB, {self.log.splats[-1] / 1000:.0f}k splats",
+                refresh=False,
+            )
             self.bar.update(len(result.records))
 
     def _write_results(self) -> dict:

@@ -16,7 +16,9 @@ def unused(config: TrainConfig) -> set[str]:
         return out
     out |= of_others(config.rasterizer)
     row = REDUCTIONS.get(config.reduction)
-    return out | ({"hybrid_threshold"} if row is not None and "THRESHOLD" not in row.spec else set())
+    return out | (
+        {"hybrid_threshold"} if row is not None and "THRESHOLD" not in row.spec else set()
+    )
 
 
 def said_in_vain(config: TrainConfig) -> list[str]:

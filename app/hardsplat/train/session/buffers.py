@@ -48,7 +48,8 @@ class SessionBuffers(SessionContents):
         raise NotImplementedError
 
     def use(self, rasterizer: str, timed_rows: bool = True) -> None:
-        """Draws with another rasterizer from the next step on. timed_rows: of its rows left to `auto` those that were timed, not the first that run.
+        """Draws with another rasterizer from the next step on. timed_rows: of its rows left to
+        `auto` those that were timed, not the first that run.
 
         Raises UserError where it does not run or fit here; the session then needs another `use`.
         """
@@ -70,11 +71,20 @@ class SessionBuffers(SessionContents):
         self._release()
         c, capacity = self.config, self.room.first(self.config, n)
         gradients: Gradients = "none" if self.estimates else "written"
-        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, self.strategy.follows)
+        self.parameters = Parameters(
+            self.device,
+            capacity,
+            c.sh_degree,
+            c.moments,
+            gradients,
+            self.items,
+            self.strategy.follows,
+        )
         self._draw()
 
     def _grow(self, wanted: int, n: int) -> None:
-        """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and the run goes on."""
+        """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and
+        the run goes on."""
         before = self.parameters.capacity
         capacity = self.room.more(self.config, wanted, before)
         if capacity == before:
@@ -132,7 +142,8 @@ class SessionBuffers(SessionContents):
         return self._drawn.resources
 
     def _set(self, n: int, step: int) -> None:
-        """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""
+        """Number of splats and step, and what the GPU derives from the first: a densification may
+        come before any step does it."""
         self.parameters.set_count(n)
         frame = np.zeros((), contract.dtype("Frame"))
         frame["step"], frame["seed"] = step, self.config.seed
@@ -160,4 +171,11 @@ class SessionBuffers(SessionContents):
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        return by_purpose({name: r.nbytes for name, r in self.resources.items() if not (isinstance(r, Buffer) and r.host)} | self.parameters.nbytes())
+        return by_purpose(
+            {
+                name: r.nbytes
+                for name, r in self.resources.items()
+                if not (isinstance(r, Buffer) and r.host)
+            }
+            | self.parameters.nbytes()
+        )

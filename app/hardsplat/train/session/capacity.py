@@ -10,7 +10,12 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.strategies import STRATEGIES
 
-ROOM, MORE = 1.25, 150_000  # capacity: so many times the splats that it was made for, and so many more, since each growth takes a tenth of a second
+ROOM, MORE = (
+    1.25,
+    150_000,
+    # capacity: so many times the splats that it was made for, and so many more, since each growth
+    # takes a tenth of a second
+)
 
 
 def roomy(n: int) -> int:
@@ -21,8 +26,16 @@ def roomy(n: int) -> int:
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
     estimates = config.gradient_pairs if config.gradient == "stochastic" else 0
-    each = training_needs(config.rasterizer, config.sh_degree, config.moments, estimates, STRATEGIES[config.strategy].follows)
-    limit = most_splats(each, device.memory_bytes, device.max_buffer, device.max_allocation, photos.device_bytes)
+    each = training_needs(
+        config.rasterizer,
+        config.sh_degree,
+        config.moments,
+        estimates,
+        STRATEGIES[config.strategy].follows,
+    )
+    limit = most_splats(
+        each, device.memory_bytes, device.max_buffer, device.max_allocation, photos.device_bytes
+    )
     return min(limit, config.cap_max) if config.cap_max else limit
 
 
@@ -32,7 +45,8 @@ def limited_by(device: Device, config: TrainConfig) -> str:
 
 
 class Room:
-    """How many splats a session makes buffers for. stopped: why there will be no more, once that is so."""
+    """How many splats a session makes buffers for. stopped: why there will be no more, once that is
+    so."""
 
     def __init__(self, device: Device, photos: Photos):
         self._device, self._photos = device, photos
@@ -40,26 +54,45 @@ class Room:
         self._refused = 0  # capacity that did not fit
 
     def check(self, config: TrainConfig, n: int) -> None:
-        """Raises OutOfMemory, or UserError for --cap-max, when this many splats are too many from the start."""
+        """Raises OutOfMemory, or UserError for --cap-max, when this many splats are too many from
+        the start."""
         if config.cap_max and n > config.cap_max:
-            raise UserError(f"the run begins with {n} splats, more than --cap-max {config.cap_max}: raise it")
+            raise UserError(
+                f"the run begins with {n} splats, more than --cap-max {config.cap_max}: raise it"
+            )
         limit = fitting(self._device, config, self._photos)
         if n > limit:
-            raise OutOfMemory(f"{n} splats do not fit: {limited_by(self._device, config)} is {limit} at --sh-degree {config.sh_degree}", "splats")
+            raise OutOfMemory(
+                f"{n} splats do not fit: {limited_by(self._device, config)} is {limit} at "
+                f"--sh-degree {config.sh_degree}",
+                "splats",
+            )
 
     def first(self, config: TrainConfig, n: int) -> int:
         """Capacity to begin with n splats."""
-        return min(max(roomy(n), STRATEGIES[config.strategy].reached(config)), fitting(self._device, config, self._photos))
+        return min(
+            max(roomy(n), STRATEGIES[config.strategy].reached(config)),
+            fitting(self._device, config, self._photos),
+        )
 
     def more(self, config: TrainConfig, wanted: int, before: int) -> int:
-        """Capacity for `wanted` splats, or as many as fit; `before`, that of now, where there is to be no other."""
+        """Capacity for `wanted` splats, or as many as fit; `before`, that of now, where there is to
+        be no other."""
         limit = fitting(self._device, config, self._photos)
         capacity = min(roomy(wanted), limit)
         if capacity < wanted:
-            self.stopped = f"growth stops at {max(capacity, before)} splats: {limited_by(self._device, config)} is {limit}"
-        return before if capacity <= before or (self._refused and capacity >= self._refused) else capacity
+            self.stopped = (
+                f"growth stops at {max(capacity, before)} splats: "
+                f"{limited_by(self._device, config)} is {limit}"
+            )
+        return (
+            before
+            if capacity <= before or (self._refused and capacity >= self._refused)
+            else capacity
+        )
 
     def refuse(self, capacity: int, before: int, error: OutOfMemory) -> None:
-        """There was no memory for that capacity. It is not asked for again: failing to allocate is slow."""
+        """There was no memory for that capacity. It is not asked for again: failing to allocate is
+        slow."""
         self._refused = capacity
         self.stopped = f"growth stops at {before} splats: {error}"

@@ -18,8 +18,11 @@ from hardsplat.train.step.batch import BatchedSession
 from hardsplat.train.strategies.strategy import Strategy
 
 
-def of_other_items(checkpoint: Checkpoint, items: Mapping[Of, int], config: TrainConfig) -> set[str]:
-    """Names of arrays of a checkpoint that are of other photographs or cameras than `items` has, and rest in this run.
+def of_other_items(
+    checkpoint: Checkpoint, items: Mapping[Of, int], config: TrainConfig
+) -> set[str]:
+    """Names of arrays of a checkpoint that are of other photographs or cameras than `items` has,
+    and rest in this run.
 
     Raises UserError where they are trained.
     """
@@ -28,7 +31,8 @@ def of_other_items(checkpoint: Checkpoint, items: Mapping[Of, int], config: Trai
         there = checkpoint.buffers[q.name].shape[1] if q.name in checkpoint.buffers else items[q.of]
         if there != items[q.of] and quantities.is_chosen(q, config):
             raise UserError(
-                f"the checkpoint knows {there} {q.of}s, the scene has {items[q.of]}: train on the photographs that it was made with"
+                f"the checkpoint knows {there} {q.of}s, the scene has {items[q.of]}: "
+                "train on the photographs that it was made with"
             )
         found |= {q.name, q.moments} if there != items[q.of] else set()
     return found
@@ -51,18 +55,39 @@ class SessionContents(BatchedSession):
         """Splats that there is room for."""
         return self.parameters.capacity
 
-    def snapshot(self, allocate: Allocate = fresh, known: Mapping[str, np.ndarray] | None = None) -> Checkpoint:
-        """Everything that a resume needs, after the batches in flight. allocate: gives the arrays. known: what `values` gave after the same steps."""
+    def snapshot(
+        self, allocate: Allocate = fresh, known: Mapping[str, np.ndarray] | None = None
+    ) -> Checkpoint:
+        """Everything that a resume needs, after the batches in flight. allocate: gives the arrays.
+        known: what `values` gave after the same steps."""
         n = self.count()
-        return Checkpoint(self.step, self.config.sh_degree, {name: known[name] if known and name in known else self._read(name, n, allocate) for name in self._kept()})
+        return Checkpoint(
+            self.step,
+            self.config.sh_degree,
+            {
+                name: known[name] if known and name in known else self._read(name, n, allocate)
+                for name in self._kept()
+            },
+        )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Of the arrays of a snapshot with as many splats as there is room for."""
-        return {name: self.parameters.shape(name, self.parameters.items(name, self.capacity)) for name in self._kept()}
+        return {
+            name: self.parameters.shape(name, self.parameters.items(name, self.capacity))
+            for name in self._kept()
+        }
 
     def _kept(self) -> list[str]:
-        names = [name for kind in quantities.ORDER for name in (*quantities.values(kind), *quantities.moments(kind))]
-        return [*names, *(quantities.averages() if self.parameters.averaged else ()), *self.strategy.follows]
+        names = [
+            name
+            for kind in quantities.ORDER
+            for name in (*quantities.values(kind), *quantities.moments(kind))
+        ]
+        return [
+            *names,
+            *(quantities.averages() if self.parameters.averaged else ()),
+            *self.strategy.follows,
+        ]
 
     def _read(self, name: str, n: int, allocate: Allocate) -> np.ndarray:
         n = self.parameters.items(name, n)
@@ -74,12 +99,14 @@ class SessionContents(BatchedSession):
         return int(self.parameters.counts["splats"])
 
     def values(self, allocate: Allocate = fresh) -> dict[str, np.ndarray]:
-        """(planes, splats, width) of every trained quantity of splats, by name. allocate: gives the arrays."""
+        """(planes, splats, width) of every trained quantity of splats, by name. allocate: gives the
+        arrays."""
         n = self.count()
         return {name: self._read(name, n, allocate) for name in quantities.values()}
 
     def trained_of(self, name: str) -> np.ndarray:
-        """(planes, items, width) of a quantity of photographs or cameras, after all that was queued."""
+        """(planes, items, width) of a quantity of photographs or cameras, after all that was
+        queued."""
         self.drain()
         return self.parameters.read(name, self.items[quantities.QUANTITIES[name].of])
 

@@ -1,4 +1,5 @@
-"""Memory of the host for copies of a run's state. Systems take longer to hand out so much of it than the copy takes: a thread asks for it ahead, and it is used again."""
+"""Memory of the host for copies of a run's state. Systems take longer to hand out so much of it
+than the copy takes: a thread asks for it ahead, and it is used again."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def fresh(name: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 class Copies:
-    """Two copies: the last one stays whole while another is made. background: larger copies than its room, in bytes, are not used again."""
+    """Two copies: the last one stays whole while another is made. background: larger copies than
+    its room, in bytes, are not used again."""
 
     def __init__(self, background: Background):
         self._background, self._last = background, 0
@@ -30,14 +32,28 @@ class Copies:
         self._ready: Future | None = None
 
     def prepare(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Has memory for the next copy made, of arrays of at most these shapes by name, unless it is there or being made."""
-        arrays, sizes = self._arrays[1 - self._last], {name: math.prod(shape) for name, shape in shapes.items()}
-        missing = {name: size for name, size in sizes.items() if name not in arrays or arrays[name].size < size}
-        if missing and self._idle() and (self._ready is None or self._ready.done()) and 4 * sum(sizes.values()) <= self._background.room:
+        """Has memory for the next copy made, of arrays of at most these shapes by name, unless it
+        is there or being made."""
+        arrays, sizes = (
+            self._arrays[1 - self._last],
+            {name: math.prod(shape) for name, shape in shapes.items()},
+        )
+        missing = {
+            name: size
+            for name, size in sizes.items()
+            if name not in arrays or arrays[name].size < size
+        }
+        if (
+            missing
+            and self._idle()
+            and (self._ready is None or self._ready.done())
+            and 4 * sum(sizes.values()) <= self._background.room
+        ):
             self._ready = self._background.do("memory", partial(_fill, arrays, missing))
 
     def begin(self) -> Allocate:
-        """What gives the arrays of the next copy, with anything in them. The copy before the last one is lost, unless a file is being written of it."""
+        """What gives the arrays of the next copy, with anything in them. The copy before the last
+        one is lost, unless a file is being written of it."""
         if self._ready is not None:
             self._ready.result()
         if not self._idle():

@@ -1,4 +1,5 @@
-"""What a training draws with: the rasterizer, buffers as large as its capacity, and the commands recorded with both."""
+"""What a training draws with: the rasterizer, buffers as large as its capacity, and the commands
+recorded with both."""
 
 from __future__ import annotations
 
@@ -31,7 +32,14 @@ from hardsplat.train.strategies.strategy import Strategy
 def sink_of(c: TrainConfig, depths: bool) -> Sink:
     """Where the gradients of a training go. depths: its loss has a term of depth."""
     strategy, has_statistics = STRATEGIES[c.strategy], finds_statistics(c.gradient)
-    return adam(c.moments, c.visible_adam, strategy.statistics and has_statistics, strategy.scores and has_statistics, c.pose_opt or c.intrinsics_opt, depths)
+    return adam(
+        c.moments,
+        c.visible_adam,
+        strategy.statistics and has_statistics,
+        strategy.scores and has_statistics,
+        c.pose_opt or c.intrinsics_opt,
+        depths,
+    )
 
 
 def options_of(config: TrainConfig, lens: str) -> Options:
@@ -65,10 +73,12 @@ class StepInputs:
 
 
 class Drawing:
-    """The rasterizer of a session's parameters, and what more room for splats or another rasterizer replaces with it.
+    """The rasterizer of a session's parameters, and what more room for splats or another rasterizer
+    replaces with it.
 
-    raster, resources: of every pass, by contract name. sizes: recorded commands that derive work sizes from the number of splats. actions: those of the strategy.
-    Raises UserError for what the device cannot run, OutOfMemory; then nothing stays allocated.
+    raster, resources: of every pass, by contract name. sizes: recorded commands that derive work
+    sizes from the number of splats. actions: those of the strategy. Raises UserError for what the
+    device cannot run, OutOfMemory; then nothing stays allocated.
     """
 
     raster: Trainable
@@ -109,7 +119,8 @@ class Drawing:
 
     @property
     def outdated(self) -> bool:
-        """Whether the rasterizer has other buffers than those that the commands were recorded with."""
+        """Whether the rasterizer has other buffers than those that the commands were recorded
+        with."""
         return self.raster.resources is not self._drawn_from
 
     def record(self, inputs: StepInputs) -> None:

@@ -1,7 +1,9 @@
-"""Whether a run learns its photographs by heart: a few of them are set apart for the first steps, and then compared with as many others.
+"""Whether a run learns its photographs by heart: a few of them are set apart for the first steps,
+and then compared with as many others.
 
-Where those others show much better, opacities are regularized for the rest of the run, so that splats that few photographs need fade away, and a long run becomes shorter.
-The photographs that were set apart are trained from then on like all others. Held-out views have no part in it.
+Where those others show much better, opacities are regularized for the rest of the run, so that
+splats that few photographs need fade away, and a long run becomes shorter. The photographs that
+were set apart are trained from then on like all others. Held-out views have no part in it.
 """
 
 from __future__ import annotations
@@ -16,16 +18,24 @@ from hardsplat.settings.train import TrainConfig
 SET_APART = 6
 GAP = 3.0  # dB: by so much the others' median must be above that of the validation views
 OPACITY_REG = 0.01  # weight of the mean opacity in the loss of an overfitted run
-RAMP = 1.0  # dB around GAP over which the weight grows from nothing to all of it: two runs that differ by their roundings must not go different ways
+# dB around GAP over which the weight grows from nothing to all of it: two runs that differ by their
+# roundings must not go different ways
+RAMP = 1.0
 FEWEST = 4 * SET_APART  # photographs, of which so many can be spared
 
 
 def views_apart(config: TrainConfig, views: int) -> list[int]:
-    """Which of so many training views are set apart up to `overfit_check`, evenly spread; none where the run does not ask, or is regularized anyhow.
+    """Which of so many training views are set apart up to `overfit_check`, evenly spread; none
+    where the run does not ask, or is regularized anyhow.
 
-    Runs that train exposures or cameras have none: those of a photograph that was set apart would not be known yet.
+    Runs that train exposures or cameras have none: those of a photograph that was set apart would
+    not be known yet.
     """
-    asked = config.strategy == "budget" and config.overfit_check and not (config.opacity_reg or config.scale_reg)
+    asked = (
+        config.strategy == "budget"
+        and config.overfit_check
+        and not (config.opacity_reg or config.scale_reg)
+    )
     refined = config.exposure != "none" or config.pose_opt or config.intrinsics_opt
     return _spread(views, 0.5) if asked and not refined and views >= FEWEST else []
 
@@ -42,15 +52,28 @@ def _spread(views: int, offset: float) -> list[int]:
 def judged(step: int, apart: list[float], others: list[float]) -> dict:
     """What the run writes down. apart, others: PSNR of views, dB.
 
-    Medians are compared: one bad photograph, such as one with a splat in front of its camera, must not decide.
+    Medians are compared: one bad photograph, such as one with a splat in front of its camera, must
+    not decide.
     """
     apart_db, others_db = float(np.median(apart)), float(np.median(others))
     gap = others_db - apart_db
     share = min(max((gap - GAP) / RAMP + 0.5, 0.0), 1.0)
-    return {"step": step, "psnr_apart": apart_db, "psnr_others": others_db, "regularized": share > 0, "share": share, "psnrs": [apart, others]}
+    return {
+        "step": step,
+        "psnr_apart": apart_db,
+        "psnr_others": others_db,
+        "regularized": share > 0,
+        "share": share,
+        "psnrs": [apart, others],
+    }
 
 
 def shortened(config: TrainConfig, step: int, views: int) -> TrainConfig:
-    """The settings of a run that learns so many photographs by heart, after so many steps: at least as many follow."""
+    """The settings of a run that learns so many photographs by heart, after so many steps: at least
+    as many follow."""
     steps = max(config.overfit_epochs * views, 2 * step)
-    return replace(of_length(config, steps), overfit_check=config.overfit_check) if config.overfit_epochs and steps < config.max_steps else config
+    return (
+        replace(of_length(config, steps), overfit_check=config.overfit_check)
+        if config.overfit_epochs and steps < config.max_steps
+        else config
+    )

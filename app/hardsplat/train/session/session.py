@@ -1,7 +1,9 @@
-"""A training run on the GPU: buffers, the pre-recorded step, batches in flight, room for growth, snapshots.
+"""A training run on the GPU: buffers, the pre-recorded step, batches in flight, room for growth,
+snapshots.
 
-The step is one command buffer that reads camera, step number and learning rates from buffers, so a batch is that command buffer
-submitted many times. Two batches are in flight; the host writes the view schedule of the next while the GPU works on the last.
+The step is one command buffer that reads camera, step number and learning rates from buffers, so a
+batch is that command buffer submitted many times. Two batches are in flight; the host writes the
+view schedule of the next while the GPU works on the last.
 """
 
 from __future__ import annotations
@@ -47,9 +49,11 @@ GROUP = contract.CONSTANTS["GROUP"]
 
 
 class Session(SessionBuffers):
-    """on_batch: called with each finished batch, in order. timed_rows: see `use`. frozen: the splats stay as they are.
+    """on_batch: called with each finished batch, in order. timed_rows: see `use`. frozen: the
+    splats stay as they are.
 
-    photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
+    photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory
+    where it does not fit; then nothing stays allocated.
     """
 
     def __init__(
@@ -62,14 +66,26 @@ class Session(SessionBuffers):
         timed_rows: bool = True,
         frozen: bool = False,
     ):
-        self.device, self.config, self.views, self.photos, self.on_batch = device, config, list(views.cameras), photos, on_batch
+        self.device, self.config, self.views, self.photos, self.on_batch = (
+            device,
+            config,
+            list(views.cameras),
+            photos,
+            on_batch,
+        )
         (self.width, self.height), self.extent = views.canvas, views.extent
         self.lens = views.lens
         self.numbers = list(views.numbers or [0] * len(self.views))
-        self.items: dict[Of, int] = {"photograph": len(self.views), "camera": max(self.numbers) + 1, "scene": 1}
+        self.items: dict[Of, int] = {
+            "photograph": len(self.views),
+            "camera": max(self.numbers) + 1,
+            "scene": 1,
+        }
         known = None
         if views.depths is not None and config.depth_lambda:
-            known = Depths(device, views.depths, config.depth_lambda, config.max_steps, views.extent, photos)
+            known = Depths(
+                device, views.depths, config.depth_lambda, config.max_steps, views.extent, photos
+            )
         self.capture = Capture(config, self.items, views.extent, frozen, known)
         self.apart = [] if frozen else views_apart(config, len(self.views))
         self._more_opacity_reg = 0.0  # by the strategy, on top of the settings
@@ -78,8 +94,13 @@ class Session(SessionBuffers):
         self.room = Room(device, photos)
         self.timed_rows = timed_rows
         self._pairs = PairRoom()
-        self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
-        self._shared: dict[str, Buffer | Image] = {**photos.buffers, **(known.buffers if known else {})}
+        self.estimates = (
+            config.gradient_pairs if config.gradient == "stochastic" else 0
+        )  # pairs of perturbed images a step
+        self._shared: dict[str, Buffer | Image] = {
+            **photos.buffers,
+            **(known.buffers if known else {}),
+        }
         self._drawing: Drawing | None = None
         try:
             self.config = replace(config, moments=moments_of(device, config.moments))
@@ -92,8 +113,20 @@ class Session(SessionBuffers):
     def _allocate_shared(self) -> None:
         """What does not depend on the number of splats."""
         terms, views = self.terms(), packed_cameras(self.views, self.numbers)
-        self.weights = terms["weight"].astype(np.float64)  # of the loss's terms, in the order of its records
-        allocate_step(self._shared, self.device, self.config, (self.width, self.height), self.extent, views, terms, self.capture.frozen, self.photos.fetched)
+        self.weights = terms["weight"].astype(
+            np.float64
+        )  # of the loss's terms, in the order of its records
+        allocate_step(
+            self._shared,
+            self.device,
+            self.config,
+            (self.width, self.height),
+            self.extent,
+            views,
+            terms,
+            self.capture.frozen,
+            self.photos.fetched,
+        )
         if self.strategy.scores:
             self._shared["weights"] = allocate_weights(self.device, (self.width, self.height))
         self._batches = Batches(self.device, buffer_in(self._shared, "history"), self._on_batch)
@@ -103,10 +136,11 @@ class Session(SessionBuffers):
         config = replace(self.config, opacity_reg=self.config.opacity_reg + self._more_opacity_reg)
         return loss_terms(config, self.extent, self.items, self.config.sh_degree, capacity)
 
-    # -- state in and out ------------------------------------------------------------------------------------------------------
+    # -- state in and out --------------------------------------------------------------------------
 
     def start(self, gaussians: Gaussians) -> None:
-        """Begins at step 0 with these splats. Raises OutOfMemory with their number when they do not fit."""
+        """Begins at step 0 with these splats. Raises OutOfMemory with their number when they do not
+        fit."""
         self.restore(self.initial(gaussians))
 
     def initial(self, gaussians: Gaussians) -> Checkpoint:
@@ -114,7 +148,8 @@ class Session(SessionBuffers):
         return Checkpoint.initial(gaussians, self.config.sh_degree, self.items)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes on where the checkpoint was made. Raises OutOfMemory like start, UserError where it is of other photographs than the session's."""
+        """Goes on where the checkpoint was made. Raises OutOfMemory like start, UserError where it
+        is of other photographs than the session's."""
         n = checkpoint.splats
         others = of_other_items(checkpoint, self.items, self.config)
         self.drain()
@@ -125,7 +160,9 @@ class Session(SessionBuffers):
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         self.parameters.forget(moments=checkpoint.fresh)
         rest = {*others, *STATISTICS, *quantities.averages()} - {*self.strategy.follows}
-        if quantities.averages()[0] in checkpoint.buffers and averaging.is_open(self.config, self.strategy, checkpoint.step):
+        if quantities.averages()[0] in checkpoint.buffers and averaging.is_open(
+            self.config, self.strategy, checkpoint.step
+        ):
             begin_averages(self.parameters, n)
             rest -= {*quantities.averages()}
         if checkpoint.fresh:
@@ -155,14 +192,19 @@ class Session(SessionBuffers):
         self._shared["loss_terms"].upload(terms)
 
     def reschedule(self, config: TrainConfig) -> None:
-        """Goes by other schedules from the next step on. config: differs from the session's in steps alone."""
+        """Goes by other schedules from the next step on. config: differs from the session's in
+        steps alone."""
         self.drain()
-        self.config = replace(config, opacity_reg=self.config.opacity_reg, rasterizer=self.config.rasterizer)
-        for name, told in schedules(self.config, self.extent, self.capture.frozen, self.photos.fetched).items():
+        self.config = replace(
+            config, opacity_reg=self.config.opacity_reg, rasterizer=self.config.rasterizer
+        )
+        for name, told in schedules(
+            self.config, self.extent, self.capture.frozen, self.photos.fetched
+        ).items():
             self._shared[name].upload(told)
         self._drawn.record(self._inputs())
 
-    # -- running ---------------------------------------------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
@@ -170,10 +212,19 @@ class Session(SessionBuffers):
         self._regularize_more()
         self._fit_pairs()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
-        order = view_order(self.config.seed, self.step, steps, len(self.views), self.apart, self.config.overfit_check)
+        order = view_order(
+            self.config.seed,
+            self.step,
+            steps,
+            len(self.views),
+            self.apart,
+            self.config.overfit_check,
+        )
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
-        scored = [self.strategy.scored(self.config, step) for step in range(self.step, self.step + steps)]
+        scored = [
+            self.strategy.scored(self.config, step) for step in range(self.step, self.step + steps)
+        ]
         self._batches.submit(self.step, steps, self.raster.room, scored)
         self.step += steps
 
@@ -184,7 +235,9 @@ class Session(SessionBuffers):
     def refine(self) -> None:
         """Queues what the strategy has to do after as many steps as were made."""
         for name in self.strategy.due(self.config, self.step):
-            self.densify() if name == "densify" else submit(self.device, [self._drawn.actions[name]])
+            self.densify() if name == "densify" else submit(
+                self.device, [self._drawn.actions[name]]
+            )
         if "resort" in self._drawn.actions and resort_due(self.strategy, self.config, self.step):
             submit(self.device, [self._drawn.actions["resort"]])
 
@@ -213,7 +266,9 @@ class Session(SessionBuffers):
     def planned(self, n: int) -> int:
         """Splats that the strategy's plan wants to add to the n that there are."""
         self._drawn.actions["plan"].run_once()
-        return int(buffer_in(self.resources, "flag_sums").download(np.uint32, 1, 4 * -(-n // GROUP))[0])
+        return int(
+            buffer_in(self.resources, "flag_sums").download(np.uint32, 1, 4 * -(-n // GROUP))[0]
+        )
 
     def reset_opacity(self) -> None:
         """Queues an opacity reset, where the strategy has any."""

@@ -1,7 +1,8 @@
 """Averages of the splats over the last steps of a run, which take their place at its end.
 
-A step follows one photograph, so splats wander about what all of them want; the average of many steps stands nearer to that than the last one (Polyak & Juditsky 1992).
-Samples are taken between batches and count alike. Splats must neither come nor go by then.
+A step follows one photograph, so splats wander about what all of them want; the average of many
+steps stands nearer to that than the last one (Polyak & Juditsky 1992). Samples are taken between
+batches and count alike. Splats must neither come nor go by then.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def every(config: TrainConfig) -> int:
 
 
 def begins(config: TrainConfig, strategy: Strategy) -> int:
-    """The step after which the first sample is due; above max_steps where splats are not averaged."""
+    """The step after which the first sample is due; above max_steps where splats are not
+    averaged."""
     if not config.average_steps:
         return config.max_steps + 1
     first = settled_after(config, strategy, max(config.max_steps - config.average_steps, 0))
@@ -44,7 +46,10 @@ def settled_after(config: TrainConfig, strategy: Strategy, step: int) -> int:
 def next_sample(config: TrainConfig, strategy: Strategy, step: int) -> int:
     """The first step above `step` after which a sample is due; max_steps where none is."""
     first = begins(config, strategy)
-    return min(first if step < first else step + every(config) - (step - first) % every(config), config.max_steps)
+    return min(
+        first if step < first else step + every(config) - (step - first) % every(config),
+        config.max_steps,
+    )
 
 
 def is_open(config: TrainConfig, strategy: Strategy, step: int) -> bool:
@@ -58,7 +63,13 @@ def is_sample(config: TrainConfig, strategy: Strategy, step: int) -> bool:
 
 def averaging_pass(config: TrainConfig, strategy: Strategy) -> ComputePass:
     spec = {"SINCE": begins(config, strategy), "EVERY": every(config)}
-    return ComputePass("average", "optim/average.comp", ("frame", "counts", *quantities.values(), *quantities.averages()), quantities.averages(), spec)
+    return ComputePass(
+        "average",
+        "optim/average.comp",
+        ("frame", "counts", *quantities.values(), *quantities.averages()),
+        quantities.averages(),
+        spec,
+    )
 
 
 def record_average(recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None:

@@ -1,4 +1,5 @@
-"""Batches of training steps: recorded once, submitted together, two in flight, and what comes back."""
+"""Batches of training steps: recorded once, submitted together, two in flight, and what comes
+back."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ PAIRS_AHEAD = 1.25  # room for pairs of tile and splat over the most that a step
 
 @dataclass
 class BatchResult:
-    """What came back from a batch: records of its steps (of the contract), the stages of one of its steps in ms.
+    """What came back from a batch: records of its steps (of the contract), the stages of one of its
+    steps in ms.
 
-    room: pairs of tile and splat that fitted. host: seconds of the host's clock at its begin and end.
+    room: pairs of tile and splat that fitted. host: seconds of the host's clock at its begin and
+    end.
     """
 
     first_step: int
@@ -50,11 +53,14 @@ class _Slot:
         self.timed_here = True  # a step of this batch was timed
 
     def record(self, recorded: Recordings, step: Callable[[Recorder], None]) -> None:
-        self.head, self.timed, self.tail = (recorded(commands, timed=True) for commands in (_nothing, step, _nothing))
+        self.head, self.timed, self.tail = (
+            recorded(commands, timed=True) for commands in (_nothing, step, _nothing)
+        )
 
 
 def timed_of(batch: int, steps: int) -> int:
-    """Which step of a batch is timed: spread evenly (by the golden ratio), since what steps do may depend on their number, see --shN-every."""
+    """Which step of a batch is timed: spread evenly (by the golden ratio), since what steps do may
+    depend on their number, see --shN-every."""
     return int(batch * 0.6180339887 % 1 * steps)
 
 
@@ -65,17 +71,23 @@ def _nothing(recorder: Recorder) -> None:
 class Batches:
     """A step's command buffer, and two batches of it in flight.
 
-    history: row of the contract in host memory, the ring of the steps' records. on_batch: called with each finished batch, in order.
+    history: row of the contract in host memory, the ring of the steps' records. on_batch: called
+    with each finished batch, in order.
     """
 
     def __init__(self, device: Device, history: Buffer, on_batch: Callable[[BatchResult], None]):
         self.device, self._history, self._on_batch = device, history, on_batch
-        self.step_seconds, self._ended_at = 1.0, 0.0  # of the last batch; a guess until one has ended
+        self.step_seconds, self._ended_at = (
+            1.0,
+            0.0,
+        )  # of the last batch; a guess until one has ended
         self._submitted, self._turn, self._slots = 0, 0, (_Slot(device), _Slot(device))
 
     def record(self, recorded: Recordings, step: Callable[..., None], scores: bool = False) -> None:
         """Nothing may be in flight. scores: some steps are recorded with `scores=True`."""
-        self._step = recorded(step, shown=False)  # the last command buffer of a batch shows what all have written
+        self._step = recorded(
+            step, shown=False
+        )  # the last command buffer of a batch shows what all have written
         self._scored = recorded(lambda r: step(r, scores=True), shown=False) if scores else None
         for slot in self._slots:
             slot.record(recorded, step)
@@ -85,12 +97,15 @@ class Batches:
         self._collect(self._slots[self._turn])
 
     def submit(self, first: int, steps: int, room: int = 0, scored: Sequence[bool] = ()) -> None:
-        """Queues a batch of at most LONGEST_BATCH steps from step `first` on, after wait_for_turn. scored: which of them draw scores, by default none; those are not timed."""
+        """Queues a batch of at most LONGEST_BATCH steps from step `first` on, after wait_for_turn.
+        scored: which of them draw scores, by default none; those are not timed."""
         slot, scored = self._slots[self._turn], scored or [False] * steps
         self._turn, self._submitted = 1 - self._turn, self._submitted + 1
         commands = [self._scored if each else self._step for each in scored]
         timed = timed_of(self._submitted, steps)
-        plain = next((i % steps for i in range(timed, timed + steps) if not scored[i % steps]), None)
+        plain = next(
+            (i % steps for i in range(timed, timed + steps) if not scored[i % steps]), None
+        )
         slot.timed_here = plain is not None
         if plain is not None:
             commands[plain] = slot.timed
@@ -109,11 +124,22 @@ class Batches:
         slot.fence.reset()
         begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
         self.step_seconds = (self._ended_at - begun) / slot.count
-        records = self._history.array(contract.dtype(contract.BUFFERS[self._history.name].type))[np.arange(slot.first, slot.first + slot.count) % HISTORY]
+        records = self._history.array(contract.dtype(contract.BUFFERS[self._history.name].type))[
+            np.arange(slot.first, slot.first + slot.count) % HISTORY
+        ]
         begin, end = slot.head.stamps(), slot.tail.stamps()
         busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
         slot.count = 0
-        self._on_batch(BatchResult(slot.first, records, slot.timed.times() if slot.timed_here else {}, busy, slot.room, (begun, self._ended_at)))
+        self._on_batch(
+            BatchResult(
+                slot.first,
+                records,
+                slot.timed.times() if slot.timed_here else {},
+                busy,
+                slot.room,
+                (begun, self._ended_at),
+            )
+        )
 
     def destroy(self) -> None:
         for slot in self._slots:
@@ -126,14 +152,18 @@ def wanted_pairs(records: np.ndarray) -> np.ndarray:
 
 
 class PairRoom:
-    """Room for the pairs of tile and splat that steps have asked for, before they ask for more than there is.
+    """Room for the pairs of tile and splat that steps have asked for, before they ask for more than
+    there is.
 
     clipped_steps: drawn without their farthest pairs, which had no room.
     """
 
     def __init__(self):
         self.clipped_steps = 0
-        self._most, self._refused = 0, False  # that a step asked for; whether there was no memory for them
+        self._most, self._refused = (
+            0,
+            False,
+        )  # that a step asked for; whether there was no memory for them
 
     def note(self, result: BatchResult) -> None:
         pairs = wanted_pairs(result.records)
@@ -141,7 +171,8 @@ class PairRoom:
         self.clipped_steps += int((pairs > result.room).sum())
 
     def make(self, raster, new: bool = False) -> None:
-        """In the rasterizer, unless it was refused: failing to allocate is slow, and pairs are drawn as far as they fit. A new rasterizer is asked anyhow."""
+        """In the rasterizer, unless it was refused: failing to allocate is slow, and pairs are
+        drawn as far as they fit. A new rasterizer is asked anyhow."""
         if new or not self._refused:
             try:
                 raster.make_room(int(self._most * PAIRS_AHEAD))
@@ -150,7 +181,8 @@ class PairRoom:
 
 
 class BatchedSession:
-    """What sessions of splats and of blobs say of their `_batches` and `_pairs`, which they make themselves. on_batch: called with each finished batch, in order."""
+    """What sessions of splats and of blobs say of their `_batches` and `_pairs`, which they make
+    themselves. on_batch: called with each finished batch, in order."""
 
     on_batch: Callable[[BatchResult], None]
     _batches: Batches

@@ -1,4 +1,5 @@
-"""The loss of depth in a training step: disparities that are known, beside the photographs on the device."""
+"""The loss of depth in a training step: disparities that are known, beside the photographs on the
+device."""
 
 from __future__ import annotations
 
@@ -17,25 +18,49 @@ from hardsplat.train.step.photos import Photos
 LAST = 0.01  # share of the weight that is left at max_steps
 _LARGEST = 6e4  # that a float16 holds
 
-DEPTH_PASS = ComputePass("loss depth", "photographs/depth_loss.comp", reads=("target", "depth_settings", "disparities", "depth_shares", "camera", "frame"), writes=("d_image",))
+DEPTH_PASS = ComputePass(
+    "loss depth",
+    "photographs/depth_loss.comp",
+    reads=("target", "depth_settings", "disparities", "depth_shares", "camera", "frame"),
+    writes=("d_image",),
+)
 
 
 class Depths:
-    """known: (H, W) of each training view, 1 / world units, 0 where it is not known. weight: of the first step. extent: of the scene, world units."""
+    """known: (H, W) of each training view, 1 / world units, 0 where it is not known. weight: of the
+    first step. extent: of the scene, world units."""
 
-    def __init__(self, device: Device, known: Sequence[np.ndarray], weight: float, steps: int, extent: float, photos: Photos):
+    def __init__(
+        self,
+        device: Device,
+        known: Sequence[np.ndarray],
+        weight: float,
+        steps: int,
+        extent: float,
+        photos: Photos,
+    ):
         if photos.streamed:
-            raise UserError("--depth-lambda needs the photographs on the device, where they do not fit: raise --data-factor")
+            raise UserError(
+                "--depth-lambda needs the photographs on the device, where they do not "
+                "fit: raise --data-factor"
+            )
         self._photos = photos
         known = [np.minimum(k * np.float32(extent), _LARGEST).astype(np.float16) for k in known]
         pixels = photos.pixels
         self.buffers = {
             "depth_settings": Buffer(device, contract.itemsize("depth_settings"), "depth_settings"),
             "disparities": Buffer(device, -(-pixels // 2) * 4, "disparities"),
-            "depth_shares": Buffer(device, len(known) * contract.itemsize("depth_shares"), "depth_shares"),
+            "depth_shares": Buffer(
+                device, len(known) * contract.itemsize("depth_shares"), "depth_shares"
+            ),
         }
         settings = np.zeros((), contract.dtype("DepthSettings"))
-        settings["weight"], settings["last"], settings["until"], settings["extent"] = weight, weight * LAST, steps, extent
+        settings["weight"], settings["last"], settings["until"], settings["extent"] = (
+            weight,
+            weight * LAST,
+            steps,
+            extent,
+        )
         self.buffers["depth_settings"].upload(settings)
         self._upload(known)
 
@@ -49,6 +74,8 @@ class Depths:
         self.buffers["depth_shares"].upload((1 / np.maximum(counts, 1)).astype(np.float32))
 
 
-def record_depth_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
+def record_depth_loss(
+    recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int
+) -> None:
     """target (sum w z, sum w), camera, frame -> d_image."""
     recorder.run(run["loss depth"], threads=(width, height))

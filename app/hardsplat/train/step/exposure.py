@@ -1,9 +1,12 @@
-"""Exposure and colour of photographs in a training step: what the loss compares, and what their numbers become.
+"""Exposure and colour of photographs in a training step: what the loss compares, and what their
+numbers become.
 
-The passes of the loss see `target` as its photograph was exposed, and leave the gradient by the image as it was rendered, beside sums over the pixels of each workgroup;
-a pass makes of those the gradients of the photograph's and the camera's numbers.
+The passes of the loss see `target` as its photograph was exposed, and leave the gradient by the
+image as it was rendered, beside sums over the pixels of each workgroup; a pass makes of those the
+gradients of the photograph's and the camera's numbers.
 
-The splats are those of the mean photograph: what all photographs have in common is moved into the scene after each step, so renders and files need none of this.
+The splats are those of the mean photograph: what all photographs have in common is moved into the
+scene after each step, so renders and files need none of this.
 """
 
 from __future__ import annotations
@@ -25,13 +28,17 @@ from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.tables.quantities import Of
 
 NAME = "exposures.json"
-_CENTRED: tuple[Of, ...] = ("photograph", "camera")  # kinds whose planes follow each other in the table
+_CENTRED: tuple[Of, ...] = (
+    "photograph",
+    "camera",
+)  # kinds whose planes follow each other in the table
 GROUP = contract.CONSTANTS["GROUP"]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """How passes of the loss see the image. slots, spec, reads: theirs. result: the file that fills <result> of the gradient, and what that writes beside `d_image`."""
+    """How passes of the loss see the image. slots, spec, reads: theirs. result: the file that fills
+    <result> of the gradient, and what that writes beside `d_image`."""
 
     slots: Mapping[str, str]
     result: str
@@ -41,16 +48,27 @@ class Seen:
 
 
 def seen_by(name: str, cameras: int = 2) -> Seen:
-    """name: a variant of EXPOSURES. cameras: how many there are; the only one has no response, which is kept at a mean of 0."""
+    """name: a variant of EXPOSURES. cameras: how many there are; the only one has no response,
+    which is kept at a mean of 0."""
     row = EXPOSURES[name]
     if not row.slot:
         return Seen({}, "loss/result_derivative.glsl")
-    slots, spec = {"seen": "photographs/exposure/seen.glsl", "exposure": row.slot}, {"RESPONDS": cameras > 1} if row.responds else {}
-    return Seen(slots, "photographs/exposure/result.glsl", spec, tuple(q.name for q in row.quantities), ("exposure_sums",))
+    slots, spec = (
+        {"seen": "photographs/exposure/seen.glsl", "exposure": row.slot},
+        {"RESPONDS": cameras > 1} if row.responds else {},
+    )
+    return Seen(
+        slots,
+        "photographs/exposure/result.glsl",
+        spec,
+        tuple(q.name for q in row.quantities),
+        ("exposure_sums",),
+    )
 
 
 def exposure_passes(name: str, cameras: int = 2) -> tuple[ComputePass, ...]:
-    """What follows the loss; nothing where the image stays as it is. name, cameras: as for seen_by."""
+    """What follows the loss; nothing where the image stays as it is. name, cameras: as for
+    seen_by."""
     row, seen = EXPOSURES[name], seen_by(name, cameras)
     if not row.slot:
         return ()
@@ -70,23 +88,36 @@ def exposure_passes(name: str, cameras: int = 2) -> tuple[ComputePass, ...]:
 def centre_pass() -> ComputePass:
     """Keeps the means of photographs' and cameras' numbers at 0 that the table says so of."""
     names = tuple(q.name for kind in _CENTRED for q in quantities.of(kind) if q.centred)
-    return ComputePass("centre", "optim/centre.comp", reads=("rates", *names), writes=names, spec={"FIRST_PLANE": quantities.plane_count("splat")})
+    return ComputePass(
+        "centre",
+        "optim/centre.comp",
+        reads=("rates", *names),
+        writes=names,
+        spec={"FIRST_PLANE": quantities.plane_count("splat")},
+    )
 
 
 def record_exposure_gradients(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """exposure_sums, which the loss leaves -> gradients of the photograph's and the camera's numbers."""
+    """exposure_sums, which the loss leaves -> gradients of the photograph's and the camera's
+    numbers."""
     recorder.run(run["expose gather"], threads=(GROUP,))
 
 
 def record_centred(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """After a step of Adam."""
-    recorder.run(run["centre"], groups=(sum(quantities.plane_count(kind) for kind in _CENTRED), 1, 1))
+    recorder.run(
+        run["centre"], groups=(sum(quantities.plane_count(kind) for kind in _CENTRED), 1, 1)
+    )
 
 
-def save_exposures(path: Path, name: str, buffers: Mapping[str, np.ndarray], photographs: Sequence[str]) -> None:
-    """exposures.json: what was learnt of each photograph, by its name, and of each camera. Numbers are as trained, 0 where the image stays as it is.
+def save_exposures(
+    path: Path, name: str, buffers: Mapping[str, np.ndarray], photographs: Sequence[str]
+) -> None:
+    """exposures.json: what was learnt of each photograph, by its name, and of each camera. Numbers
+    are as trained, 0 where the image stays as it is.
 
-    buffers: (planes, items, width) by quantity, as checkpoints have them. Raises UserError where the file cannot be written.
+    buffers: (planes, items, width) by quantity, as checkpoints have them. Raises UserError where
+    the file cannot be written.
     """
     table: dict = {"exposure": name, "photographs": {p: {} for p in photographs}, "cameras": []}
     for q in EXPOSURES[name].quantities:

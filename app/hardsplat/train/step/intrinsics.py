@@ -1,7 +1,8 @@
 """Refinement of intrinsics in a training step, and the cameras that come of it.
 
-A camera has three numbers: the logarithm of what both focal lengths are multiplied by, and the shift of its principal point in units of the focal lengths that the scene
-says. They mean the same at every size of its photographs. All of them 0 is the camera of the scene.
+A camera has three numbers: the logarithm of what both focal lengths are multiplied by, and the
+shift of its principal point in units of the focal lengths that the scene says. They mean the same
+at every size of its photographs. All of them 0 is the camera of the scene.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ from hardsplat.model.camera import Camera
 
 NAME = "intrinsics.json"
 GROUP = contract.CONSTANTS["GROUP"]
-INTRINSICS_PASS = ComputePass("intrinsics gather", "photographs/intrinsics_gather.comp", reads=("camera", "frame", "counts", "camera_sums", "intrinsics"), writes=("d_intrinsics",))
+INTRINSICS_PASS = ComputePass(
+    "intrinsics gather",
+    "photographs/intrinsics_gather.comp",
+    reads=("camera", "frame", "counts", "camera_sums", "intrinsics"),
+    writes=("d_intrinsics",),
+)
 
 
 def record_intrinsics_gradient(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
@@ -32,9 +38,13 @@ def record_intrinsics_gradient(recorder: Recorder, run: Mapping[str, Pipeline]) 
 
 
 def check_lenses(views: Sequence[View]) -> None:
-    """UserError where photographs are undistorted on load: what is refined then is no number of their lens."""
+    """UserError where photographs are undistorted on load: what is refined then is no number of
+    their lens."""
     if bent := next((view for view in views if view.lens), None):
-        raise UserError(f"--intrinsics-opt: {bent.name} is undistorted on load, and what is refined belongs to its lens: add --no-undistort")
+        raise UserError(
+            f"--intrinsics-opt: {bent.name} is undistorted on load, and what is refined "
+            "belongs to its lens: add --no-undistort"
+        )
 
 
 def focused(camera: Camera, change: np.ndarray) -> Camera:
@@ -47,14 +57,23 @@ def focused(camera: Camera, change: np.ndarray) -> Camera:
 
 
 def focused_scene(scene: Scene, changes: np.ndarray) -> Scene:
-    """A scene whose cameras are changed by what was trained of them, those of held-out photographs too. changes: (cameras, 3); cameras beyond stay as they are."""
-    views = [replace(v, camera=focused(v.camera, changes[v.number])) if v.number < len(changes) else v for v in scene.views]
+    """A scene whose cameras are changed by what was trained of them, those of held-out photographs
+    too. changes: (cameras, 3); cameras beyond stay as they are."""
+    views = [
+        replace(v, camera=focused(v.camera, changes[v.number])) if v.number < len(changes) else v
+        for v in scene.views
+    ]
     return replace(scene, views=views)
 
 
 def save_intrinsics(folder: Path, changes: np.ndarray) -> None:
-    """folder/intrinsics.json. changes: (cameras, 3). Raises UserError where it cannot be written."""
-    table = {"cameras": [{"log_focal": c[0], "centre": c[1:]} for c in np.asarray(changes, np.float64).tolist()]}
+    """folder/intrinsics.json. changes: (cameras, 3). Raises UserError where it cannot be
+    written."""
+    table = {
+        "cameras": [
+            {"log_focal": c[0], "centre": c[1:]} for c in np.asarray(changes, np.float64).tolist()
+        ]
+    }
     try:
         with replacing(folder / NAME) as partial:
             partial.write_text(json.dumps(table, indent=1) + "\n")
@@ -63,14 +82,32 @@ def save_intrinsics(folder: Path, changes: np.ndarray) -> None:
 
 
 def load_intrinsics(folder: Path) -> np.ndarray:
-    """(cameras, 3) from folder/intrinsics.json. Raises UserError for a file that is missing or damaged."""
+    """(cameras, 3) from folder/intrinsics.json. Raises UserError for a file that is missing or
+    damaged."""
     path = folder / NAME
     try:
-        found = np.array([[c["log_focal"], *c["centre"]] for c in json.loads(path.read_text(encoding="utf-8"))["cameras"]], np.float64)
-        if found.ndim != 2 or found.shape[1] != 3 or not np.isfinite(found).all() or np.abs(found).max() > 10:
+        found = np.array(
+            [
+                [c["log_focal"], *c["centre"]]
+                for c in json.loads(path.read_text(encoding="utf-8"))["cameras"]
+            ],
+            np.float64,
+        )
+        if (
+            found.ndim != 2
+            or found.shape[1] != 3
+            or not np.isfinite(found).all()
+            or np.abs(found).max() > 10
+        ):
             raise ValueError
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; the run that refined intrinsics has left it beside its splats") from None
+        raise UserError(
+            f"{path}: {error.strerror}; the run that refined intrinsics has left it "
+            "beside its splats"
+        ) from None
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise UserError(f"{path}: is not the intrinsics of a run; train again, or give --config without intrinsics_opt") from None
+        raise UserError(
+            f"{path}: is not the intrinsics of a run; train again, or give --config "
+            "without intrinsics_opt"
+        ) from None
     return found

@@ -1,15 +1,17 @@
-"""The image loss of training and the metrics of evaluation, both on the GPU: `target` against the photograph at `camera.photo`.
+"""The image loss of training and the metrics of evaluation, both on the GPU: `target` against the
+photograph at `camera.photo`.
 
-Loss: the weighted sum of the terms in hardsplat.tables.loss_terms, L1 and D-SSIM (Kerbl et al. 2023, equation 7; SSIM zero-padded as their trainer does) and what
-parameters have.
-Metrics: PSNR and SSIM as torchmetrics defines them for data range 1: SSIM reflected at the border and averaged over the whole image,
-here of renderings clamped to 0..1. One shader measures both.
+Loss: the weighted sum of the terms in hardsplat.tables.loss_terms, L1 and D-SSIM (Kerbl et al.
+2023, equation 7; SSIM zero-padded as their trainer does) and what parameters have. Metrics: PSNR
+and SSIM as torchmetrics defines them for data range 1: SSIM reflected at the border and averaged
+over the whole image, here of renderings clamped to 0..1. One shader measures both.
 
-Pixels that a mask leaves out (IGNORED in `photos`) read as black in both images and no window is centred on them, as if they lay beyond
-the border. The loss counts them as matched: it stays a mean over all pixels, so a view weighs as much as it shows. Metrics are means over the rest.
+Pixels that a mask leaves out (IGNORED in `photos`) read as black in both images and no window is
+centred on them, as if they lay beyond the border. The loss counts them as matched: it stays a mean
+over all pixels, so a view weighs as much as it shows. Metrics are means over the rest.
 
-The image (camera.size) may be smaller than the canvas, whose width and height the functions below take.
-Memory: 36 bytes a pixel of the canvas for `ssim_grads`, 16 for `d_image`.
+The image (camera.size) may be smaller than the canvas, whose width and height the functions below
+take. Memory: 36 bytes a pixel of the canvas for `ssim_grads`, 16 for `d_image`.
 """
 
 from __future__ import annotations
@@ -34,34 +36,83 @@ from hardsplat.tables.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
 from hardsplat.tables.quantities import Of
 from hardsplat.train.step.exposure import seen_by
 
-_TILE = contract.CONSTANTS["TILE"]  # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
+_TILE = contract.CONSTANTS[
+    "TILE"
+]  # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
 _GROUP = contract.CONSTANTS["GROUP"]
 _COMPARED = ("target", "photos", "camera", "frame")
 
 
-def loss_passes(photo_bytes: int = 4, differences: bool = False, exposure: str = "none", cameras: int = 2) -> tuple[ComputePass, ...]:
-    """photo_bytes: of a pixel in `photos`, 3 or 4. exposure: a variant of EXPOSURES; `target` is compared as that makes it. cameras: see `seen_by`.
+def loss_passes(
+    photo_bytes: int = 4, differences: bool = False, exposure: str = "none", cameras: int = 2
+) -> tuple[ComputePass, ...]:
+    """photo_bytes: of a pixel in `photos`, 3 or 4. exposure: a variant of EXPOSURES; `target` is
+    compared as that makes it. cameras: see `seen_by`.
 
-    differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the place of
-    the derivative; the record is of `target`."""
+    differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the
+    place of the derivative; the record is of `target`."""
     seen = seen_by(exposure, cameras)
     spec, reads = {"PHOTO_BYTES": photo_bytes, **seen.spec}, (*_COMPARED, *seen.reads)
-    result, more, writes = ("loss/result_difference.glsl", ("target_minus",), ("loss_differences",)) if differences else (seen.result, (), ("d_image", *seen.writes))
+    result, more, writes = (
+        ("loss/result_difference.glsl", ("target_minus",), ("loss_differences",))
+        if differences
+        else (seen.result, (), ("d_image", *seen.writes))
+    )
     slots = {**seen.slots, "result": result}
     return (
-        ComputePass("loss ssim", "loss/ssim.comp", reads=reads, writes=("ssim_grads", "loss_sums"), spec=spec, slots=seen.slots),
-        ComputePass("loss gradient", "loss/gradient.comp", reads=(*reads, "ssim_grads", "loss_terms", *more), writes=writes, spec=spec, slots=slots),
-        ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
+        ComputePass(
+            "loss ssim",
+            "loss/ssim.comp",
+            reads=reads,
+            writes=("ssim_grads", "loss_sums"),
+            spec=spec,
+            slots=seen.slots,
+        ),
+        ComputePass(
+            "loss gradient",
+            "loss/gradient.comp",
+            reads=(*reads, "ssim_grads", "loss_terms", *more),
+            writes=writes,
+            spec=spec,
+            slots=slots,
+        ),
+        ComputePass(
+            "loss reduce",
+            "loss/reduce.comp",
+            reads=("loss_sums", "camera", "frame", "counts"),
+            writes=("history",),
+        ),
     )
 
 
 LOSS_PASSES = loss_passes()
-SQUARED_PASSES = (ComputePass("loss squared", "loss/squared.comp", reads=_COMPARED, writes=("d_image", "loss_sums")), LOSS_PASSES[-1])
-METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}, slots=seen_by("none").slots),)
+SQUARED_PASSES = (
+    ComputePass(
+        "loss squared", "loss/squared.comp", reads=_COMPARED, writes=("d_image", "loss_sums")
+    ),
+    LOSS_PASSES[-1],
+)
+METRIC_PASSES = (
+    ComputePass(
+        "metrics",
+        "loss/ssim.comp",
+        reads=_COMPARED,
+        writes=("ssim_grads", "loss_sums"),
+        spec={"METRIC": True},
+        slots=seen_by("none").slots,
+    ),
+)
 
 
-def loss_terms(settings, extent: float = 1.0, items: Mapping[Of, int] | None = None, sh_degree: int = 0, capacity: int = 0) -> np.ndarray:
-    """The contract's LossTerms struct. settings: have what the weights of LOSS_TERMS ask for. items: how many photographs and cameras there are.
+def loss_terms(
+    settings,
+    extent: float = 1.0,
+    items: Mapping[Of, int] | None = None,
+    sh_degree: int = 0,
+    capacity: int = 0,
+) -> np.ndarray:
+    """The contract's LossTerms struct. settings: have what the weights of LOSS_TERMS ask for.
+    items: how many photographs and cameras there are.
 
     capacity: of splats. term_sums must have `regions_of` times as many floats as there are groups.
     """
@@ -94,10 +145,15 @@ def _sums(width: int, height: int) -> int:
     return (len(pixel_terms()) + 1) * _tiles(width, height)
 
 
-def _with_gradient(device: Device, width: int, height: int, buffers: dict[str, Buffer]) -> dict[str, Buffer | Image]:
+def _with_gradient(
+    device: Device, width: int, height: int, buffers: dict[str, Buffer]
+) -> dict[str, Buffer | Image]:
     """`buffers`, and `d_image`; without memory for that, none of them."""
     try:
-        return {**buffers, "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")}
+        return {
+            **buffers,
+            "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image"),
+        }
     except BaseException:
         for buffer in buffers.values():
             buffer.destroy()
@@ -107,21 +163,32 @@ def _with_gradient(device: Device, width: int, height: int, buffers: dict[str, B
 def check_loss(device: Device) -> None:
     """UserError where the device has not what the loss and the metrics take."""
     if missing := device.capabilities.missing(("shared_memory",)):
-        raise UserError(f"{device.name} draws, but neither trains nor measures images: it lacks {', '.join(missing)}; choose another --device (see hardsplat doctor)")
+        raise UserError(
+            f"{device.name} draws, but neither trains nor measures images: it lacks "
+            f"{', '.join(missing)}; choose another --device (see hardsplat doctor)"
+        )
 
 
-def allocate_loss(device: Device, width: int, height: int, differences: bool = False, exposed: bool = False) -> dict[str, Buffer | Image]:
-    """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences` in the place of the last. exposed: with `exposure_sums`."""
+def allocate_loss(
+    device: Device, width: int, height: int, differences: bool = False, exposed: bool = False
+) -> dict[str, Buffer | Image]:
+    """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences`
+    in the place of the last. exposed: with `exposure_sums`."""
     check_loss(device)
     sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height)}
     sizes |= {"loss_differences": width * height} if differences else {}
-    sizes |= {"exposure_sums": contract.CONSTANTS["EXPOSURE_SUMS"] * _tiles(width, height)} if exposed else {}
+    sizes |= (
+        {"exposure_sums": contract.CONSTANTS["EXPOSURE_SUMS"] * _tiles(width, height)}
+        if exposed
+        else {}
+    )
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     return {**buffers} if differences else _with_gradient(device, width, height, buffers)
 
 
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
-    """target, photos, camera, frame, loss_terms, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
+    """target, photos, camera, frame, loss_terms, counts -> d_image (zero outside camera.size) and
+    history[frame.step % HISTORY]."""
     recorder.run(run["loss ssim"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))  # beside the next one
     recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
@@ -132,29 +199,50 @@ def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffe
     return _with_gradient(device, width, height, allocate_metrics(device, width, height))
 
 
-def record_squared(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
+def record_squared(
+    recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int
+) -> None:
     """As record_loss, of L = mean (x - y)^2; the record has no SSIM. Needs no loss_terms."""
     recorder.run(run["loss squared"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 
 
 def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffer]:
-    """What METRIC_PASSES need for a canvas. They bind `ssim_grads` but leave it alone, so the smallest buffer does."""
+    """What METRIC_PASSES need for a canvas. They bind `ssim_grads` but leave it alone, so the
+    smallest buffer does."""
     check_loss(device)
-    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in {"ssim_grads": 1, "loss_sums": _sums(width, height)}.items()})
+    return allocate_all(
+        device,
+        {
+            name: n * contract.itemsize(name)
+            for name, n in {"ssim_grads": 1, "loss_sums": _sums(width, height)}.items()
+        },
+    )
 
 
-def record_metrics(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
+def record_metrics(
+    recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int
+) -> None:
     """target, photos, camera, frame -> loss_sums, for read_metrics."""
     recorder.run(run["metrics"], threads=(width, -(-height // 2)))
 
 
-def read_metrics(resources: Mapping[str, Buffer | Image], camera: Camera, kept: int | None = None) -> tuple[float, float]:
-    """(PSNR in dB, mean SSIM) of the last submission of record_metrics, which must be done. PSNR is infinite for equal images.
+def read_metrics(
+    resources: Mapping[str, Buffer | Image], camera: Camera, kept: int | None = None
+) -> tuple[float, float]:
+    """(PSNR in dB, mean SSIM) of the last submission of record_metrics, which must be done. PSNR is
+    infinite for equal images.
 
     kept: pixels that are not IGNORED, over which both are means; all by default.
     """
     numbers = len(pixel_terms()) + 1
-    sums = buffer_in(resources, "loss_sums").download(np.float32, numbers * _tiles(camera.width, camera.height)).reshape(-1, numbers).sum(0, dtype=np.float64)
+    sums = (
+        buffer_in(resources, "loss_sums")
+        .download(np.float32, numbers * _tiles(camera.width, camera.height))
+        .reshape(-1, numbers)
+        .sum(0, dtype=np.float64)
+    )
     squared_error, *terms = sums / (3 * (camera.width * camera.height if kept is None else kept))
-    return (-10 * math.log10(squared_error) if squared_error else math.inf), float(1 - terms[pixel_terms().index("dssim")])
+    return (-10 * math.log10(squared_error) if squared_error else math.inf), float(
+        1 - terms[pixel_terms().index("dssim")]
+    )

@@ -1,5 +1,6 @@
-"""Training photographs as the loss reads them: RGB8, or RGBA8 where one has alpha or a mask. All of them are on the GPU, or all in host memory from where each step fetches
-its own, or a ring in host memory has those of the next steps."""
+"""Training photographs as the loss reads them: RGB8, or RGBA8 where one has alpha or a mask. All of
+them are on the GPU, or all in host memory from where each step fetches its own, or a ring in host
+memory has those of the next steps."""
 
 from __future__ import annotations
 
@@ -13,13 +14,16 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer, upload_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 
-_FETCHERS = 64  # workgroups that fetch a photograph: enough for the bus, few enough to leave the device to the pass beside them
+# workgroups that fetch a photograph: enough for the bus, few enough to leave the device to the pass
+# beside them
+_FETCHERS = 64
 BESIDE = "draw"  # the pass that a photograph is fetched beside: long enough, and before the loss
 SHARE_OF_MEMORY = 0.4  # of the device, left to photographs before they are streamed
 
 
 def pack(image: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8, or (H, W, 4) with premultiplied colour -> (H * W,) uint32, red in the low byte, alpha in the high one."""
+    """(H, W, 3) uint8, or (H, W, 4) with premultiplied colour -> (H * W,) uint32, red in the low
+    byte, alpha in the high one."""
     rgba = np.full((*image.shape[:2], 4), 255, np.uint8)
     rgba[..., : image.shape[2]] = image
     return rgba.view(np.uint32).reshape(-1)
@@ -27,7 +31,13 @@ def pack(image: np.ndarray) -> np.ndarray:
 
 def fetch_pass(photo_bytes: int) -> ComputePass:
     """photo_bytes: of a pixel."""
-    return ComputePass("fetch", "photographs/fetch.comp", reads=("schedule", "frame", "camera", "photographs"), writes=("photos",), spec={"PHOTO_BYTES": photo_bytes})
+    return ComputePass(
+        "fetch",
+        "photographs/fetch.comp",
+        reads=("schedule", "frame", "camera", "photographs"),
+        writes=("photos",),
+        spec={"PHOTO_BYTES": photo_bytes},
+    )
 
 
 def record_fetch(recorder: Recorder, fetch: Pipeline) -> None:
@@ -36,24 +46,37 @@ def record_fetch(recorder: Recorder, fetch: Pipeline) -> None:
 
 
 class Photos:
-    """images: as View.load() has them, sizes may differ. ring: steps that may be in flight at once. mode: auto, gpu, host or stream. fetches: the steps have a fetch_pass, which
-    `host` takes; without one that is `gpu`. auto: `host` where the device has memory of its own and a buffer holds all photographs, else by memory.
+    """images: as View.load() has them, sizes may differ. ring: steps that may be in flight at once.
+    mode: auto, gpu, host or stream. fetches: the steps have a fetch_pass, which `host` takes;
+    without one that is `gpu`. auto: `host` where the device has memory of its own and a buffer
+    holds all photographs, else by memory.
 
-    `place(step, view)` gives the first pixel of a view's photograph in `buffer`, or in `photographs` where it is fetched from there; when streaming it writes the
-    photograph there first, so the step that used the same place `ring` steps ago must be done.
+    `place(step, view)` gives the first pixel of a view's photograph in `buffer`, or in
+    `photographs` where it is fetched from there; when streaming it writes the photograph there
+    first, so the step that used the same place `ring` steps ago must be done.
     """
 
-    def __init__(self, device: Device, images: list[np.ndarray], mode: str, ring: int, fetches: bool = False):
+    def __init__(
+        self, device: Device, images: list[np.ndarray], mode: str, ring: int, fetches: bool = False
+    ):
         self.pixel_bytes = max(im.shape[2] for im in images)
         self._whole: Buffer | None = None
         pixels = [im.shape[0] * im.shape[1] for im in images]
         total = self._bytes(sum(pixels))
         fits = total <= device.max_buffer and total <= SHARE_OF_MEMORY * device.memory_bytes
-        if mode == "auto" and fetches and total <= device.max_buffer and device.physical.kind == "discrete GPU":
+        if (
+            mode == "auto"
+            and fetches
+            and total <= device.max_buffer
+            and device.physical.kind == "discrete GPU"
+        ):
             mode = "host"
         if mode in ("gpu", "host") and total > device.max_buffer:
             limit = device.max_buffer >> 20
-            raise UserError(f"--images {mode}: the photographs need {total >> 20} MiB, {device.name} allows {limit} MiB in one buffer; use --images stream")
+            raise UserError(
+                f"--images {mode}: the photographs need {total >> 20} MiB, {device.name} "
+                f"allows {limit} MiB in one buffer; use --images stream"
+            )
         self.fetched = mode == "host" and fetches
         self.streamed = mode == "stream" or (mode == "auto" and not fits)
         self._starts = np.cumsum([0, *(-(-n // 4) * 4 if self.fetched else n for n in pixels)])
@@ -69,7 +92,11 @@ class Photos:
             self._stride = max(pixels)
             self._ring = min(ring, device.max_buffer // self._bytes(self._stride))
             if self._ring < ring:
-                raise UserError(f"{ring} photographs in flight do not fit in one buffer of {device.name}: lower --batch-steps to {self._ring // 2} or raise --data-factor")
+                raise UserError(
+                    f"{ring} photographs in flight do not fit in one buffer of "
+                    f"{device.name}: lower --batch-steps to {self._ring // 2} or raise "
+                    "--data-factor"
+                )
             self.images = images
             self.buffer = Buffer(device, self._bytes(ring * self._stride), "photos", host=True)
         else:

@@ -1,7 +1,8 @@
 """Refinement of poses in a training step, and the cameras that come of it.
 
-A photograph has a turn and a shift on the left of the pose that the scene says, p = exp(turn) (R x + T + shift): rad and world units, in the camera's frame. What
-all cameras share would move the scene, so the mean of turns and shifts, in the world's frame, is kept at 0.
+A photograph has a turn and a shift on the left of the pose that the scene says, p = exp(turn) (R x
++ T + shift): rad and world units, in the camera's frame. What all cameras share would move the
+scene, so the mean of turns and shifts, in the world's frame, is kept at 0.
 """
 
 from __future__ import annotations
@@ -23,11 +24,27 @@ GROUP = contract.CONSTANTS["GROUP"]
 
 
 def pose_passes(extent: float, free: bool = False) -> tuple[ComputePass, ...]:
-    """extent: world units. free: the splats stay as they are, so nothing is taken from the mean, and nothing limits the cameras."""
-    most = {"MOST_TURN": math.pi if free else MOST_TURN, "MOST_SHIFT": 1e30 if free else MOST_SHIFT * extent, "FREE": free}
+    """extent: world units. free: the splats stay as they are, so nothing is taken from the mean,
+    and nothing limits the cameras."""
+    most = {
+        "MOST_TURN": math.pi if free else MOST_TURN,
+        "MOST_SHIFT": 1e30 if free else MOST_SHIFT * extent,
+        "FREE": free,
+    }
     return (
-        ComputePass("pose gather", "photographs/pose_gather.comp", reads=("camera", "frame", "counts", "camera_sums", "turn"), writes=("d_turn", "d_shift")),
-        ComputePass("pose settle", "photographs/pose_settle.comp", reads=("views", "rates", "turn", "shift"), writes=("turn", "shift"), spec=most),
+        ComputePass(
+            "pose gather",
+            "photographs/pose_gather.comp",
+            reads=("camera", "frame", "counts", "camera_sums", "turn"),
+            writes=("d_turn", "d_shift"),
+        ),
+        ComputePass(
+            "pose settle",
+            "photographs/pose_settle.comp",
+            reads=("views", "rates", "turn", "shift"),
+            writes=("turn", "shift"),
+            spec=most,
+        ),
     )
 
 
@@ -43,7 +60,9 @@ def record_settled(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
 
 def refined(camera: Camera, turn: np.ndarray, shift: np.ndarray) -> Camera:
     """A camera moved by what was trained of it: turn (3,) rad, shift (3,) world units."""
-    from scipy.spatial.transform import Rotation  # takes a third of a second, for which those who train need not wait
+    from scipy.spatial.transform import (
+        Rotation,
+    )  # takes a third of a second, for which those who train need not wait
 
     by = np.eye(4)
     by[:3, :3] = Rotation.from_rotvec(np.asarray(turn, np.float64)).as_matrix()
@@ -53,4 +72,7 @@ def refined(camera: Camera, turn: np.ndarray, shift: np.ndarray) -> Camera:
 
 def moved(cameras: Sequence[Camera], buffers: Mapping[str, np.ndarray]) -> list[Camera]:
     """The cameras of a checkpoint's photographs. buffers: `turn` and `shift` (1, N, 3)."""
-    return [refined(c, t, s) for c, t, s in zip(cameras, buffers["turn"][0], buffers["shift"][0], strict=True)]
+    return [
+        refined(c, t, s)
+        for c, t, s in zip(cameras, buffers["turn"][0], buffers["shift"][0], strict=True)
+    ]

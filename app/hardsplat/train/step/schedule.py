@@ -1,6 +1,8 @@
-"""What changes from step to step: the order of views on the host, and on the GPU camera, background, rates and Adam's bias corrections.
+"""What changes from step to step: the order of views on the host, and on the GPU camera,
+background, rates and Adam's bias corrections.
 
-Nothing here keeps state: everything is a function of the seed and the step, so a resumed run goes on as if it had never stopped.
+Nothing here keeps state: everything is a function of the seed and the step, so a resumed run goes
+on as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -16,11 +18,24 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 
 BACKGROUND_MODES = ("black", "white", "random")  # numbered as StepSettings.background_mode
-_END = ComputePass(name="end step", shader="optim/end_step.comp", reads=("frame", "counts", "loss_terms", "term_sums"), writes=("frame", "history"))
-_END_FIT = ComputePass(name="end step", shader="optim/end_fit_step.comp", reads=("frame",), writes=("frame",))
+_END = ComputePass(
+    name="end step",
+    shader="optim/end_step.comp",
+    reads=("frame", "counts", "loss_terms", "term_sums"),
+    writes=("frame", "history"),
+)
+_END_FIT = ComputePass(
+    name="end step", shader="optim/end_fit_step.comp", reads=("frame",), writes=("frame",)
+)
 
 
-def _begin(moved: str = "", reads: tuple[str, ...] = (), writes: tuple[str, ...] = (), pose: str = "", intrinsics: str = "") -> ComputePass:
+def _begin(
+    moved: str = "",
+    reads: tuple[str, ...] = (),
+    writes: tuple[str, ...] = (),
+    pose: str = "",
+    intrinsics: str = "",
+) -> ComputePass:
     return ComputePass(
         name="begin step",
         shader="optim/begin_step.comp",
@@ -37,7 +52,10 @@ FIT_SCHEDULE_PASSES = (_begin(), _END_FIT)  # of fits that have no planes of spl
 def schedule_passes(poses: bool = False, intrinsics: bool = False) -> tuple[ComputePass, ...]:
     """Those that begin and end a step. poses, intrinsics: these are trained."""
     seen = (*(("turn", "shift") if poses else ()), *(("intrinsics",) if intrinsics else ()))
-    slots = (f"photographs/{name}_refined.glsl" if on else "" for name, on in (("pose", poses), ("intrinsics", intrinsics)))
+    slots = (
+        f"photographs/{name}_refined.glsl" if on else ""
+        for name, on in (("pose", poses), ("intrinsics", intrinsics))
+    )
     return (_begin("optim/moved_planes.glsl", seen, ("indirect", "moved_planes"), *slots), _END)
 
 
@@ -45,29 +63,49 @@ SCHEDULE_PASSES = schedule_passes()
 
 
 def record_begin(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """Settings, views, schedule, frame.step -> camera, rates and the rest of frame. First of a step."""
+    """Settings, views, schedule, frame.step -> camera, rates and the rest of frame. First of a
+    step."""
     recorder.run(run["begin step"], threads=(1,))
 
 
 def record_end(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """The record of the step is complete, and frame.step counts up: from here on it is the number of steps done. Last of a step."""
+    """The record of the step is complete, and frame.step counts up: from here on it is the number
+    of steps done. Last of a step."""
     recorder.run(run["end step"], threads=(1,))
 
 
-def rate_plan(first: float, last: float | None = None, until: int = 1, every: int = 1, sh_degree: int = 0, warm_up: int = 0, since: int = 0) -> np.ndarray:
-    """The contract's RatePlan struct. last: the rate at step `until`, by default `first`, which it is until step `since`. A rate of 0 leaves its plane at rest."""
+def rate_plan(
+    first: float,
+    last: float | None = None,
+    until: int = 1,
+    every: int = 1,
+    sh_degree: int = 0,
+    warm_up: int = 0,
+    since: int = 0,
+) -> np.ndarray:
+    """The contract's RatePlan struct. last: the rate at step `until`, by default `first`, which it
+    is until step `since`. A rate of 0 leaves its plane at rest."""
     data = np.zeros((), contract.dtype("RatePlan"))
     data["first"], data["last"] = first, first if last is None else last
-    data["until"], data["every"], data["sh_degree"], data["warm_up"], data["since"] = until, every, sh_degree, warm_up, since
+    data["until"], data["every"], data["sh_degree"], data["warm_up"], data["since"] = (
+        until,
+        every,
+        sh_degree,
+        warm_up,
+        since,
+    )
     return data
 
 
 def rate_plans(config: TrainConfig, extent: float, frozen: bool = False) -> np.ndarray:
-    """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and quantities that the settings do not train.
+    """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and
+    quantities that the settings do not train.
 
     extent: scene radius, world units. frozen: splats rest too.
     """
-    plans = np.zeros(sum(quantities.plane_count(kind) for kind in quantities.ORDER), contract.dtype("RatePlan"))
+    plans = np.zeros(
+        sum(quantities.plane_count(kind) for kind in quantities.ORDER), contract.dtype("RatePlan")
+    )
     for place in quantities.places():
         q, rate = place.quantity, place.quantity.rate
         if not quantities.is_chosen(q, config) or (frozen and q.of == "splat"):
@@ -75,11 +113,17 @@ def rate_plans(config: TrainConfig, extent: float, frozen: bool = False) -> np.n
         every = getattr(config, rate.every) if rate.every else 1
         scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps
         first = np.float32(getattr(config, rate.setting) * scale)
-        last = np.float32(getattr(config, rate.last) * scale) if rate.last else first * np.float32(config.rates_final)
+        last = (
+            np.float32(getattr(config, rate.last) * scale)
+            if rate.last
+            else first * np.float32(config.rates_final)
+        )
         since = 0 if rate.last else int(config.rates_hold * config.max_steps)
         warm_up = getattr(config, rate.warm_up) if rate.warm_up else 0
         for k in range(q.planes(config.sh_degree)):
-            plans[place.plane + k] = rate_plan(float(first), float(last), config.max_steps, every, q.joins(k), warm_up, since)
+            plans[place.plane + k] = rate_plan(
+                float(first), float(last), config.max_steps, every, q.joins(k), warm_up, since
+            )
     return plans
 
 
@@ -94,10 +138,19 @@ def step_settings(
     near_plane: float = 0.0,
     fetched: bool = False,
 ) -> np.ndarray:
-    """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of splats, the first ones of rate_plans. fetched: see Photos."""
+    """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of
+    splats, the first ones of rate_plans. fetched: see Photos."""
     data = np.zeros((), contract.dtype("StepSettings"))
-    data["seed"], data["background_mode"], data["near_plane"] = seed, BACKGROUND_MODES.index(background), near_plane
-    data["max_sh_degree"], data["sh_degree_interval"], data["splat_planes"] = sh_degree, sh_degree_interval, splat_planes
+    data["seed"], data["background_mode"], data["near_plane"] = (
+        seed,
+        BACKGROUND_MODES.index(background),
+        near_plane,
+    )
+    data["max_sh_degree"], data["sh_degree_interval"], data["splat_planes"] = (
+        sh_degree,
+        sh_degree_interval,
+        splat_planes,
+    )
     data["beta1"], data["beta2"], data["fetched"] = beta1, beta2, fetched
     return data
 
@@ -109,18 +162,28 @@ def adam_settings(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-15) 
     return data
 
 
-def view_order(seed: int, step0: int, count: int, n_views: int, apart: Sequence[int] = (), apart_until: int = 0) -> np.ndarray:
-    """(count,) view of each step from step0 on. Every view comes once in an epoch, each epoch in its own shuffle. apart: views that none of the first apart_until steps has."""
+def view_order(
+    seed: int, step0: int, count: int, n_views: int, apart: Sequence[int] = (), apart_until: int = 0
+) -> np.ndarray:
+    """(count,) view of each step from step0 on. Every view comes once in an epoch, each epoch in
+    its own shuffle. apart: views that none of the first apart_until steps has."""
     steps = np.arange(step0, step0 + count)
     if len(apart):
         first = steps[steps < apart_until]
         others = np.setdiff1d(np.arange(n_views), apart)
-        return np.concatenate([others[_shuffled(seed, first, len(others))], _shuffled(seed, steps[len(first) :], n_views)])
+        return np.concatenate(
+            [
+                others[_shuffled(seed, first, len(others))],
+                _shuffled(seed, steps[len(first) :], n_views),
+            ]
+        )
     return _shuffled(seed, steps, n_views)
 
 
 def _shuffled(seed: int, steps: np.ndarray, n: int) -> np.ndarray:
     """Which of n each of these steps has."""
     epochs = steps // n
-    shuffles = {e: np.random.default_rng((seed, e)).permutation(n) for e in np.unique(epochs).tolist()}
+    shuffles = {
+        e: np.random.default_rng((seed, e)).permutation(n) for e in np.unique(epochs).tolist()
+    }
     return np.array([shuffles[e][s % n] for e, s in zip(epochs.tolist(), steps.tolist())], np.int64)

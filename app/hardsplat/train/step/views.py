@@ -16,9 +16,11 @@ from hardsplat.raster.core.frame import camera_data
 class Views:
     """The views that a session trains on, beside their photographs.
 
-    canvas: width and height, px, that hold every view. extent: of the scene, world units. numbers: which of the scene's physical cameras took each view, counted
-    from 0; by default one took all. depths: what is known of their depth where --depth-lambda asks for it: (H, W), 1 / world units, 0 where nothing is.
-    distorted: other cameras that the session's rasterizer draws distort, as these may.
+    canvas: width and height, px, that hold every view. extent: of the scene, world units. numbers:
+    which of the scene's physical cameras took each view, counted from 0; by default one took all.
+    depths: what is known of their depth where --depth-lambda asks for it: (H, W), 1 / world units,
+    0 where nothing is. distorted: other cameras that the session's rasterizer draws distort, as
+    these may.
     """
 
     cameras: Sequence[Camera]
@@ -31,9 +33,18 @@ class Views:
     @property
     def lens(self) -> Literal["pinhole", "distorted"]:
         """Which cameras the rasterizer takes."""
-        return "distorted" if self.distorted or any(camera.distortion for camera in self.cameras) else "pinhole"
+        return (
+            "distorted"
+            if self.distorted or any(camera.distortion for camera in self.cameras)
+            else "pinhole"
+        )
 
 
 def packed_cameras(cameras: Sequence[Camera], numbers: Sequence[int]) -> np.ndarray:
     """The contract's Camera struct of each view. numbers: see Views."""
-    return np.stack([camera_data(camera, number=number) for camera, number in zip(cameras, numbers, strict=True)])
+    return np.stack(
+        [
+            camera_data(camera, number=number)
+            for camera, number in zip(cameras, numbers, strict=True)
+        ]
+    )

@@ -1,16 +1,21 @@
-"""Growth towards a number of splats that is known from the start, along a curve over time: candidates are drawn, and split along their longest axis.
+"""Growth towards a number of splats that is known from the start, along a curve over time:
+candidates are drawn, and split along their longest axis.
 
-Deng et al. 2025, "Improving Densification in 3D Gaussian Splatting for High-Fidelity Rendering" (Improved-GS, arXiv 2508.12313).
+Deng et al. 2025, "Improving Densification in 3D Gaussian Splatting for High-Fidelity Rendering"
+(Improved-GS, arXiv 2508.12313).
 
-Every `score_every` steps two more backward draws of the step's view find what each splat is to be judged by: the absolute gradients of its mean by single pixels, which
-do not cancel where pixels pull in different directions, and T alpha of its pixels, weighted by the strength of edges in the photograph and by the error. Between
-refinements a share of these statistics stays, so that a splat is judged by more views than were drawn since the last one. Ordinary steps keep no statistics.
+Every `score_every` steps two more backward draws of the step's view find what each splat is to be
+judged by: the absolute gradients of its mean by single pixels, which do not cancel where pixels
+pull in different directions, and T alpha of its pixels, weighted by the strength of edges in the
+photograph and by the error. Between refinements a share of these statistics stays, so that a splat
+is judged by more views than were drawn since the last one. Ordinary steps keep no statistics.
 
-At a refinement, splats whose mean absolute gradient is large enough are candidates; as many of them are drawn, with probabilities by weight, as the budget has room for by
-now, and split. The host waits for nothing: it knows the budget.
+At a refinement, splats whose mean absolute gradient is large enough are candidates; as many of them
+are drawn, with probabilities by weight, as the budget has room for by now, and split. The host
+waits for nothing: it knows the budget.
 
-With `prune_to`, splats are thinned out after growth, in THINNINGS steps: those go that showed least of themselves, and least where the photographs have
-edges, in the views scored since the last time.
+With `prune_to`, splats are thinned out after growth, in THINNINGS steps: those go that showed least
+of themselves, and least where the photographs have edges, in the views scored since the last time.
 """
 
 from __future__ import annotations
@@ -24,10 +29,27 @@ from hardsplat.model.camera import Camera
 from hardsplat.raster.core.protocols import Rasterizer
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
-from hardsplat.train.strategies.refine import GROUP, RANKS, SCAN, THINNINGS, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
+from hardsplat.train.strategies.refine import (
+    GROUP,
+    RANKS,
+    SCAN,
+    THINNINGS,
+    pruning_passes,
+    record_pruning,
+    record_reset,
+    reset_pass,
+    resize,
+    slots_of,
+    splat_planes,
+)
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
-SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 3_900, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
+SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = (
+    3_900,
+    10,
+    20_000,
+    4_000_000,
+)  # where --cap-max leaves the budget to the scene
 _IN_HOLES = {"tickets": "holes"}
 _TAKEN = ("camera", "counts", "seen", "d_splats2d", "score_stats")
 
@@ -39,8 +61,23 @@ class Budget(Refining):
     def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
         planes = splat_planes()
         return (
-            ComputePass("weigh pixels", "densify/budget/weigh_pixels.comp", ("target", "photos", "camera", "frame"), ("weights",), {"PHOTO_BYTES": photo_bytes}),
-            *(ComputePass(f"take {name}", "densify/budget/take.comp", _TAKEN, _TAKEN[-2:], {"ABSOLUTE": name == "absolute"}) for name in ("absolute", "weighted")),
+            ComputePass(
+                "weigh pixels",
+                "densify/budget/weigh_pixels.comp",
+                ("target", "photos", "camera", "frame"),
+                ("weights",),
+                {"PHOTO_BYTES": photo_bytes},
+            ),
+            *(
+                ComputePass(
+                    f"take {name}",
+                    "densify/budget/take.comp",
+                    _TAKEN,
+                    _TAKEN[-2:],
+                    {"ABSOLUTE": name == "absolute"},
+                )
+                for name in ("absolute", "weighted")
+            ),
             ComputePass(
                 name="densify tickets",
                 shader="densify/budget/tickets.comp",
@@ -48,7 +85,13 @@ class Budget(Refining):
                 writes=("tickets", "ticket_counts"),
                 bind=_IN_HOLES,
             ),
-            ComputePass("thin rank", "densify/budget/rank.comp", ("frame", "counts", "score_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
+            ComputePass(
+                "thin rank",
+                "densify/budget/rank.comp",
+                ("frame", "counts", "score_stats", "ticket_counts"),
+                ("tickets", "ticket_counts"),
+                bind=_IN_HOLES,
+            ),
             *(each for what in ("densify", "thin") for each in _elections(what)),
             SCAN,
             ComputePass(
@@ -59,7 +102,12 @@ class Budget(Refining):
                 slots=slots_of(moments),
             ),
             resize(grown=True),
-            ComputePass("densify survey", "densify/budget/survey.comp", reads=("refine_settings", "counts", *quantities.values()), writes=RANKS),
+            ComputePass(
+                "densify survey",
+                "densify/budget/survey.comp",
+                reads=("refine_settings", "counts", *quantities.values()),
+                writes=RANKS,
+            ),
             *pruning_passes(moments, "score_stats", "densify/budget/statistics.glsl", ages=True),
             reset_pass(moments),
         )
@@ -72,10 +120,14 @@ class Budget(Refining):
 
     def next_due(self, config: TrainConfig, step: int) -> int:
         begin = [config.refine_stop_iter] if config.prune_opacity_reg else []
-        return min([super().next_due(config, step), *(n for n in (*begin, *thinnings(config)) if n > step)])
+        return min(
+            [super().next_due(config, step), *(n for n in (*begin, *thinnings(config)) if n > step)]
+        )
 
     def settled(self, config: TrainConfig, cameras: Sequence[Camera], splats: int) -> TrainConfig:
-        return config if config.cap_max else replace(config, cap_max=max(budget_for(cameras), splats))
+        return (
+            config if config.cap_max else replace(config, cap_max=max(budget_for(cameras), splats))
+        )
 
     def reached(self, config: TrainConfig) -> int:
         return budget_of(config)
@@ -88,13 +140,25 @@ class Budget(Refining):
         return n, min(wanted, 2 * n)
 
     def scored(self, config: TrainConfig, step: int) -> bool:
-        begin, end = config.refine_start_iter - config.refine_every, max([config.refine_stop_iter, *thinnings(config)])
-        return begin <= step < min(end, config.max_steps) and step % config.score_every == config.score_every - 1
+        begin, end = (
+            config.refine_start_iter - config.refine_every,
+            max([config.refine_stop_iter, *thinnings(config)]),
+        )
+        return (
+            begin <= step < min(end, config.max_steps)
+            and step % config.score_every == config.score_every - 1
+        )
 
     def opacity_reg(self, config: TrainConfig, step: int) -> float:
-        return config.prune_opacity_reg if config.refine_stop_iter <= step < max(thinnings(config), default=0) else 0.0
+        return (
+            config.prune_opacity_reg
+            if config.refine_stop_iter <= step < max(thinnings(config), default=0)
+            else 0.0
+        )
 
-    def record_scores(self, recorder: Recorder, run: Mapping[str, Pipeline], raster: Rasterizer) -> None:
+    def record_scores(
+        self, recorder: Recorder, run: Mapping[str, Pipeline], raster: Rasterizer
+    ) -> None:
         recorder.run(run["weigh pixels"], threads=(raster.width, raster.height))
         for score in ("absolute", "weighted"):
             raster.record_score(recorder, score)
@@ -105,8 +169,21 @@ def _elections(what: str) -> tuple[ComputePass, ...]:
     """What turns tickets into flags: to "densify", or to "thin"."""
     spec = {"THINS": what == "thin"}
     return (
-        ComputePass(f"{what} admit", "densify/budget/admit.comp", ("refine_settings", "frame", "counts", "ticket_counts"), ("ticket_counts", "admitted"), spec),
-        ComputePass(f"{what} choose", "densify/budget/choose.comp", ("counts", "tickets", "admitted"), RANKS, spec, bind=_IN_HOLES),
+        ComputePass(
+            f"{what} admit",
+            "densify/budget/admit.comp",
+            ("refine_settings", "frame", "counts", "ticket_counts"),
+            ("ticket_counts", "admitted"),
+            spec,
+        ),
+        ComputePass(
+            f"{what} choose",
+            "densify/budget/choose.comp",
+            ("counts", "tickets", "admitted"),
+            RANKS,
+            spec,
+            bind=_IN_HOLES,
+        ),
     )
 
 
@@ -119,7 +196,8 @@ def thinnings(config: TrainConfig) -> list[int]:
 
 
 def budget_for(cameras: Sequence[Camera]) -> int:
-    """Splats for these photographs, where nobody says how many: by their number, since more than that learns few of them by heart, and no more than so many pixels allow."""
+    """Splats for these photographs, where nobody says how many: by their number, since more than
+    that learns few of them by heart, and no more than so many pixels allow."""
     pixels = sum(c.width * c.height for c in cameras)
     return min(max(min(len(cameras) * SPLATS_A_PHOTOGRAPH, pixels // PIXELS_A_SPLAT), FEWEST), MOST)
 
@@ -130,13 +208,17 @@ def budget_of(config: TrainConfig) -> int:
 
 
 def target(config: TrainConfig, step: int) -> int:
-    """Splats that there may be after so many steps, as densify/budget/admit.comp has it, or a few more."""
-    progress = (step - config.refine_start_iter) / max(config.refine_stop_iter - config.refine_start_iter, 1)
+    """Splats that there may be after so many steps, as densify/budget/admit.comp has it, or a few
+    more."""
+    progress = (step - config.refine_start_iter) / max(
+        config.refine_stop_iter - config.refine_start_iter, 1
+    )
     return int(budget_of(config) * min(max(progress, 0), 1) ** 0.5) + 1
 
 
 def record_densify(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """Parameters, moments, score_stats, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, grown and pruned."""
+    """Parameters, moments, score_stats, counts.splats and indirect.splat_groups (as a step leaves
+    them) -> the same, grown and pruned."""
     recorder.run(run["densify tickets"], indirect="splat_groups")
     recorder.run(run["densify admit"], threads=(GROUP,))
     recorder.run(run["densify choose"], indirect="splat_groups")

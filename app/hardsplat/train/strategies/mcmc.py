@@ -1,13 +1,18 @@
-"""MCMC densification on the GPU: dead splats move onto live ones, the scene grows by a twentieth, means wander.
+"""MCMC densification on the GPU: dead splats move onto live ones, the scene grows by a twentieth,
+means wander.
 
-Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo", with the schedule and constants of gsplat's MCMCStrategy.
-It looks at parameters alone, so it does not matter who drew them. Deterministic: sums of opacities are integers, copies are counted by
-integer atomics, random numbers are hashes of (seed, step, place). Growth follows from the number of splats: the host waits for nothing.
+Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo", with the schedule and
+constants of gsplat's MCMCStrategy. It looks at parameters alone, so it does not matter who drew
+them. Deterministic: sums of opacities are integers, copies are counted by integer atomics, random
+numbers are hashes of (seed, step, place). Growth follows from the number of splats: the host waits
+for nothing.
 
-Differences from gsplat, on purpose. Copies share an opacity exactly whatever their number (there 51 at most, the size of a table). Sources
-start without momentum in growth too, as in the authors' code, and so do relocated splats: theirs belonged to where they were. Who holds a
-number that is not finite is dead. The noise and the weight of scales in the loss are in units of the scene's extent (refine_settings in train/strategies/refine.py, LOSS_TERMS),
-there in world units, so that a scene trains alike in metres and in centimetres.
+Differences from gsplat, on purpose. Copies share an opacity exactly whatever their number (there 51
+at most, the size of a table). Sources start without momentum in growth too, as in the authors'
+code, and so do relocated splats: theirs belonged to where they were. Who holds a number that is not
+finite is dead. The noise and the weight of scales in the loss are in units of the scene's extent
+(refine_settings in train/strategies/refine.py, LOSS_TERMS), there in world units, so that a scene
+trains alike in metres and in centimetres.
 """
 
 from __future__ import annotations
@@ -18,7 +23,15 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
-from hardsplat.train.strategies.refine import GROUP, NOISE, RANKS, SCAN, record_noise, slots_of, splat_planes
+from hardsplat.train.strategies.refine import (
+    GROUP,
+    NOISE,
+    RANKS,
+    SCAN,
+    record_noise,
+    slots_of,
+    splat_planes,
+)
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 _IN_HOLES = {"copies": "holes"}
@@ -30,12 +43,34 @@ def grown(splats: int) -> int:
 
 
 def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, ...]:
-    """The passes that fill places with copies of splats drawn by opacity: the dead ones, or new ones behind the last."""
+    """The passes that fill places with copies of splats drawn by opacity: the dead ones, or new
+    ones behind the last."""
     drawn, planes, spec = ("frame", "counts", *RANKS), splat_planes(), {"ADDS": adds}
     return (
-        ComputePass(f"{name} weigh", "densify/mcmc/weigh.comp", reads=("refine_settings", "counts", *quantities.values()), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
-        ComputePass(f"{name} draw", "densify/mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec=spec, bind=_IN_HOLES),
-        ComputePass(f"{name} copy", "densify/mcmc/copy.comp", reads=(*drawn, *planes), writes=planes, spec=spec, slots=slots),
+        ComputePass(
+            f"{name} weigh",
+            "densify/mcmc/weigh.comp",
+            reads=("refine_settings", "counts", *quantities.values()),
+            writes=(*RANKS, "copies"),
+            spec=spec,
+            bind=_IN_HOLES,
+        ),
+        ComputePass(
+            f"{name} draw",
+            "densify/mcmc/draw.comp",
+            reads=(*drawn, "copies"),
+            writes=("copies",),
+            spec=spec,
+            bind=_IN_HOLES,
+        ),
+        ComputePass(
+            f"{name} copy",
+            "densify/mcmc/copy.comp",
+            reads=(*drawn, *planes),
+            writes=planes,
+            spec=spec,
+            slots=slots,
+        ),
     )
 
 
@@ -50,7 +85,9 @@ class Mcmc(Refining):
         wanted = grown(session.bound)  # nobody is killed
         return session.bound, min(wanted, session.config.cap_max or wanted)
 
-    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig) -> None:
+    def record_step(
+        self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig
+    ) -> None:
         record_noise(recorder, run)
 
 
@@ -69,16 +106,23 @@ def mcmc_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
             slots=slots,
             bind=_IN_HOLES,
         ),
-        ComputePass("mcmc resize", "densify/mcmc/resize.comp", reads=("counts",), writes=("counts", "indirect")),
+        ComputePass(
+            "mcmc resize",
+            "densify/mcmc/resize.comp",
+            reads=("counts",),
+            writes=("counts", "indirect"),
+        ),
         NOISE,
     )
 
 
 def record_mcmc(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """Parameters, moments, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, relocated and grown.
+    """Parameters, moments, counts.splats and indirect.splat_groups (as a step leaves them) -> the
+    same, relocated and grown.
 
-    No splat that was dead (opacity at most refine_settings.min_opacity, or not finite) remains where any was alive; then there are min(grown(N),
-    counts.capacity). Sources and copies start without momentum.
+    No splat that was dead (opacity at most refine_settings.min_opacity, or not finite) remains
+    where any was alive; then there are min(grown(N), counts.capacity). Sources and copies start
+    without momentum.
     """
     for name in ("relocate", "add"):
         recorder.run(run[f"{name} weigh"], indirect="splat_groups")

@@ -1,4 +1,5 @@
-"""What strategies of densification share: settings, scratch, ranks of flagged splats, the splats that are removed."""
+"""What strategies of densification share: settings, scratch, ranks of flagged splats, the splats
+that are removed."""
 
 from __future__ import annotations
 
@@ -17,11 +18,22 @@ from hardsplat.tables.formats import MOMENT_FORMATS
 
 GROUP = int(contract.CONSTANTS["GROUP"])
 RANKS = ("flags", "flag_sums")
-SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
+SCAN = ComputePass(
+    "densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",)
+)
 NOISE = ComputePass(
     name="noise",
     shader="densify/mcmc/noise.comp",
-    reads=("refine_settings", "rates", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
+    reads=(
+        "refine_settings",
+        "rates",
+        "frame",
+        "counts",
+        "means",
+        "quats",
+        "log_scales",
+        "logit_opacities",
+    ),
     writes=("means",),
 )
 THINNINGS = 5  # turns of the budget strategy in which splats are thinned out
@@ -49,10 +61,13 @@ def resize(grown: bool) -> ComputePass:
 
 
 def pruning_passes(moments: str, statistics: str, slot: str, ages: bool) -> tuple[ComputePass, ...]:
-    """Of flagged splats, which live on, a dense array. statistics: the buffer of them that the strategy keeps. slot: the file that moves these. ages: something is left of them."""
+    """Of flagged splats, which live on, a dense array. statistics: the buffer of them that the
+    strategy keeps. slot: the file that moves these. ages: something is left of them."""
     planes = splat_planes()
     return (
-        ComputePass("densify holes", "densify/holes.comp", reads=("counts", *RANKS), writes=("holes",)),
+        ComputePass(
+            "densify holes", "densify/holes.comp", reads=("counts", *RANKS), writes=("holes",)
+        ),
         ComputePass(
             name="densify fill",
             shader="densify/fill.comp",
@@ -65,7 +80,8 @@ def pruning_passes(moments: str, statistics: str, slot: str, ages: bool) -> tupl
 
 
 def record_pruning(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what follows from it; places of the living alone."""
+    """flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what
+    follows from it; places of the living alone."""
     recorder.run(run["densify scan"], threads=(GROUP,))
     recorder.run(run["densify holes"], indirect="splat_groups")
     recorder.run(run["densify fill"], indirect="splat_groups")
@@ -88,20 +104,35 @@ def record_reset(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
 
 
 def record_noise(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """Means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma * normal. After Adam, before the step counts up."""
+    """Means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma *
+    normal. After Adam, before the step counts up."""
     recorder.run(run["noise"], indirect="splat_groups")
 
 
 def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     """The contract's RefineSettings struct. extent: scene radius, world units.
 
-    The noise is an area times a length: in units of the scene's extent it is alike in metres and in centimetres.
+    The noise is an area times a length: in units of the scene's extent it is alike in metres and in
+    centimetres.
     """
     settings = np.zeros((), contract.dtype("RefineSettings"))
-    for name in ("grow_grad2d", "grow_scale3d", "prune_opa", "prune_scale3d", "prune_screen", "reset_every", "reset_opa", "min_opacity"):
+    for name in (
+        "grow_grad2d",
+        "grow_scale3d",
+        "prune_opa",
+        "prune_scale3d",
+        "prune_screen",
+        "reset_every",
+        "reset_opa",
+        "min_opacity",
+    ):
         settings[name] = getattr(config, name)
     settings["extent"], settings["noise_lr"] = extent, config.noise_lr / extent**2
-    settings["budget"], settings["first_step"], settings["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
+    settings["budget"], settings["first_step"], settings["last_step"] = (
+        config.cap_max or 1_000_000,
+        config.refine_start_iter,
+        config.refine_stop_iter,
+    )
     settings["grow_absolute"] = config.grow_absolute
     settings["grow_least"] = min(config.grow_least, config.grow_absolute) or config.grow_absolute
     settings["thinned"] = config.prune_to ** (1 / THINNINGS)
@@ -109,8 +140,16 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
 
 
 def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:
-    """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a splat. ticket_counts and turn are zero."""
-    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity, "ticket_counts": int(contract.CONSTANTS["TICKETS"]), "admitted": 1, "turn": 1}
+    """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a
+    splat. ticket_counts and turn are zero."""
+    sizes = {
+        "flags": capacity,
+        "flag_sums": -(-capacity // GROUP) + 1,
+        "holes": capacity,
+        "ticket_counts": int(contract.CONSTANTS["TICKETS"]),
+        "admitted": 1,
+        "turn": 1,
+    }
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     for name in ("ticket_counts", "turn"):
         buffers[name].fill(0)

@@ -11,12 +11,22 @@ import numpy as np
 
 from hardsplat.train.step.batch import BatchResult
 
-KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations", "overfit")  # what a resumed run goes on with
+KEPT = (
+    "training_seconds",
+    "steps",
+    "losses",
+    "psnrs",
+    "splats",
+    "seconds",
+    "evaluations",
+    "overfit",
+)  # what a resumed run goes on with
 
 
 @dataclass
 class Log:
-    """Of every batch: the steps done at its end, mean loss, PSNR of its training views (dB, not clamped), splats and seconds of training at its end, ms by stage."""
+    """Of every batch: the steps done at its end, mean loss, PSNR of its training views (dB, not
+    clamped), splats and seconds of training at its end, ms by stage."""
 
     started: float = field(default_factory=time.perf_counter)
     startup_seconds: float = 0.0
@@ -61,7 +71,8 @@ class Log:
 
     @contextmanager
     def aside(self):
-        """Within training(), with nothing in flight: time that is not training, in which the GPU is not idle but does other work. May be nested."""
+        """Within training(), with nothing in flight: time that is not training, in which the GPU is
+        not idle but does other work. May be nested."""
         if self._asides == 0:
             self.training_seconds += time.perf_counter() - self._begun
         self._asides += 1
@@ -73,21 +84,29 @@ class Log:
 
     def history(self) -> dict:
         """A copy of what a resumed run goes on with, fit for JSON."""
-        return {name: list(value) if isinstance(value := getattr(self, name), list) else value for name in KEPT}
+        return {
+            name: list(value) if isinstance(value := getattr(self, name), list) else value
+            for name in KEPT
+        }
 
     def restore(self, history: dict) -> None:
         for name in KEPT:
             if name in history:
                 setattr(self, name, history[name])
-        self.seconds = [*([None] * (len(self.steps) - len(self.seconds))), *self.seconds]  # checkpoints of before these were kept
+        self.seconds = [
+            *([None] * (len(self.steps) - len(self.seconds))),
+            *self.seconds,
+        ]  # checkpoints of before these were kept
 
     @property
     def gpu_idle(self) -> float:
-        """Share of the time of training that the GPU waited for the host, 0 to 1, evaluations and files left out."""
+        """Share of the time of training that the GPU waited for the host, 0 to 1, evaluations and
+        files left out."""
         return 1 - self.gpu_busy_ns / self.gpu_span_ns if self.gpu_span_ns else 0.0
 
     def stage_means(self) -> dict[str, float]:
-        """Mean milliseconds of each stage over the later half of the timed steps, one of each batch: the first ones have few splats, and all need not do the same."""
+        """Mean milliseconds of each stage over the later half of the timed steps, one of each
+        batch: the first ones have few splats, and all need not do the same."""
         later = self.stages[len(self.stages) // 2 :]
         names = {n: None for s in later for n in s}
         return {n: float(np.mean([s[n] for s in later if n in s])) for n in names}
@@ -95,7 +114,10 @@ class Log:
 
 def stage_medians(timed: Sequence[dict[str, float]]) -> dict[str, float]:
     """Median milliseconds of each stage over timed steps that are much alike."""
-    return {n: float(np.median([s[n] for s in timed if n in s])) for n in dict.fromkeys(n for s in timed for n in s)}
+    return {
+        n: float(np.median([s[n] for s in timed if n in s]))
+        for n in dict.fromkeys(n for s in timed for n in s)
+    }
 
 
 def stage_table(stages: dict[str, float]) -> str:
@@ -105,4 +127,9 @@ def stage_table(stages: dict[str, float]) -> str:
     whole = sum(stages.values())
     lines = [*stages.items(), ("whole step", whole)]
     width = max(len(name) for name, _ in lines)
-    return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in lines)])
+    return "\n".join(
+        [
+            f"{'stage':{width}}  {'ms':>9}   share",
+            *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in lines),
+        ]
+    )

@@ -1,4 +1,5 @@
-"""What other programs can follow while a run trains: metrics.jsonl, metrics.csv, or a folder for TensorBoard."""
+"""What other programs can follow while a run trains: metrics.jsonl, metrics.csv, or a folder for
+TensorBoard."""
 
 from __future__ import annotations
 
@@ -16,14 +17,28 @@ from hardsplat.base.files import replacing
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.watchers.watch import Running, Watcher
 
-COLUMNS = ("step", "seconds", "loss", "psnr", "splats", "steps_per_second", "eval_psnr", "eval_ssim")  # of a record, in this order
+COLUMNS = (
+    "step",
+    "seconds",
+    "loss",
+    "psnr",
+    "splats",
+    "steps_per_second",
+    "eval_psnr",
+    "eval_ssim",
+)  # of a record, in this order
 PICTURE_SECONDS = 60.0  # between pictures of a held-out view, at least
 TENSORBOARD = "tensorboard"  # the folder, in the result folder
 
 
 def log_of(name: str) -> Watcher | None:
-    """The watcher that `--log` names; None for "none". Raises UserError where it takes a package that is not installed."""
-    return None if name == "none" else {"jsonl": JsonLines, "csv": Csv, "tensorboard": TensorBoard}[name]()
+    """The watcher that `--log` names; None for "none". Raises UserError where it takes a package
+    that is not installed."""
+    return (
+        None
+        if name == "none"
+        else {"jsonl": JsonLines, "csv": Csv, "tensorboard": TensorBoard}[name]()
+    )
 
 
 def batch_record(run: Running) -> dict[str, float]:
@@ -36,11 +51,18 @@ def batch_record(run: Running) -> dict[str, float]:
 
 def measured_record(result: dict) -> dict[str, float]:
     """What a measurement of the held-out views says: means over them."""
-    return {"step": result["step"], "seconds": result["training_seconds"], "splats": result["splats"], "eval_psnr": result["psnr"], "eval_ssim": result["ssim"]}
+    return {
+        "step": result["step"],
+        "seconds": result["training_seconds"],
+        "splats": result["splats"],
+        "eval_psnr": result["psnr"],
+        "eval_ssim": result["ssim"],
+    }
 
 
 class _Records(Watcher):
-    """A record for every batch and every measurement, written at once. A run that goes on keeps the records up to its step."""
+    """A record for every batch and every measurement, written at once. A run that goes on keeps the
+    records up to its step."""
 
     name = ""
 
@@ -54,10 +76,13 @@ class _Records(Watcher):
                 partial.write_text("".join(self.begin(path, run.session.step)), encoding="utf-8")
             self._file = path.open("a", encoding="utf-8", newline="")
         except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror}; choose another --result-dir, or --log none") from None
+            raise UserError(
+                f"cannot write {path}: {error.strerror}; choose another --result-dir, or --log none"
+            ) from None
 
     def begin(self, path: Path, step: int) -> Iterable[str]:
-        """The lines that the file begins with: of an earlier part of the run, those that are not after `step`."""
+        """The lines that the file begins with: of an earlier part of the run, those that are not
+        after `step`."""
         raise NotImplementedError
 
     def line(self, record: dict[str, float]) -> str:
@@ -85,7 +110,11 @@ class _Records(Watcher):
 
 
 def _read(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if path.is_file() else []
+    return (
+        path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        if path.is_file()
+        else []
+    )
 
 
 class JsonLines(_Records):
@@ -115,7 +144,12 @@ class Csv(_Records):
         yield ",".join(COLUMNS) + "\n"
         for line in _read(path):
             cells = next(csv.reader([line]), [])
-            if line.endswith("\n") and len(cells) == len(COLUMNS) and cells[0].isdigit() and int(cells[0]) <= step:
+            if (
+                line.endswith("\n")
+                and len(cells) == len(COLUMNS)
+                and cells[0].isdigit()
+                and int(cells[0]) <= step
+            ):
                 yield line
 
     def line(self, record: dict[str, float]) -> str:
@@ -123,21 +157,30 @@ class Csv(_Records):
 
 
 class TensorBoard(Watcher):
-    """Scalars, and now and then a held-out view as it is drawn beside its photograph, in the folder `tensorboard`. Takes the package tensorboardX."""
+    """Scalars, and now and then a held-out view as it is drawn beside its photograph, in the folder
+    `tensorboard`. Takes the package tensorboardX."""
 
     def __init__(self) -> None:
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
-            raise UserError("--log tensorboard needs tensorboardX: pip install 'hardsplat[tensorboard]'") from None
+            raise UserError(
+                "--log tensorboard needs tensorboardX: pip install 'hardsplat[tensorboard]'"
+            ) from None
         self._make, self._pictured = SummaryWriter, 0.0
         self._writer: Any = None
 
     def open(self, run: Running) -> None:
         try:
-            self._writer = self._make(str(run.folder / TENSORBOARD), purge_step=run.session.step + 1 if run.session.step else None)
+            self._writer = self._make(
+                str(run.folder / TENSORBOARD),
+                purge_step=run.session.step + 1 if run.session.step else None,
+            )
         except OSError as error:
-            raise UserError(f"cannot write {run.folder / TENSORBOARD}: {error.strerror}; choose another --result-dir, or --log none") from None
+            raise UserError(
+                f"cannot write {run.folder / TENSORBOARD}: {error.strerror}; choose "
+                "another --result-dir, or --log none"
+            ) from None
         self._pictured = time.monotonic()
 
     def _scalars(self, folder: str, record: dict[str, float]) -> None:
@@ -149,11 +192,17 @@ class TensorBoard(Watcher):
         self._scalars("train", batch_record(run))
 
     def turn(self, run: Running, wait: bool = False) -> None:
-        if not wait and time.monotonic() - self._pictured > PICTURE_SECONDS and (example := run.example()) is not None:
+        if (
+            not wait
+            and time.monotonic() - self._pictured > PICTURE_SECONDS
+            and (example := run.example()) is not None
+        ):
             self._picture(run.session.step, example)
 
     def measured(self, run: Running, result: dict, example: Measured) -> None:
-        self._scalars("held-out", {"step": result["step"], "psnr": result["psnr"], "ssim": result["ssim"]})
+        self._scalars(
+            "held-out", {"step": result["step"], "psnr": result["psnr"], "ssim": result["ssim"]}
+        )
         self._picture(result["step"], example)
         self._writer.flush()
 
@@ -162,7 +211,12 @@ class TensorBoard(Watcher):
         if image is None:
             return
         drawn = np.round(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
-        self._writer.add_image("held-out/" + example.name, np.concatenate([drawn, example.photo[..., :3]], axis=1), step, dataformats="HWC")
+        self._writer.add_image(
+            "held-out/" + example.name,
+            np.concatenate([drawn, example.photo[..., :3]], axis=1),
+            step,
+            dataformats="HWC",
+        )
         self._pictured = time.monotonic()
 
     def close(self) -> None:

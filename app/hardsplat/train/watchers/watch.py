@@ -1,4 +1,5 @@
-"""Whoever looks on while a run trains: windows, browsers, logs, callbacks. The trainer tells them what happens and gives them a turn between batches."""
+"""Whoever looks on while a run trains: windows, browsers, logs, callbacks. The trainer tells them
+what happens and gives them a turn between batches."""
 
 from __future__ import annotations
 
@@ -28,13 +29,17 @@ class Running(Protocol):
 
     def save(self) -> None: ...  # a checkpoint and splats.ply, now
     def stop(self) -> None: ...  # ends the run after this turn, as after its last step
-    def example(self) -> Measured | None: ...  # the first held-out view, measured now; None without one
+    def example(
+        self,
+    ) -> Measured | None: ...  # the first held-out view, measured now; None without one
 
 
 class Watcher:
-    """Does nothing; watchers overwrite what they need. All of it is called in the thread that trains.
+    """Does nothing; watchers overwrite what they need. All of it is called in the thread that
+    trains.
 
-    What goes wrong with a watcher is its own affair, but for a lost device: an exception ends the run.
+    What goes wrong with a watcher is its own affair, but for a lost device: an exception ends the
+    run.
     """
 
     surfaces: Sequence[str] = ()  # instance extensions that the device must be opened with
@@ -59,13 +64,16 @@ class Watcher:
         """Before the first step."""
 
     def turn(self, run: Running, wait: bool = False) -> None:
-        """Between batches, which may still be in flight. wait: nothing else happens, so events may be waited for as long as a frame lasts."""
+        """Between batches, which may still be in flight. wait: nothing else happens, so events may
+        be waited for as long as a frame lasts."""
 
     def batch(self, run: Running) -> None:
-        """A batch is done: its figures are the last ones of `run.log`. The session must be left alone."""
+        """A batch is done: its figures are the last ones of `run.log`. The session must be left
+        alone."""
 
     def measured(self, run: Running, result: dict, example: Measured) -> None:
-        """Held-out views were measured: `result` is what metrics.json has of them, `example` the first of them."""
+        """Held-out views were measured: `result` is what metrics.json has of them, `example` the
+        first of them."""
 
     def close(self) -> None:
         """Before the session is destroyed."""
@@ -76,11 +84,15 @@ class Watchers:
 
     def __init__(self, watchers: Sequence[Watcher] = ()):
         self._all = tuple(watchers)
-        self.surfaces = tuple(dict.fromkeys(name for watcher in watchers for name in watcher.surfaces))
+        self.surfaces = tuple(
+            dict.fromkeys(name for watcher in watchers for name in watcher.surfaces)
+        )
 
     @property
     def batch_seconds(self) -> float:
-        return min((watcher.batch_seconds for watcher in self._all if watcher.shown), default=math.inf)
+        return min(
+            (watcher.batch_seconds for watcher in self._all if watcher.shown), default=math.inf
+        )
 
     @property
     def shown(self) -> bool:

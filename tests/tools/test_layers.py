@@ -1,0 +1,31 @@
+"""The structure of the package: arrows between folders point down."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools import layers
+
+ROOT = Path(__file__).parents[2]
+ALONE = {"vulkan": ("gpu",), "glfw": ("gpu", "view"), "pycolmap": ("sfm",)}  # package -> folders
+
+
+def test_the_structure_holds():
+    """No circle, no arrow upward, not too many floors, not too many files in a folder."""
+    command = [sys.executable, "-m", "tools.layers"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.parametrize("package", ALONE)
+def test_a_library_is_imported_in_one_place(package):
+    """Also inside functions; a folder that has no Vulkan can be imported without a device."""
+    words = (f"import {package}", f"from {package}")
+    places = {
+        path.relative_to(layers.ROOT).parts[0]
+        for path in layers.ROOT.rglob("*.py")
+        if any(line.strip().startswith(words) for line in path.read_text().splitlines())
+    }
+    assert places and places <= set(ALONE[package])
