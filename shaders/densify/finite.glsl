@@ -1,4 +1,4 @@
-// Whether every trained number of a splat is finite, whatever they are.
+// Whether every trained number of a splat is finite, of any kind.
 #include "contract/trained.glsl"
 UNIFORM_planes
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer any_value_plane { float at[]; };

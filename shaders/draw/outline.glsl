@@ -1,4 +1,4 @@
-// What a splat's outline starts from, whichever stage makes it: which splat it is, how far out its edges lie, what its fragments get.
+// What a splat's proxy geometry starts from, in any stage: which splat it is, how far out its edges lie, what its fragments get.
 #include "contract/splats.glsl"
 #include "contract/sort.glsl"
 #define VARYING out
@@ -8,7 +8,7 @@ layout(constant_id = 0) const bool BACK_TO_FRONT = false;
 layout(constant_id = 1) const float LARGEST = 1.0;  // colour that the target can hold: one beyond it would undo the subtraction of the backward pass
 layout(constant_id = 2) const uint CANVAS_WIDTH = 1u;
 layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
-layout(constant_id = 4) const uint BLOCK_W = 1u;  // pixels that a fragment stands for
+layout(constant_id = 4) const uint BLOCK_W = 1u;  // pixels that a fragment covers
 layout(constant_id = 5) const uint BLOCK_H = 1u;
 layout(constant_id = 6) const uint VERTICES = 6u;  // of SHAPE
 layout(constant_id = 14) const bool RANKED = false;  // fragments bear ranks, not splats
@@ -26,7 +26,7 @@ struct Drawn {
     uint splat, rank, segment;
 };
 
-// All visible splats, once each. The segments come one after the other from the back, or in turns from the front.
+// All visible splats, once each. The segments come one after the other from the back, or interleaved from the front.
 Drawn drawn_as(uint i) {
     uint segment = i % SEGMENTS, rank = segment_start(segment, counts.visible) + i / SEGMENTS;
     if (BACK_TO_FRONT) {
@@ -47,7 +47,7 @@ vec4 clip(vec2 px, Drawn d) {
     return vec4(at * 2.0 - 1.0, 0.0, 1.0);
 }
 
-// Who a fragment says it is of.
+// What a fragment bears: a rank or a splat.
 uint name_of(Drawn d) { return RANKED ? d.rank : d.splat; }
 
 // The rows of fragments above those of a segment.

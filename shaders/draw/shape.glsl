@@ -1,4 +1,4 @@
-// Where the vertices of a splat's outline lie. SHAPE is numbered as in
+// Where the vertices of a splat's proxy geometry lie. SHAPE is numbered as in
 // app/hardsplat/tables/hardware.py.
 #include "contract/splats.glsl"
 layout(constant_id = 22) const uint SHAPE = 0u;

@@ -1,4 +1,4 @@
-// A visible splat's outline as a strip from one point (Yuan & He 2025).
+// A visible splat's proxy geometry as a strip from one point (Yuan & He 2025).
 #include "draw/outline.glsl"
 #include "draw/shape.glsl"
 

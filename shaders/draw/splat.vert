@@ -1,4 +1,4 @@
-// A visible splat's outline, pulled through `order`: no vertex buffer.
+// A visible splat's proxy geometry, pulled through `order`: no vertex buffer.
 #include "draw/outline.glsl"
 #include "draw/shape.glsl"
 

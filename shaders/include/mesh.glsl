@@ -1,4 +1,4 @@
-// The perturbed mesh: vertices and texels are moved by + or - of a step whose signs are hashes, drawn again by whoever needs them and never stored.
+// The perturbed mesh: vertices and texels are moved by + or - of a step whose signs are hashes, drawn again where they are needed and never stored.
 #include "contract/mesh.glsl"
 #include "random.glsl"
 BUFFER_frame(readonly)

@@ -9,7 +9,7 @@ BUFFER_ssim_grads(readonly)
 #include "contract/d_pixel_terms.glsl"
 #include "loss/seen.glsl"
 
-shared vec2 pairs[max(3 * SSIM_LOADS, int(SEEN_PAIRS))];  // of each derivative two pixels side by side
+shared vec2 pairs[max(3 * SSIM_LOADS, int(SEEN_PAIRS))];  // of each derivative two neighbouring pixels
 #include <result>
 shared vec4 rows[3][SSIM_SUMS + 2];
 const int LINES = int(GROUP) / 32, ROUNDS = (SSIM_AREA.y + LINES - 1) / LINES;

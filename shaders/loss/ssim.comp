@@ -13,7 +13,7 @@ BUFFER_loss_sums(writeonly)
 #include "loss/seen.glsl"
 
 const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP), PITCH = SSIM_TILE.x + 1;  // odd: no bank conflict
-shared vec4 pairs[SSIM_LOADS];  // (x, y) of two pixels side by side
+shared vec4 pairs[SSIM_LOADS];  // (x, y) of two neighbouring pixels
 shared vec4 rows[PITCH * SSIM_AREA.y];  // sums of x, y, x^2 + y^2 and x y
 
 struct Pixel { vec3 x; uint y; };  // the photograph stays packed: it waits in registers for its channel

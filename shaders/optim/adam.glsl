@@ -1,4 +1,4 @@
-// A step of Adam (Kingma & Ba 2015, algorithm 1): parameter and moments in place, whatever they are stored as. The includer has `frame`.
+// A step of Adam (Kingma & Ba 2015, algorithm 1): parameter and moments in place, in any storage. The includer has `frame`.
 #include "contract/train.glsl"
 BUFFER_adam_settings(readonly)
 

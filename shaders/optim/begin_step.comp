@@ -18,11 +18,11 @@ void list_moved(bool moves) {}  // fits have no planes of splats
 #endif
 #include <pose>
 #ifndef FILLED_pose
-Camera posed(Camera view, uint photograph) { return view; }  // cameras stand where the scene says
+Camera posed(Camera view, uint photograph) { return view; }  // cameras are where the scene has them
 #endif
 #include <intrinsics>
 #ifndef FILLED_intrinsics
-Camera focused(Camera view) { return view; }  // lenses are what the scene says
+Camera focused(Camera view) { return view; }  // lenses are those of the scene
 #endif
 
 const uint WHITE = 1u, RANDOM = 2u;

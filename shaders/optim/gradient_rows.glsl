@@ -1,4 +1,4 @@
-// <gradient> of optim/planes.comp for splats whose SH coefficients stand beside each other: what the backward passes left, 0 for splats that were not seen.
+// <gradient> of optim/planes.comp for splats whose SH coefficients are contiguous: what the backward passes left, 0 for splats that were not seen.
 #include "sh.glsl"
 #include "optim/written.glsl"
 BUFFER_d_colors(readonly)

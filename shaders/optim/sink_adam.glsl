@@ -58,7 +58,7 @@ void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, fl
     any_moment_plane(plane.second).at[i] = stored(mix(before.second, after.second, taken), noise.zw);
 }
 
-// It begins to read what is its own, which comes from farther away, before it asks for the gradients; and all that is read comes before anything is written.
+// It begins to read what is its own, which comes from farther away, before it requests the gradients; and all that is read comes before anything is written.
 void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
     float rate = rates[plane_index];
     if (rate == 0.0) return;  // it rests, moments too

@@ -1,5 +1,5 @@
 // After a step of Adam: what all cameras have in common, a turn and a shift in the world's frame, belongs to the scene, so its mean is taken away; then no camera is
-// farther from where the scene says than the limits. One workgroup.
+// farther from the scene's poses than the limits. One workgroup.
 #include "common.glsl"
 #include "contract/train.glsl"
 #include "contract/trained.glsl"

@@ -1,4 +1,4 @@
-// The window: splats, the photograph beside or over them, text on a darkened ground, and in it the palette of numbers.
+// The window: splats, the photograph next to or over them, text on a darkened ground, and in it the palette of numbers.
 #include "contract/view.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 SAMPLED_shown

@@ -1,4 +1,4 @@
-// The command that draws so many splats, in the shape that the host chose.
+// The command that draws n splats, in the shape that the host chose.
 #include "contract/sort.glsl"
 layout(constant_id = 3) const uint DRAW_VERTICES = 6u;  // a splat
 

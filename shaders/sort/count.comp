@@ -1,4 +1,4 @@
-// Radix sort: how often each value of a digit occurs in each block of keys, for digits that nobody counted yet.
+// Radix sort: how often each value of a digit occurs in each block of keys, for digits that are not counted yet.
 #extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
 #include "contract/sort.glsl"

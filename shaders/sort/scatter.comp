@@ -5,7 +5,7 @@
 #include "contract/sort.glsl"
 
 layout(local_size_x = GROUP) in;
-layout(constant_id = 2) const bool LAST = false;  // nobody reads the keys of the last pass
+layout(constant_id = 2) const bool LAST = false;  // the keys of the last pass are not read
 
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)

@@ -1,4 +1,4 @@
-// Backward by pixel, front to back: the final colour is taken apart by subtraction, as in draw/ordered/backward.frag, so the forward pass leaves nothing
+// Backward by pixel, front to back: the final colour is decomposed by subtraction, as in draw/ordered/backward.frag, so the forward pass leaves nothing
 // but its image, and checkpoints where <share> starts in the middle of a tile's splats. Of the colour behind, only its product with the pixel's
 // gradient is needed. Nine moments a visit go to <reduce>.
 #include "contract/image.glsl"

@@ -43,7 +43,7 @@ void add_pair(uint tile, uint rank) {
     }
 }
 
-// Tiles first, first + step, ... of a splat that touches so many.
+// Tiles first, first + step, ... of a splat that touches `tiles` tiles.
 void add_pairs(Ellipse e, uint tiles, uint rank, uint first, uint step) {
     for (uint i = 0u; i < GRADIENTS; ++i) sum[i] = 0.0;
     for (uint k = first; k < tiles; k += step) add_pair(tile_at(e, k), rank);

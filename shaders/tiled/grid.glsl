@@ -57,5 +57,5 @@ uint tile_at(Ellipse e, uint k) {
         if (left < columns.y - columns.x) break;
         left -= columns.y - columns.x;
     }
-    return min(tile, TILES - 1u);  // a number that is always one, whatever a driver makes of `precise`
+    return min(tile, TILES - 1u);  // a number that is always one, also where a driver ignores `precise`
 }

@@ -1,5 +1,5 @@
 // <walk>, what forward and backward share: a workgroup walks the splats of its tile front to back, a batch in shared memory at a time. The pixels of a
-// tile are in Morton order, so those of a subgroup are a rectangle: its lanes test a splat each against it, and only who touches it is visited.
+// tile are in Morton order, so those of a subgroup are a rectangle: its lanes test a splat each against it, and only those that touch it are visited.
 #include "contract/tiles.glsl"
 #include "tiled/lanes.glsl"
 #include "tiled/grid.glsl"
@@ -30,7 +30,7 @@ vec4 conic_color_of(uint i) { return batch_conic_color[i]; }
 float peak_of(uint i) { return batch_peaks[i].x; }
 uint target_of(uint i) { return batch_targets[i]; }  // the splat or pair that its sums belong to
 
-// Pixel j of this lane, counted through its tile in Morton order: lanes side by side, so that a subgroup is a rectangle for every j.
+// Pixel j of this lane, counted through its tile in Morton order: lanes are contiguous, so that a subgroup is a rectangle for every j.
 uint pixel_index(uint j) { return gl_SubgroupID * LANES * PER_LANE + j * LANES + gl_SubgroupInvocationID; }
 
 // The lane's first pixel on the canvas, and the way from there to its pixel j.
@@ -54,7 +54,7 @@ void visit_all(uint chunk, bool touches) {
     uvec4 touching = subgroupBallot(touches);
     if (LISTED) {
         uint first = gl_SubgroupID * LANES, behind = first + subgroupBallotBitCount(touching);
-        wait_for_lanes();  // nobody reads the last list any more
+        wait_for_lanes();  // the last list is read no more
         if (touches) listed[first + subgroupBallotExclusiveBitCount(touching)] = chunk + gl_SubgroupInvocationID;
         wait_for_lanes();
         for (uint k = first; k < behind; ++k) visit(listed[k]);

@@ -1,6 +1,6 @@
 // Draws candidates for splits without replacement, with probabilities by weight: each draws an exponential number over its weight, and the least win
 // (Efraimidis & Spirakis 2006). Numbers are sorted into classes of equal width in their logarithm, which are counted.
-// Splats with smaller gradients follow behind all others, for when those are fewer than there is room for.
+// Splats with smaller gradients follow behind all others, for when those are fewer than the capacity.
 #include "common.glsl"
 #include "contract/refine.glsl"
 #include "random.glsl"

@@ -1,4 +1,4 @@
-// n splats in the place of one (Kheradmand et al. 2024, eq. 9), without the cancellation of its alternating sum.
+// n splats instead of one (Kheradmand et al. 2024, eq. 9), without the cancellation of its alternating sum.
 #include "powers.glsl"
 
 const float STEP = 0.25;  // of the trapezoidal rule, which on an even entire function converges exponentially: 3e-9 of the integral

@@ -1,4 +1,4 @@
-// <statistics> of densify/fill.comp for gradients on screen: they start anew after a refinement.
+// <statistics> of densify/fill.comp for gradients on screen: they start again after a refinement.
 #include "contract/refine.glsl"
 BUFFER_grow_stats(writeonly)
 

@@ -1,5 +1,5 @@
 // Flags the splats that live on: opaque enough and, once opacities have been reset, not too large in the world or on screen
-// (Kerbl et al. 2023, section 5.2). Whoever holds a number that is not finite dies, before it spreads through the image.
+// (Kerbl et al. 2023, section 5.2). A splat that has a number that is not finite is removed, before it spreads through the image.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"

@@ -1,4 +1,4 @@
-// Numbers of splats that a strategy keeps: in the new order of the splats beside where they are, or back from there.
+// Numbers of splats that a strategy keeps: in the new order of the splats, next to where they are, or back from there.
 #include "common.glsl"
 #include "contract/refine.glsl"
 #include "contract/sort.glsl"

@@ -1,5 +1,5 @@
-// Keys by which splats are put in the order of a Z-shaped curve (Morton 1966), so that those which a view shows stand side by side in memory, mostly: nine bits of each
-// coordinate in turns. Coordinates are counted from the camera of the last step, and squeezed the more the farther they are, so that none is beyond the curve.
+// Keys by which splats are put in the order of a Z-shaped curve (Morton 1966), so that those which a view shows are contiguous in memory, mostly: nine bits of each
+// coordinate interleaved. Coordinates are counted from the camera of the last step, and squeezed the more the farther they are, so that none is beyond the curve.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"

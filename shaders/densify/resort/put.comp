@@ -1,4 +1,4 @@
-// What take.comp left beside a plane, in its place.
+// What take.comp left next to a plane, in its place.
 #include "common.glsl"
 #include "densify/resort/planes.glsl"
 

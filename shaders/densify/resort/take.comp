@@ -1,4 +1,4 @@
-// A plane in the new order of the splats, beside it.
+// A plane in the new order of the splats, next to it.
 #include "common.glsl"
 #include "contract/sort.glsl"
 #include "densify/resort/planes.glsl"

@@ -1,4 +1,4 @@
-// Lists the fragments of a draw of blocks of pixels: each goes to the head of its block's list. One that finds no room is only counted.
+// Lists the fragments of a draw of blocks of pixels: each goes to the head of its block's list. One beyond the capacity is only counted.
 #define VARYING in
 #include "contract/fragments.glsl"
 #include "draw/varyings.glsl"

@@ -1,5 +1,5 @@
 // Backward draw, front to back (Yuan & He 2025). The state enters as (colour of splats i and behind, T_i) and leaves for splat i + 1;
-// the final colour is taken apart by subtraction, so nothing was stored in the forward pass. Nine moments a fragment go to <reduce>.
+// the final colour is decomposed by subtraction, so nothing was stored in the forward pass. Nine moments a fragment go to <reduce>.
 #define VARYING in
 #include "contract/image.glsl"
 #include "draw/segments.glsl"
@@ -15,7 +15,7 @@ SAMPLED_d_image
 void main() {
     vec2 at = gl_FragCoord.xy - vec2(0, v_top), d = v_mean - at;
     float unclamped = v_opacity * gaussian(d, v_conic), alpha = min(unclamped, ALPHA_MAX);
-    bool helper = gl_SampleMaskIn[0] == 0;  // says what gl_HelperInvocation says; Mesa 22.3's lavapipe aborts on that one
+    bool helper = gl_SampleMaskIn[0] == 0;  // as gl_HelperInvocation; Mesa 22.3's lavapipe aborts on that one
 
     ORDER_BEGIN(before)
     bool contributes = !helper && !elsewhere(at.y, float(textureSize(d_image, 0).y)) && alpha >= ALPHA_MIN && before.a >= T_MIN;

@@ -1,4 +1,4 @@
-// Backward draw of blocks, front to back: as backward.frag, but a fragment stands for a block of pixels, enters the ordered section once and
+// Backward draw of blocks, front to back: as backward.frag, but a fragment covers a block of pixels, enters the ordered section once and
 // sums their moments in registers before <reduce> sees them.
 //
 // A pixel's state is two numbers, because of a colour its loss sees only the part along d = dL/dpixel. With s = d . (the finished pixel) and

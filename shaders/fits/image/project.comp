@@ -1,4 +1,4 @@
-// One thread a blob -> Splat2D. Who is fainter than one step, off the image or holds a number that is not finite gets a Splat2D that touches nothing.
+// One thread a blob -> Splat2D. One that is fainter than one step, is off the image or holds a number that is not finite gets a Splat2D that touches nothing.
 #include "common.glsl"
 #include "contract/fit.glsl"
 #include "blob.glsl"

@@ -1,4 +1,4 @@
-// A pixel's loss in the + image minus that in the - image goes to whatever it saw in either of them, once: three vertices and four texels of each
+// A pixel's loss in the + image minus that in the - image goes to what it saw in either of them, once: three vertices and four texels of each
 // (Deliot, Heitz & Belcour 2024). What a parameter's sum is worth, fits/mesh/adam_*.comp know.
 // A texel's channel only takes the difference of that channel: it changes no other, and the estimate is as unbiased and quieter.
 #include "contract/mesh.glsl"
@@ -36,7 +36,7 @@ void add_vertices(vec4 ids_of, float difference) {
     }
 }
 
-// others: texels that have been told already.
+// others: texels that have it already.
 void add_texels(uvec4 texel, uvec4 others, vec3 difference) {
     for (int i = 0; i < 4; ++i) {
         uint x = texel[i];

@@ -7,7 +7,7 @@ shared float totals[EXPOSURE_SUMS];
 void sum_all(float sums[EXPOSURE_SUMS]) {
     uint t = gl_LocalInvocationIndex;
     [[unroll]] for (uint first = 0u; first < OWN_SUMS; first += AT_ONCE) {
-        barrier();  // nobody reads the pairs any more
+        barrier();  // the pairs are read no more
         if (t >= HALF)
             [[unroll]] for (uint k = 0u; k < AT_ONCE / 2u; ++k) pairs[k * HALF + t - HALF] = vec2(sums[first + 2u * k], sums[first + 2u * k + 1u]);
         barrier();

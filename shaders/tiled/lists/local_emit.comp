@@ -18,7 +18,7 @@ shared uint large[GROUP], larger;
 
 void emit(uint tile, uint key, uint g) {
     uint place = atomicAdd(tile_cursors[tile], 1u);
-    if (place < tile_starts[tile + 1u]) pair_keys[place] = uvec2(g, key);  // else the tile has no room
+    if (place < tile_starts[tile + 1u]) pair_keys[place] = uvec2(g, key);  // else the tile's list is full
 }
 
 void emit_row(uint y, uvec2 columns, uint key, uint g) {

@@ -17,7 +17,7 @@ const uint FITS = 1024u;
 shared uvec2 listed[FITS];
 
 // A thread has pairs t, t + GROUP, ... of entries. Those of a subgroup's pairs that are at most LANES apart are twice LANES entries side by side, which it has to itself
-// while that distance shrinks, so that it waits for nobody else.
+// while that distance shrinks, so that it waits for no others.
 uint t = gl_SubgroupID * LANES + gl_SubgroupInvocationID;
 
 void wait(uint apart, uint next) {
