@@ -25,6 +25,10 @@ bool visible(uint item, uint items) {
 #endif
 // listed_plane(i)
 #include <list>
+#ifndef FILLED_list
+layout(constant_id = 1) const uint FIRST_PLANE = 0u;
+uint listed_plane(uint i) { return FIRST_PLANE + i; }  // all planes of a kind
+#endif
 
 bvec4 visible(uvec4 item, uint items) {
     return bvec4(visible(item.x, items), visible(item.y, items), visible(item.z, items), visible(item.w, items));

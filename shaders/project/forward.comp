@@ -23,6 +23,11 @@ BUFFER_keys(writeonly)
 #include "project/given.glsl"
 // sh_of(k, g)
 #include <colors>
+#ifndef FILLED_colors
+VALUE_sh0(readonly)
+VALUE_shN(readonly)
+vec3 sh_of(uint k, uint g) { return k == 0u ? sh0(g) : shN(k - 1u, g); }
+#endif
 #include <kept>
 #ifndef FILLED_kept
 void keep_nothing(uint g) {}

@@ -268,7 +268,7 @@ def project_forward(
 ) -> ComputePass:
     """kept: a backward pass of the image may follow. lens: a variant of LENSES. rows: see Sink."""
     where = f"project/kept_{'apart' if rows else 'planes'}.glsl" if kept else ""
-    colors = f"project/colors_{'rows' if rows else 'planes'}.glsl"
+    colors = "project/colors_rows.glsl" if rows else ""
     slots = {"kept": where, "colors": colors, "lens": LENSES[lens].slot}
     spec = {"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, "LOGS": not rows}
     return ComputePass(

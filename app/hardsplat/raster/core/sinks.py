@@ -137,7 +137,7 @@ def splats_pass(
             **_slots(sink, "splat"),
             "gradient": gradient,
             "items": "optim/items_splats.glsl",
-            "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl",
+            "list": "" if sink.stores else "optim/list_moved.glsl",
         },
     )
 
@@ -183,11 +183,7 @@ def _other(sink: Sink, kind: Of) -> ComputePass:
             "VISIBLE_ONLY": kind == "photograph",
             "KIND": list(_ITEMS).index(kind),
         },
-        slots={
-            **_slots(sink, kind),
-            "gradient": "optim/gradient_plane.glsl",
-            "list": "optim/list_all.glsl",
-        },
+        slots={**_slots(sink, kind), "gradient": "optim/gradient_plane.glsl"},
     )
 
 
