@@ -1,5 +1,5 @@
-// Compaction in place: as many of the living stand beyond the first L places as there are holes within, and the last of them takes the
-// first hole. Statistics age.
+// Compaction in place: as many of the living stand beyond the first L places as there are holes
+// within, and the last of them takes the first hole. Statistics age.
 #include "common.glsl"
 #include "contract/refine.glsl"
 

@@ -1,4 +1,5 @@
-// The dead places among the first L, where L is the number of the living: those that compaction fills.
+// The dead places among the first L, where L is the number of the living: those that compaction
+// fills.
 #include "common.glsl"
 #include "contract/refine.glsl"
 

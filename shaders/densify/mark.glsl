@@ -1,5 +1,6 @@
-// First of three steps of ranking flagged splats by prefix sums (mark.glsl, scan.comp, rank.glsl), in the reduce-then-scan order of
-// Merrill & Grimshaw (2011): every workgroup ranks its own splats and leaves their number.
+// First of three steps of ranking flagged splats by prefix sums (mark.glsl, scan.comp, rank.glsl),
+// in the reduce-then-scan order of Merrill & Grimshaw (2011): every workgroup ranks its own splats
+// and leaves their number.
 #include "contract/refine.glsl"
 #include "scan.glsl"
 BUFFER_flags(writeonly)

@@ -2,8 +2,12 @@
 #include "contract/trained.glsl"
 #include <moments>
 UNIFORM_planes
-layout(buffer_reference, scalar, buffer_reference_align = 4) restrict buffer any_value_plane { float at[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 2) restrict buffer any_moment_plane { MOMENT at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) restrict buffer any_value_plane {
+    float at[];
+};
+layout(buffer_reference, scalar, buffer_reference_align = 2) restrict buffer any_moment_plane {
+    MOMENT at[];
+};
 
 void copy_values(uint from, uint to) {
     for (uint p = 0u; p < planes.of_splats; ++p) {
@@ -15,7 +19,8 @@ void copy_values(uint from, uint to) {
 
 void copy_moments(uint from, uint to) {
     for (uint p = 0u; p < planes.of_splats; ++p) {
-        any_moment_plane first = any_moment_plane(planes.at[p].first), second = any_moment_plane(planes.at[p].second);
+        any_moment_plane first = any_moment_plane(planes.at[p].first),
+                         second = any_moment_plane(planes.at[p].second);
         uint width = planes.at[p].width;
         for (uint c = 0u; c < width; ++c) {
             first.at[width * to + c] = first.at[width * from + c];
@@ -25,9 +30,11 @@ void copy_moments(uint from, uint to) {
 }
 
 void zero_moments(uint p, uint g) {
-    any_moment_plane first = any_moment_plane(planes.at[p].first), second = any_moment_plane(planes.at[p].second);
+    any_moment_plane first = any_moment_plane(planes.at[p].first),
+                     second = any_moment_plane(planes.at[p].second);
     uint width = planes.at[p].width;
-    for (uint c = 0u; c < width; ++c) first.at[width * g + c] = second.at[width * g + c] = MOMENT(0u);
+    for (uint c = 0u; c < width; ++c)
+        first.at[width * g + c] = second.at[width * g + c] = MOMENT(0u);
 }
 void zero_moments(uint g) {
     for (uint p = 0u; p < planes.of_splats; ++p) zero_moments(p, g);

@@ -1,4 +1,5 @@
-// What mark.glsl and scan.comp made: which splats are flagged, and how many flagged ones stand before each.
+// What mark.glsl and scan.comp made: which splats are flagged, and how many flagged ones stand
+// before each.
 #include "contract/refine.glsl"
 BUFFER_flags(readonly)
 BUFFER_flag_sums(readonly)

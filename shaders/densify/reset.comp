@@ -1,4 +1,5 @@
-// Opacity reset (Kerbl et al. 2023, section 5.2): a ceiling on every opacity, and its momentum forgotten.
+// Opacity reset (Kerbl et al. 2023, section 5.2): a ceiling on every opacity, and its momentum
+// forgotten.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"

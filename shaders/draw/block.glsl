@@ -1,4 +1,5 @@
-// Blocks of pixels: a fragment of the draw covers BLOCK_W x BLOCK_H pixels, whose states lie together in `blocks`.
+// Blocks of pixels: a fragment of the draw covers BLOCK_W x BLOCK_H pixels, whose states lie
+// together in `blocks`.
 layout(constant_id = 4) const uint BLOCK_W = 2u;
 layout(constant_id = 5) const uint BLOCK_H = 2u;
 layout(constant_id = 6) const uint BLOCKS_X = 1u;  // blocks in a row of the canvas

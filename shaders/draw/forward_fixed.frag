@@ -1,5 +1,5 @@
-// Forward draw for fixed-function blending, back to front: colour SRC_ALPHA / ONE_MINUS_SRC_ALPHA, alpha ZERO / ONE_MINUS_SRC_ALPHA,
-// so that alpha ends as the transmittance T (Yuan & He 2025).
+// Forward draw for fixed-function blending, back to front: colour SRC_ALPHA / ONE_MINUS_SRC_ALPHA,
+// alpha ZERO / ONE_MINUS_SRC_ALPHA, so that alpha ends as the transmittance T (Yuan & He 2025).
 #define VARYING in
 #include "contract/core.glsl"
 #include "draw/varyings.glsl"

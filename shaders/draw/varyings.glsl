@@ -1,4 +1,5 @@
-// What a splat's proxy geometry carries to its fragments; the includer defines VARYING as in or out.
+// What a splat's proxy geometry carries to its fragments; the includer defines VARYING as in or
+// out.
 layout(location = 0) VARYING flat vec2 v_mean;
 layout(location = 1) VARYING flat vec3 v_conic;
 layout(location = 2) VARYING flat vec3 v_color;

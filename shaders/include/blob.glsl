@@ -1,5 +1,6 @@
-// A 2D Gaussian of an image fit, and its gradients. With A = R(angle) diag(scale), the covariance is A A^T + DILATION as of a projected splat:
-// rows a0 = (cos s1, -sin s2), a1 = (sin s1, cos s2), whose derivatives by the angle are -a1 and a0.
+// A 2D Gaussian of an image fit, and its gradients. With A = R(angle) diag(scale), the covariance
+// is A A^T + DILATION as of a projected splat: rows a0 = (cos s1, -sin s2), a1 = (sin s1, cos s2),
+// whose derivatives by the angle are -a1 and a0.
 #include "contract/fit.glsl"
 #include "projection.glsl"
 #include "gaussian2d.glsl"
@@ -12,9 +13,12 @@ struct Blob {
     float logit;     // of the opacity
 };
 
-Blob blob_of(float v[BLOB]) { return Blob(vec2(v[0], v[1]), vec2(v[2], v[3]), v[4], vec3(v[5], v[6], v[7]), v[8]); }
+Blob blob_of(float v[BLOB]) {
+    return Blob(vec2(v[0], v[1]), vec2(v[2], v[3]), v[4], vec3(v[5], v[6], v[7]), v[8]);
+}
 float[BLOB] numbers_of(Blob b) {
-    return float[](b.mean.x, b.mean.y, b.log_scale.x, b.log_scale.y, b.angle, b.color.r, b.color.g, b.color.b, b.logit);
+    return float[](b.mean.x, b.mean.y, b.log_scale.x, b.log_scale.y, b.angle, b.color.r, b.color.g,
+                   b.color.b, b.logit);
 }
 
 Projection project(Blob b) {
@@ -41,6 +45,7 @@ Blob d_blob(Blob b, float m[GRADIENTS]) {
     d.log_scale = vec2(o.a0.x * d_a0.x + o.a1.x * d_a1.x, o.a0.y * d_a0.y + o.a1.y * d_a1.y);
     d.angle = dot(o.a0, d_a1) - dot(o.a1, d_a0);
     d.color = vec3(m[6], m[7], m[8]);
-    d.logit = m[0] / (1.0 + exp(b.logit));  // times 1 - o, which near 1 has no digits as a difference
+    // Times 1 - o, which near 1 has no digits as a difference.
+    d.logit = m[0] / (1.0 + exp(b.logit));
     return d;
 }

@@ -1,10 +1,13 @@
-// The nine moments that the pixels of a splat add up to, which project/backward.comp turns into gradients once a splat. For scores of densification the first two are
-// the absolute gradient of the mean by each pixel alone, so that pixels which pull in different directions do not cancel (Ye et al. 2024, "AbsGS").
+// The nine moments that the pixels of a splat add up to, which project/backward.comp turns into
+// gradients once a splat. For scores of densification the first two are the absolute gradient of
+// the mean by each pixel alone, so that pixels which pull in different directions do not cancel (Ye
+// et al. 2024, "AbsGS").
 #include "contract/splats.glsl"
 layout(constant_id = 15) const bool ABSOLUTE = false;
 
 struct Moments {
-    float total;  // of w = dL/d log opacity, as if alpha were not clamped at ALPHA_MAX (Kerbl et al. 2023)
+    // Sum of w = dL/d log opacity, as if alpha were not clamped at ALPHA_MAX (Kerbl et al. 2023).
+    float total;
     vec2 first;   // of w t, w dy, with t = dx + k dy
     vec3 second;  // of w t^2, w t dy, w dy^2
     vec3 color;   // of dL/d colour
@@ -28,5 +31,6 @@ void add(inout Moments m, Moments pixel) {
 
 // As they lie in d_splats2d.
 float[GRADIENTS] numbers_of(Moments m) {
-    return float[](m.total, m.first.x, m.first.y, m.second.x, m.second.y, m.second.z, m.color.r, m.color.g, m.color.b);
+    return float[](m.total, m.first.x, m.first.y, m.second.x, m.second.y, m.second.z, m.color.r,
+                   m.color.g, m.color.b);
 }

@@ -1,4 +1,5 @@
-// Stateless random numbers: hashes of what they are for, so that a resumed run draws what an uninterrupted one would have drawn.
+// Stateless random numbers: hashes of what they are for, so that a resumed run draws what an
+// uninterrupted one would have drawn.
 
 // The last word of a key: what is drawn.
 const uint DRAW_BACKGROUND = 0u;
@@ -11,7 +12,8 @@ const uint DRAW_VERTEX = 256u;
 const uint DRAW_TEXEL = 257u;
 const uint DRAW_TICKET = 258u;
 
-// pcg4d of Jarzynski & Olano, "Hash Functions for GPU Rendering" (JCGT 9(3), 2020). key: seed, step, item, draw.
+// pcg4d of Jarzynski & Olano, "Hash Functions for GPU Rendering" (JCGT 9(3), 2020). key: seed,
+// step, item, draw.
 uvec4 random_bits(uvec4 key) {
     uvec4 v = key * 1664525u + 1013904223u;
     for (uint round = 0u; round < 2u; ++round) {

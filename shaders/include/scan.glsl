@@ -1,10 +1,12 @@
-// Exclusive prefix sum over a workgroup of GROUP threads in shared memory (Hillis & Steele 1986); needs no subgroup size.
-// Two lines take turns as source and target, so that a step needs one barrier.
+// Exclusive prefix sum over a workgroup of GROUP threads in shared memory (Hillis & Steele 1986);
+// needs no subgroup size. Two lines take turns as source and target, so that a step needs one
+// barrier.
 #include "contract/core.glsl"
 shared uint scan_lines[2][GROUP];
 
-// Returns the sum of `value` over lower threads; `total` is the sum over all. Every thread must call it, with the same `used`:
-// values beyond the first `used` threads (at least 1) are not looked at.
+// Returns the sum of `value` over lower threads; `total` is the sum over all. Every thread must
+// call it, with the same `used`: values beyond the first `used` threads (at least 1) are not looked
+// at.
 uint scan_group(uint value, uint used, out uint total) {
     uint t = gl_LocalInvocationID.x, from = 0u, inclusive = value;
     scan_lines[from][t] = inclusive;

@@ -1,11 +1,14 @@
-// Real spherical harmonics up to degree 3 in the order and signs of the original 3DGS (basis as in Sloan, JCGT 2013).
+// Real spherical harmonics up to degree 3 in the order and signs of the original 3DGS (basis as in
+// Sloan, JCGT 2013).
 #extension GL_EXT_control_flow_attributes : require
 
 const float SH_C0 = 0.28209479177387814;
 const float SH_C1 = 0.4886025119029199;
-const float SH_C2[5] = float[](1.0925484305920792, -1.0925484305920792, 0.31539156525252005, -1.0925484305920792, 0.5462742152960396);
-const float SH_C3[7] = float[](-0.5900435899266435, 2.890611442640554, -0.4570457994644658, 0.3731763325901154,
-                               -0.4570457994644658, 1.445305721320277, -0.5900435899266435);
+const float SH_C2[5] = float[](1.0925484305920792, -1.0925484305920792, 0.31539156525252005,
+                               -1.0925484305920792, 0.5462742152960396);
+const float SH_C3[7] =
+    float[](-0.5900435899266435, 2.890611442640554, -0.4570457994644658, 0.3731763325901154,
+            -0.4570457994644658, 1.445305721320277, -0.5900435899266435);
 
 // Value of basis function k for a unit direction.
 float sh_basis_of(uint k, vec3 n) {

@@ -1,4 +1,5 @@
-// One workgroup adds up loss_sums, always in the same order, into the record of this step. Floor: 12 B a tile of 512 pixels.
+// One workgroup adds up loss_sums, always in the same order, into the record of this step. Floor:
+// 12 B a tile of 512 pixels.
 #include "contract/loss.glsl"
 layout(local_size_x = GROUP) in;
 BUFFER_loss_sums(readonly)
@@ -28,7 +29,8 @@ void main() {
         }
     }
     if (gl_LocalInvocationID.x > 0u) return;
-    for (uint t = PIXEL_TERMS; t < MAX_TERMS; ++t) history[place].terms[t] = 0.0;  // those of parameters come with the end of the step
+    // Those of parameters come with the end of the step.
+    for (uint t = PIXEL_TERMS; t < MAX_TERMS; ++t) history[place].terms[t] = 0.0;
     history[place].visible = counts.visible;
     history[place].splats = counts.splats;
     history[place].pairs = counts.pairs_wanted;

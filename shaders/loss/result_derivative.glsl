@@ -4,6 +4,7 @@ STORE_d_image
 
 void begin_result() {}
 void result(ivec2 at, bool kept, float per_value, Compared c) {
-    imageStore(d_image, at, vec4(kept ? per_value * d_pixel_terms(c) : vec3(0.0), 0.0));  // stores outside the canvas are dropped
+    // Stores outside the canvas are dropped.
+    imageStore(d_image, at, vec4(kept ? per_value * d_pixel_terms(c) : vec3(0.0), 0.0));
 }
 void end_result() {}

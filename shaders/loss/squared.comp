@@ -1,5 +1,5 @@
-// L = mean (x - y)^2 over all values: its gradient, and the sums of the step's record. Floor: read target 4..16 B and photograph 4 B, write
-// d_image 16 B a pixel.
+// L = mean (x - y)^2 over all values: its gradient, and the sums of the step's record. Floor: read
+// target 4..16 B and photograph 4 B, write d_image 16 B a pixel.
 #include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_loss_sums(writeonly)
@@ -10,7 +10,8 @@ STORE_d_image
 #include "loss/store_sums.glsl"
 
 void main() {
-    uvec2 tiles = ssim_tiles(camera.size);  // of 2 pixels a thread, as in the other losses, whose sums have the same places
+    // A thread has 2 pixels, as in the other losses, whose sums have the same places.
+    uvec2 tiles = ssim_tiles(camera.size);
     float per_value = 1.0 / float(3u * camera.size.x * camera.size.y);
     Sums sums = no_sums();
     [[unroll]] for (uint r = 0u; r < 2u; r++) {
@@ -24,7 +25,8 @@ void main() {
                 add_pixel(sums, Compared(x, y, x, vec3(1.0), vec3(0.0)));  // it knows no SSIM
             }
         }
-        imageStore(d_image, at, vec4(2.0 * per_value * difference, 0.0));  // stores outside the canvas are dropped
+        // Stores outside the canvas are dropped.
+        imageStore(d_image, at, vec4(2.0 * per_value * difference, 0.0));
     }
     store_sums(sums, tiles);
 }

@@ -1,9 +1,11 @@
-// SSIM of the rendering against the photograph, the terms of the loss, the squared error, and what the gradient of SSIM needs.
-// Row sums of a tile and its neighbours, then column sums, one channel after the other in shared memory (22 KiB).
-// Floor: read target 4..16 B (by format) and photograph 4 B, write ssim_grads 36 B a pixel; the neighbours of a tile come from cache.
+// SSIM of the rendering against the photograph, the terms of the loss, the squared error, and what
+// the gradient of SSIM needs. Row sums of a tile and its neighbours, then column sums, one channel
+// after the other in shared memory (22 KiB). Floor: read target 4..16 B (by format) and photograph
+// 4 B, write ssim_grads 36 B a pixel; the neighbours of a tile come from cache.
 #include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
-layout(constant_id = 0) const bool METRIC = false;  // as torchmetrics measures: values clamped, reflected at the border; no derivatives
+// Measures as torchmetrics does: values clamped, reflected at the border; no derivatives.
+layout(constant_id = 0) const bool METRIC = false;
 BUFFER_ssim_grads(writeonly)
 BUFFER_loss_sums(writeonly)
 #include "ssim.glsl"
@@ -12,25 +14,31 @@ BUFFER_loss_sums(writeonly)
 #include "loss/store_sums.glsl"
 #include "loss/seen.glsl"
 
-const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP), PITCH = SSIM_TILE.x + 1;  // odd: no bank conflict
+// Odd: no bank conflict.
+const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP), PITCH = SSIM_TILE.x + 1;
 shared vec4 pairs[SSIM_LOADS];  // (x, y) of two neighbouring pixels
 shared vec4 rows[PITCH * SSIM_AREA.y];  // sums of x, y, x^2 + y^2 and x y
 
-struct Pixel { vec3 x; uint y; };  // the photograph stays packed: it waits in registers for its channel
+// The photograph stays packed: it waits in registers for its channel.
+struct Pixel { vec3 x; uint y; };
 
 // `local` counts from the corner of the neighbourhood.
 Pixel load(ivec2 local) {
-    ivec2 at = ivec2(gl_WorkGroupID.xy) * SSIM_TILE - SSIM_RADIUS + local, last = ivec2(camera.size) - 1;
+    ivec2 at = ivec2(gl_WorkGroupID.xy) * SSIM_TILE - SSIM_RADIUS + local,
+          last = ivec2(camera.size) - 1;
     bool inside = at == clamp(at, ivec2(0), last);
     if (!METRIC && !inside) return Pixel(vec3(0.0), OPAQUE_BLACK);
-    at = clamp(last - abs(last - abs(at)), ivec2(0), last);  // reflected: the border pixel is not repeated
+    // Reflected: the border pixel is not repeated.
+    at = clamp(last - abs(last - abs(at)), ivec2(0), last);
     Pixel pixel = Pixel(seen(at), packed_photograph(at));
     if (pixel.y == IGNORED) return Pixel(vec3(0.0), OPAQUE_BLACK);  // as beyond the border
     if (METRIC) pixel.x = clamp(pixel.x, 0.0, 1.0);
     return pixel;
 }
 
-vec2 channel(Pixel pixel, int c) { return vec2(channel_of(pixel.x, c), channel_of(photograph(pixel.y), c)) - SSIM_GREY; }
+vec2 channel(Pixel pixel, int c) {
+    return vec2(channel_of(pixel.x, c), channel_of(photograph(pixel.y), c)) - SSIM_GREY;
+}
 
 void sum_rows(ivec2 block) {
     vec4 sums[4] = vec4[4](vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0));
@@ -38,7 +46,8 @@ void sum_rows(ivec2 block) {
         vec4 two = pairs[block.y * SSIM_PAIRS + (block.x + k) / 2];
         vec2 v = k % 2 == 0 ? two.xy : two.zw;
         vec4 terms = vec4(v, dot(v, v), v.x * v.y);
-        [[unroll]] for (int r = 0; r < 4; r++) if (ssim_reaches(k - r)) sums[r] += SSIM_WINDOW[k - r] * terms;
+        [[unroll]] for (int r = 0; r < 4; r++)
+            if (ssim_reaches(k - r)) sums[r] += SSIM_WINDOW[k - r] * terms;
     }
     [[unroll]] for (int r = 0; r < 4; r++) rows[block.y * PITCH + block.x + r] = sums[r];
 }
@@ -48,14 +57,16 @@ vec4[2] sum_columns() {
     int own = int(gl_LocalInvocationID.y) * 2 * PITCH + int(gl_LocalInvocationID.x);
     [[unroll]] for (int k = 0; k < 12; k++) {
         vec4 value = rows[own + k * PITCH];
-        [[unroll]] for (int r = 0; r < 2; r++) if (ssim_reaches(k - r)) sums[r] += SSIM_WINDOW[k - r] * value;
+        [[unroll]] for (int r = 0; r < 2; r++)
+            if (ssim_reaches(k - r)) sums[r] += SSIM_WINDOW[k - r] * value;
     }
     return sums;
 }
 
 void main() {
     uvec2 tiles = ssim_tiles(camera.size);
-    if (any(greaterThanEqual(gl_WorkGroupID.xy, tiles))) return;  // the canvas is larger than this image
+    // The canvas is larger than this image.
+    if (any(greaterThanEqual(gl_WorkGroupID.xy, tiles))) return;
     begin_seen();
     int t = int(gl_LocalInvocationIndex);
     vec3 ssims[2] = vec3[2](vec3(1.0), vec3(1.0));  // of the two pixels of this thread
@@ -85,7 +96,9 @@ void main() {
             vec3 d;
             put_channel(ssims[r], c, ssim(sums[r], d));
             if (inside[r] && !METRIC) {
-                [[unroll]] for (int m = 0; m < 3; m++) ssim_grads[uint(3 * c + m) * plane + pixel + r * camera.size.x] = kept[r] ? d[m] : 0.0;
+                [[unroll]] for (int m = 0; m < 3; m++)
+                    ssim_grads[uint(3 * c + m) * plane + pixel + r * camera.size.x] =
+                        kept[r] ? d[m] : 0.0;
             }
         }
     }

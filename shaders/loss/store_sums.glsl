@@ -1,4 +1,5 @@
-// Sums over the pixels of a workgroup: the squared error, then the terms of the loss. The includer has BUFFER_loss_sums.
+// Sums over the pixels of a workgroup: the squared error, then the terms of the loss. The includer
+// has BUFFER_loss_sums.
 #include "contract/pixel_terms.glsl"
 
 const uint SUMS = PIXEL_TERMS + 1u;
@@ -21,9 +22,11 @@ void add_pixel(inout Sums sums, Compared c) {
 void store_sums(Sums sums, uvec2 tiles) {
     uint first = (gl_WorkGroupID.y * tiles.x + gl_WorkGroupID.x) * SUMS;
     for (uint k = 0u; k < SUMS; k += 3u) {
-        vec3 three = vec3(sums.of[k], k + 1u < SUMS ? sums.of[min(k + 1u, SUMS - 1u)] : 0.0, k + 2u < SUMS ? sums.of[min(k + 2u, SUMS - 1u)] : 0.0);
+        vec3 three = vec3(sums.of[k], k + 1u < SUMS ? sums.of[min(k + 1u, SUMS - 1u)] : 0.0,
+                          k + 2u < SUMS ? sums.of[min(k + 2u, SUMS - 1u)] : 0.0);
         three = sum_group(three);
-        if (gl_LocalInvocationIndex > 0u || any(greaterThanEqual(gl_WorkGroupID.xy, tiles))) continue;
+        if (gl_LocalInvocationIndex > 0u || any(greaterThanEqual(gl_WorkGroupID.xy, tiles)))
+            continue;
         for (uint i = 0u; i < min(3u, SUMS - k); ++i) loss_sums[first + k + i] = three[i];
     }
 }

@@ -1,9 +1,11 @@
-// Sum over a workgroup of GROUP threads, always in the same order; valid in thread 0. Every thread must call it.
+// Sum over a workgroup of GROUP threads, always in the same order; valid in thread 0. Every thread
+// must call it.
 #include "contract/core.glsl"
 shared vec3 sum_lines[GROUP / 2u];
 
 vec3 sum_group(vec3 value) {
-    const uint HALF = GROUP / 2u, COLUMNS = 16u;  // few barriers: a workgroup waits longer for those than for sums
+    // Few barriers: a workgroup waits longer for those than for sums.
+    const uint HALF = GROUP / 2u, COLUMNS = 16u;
     uint t = gl_LocalInvocationIndex;
     if (t >= HALF) sum_lines[t - HALF] = value;
     barrier();

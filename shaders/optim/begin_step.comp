@@ -1,4 +1,5 @@
-// What a training step depends on, from its number: camera, background, SH degree, learning rates, Adam's bias corrections.
+// What a training step depends on, from its number: camera, background, SH degree, learning rates,
+// Adam's bias corrections.
 #include "common.glsl"
 #include "contract/train.glsl"
 #include "powers.glsl"
@@ -28,19 +29,25 @@ Camera focused(Camera view) { return view; }  // lenses are those of the scene
 const uint WHITE = 1u, RANDOM = 2u;
 
 vec3 background(uint step) {
-    if (step_settings.background_mode == RANDOM) return random_uniform(uvec4(step_settings.seed, step, 0u, DRAW_BACKGROUND)).xyz;
+    if (step_settings.background_mode == RANDOM)
+        return random_uniform(uvec4(step_settings.seed, step, 0u, DRAW_BACKGROUND)).xyz;
     return vec3(step_settings.background_mode == WHITE ? 1.0 : 0.0);
 }
 
 float rate_of(RatePlan plan, uint step, uint sh_degree) {
     if (step % max(plan.every, 1u) != 0u || sh_degree < plan.sh_degree) return 0.0;
-    float t = min(float(max(step, plan.since) - plan.since) / float(max(plan.until, plan.since + 1u) - plan.since), 1.0);
-    float rate = plan.first == plan.last ? plan.first : exp(mix(log(plan.first), log(plan.last), t));
+    float t = min(float(max(step, plan.since) - plan.since) /
+                      float(max(plan.until, plan.since + 1u) - plan.since),
+                  1.0);
+    float rate =
+        plan.first == plan.last ? plan.first : exp(mix(log(plan.first), log(plan.last), t));
     return step < plan.warm_up ? rate * float(step + 1u) / float(plan.warm_up) : rate;
 }
 
 void main() {
-    uint step = frame.step, sh_degree = min(step / step_settings.sh_degree_interval, step_settings.max_sh_degree), t = gl_LocalInvocationID.x;
+    uint step = frame.step,
+         sh_degree = min(step / step_settings.sh_degree_interval, step_settings.max_sh_degree),
+         t = gl_LocalInvocationID.x;
     float rate = t < rate_plans.length() ? rate_of(rate_plans[t], step, sh_degree) : 0.0;
     if (t < rate_plans.length()) rates[t] = rate;
     list_moved(t < step_settings.splat_planes && rate != 0.0);

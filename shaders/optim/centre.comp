@@ -1,4 +1,5 @@
-// Moves every item of the planes that are kept centred by minus the mean of all: what is common to all photographs belongs to the scene. A workgroup a plane.
+// Moves every item of the planes that are kept centred by minus the mean of all: what is common to
+// all photographs belongs to the scene. A workgroup a plane.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/train.glsl"
@@ -6,7 +7,9 @@ layout(local_size_x = GROUP) in;
 layout(constant_id = 1) const uint FIRST_PLANE = 0u;
 UNIFORM_planes
 BUFFER_rates(readonly)
-layout(buffer_reference, scalar, buffer_reference_align = 4) restrict buffer any_value_plane { float at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) restrict buffer any_value_plane {
+    float at[];
+};
 #include "loss/sum.glsl"
 
 void main() {

@@ -1,10 +1,13 @@
-// <gradient> of optim/planes.comp for splats: what the backward passes left, 0 for splats that were not seen.
+// <gradient> of optim/planes.comp for splats: what the backward passes left, 0 for splats that were
+// not seen.
 #include "sh.glsl"
 #include "optim/written.glsl"
 BUFFER_d_colors(readonly)
 BUFFER_directions(readonly)
 
-vec3 d_sh(uint band, uint g, uint items) { return visible(g, items) ? sh_basis_of(band, directions[g]) * d_colors[g] : vec3(0.0); }
+vec3 d_sh(uint band, uint g, uint items) {
+    return visible(g, items) ? sh_basis_of(band, directions[g]) * d_colors[g] : vec3(0.0);
+}
 
 void begin_gradients(Plane plane, uint first_item, uint items) {}
 

@@ -1,4 +1,5 @@
-// <gradient> of optim/planes.comp for photographs, cameras and the scene: what a pass wrote for the item that the step saw, 0 for the others.
+// <gradient> of optim/planes.comp for photographs, cameras and the scene: what a pass wrote for the
+// item that the step saw, 0 for the others.
 #include "optim/written.glsl"
 
 void begin_gradients(Plane plane, uint first_item, uint items) {}

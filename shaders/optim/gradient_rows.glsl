@@ -1,11 +1,13 @@
-// <gradient> of optim/planes.comp for splats whose SH coefficients are contiguous: what the backward passes left, 0 for splats that were not seen.
+// <gradient> of optim/planes.comp for splats whose SH coefficients are contiguous: what the
+// backward passes left, 0 for splats that were not seen.
 #include "sh.glsl"
 #include "optim/written.glsl"
 BUFFER_d_colors(readonly)
 BUFFER_directions(readonly)
 
 layout(constant_id = 2) const uint SH_PLANES = 16u;  // at least as many as a plane has coefficients
-const uint BASIS = SH_PLANES | 1u;  // numbers a splat, an odd one, so that lanes write to different banks
+// Numbers a splat, an odd one, so that lanes write to different banks.
+const uint BASIS = SH_PLANES | 1u;
 shared float basis[BASIS * GROUP];
 shared vec3 colors[GROUP];
 
@@ -18,7 +20,8 @@ void begin_gradients(Plane plane, uint first_item, uint items) {
         colors[t] = seen_one ? d_colors[first_item + t] : vec3(0.0);
         if (seen_one) {
             vec3 n = directions[first_item + t];
-            [[unroll]] for (uint k = 0u; k < SH_PLANES; ++k) basis[BASIS * t + k] = k < bands ? sh_basis_of(k, n) : 0.0;
+            [[unroll]] for (uint k = 0u; k < SH_PLANES; ++k)
+                basis[BASIS * t + k] = k < bands ? sh_basis_of(k, n) : 0.0;
         } else {
             [[unroll]] for (uint k = 0u; k < SH_PLANES; ++k) basis[BASIS * t + k] = 0.0;
         }

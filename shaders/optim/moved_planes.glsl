@@ -1,5 +1,5 @@
-// <moved> of optim/begin_step.comp: the planes of splats that move in this step, and how many; sort/sizes.comp says how much work each is. Every thread must call it,
-// with its plane.
+// <moved> of optim/begin_step.comp: the planes of splats that move in this step, and how many;
+// sort/sizes.comp says how much work each is. Every thread must call it, with its plane.
 BUFFER_indirect(writeonly)
 BUFFER_moved_planes(writeonly)
 

@@ -1,13 +1,18 @@
-// <sink> of optim/planes.comp that takes a step of Adam at once, so that gradients of colour never reach memory. The step is taken in float32 whatever the
-// moments are stored as: what is rounded there is only what the next step finds.
+// <sink> of optim/planes.comp that takes a step of Adam at once, so that gradients of colour never
+// reach memory. The step is taken in float32 whatever the moments are stored as: what is rounded
+// there is only what the next step finds.
 #include "random.glsl"
 #include <moments>
 #include "optim/adam.glsl"
 BUFFER_rates(readonly)
 #include <terms>
 BUFFER_term_sums(writeonly)
-layout(buffer_reference, scalar, buffer_reference_align = 16) restrict buffer any_value_plane { vec4 at[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 8) restrict buffer any_moment_plane { FOUR_MOMENTS at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) restrict buffer any_value_plane {
+    vec4 at[];
+};
+layout(buffer_reference, scalar, buffer_reference_align = 8) restrict buffer any_moment_plane {
+    FOUR_MOMENTS at[];
+};
 
 const uint MOST_TERMS = max(PARAMETER_TERMS_END - FIRST_PARAMETER_TERM, 1u);
 
@@ -26,7 +31,9 @@ void store_terms(Plane plane, uint plane_index, float own[MOST_TERMS]) {
             n = kept;
         }
         uint block = gl_WorkGroupID.z * gl_NumWorkGroups.y + gl_WorkGroupID.y;
-        if (t == 0u) term_sums[(loss_terms.first[i] + plane.within) * loss_terms.groups + block] = term_lines[0];
+        if (t == 0u)
+            term_sums[(loss_terms.first[i] + plane.within) * loss_terms.groups + block] =
+                term_lines[0];
         barrier();
     }
 }
@@ -40,37 +47,47 @@ void begin_sink() {
 struct Stored { vec4 value, first, second; };
 
 Stored stored_of(Plane plane, uint i) {
-    return Stored(any_value_plane(plane.value).at[i], loaded(any_moment_plane(plane.first).at[i]), loaded(any_moment_plane(plane.second).at[i]));
+    return Stored(any_value_plane(plane.value).at[i], loaded(any_moment_plane(plane.first).at[i]),
+                  loaded(any_moment_plane(plane.second).at[i]));
 }
 
-void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, float rate, Stored before, vec4 gradient) {
+void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, float rate,
+               Stored before, vec4 gradient) {
     vec4 d = d_parameter_terms(plane, before.value, items);
     d += gradient;
     Stored after = before;
     adam(after.value, after.first, after.second, d, rate);
     for (uint t = FIRST_PARAMETER_TERM; t < PARAMETER_TERMS_END; ++t)
-        if (has_term(plane, t)) terms_here[t - FIRST_PARAMETER_TERM] += dot(mix(vec4(0.0), term_value(t, before.value), lessThan(item, uvec4(items))), vec4(1.0));
+        if (has_term(plane, t))
+            terms_here[t - FIRST_PARAMETER_TERM] +=
+                dot(mix(vec4(0.0), term_value(t, before.value), lessThan(item, uvec4(items))),
+                    vec4(1.0));
     bvec4 taken = VISIBLE_ONLY ? visible(item, items) : lessThan(item, uvec4(items));
-    // The noise of rounding knows the place within the plane and which plane that is, and no stride: a resumed run may have another capacity.
+    // The noise of rounding knows the place within the plane and which plane that is, and no
+    // stride: a resumed run may have another capacity.
     uvec4 noise = rounding_noise(uvec4(frame.seed, frame.step, i, DRAW_ROUNDING + plane_index));
     any_value_plane(plane.value).at[i] = mix(before.value, after.value, taken);
     any_moment_plane(plane.first).at[i] = stored(mix(before.first, after.first, taken), noise.xy);
-    any_moment_plane(plane.second).at[i] = stored(mix(before.second, after.second, taken), noise.zw);
+    any_moment_plane(plane.second).at[i] =
+        stored(mix(before.second, after.second, taken), noise.zw);
 }
 
-// It begins to read what is its own, which comes from farther away, before it requests the gradients; and all that is read comes before anything is written.
+// It begins to read what is its own, which comes from farther away, before it requests the
+// gradients; and all that is read comes before anything is written.
 void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
     float rate = rates[plane_index];
     if (rate == 0.0) return;  // it rests, moments too
     Stored before = stored_of(plane, i);
-    take_step(plane, plane_index, i, item, items, rate, before, gradients_of(plane, plane_index, i, item, items));
+    take_step(plane, plane_index, i, item, items, rate, before,
+              gradients_of(plane, plane_index, i, item, items));
 }
 
 void sink_two(Plane plane, uint plane_index, uint i, uvec4 item, uint k, uvec4 item_k, uint items) {
     float rate = rates[plane_index];
     if (rate == 0.0) return;
     Stored before = stored_of(plane, i), before_k = stored_of(plane, k);
-    vec4 gradient = gradients_of(plane, plane_index, i, item, items), gradient_k = gradients_of(plane, plane_index, k, item_k, items);
+    vec4 gradient = gradients_of(plane, plane_index, i, item, items),
+         gradient_k = gradients_of(plane, plane_index, k, item_k, items);
     take_step(plane, plane_index, i, item, items, rate, before, gradient);
     take_step(plane, plane_index, k, item_k, items, rate, before_k, gradient_k);
 }

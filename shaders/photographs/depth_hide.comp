@@ -1,4 +1,5 @@
-// The colours again, after the backward draw of depth: what its first colour gets is dL/d depth; the moments of the geometry stay where the image's are added to them.
+// The colours again, after the backward draw of depth: what its first colour gets is dL/d depth;
+// the moments of the geometry stay where the image's are added to them.
 #include "common.glsl"
 #include "contract/splats.glsl"
 #include "contract/depth.glsl"

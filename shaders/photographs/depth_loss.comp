@@ -1,5 +1,6 @@
-// d_image of weight * mean |extent W / S - known disparity|, where S = sum w z and W = sum w of a pixel: its expected depth is S / W (as gsplat's depth loss).
-// Floor: read target 8..16 B and a disparity 2 B, write d_image 16 B a pixel.
+// d_image of weight * mean |extent W / S - known disparity|, where S = sum w z and W = sum w of a
+// pixel: its expected depth is S / W (as gsplat's depth loss). Floor: read target 8..16 B and a
+// disparity 2 B, write d_image 16 B a pixel.
 #include "common.glsl"
 #include "contract/depth.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
@@ -23,7 +24,9 @@ void main() {
         vec2 seen = texelFetch(target, at, 0).rg;  // S, W
         if (known > 0.0 && seen.y > FAINTEST && seen.x > 0.0) {
             float t = min(float(frame.step) / float(max(depth_settings.until, 1u)), 1.0);
-            float weight = depth_settings.weight * exp(t * log(depth_settings.last / depth_settings.weight)) * depth_shares[frame.view];
+            float weight = depth_settings.weight *
+                           exp(t * log(depth_settings.last / depth_settings.weight)) *
+                           depth_shares[frame.view];
             float slope = depth_settings.extent / seen.x;
             d.xy = weight * sign(slope * seen.y - known) * slope * vec2(-seen.y / seen.x, 1.0);
         }

@@ -1,4 +1,5 @@
-// Depth instead of colour: (z, 1, 0), over black, so that the next draw makes (sum w z, sum w). The colours are kept.
+// Depth instead of colour: (z, 1, 0), over black, so that the next draw makes (sum w z, sum w). The
+// colours are kept.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/depth.glsl"

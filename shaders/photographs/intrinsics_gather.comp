@@ -1,4 +1,5 @@
-// One workgroup adds up camera_sums, always in the same order, and makes of them the gradient of the camera's intrinsics.
+// One workgroup adds up camera_sums, always in the same order, and makes of them the gradient of
+// the camera's intrinsics.
 #include "common.glsl"
 #include "contract/pose.glsl"
 #include "contract/trained.glsl"
@@ -15,7 +16,8 @@ BUFFER_camera_sums(readonly)
 void main() {
     uint groups = (counts.splats + GROUP - 1u) / GROUP;
     vec3 sum = vec3(0.0);
-    for (uint i = gl_LocalInvocationID.x; i < groups; i += GROUP) sum += vec3(camera_sums[9u * i + 6u], camera_sums[9u * i + 7u], camera_sums[9u * i + 8u]);
+    for (uint i = gl_LocalInvocationID.x; i < groups; i += GROUP)
+        sum += vec3(camera_sums[9u * i + 6u], camera_sums[9u * i + 7u], camera_sums[9u * i + 8u]);
     sum = sum_group(sum);
     if (gl_LocalInvocationID.x > 0u) return;
     vec2 given = camera.focal * exp(-intrinsics(frame.camera).x);

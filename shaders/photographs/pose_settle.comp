@@ -1,5 +1,6 @@
-// After a step of Adam: what all cameras have in common, a turn and a shift in the world's frame, belongs to the scene, so its mean is taken away; then no camera is
-// farther from the scene's poses than the limits. One workgroup.
+// After a step of Adam: what all cameras have in common, a turn and a shift in the world's frame,
+// belongs to the scene, so its mean is taken away; then no camera is farther from the scene's poses
+// than the limits. One workgroup.
 #include "common.glsl"
 #include "contract/train.glsl"
 #include "contract/trained.glsl"
@@ -14,7 +15,10 @@ BUFFER_views(readonly)
 BUFFER_rates(readonly)
 #include "loss/sum.glsl"
 
-mat3 given_rotation(uint i) { return transpose(mat3(views[i].world_to_camera[0].xyz, views[i].world_to_camera[1].xyz, views[i].world_to_camera[2].xyz)); }
+mat3 given_rotation(uint i) {
+    return transpose(mat3(views[i].world_to_camera[0].xyz, views[i].world_to_camera[1].xyz,
+                          views[i].world_to_camera[2].xyz));
+}
 vec3 within(vec3 v, float most) {
     float len = length(v);
     return len > most ? v * (most / len) : v;

@@ -11,6 +11,7 @@ void main() {
     if (any(greaterThanEqual(at, textureSize(target, 0)))) return;
     vec4 pixel = texelFetch(target, at, 0);
     float alpha = 1.0 - pixel.a;
-    vec4 color = TRANSPARENT ? vec4(alpha > 0.0 ? pixel.rgb / alpha : vec3(0.0), alpha) : vec4(pixel.rgb + pixel.a * frame.background, 1.0);
+    vec4 color = TRANSPARENT ? vec4(alpha > 0.0 ? pixel.rgb / alpha : vec3(0.0), alpha)
+                             : vec4(pixel.rgb + pixel.a * frame.background, 1.0);
     imageStore(shown, at, clamp(color, 0.0, 1.0));
 }

@@ -1,4 +1,5 @@
-// Moves 16-byte vectors and nothing else, neighbouring ones by neighbouring threads, several of a thread in flight.
+// Moves 16-byte vectors and nothing else, neighbouring ones by neighbouring threads, several of a
+// thread in flight.
 #include "common.glsl"
 #include "contract/probe.glsl"
 

@@ -1,5 +1,5 @@
-// Every layer changes the state in a way that does not commute: (hash of the layers so far, how many there were, the last one).
-// Whole numbers below 2^16 are exact in float32.
+// Every layer changes the state in a way that does not commute: (hash of the layers so far, how
+// many there were, the last one). Whole numbers below 2^16 are exact in float32.
 #include "contract/core.glsl"
 #include <order>
 

@@ -1,6 +1,8 @@
-// The moments that a splat's fragments added up -> gradients of its Splat2D -> of its geometry and colour, for optim/planes.comp.
-// A part of the splats is visible, anywhere among the others: a workgroup lists those of its GROUP splats first, so that no lane idles through
-// the long part. Rows rather than ranks of `order`, because neighbours share the cache lines that they read and write.
+// The moments that a splat's fragments added up -> gradients of its Splat2D -> of its geometry and
+// colour, for optim/planes.comp. A part of the splats is visible, anywhere among the others: a
+// workgroup lists those of its GROUP splats first, so that no lane idles through the long part.
+// Rows rather than ranks of `order`, because neighbours share the cache lines that they read and
+// write.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "projection.glsl"
@@ -42,7 +44,8 @@ shared uint visible[GROUP], found;
 #include <listing>
 
 void differentiate(uint g) {
-    // All that is read comes before anything is written: a compiler that cannot know that buffers do not overlap keeps that order, and waits.
+    // All that is read comes before anything is written: a compiler that cannot know that buffers
+    // do not overlap keeps that order, and waits.
     float m[GRADIENTS];
     mat3 d_direction = mat3(0.0);  // of red, green and blue
     for (uint i = 0u; i < GRADIENTS; ++i) m[i] = d_splats2d[GRADIENT_STRIDE * g + i];
@@ -52,9 +55,11 @@ void differentiate(uint g) {
     float per_log = per_log_opacity(g);
     bvec3 uncut = notEqual(seen[g] & uvec3(2u, 4u, 8u), uvec3(0u));
     Stats stats = stats_of(g);
-    for (uint i = 0u; i < GRADIENTS; ++i) d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;  // clean for the next frame: no pass needs to clear N rows
+    // Clean for the next frame: no pass needs to clear N rows.
+    for (uint i = 0u; i < GRADIENTS; ++i) d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;
 
-    vec3 away = mean - camera.position, d_color = mix(vec3(0.0), vec3(m[6], m[7], m[8]), uncut);  // color = max(SH + 0.5, 0)
+    // Color = max(SH + 0.5, 0).
+    vec3 away = mean - camera.position, d_color = mix(vec3(0.0), vec3(m[6], m[7], m[8]), uncut);
     float distance = length(away);
     vec3 n = away / distance, d_n = d_direction * d_color;
     d_colors[g] = d_color;
@@ -73,7 +78,8 @@ void differentiate(uint g) {
     d_mean += d_mean_of_depth(g);
     vec3 d_geometric = d_mean;
     d_mean += d_normalize(n, distance, d_n);
-    add_to_camera(away, d_mean, d_geometric, quat / len, d_unit, d_lens(camera, o, d_mean2d, d_a0, d_a1));
+    add_to_camera(away, d_mean, d_geometric, quat / len, d_unit,
+                  d_lens(camera, o, d_mean2d, d_a0, d_a1));
     d_means(g) = d_mean;
     d_quats(g) = d_normalize(quat / len, len, d_unit);
     d_log_scales(g) = d_scale * d_scale_of(scale);

@@ -1,4 +1,5 @@
-// <directions>: what project/kept_planes.glsl kept of the gradients of the colours by the direction of view.
+// <directions>: what project/kept_planes.glsl kept of the gradients of the colours by the direction
+// of view.
 GRADIENT_means(restrict)
 GRADIENT_quats(restrict)
 GRADIENT_log_scales(restrict)

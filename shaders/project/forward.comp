@@ -1,5 +1,6 @@
-// One thread a splat: 3D Gaussian -> its projection, colour and depth key, or NOT_VISIBLE. A splat that has a number that is not finite is culled: it would
-// spread through its pixels into the gradients of others.
+// One thread a splat: 3D Gaussian -> its projection, colour and depth key, or NOT_VISIBLE. A splat
+// that has a number that is not finite is culled: it would spread through its pixels into the
+// gradients of others.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "sort/depth_key.glsl"
@@ -35,9 +36,12 @@ void keep(uint g, vec3 color, mat3 d_direction) {}
 #endif
 
 vec3 color;
-mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
+// Of red, green and blue: here, where the coefficients are read, and not again in the backward
+// pass.
+mat3 d_direction = mat3(0.0);
 
-// Adds coefficients first, first + 1, ... of the higher bands: all are read before one is waited for.
+// Adds coefficients first, first + 1, ... of the higher bands: all are read before one is waited
+// for.
 void add_bands(uint first, const uint count, uint g, vec3 n) {
     vec3 c[7];
     for (uint i = 0u; i < count; ++i) c[i] = sh_of(first + i, g);

@@ -1,4 +1,5 @@
-// Running sums of loss_differences along every row, in place; a workgroup a row. Always in the same order.
+// Running sums of loss_differences along every row, in place; a workgroup a row. Always in the same
+// order.
 #include "common.glsl"
 #include "contract/stochastic.glsl"
 layout(local_size_x = GROUP) in;

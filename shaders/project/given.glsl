@@ -12,6 +12,6 @@ float opacity_of(uint g) {
 }
 // d scale / d what is stored.
 vec3 d_scale_of(vec3 scale) { return LOGS ? scale : vec3(1.0); }
-// d what is stored / d log(opacity). Of logits that is 1 / (1 - opacity), which near 1 has no digits
-// as a difference. Its reciprocal where opacities are stored: d opacity / d log(opacity).
+// d what is stored / d log(opacity). Of logits that is 1 / (1 - opacity), which near 1 has no
+// digits as a difference. Its reciprocal where opacities are stored: d opacity / d log(opacity).
 float per_log_opacity(uint g) { return LOGS ? 1.0 + exp(logit_opacities(g)) : opacity_of(g); }

@@ -1,5 +1,5 @@
-// <kept>: as kept_planes.glsl, but for the gradients of the colours by the direction of view, which have a buffer of their own: where gradients go may differ
-// by backward pass.
+// <kept>: as kept_planes.glsl, but for the gradients of the colours by the direction of view, which
+// have a buffer of their own: where gradients go may differ by backward pass.
 #include "project/seen.glsl"
 BUFFER_d_directions(writeonly)
 

@@ -1,5 +1,6 @@
-// <kept>: what the backward projection gets from the forward one: which splats are visible, which of their colours are above 0, and the gradients of the
-// colours by the direction of view. Those lie in planes that the backward pass then overwrites with gradients of the geometry.
+// <kept>: what the backward projection gets from the forward one: which splats are visible, which
+// of their colours are above 0, and the gradients of the colours by the direction of view. Those
+// lie in planes that the backward pass then overwrites with gradients of the geometry.
 #include "project/seen.glsl"
 GRADIENT_means(writeonly)
 GRADIENT_quats(writeonly)

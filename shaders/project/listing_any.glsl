@@ -1,4 +1,5 @@
-// <listing> of project/backward.comp: the visible splats of a workgroup in any order; nothing is added up over them.
+// <listing> of project/backward.comp: the visible splats of a workgroup in any order; nothing is
+// added up over them.
 void list_visible(uint first, uint t) {
     if (t == 0u) found = 0u;
     barrier();
@@ -7,5 +8,6 @@ void list_visible(uint first, uint t) {
     barrier();
 }
 void begin_camera() {}
-void add_to_camera(vec3 away, vec3 d_mean, vec3 d_geometric, vec4 unit_quat, vec4 d_unit_quat, vec3 d_own) {}
+void add_to_camera(vec3 away, vec3 d_mean, vec3 d_geometric, vec4 unit_quat, vec4 d_unit_quat,
+                   vec3 d_own) {}
 void end_camera() {}

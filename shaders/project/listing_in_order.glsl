@@ -1,5 +1,7 @@
-// <listing> of project/backward.comp that adds up what the camera gets: its intrinsics, and its pose, because moved and turned against all splats at once it makes the
-// image that they make moved and turned the other way. Visible splats are listed in the order of memory, so that sums have one order.
+// <listing> of project/backward.comp that adds up what the camera gets: its intrinsics, and its
+// pose, because moved and turned against all splats at once it makes the image that they make moved
+// and turned the other way. Visible splats are listed in the order of memory, so that sums have one
+// order.
 #include "contract/pose.glsl"
 BUFFER_camera_sums(writeonly)
 shared uint before[LANES];
@@ -23,14 +25,17 @@ void list_visible(uint first, uint t) {
 }
 
 vec3 d_inner;         // dL/d intrinsics
-vec3 force, torque;  // dL/d shift of all splats, and dL/d turn of them about the camera; world frame
+// dL/d shift of all splats, and dL/d turn of them about the camera; world frame.
+vec3 force, torque;
 void begin_camera() { force = torque = d_inner = vec3(0.0); }
 
-// away: mean less camera position. d_mean: dL/d mean; d_geometric: without what the direction of view adds, which a turn about the camera leaves as it is.
+// away: mean less camera position. d_mean: dL/d mean; d_geometric: without what the direction of
+// view adds, which a turn about the camera leaves as it is.
 void add_to_camera(vec3 away, vec3 d_mean, vec3 d_geometric, vec4 q, vec4 d, vec3 d_own) {
     d_inner += d_own;
     force += d_mean;
-    torque += cross(away, d_geometric) + 0.5 * (q.x * d.yzw - d.x * q.yzw + cross(q.yzw, d.yzw));  // (0, e) q is what a turn about e adds, twice
+    // (0, e) q is what a turn about e adds, twice.
+    torque += cross(away, d_geometric) + 0.5 * (q.x * d.yzw - d.x * q.yzw + cross(q.yzw, d.yzw));
 }
 
 vec3 sum_lanes(vec3 value) {

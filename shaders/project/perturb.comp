@@ -1,5 +1,7 @@
-// One thread a splat: 3D Gaussian -> its Splat2D perturbed along its signs and against them, and the ellipse that covers both. Parameters are read once
-// for the two. Culling and depth are those of the unperturbed splat: both images have one order, for which one sort does, and the difference is none of order.
+// One thread a splat: 3D Gaussian -> its Splat2D perturbed along its signs and against them, and
+// the ellipse that covers both. Parameters are read once for the two. Culling and depth are those
+// of the unperturbed splat: both images have one order, for which one sort does, and the difference
+// is none of order.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "sort/depth_key.glsl"
@@ -34,20 +36,23 @@ BUFFER_seen(writeonly)
 
 const float FARTHEST = 12.0;  // cover in standard deviations, so that exp(r^2 / 2) is a float
 
-// A share of the shorter half axis on screen, dilation included, as a length at the splat's depth; of splats around the camera, of the depth.
+// A share of the shorter half axis on screen, dilation included, as a length at the splat's depth;
+// of splats around the camera, of the depth.
 float mean_step(Projection o) {
     float shorter = sqrt(o.det / largest_variance(o.cov));
-    return perturbation_of(PLANE_means) * o.p.z * min(2.0 * shorter / (camera.focal.x + camera.focal.y), 1.0);
+    return perturbation_of(PLANE_means) * o.p.z *
+           min(2.0 * shorter / (camera.focal.x + camera.focal.y), 1.0);
 }
 
 float sigmoid(float x) { return 1.0 / (1.0 + exp(-x)); }
 
-// How far the ellipse alpha >= 1/255 of `s` reaches from the mean of `o`, in standard deviations of `o`: at most the distance of the means plus the
-// larger eigenvalue of cov(o)^-1 cov(s).
+// How far the ellipse alpha >= 1/255 of `s` reaches from the mean of `o`, in standard deviations of
+// `o`: at most the distance of the means plus the larger eigenvalue of cov(o)^-1 cov(s).
 float reach_of(Projection o, vec3 conic, Projection p, float opacity) {
     vec2 d = p.mean - o.mean;
     float t = d.x + conic.y * d.y, away = sqrt(conic.x * t * t + conic.z * d.y * d.y);
-    float half_trace = 0.5 * (o.cov.z * p.cov.x - 2.0 * o.cov.y * p.cov.y + o.cov.x * p.cov.z) / o.det;
+    float half_trace =
+        0.5 * (o.cov.z * p.cov.x - 2.0 * o.cov.y * p.cov.y + o.cov.x * p.cov.z) / o.det;
     float widest = half_trace + sqrt(max(half_trace * half_trace - p.det / o.det, 0.0));
     return away + sqrt(2.0 * log(opacity / ALPHA_MIN) * widest);
 }
@@ -68,15 +73,19 @@ void main() {
 
     uvec4 bits = sign_bits(PAIR, g);
     float step = mean_step(middle), reach = sqrt(2.0 * log(opacity / ALPHA_MIN));
-    vec3 to_mean = step * signs_of(bits, NUMBER_means), to_scale = perturbation_of(PLANE_log_scales) * signs_of(bits, NUMBER_log_scales), n[2], color[2];
-    vec4 to_quat = perturbation_of(PLANE_quats) * vec4(signs_of(bits, NUMBER_quats), sign_of(bits, NUMBER_quats + 3u));
+    vec3 to_mean = step * signs_of(bits, NUMBER_means),
+         to_scale = perturbation_of(PLANE_log_scales) * signs_of(bits, NUMBER_log_scales), n[2],
+         color[2];
+    vec4 to_quat = perturbation_of(PLANE_quats) *
+                   vec4(signs_of(bits, NUMBER_quats), sign_of(bits, NUMBER_quats + 3u));
     float to_logit = perturbation_of(PLANE_logit_opacities) * sign_of(bits, NUMBER_logit_opacities);
     for (uint i = 0u; i < 2u; ++i) {
         float side = i == 0u ? 1.0 : -1.0;
         n[i] = normalize(mean + side * to_mean - camera.position);
         color[i] = vec3(0.5);
         opacities[i] = sigmoid(logit + side * to_logit);
-        if (splat2d_of(mean + side * to_mean, quat + side * to_quat, exp(log_scale + side * to_scale), opacities[i], moved[i], two[i])) {
+        if (splat2d_of(mean + side * to_mean, quat + side * to_quat,
+                       exp(log_scale + side * to_scale), opacities[i], moved[i], two[i])) {
             reach = max(reach, reach_of(middle, cover.conic, moved[i], opacities[i]));
         } else {
             two[i] = cover;
@@ -85,7 +94,8 @@ void main() {
     }
     for (uint k = 0u; k < SH_PLANES; ++k)
         if (k < (frame.sh_degree + 1u) * (frame.sh_degree + 1u)) {
-            vec3 c = k == 0u ? sh0(g) : shN(k - 1u, g), to_c = perturbation_of(PLANE_sh0 + k) * signs_of(bits, NUMBER_sh0 + 3u * k);
+            vec3 c = k == 0u ? sh0(g) : shN(k - 1u, g),
+                 to_c = perturbation_of(PLANE_sh0 + k) * signs_of(bits, NUMBER_sh0 + 3u * k);
             color[0] += sh_basis_of(k, n[0]) * (c + to_c);
             color[1] += sh_basis_of(k, n[1]) * (c - to_c);
         }

@@ -1,4 +1,5 @@
-// <stats> of project/backward.comp: the densification statistics (Kerbl et al. 2023, section 5.2; |d_mean2d| in NDC units as published).
+// <stats> of project/backward.comp: the densification statistics (Kerbl et al. 2023, section 5.2;
+// |d_mean2d| in NDC units as published).
 #include "contract/refine.glsl"
 BUFFER_grow_stats(restrict)
 

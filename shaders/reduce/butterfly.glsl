@@ -1,4 +1,5 @@
-// <reduce>: a subgroup with enough contributing lanes, all of one splat, is summed whole; else atomics a lane (DISTWAR's SW-B, Durvasula et al. 2024).
+// <reduce>: a subgroup with enough contributing lanes, all of one splat, is summed whole; else
+// atomics a lane (DISTWAR's SW-B, Durvasula et al. 2024).
 #include "contract/splats.glsl"
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_arithmetic : require

@@ -1,4 +1,5 @@
-// <reduce>: subgroups that hold one splat and enough contributing fragments are summed whole, the others quad by quad (Yuan & He 2025).
+// <reduce>: subgroups that hold one splat and enough contributing fragments are summed whole, the
+// others quad by quad (Yuan & He 2025).
 #include "contract/splats.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_vote : require

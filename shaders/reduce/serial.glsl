@@ -1,5 +1,5 @@
-// <reduce>: the lowest of enough contributing lanes, all of one splat, adds the others up one by one; else atomics a lane (DISTWAR's SW-S,
-// Durvasula et al. 2024).
+// <reduce>: the lowest of enough contributing lanes, all of one splat, adds the others up one by
+// one; else atomics a lane (DISTWAR's SW-S, Durvasula et al. 2024).
 #include "contract/splats.glsl"
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_shuffle : require

@@ -1,4 +1,5 @@
-// <reduce>: subgroups that hold one splat are summed whole; the others fall back to an atomic per fragment (DISTWAR's butterfly, SW-B).
+// <reduce>: subgroups that hold one splat are summed whole; the others fall back to an atomic per
+// fragment (DISTWAR's butterfly, SW-B).
 #include "contract/splats.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_vote : require

@@ -1,8 +1,10 @@
-// <rank>: a segment is a subgroup. The lanes with the same digit are found by a ballot for each of its bits.
+// <rank>: a segment is a subgroup. The lanes with the same digit are found by a ballot for each of
+// its bits.
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 layout(constant_id = 13) const uint SEGMENT = 32u;  // lanes of a subgroup
-shared uint places[GROUP / SEGMENT << BITS];  // keys of a segment by digit, then where the next of them goes
+// Keys of a segment by digit, then where the next of them goes.
+shared uint places[GROUP / SEGMENT << BITS];
 
 uint thread() { return gl_SubgroupID * SEGMENT + gl_SubgroupInvocationID; }
 
@@ -18,7 +20,8 @@ uint in_segment(uint segment, uint digit, bool here) {
         uvec4 ones = subgroupBallot(one);
         alike &= one ? ones : ~ones;
     }
-    uint i = segment << BITS | digit, before = subgroupBallotExclusiveBitCount(alike), earlier = places[i];
+    uint i = segment << BITS | digit, before = subgroupBallotExclusiveBitCount(alike),
+         earlier = places[i];
     subgroupMemoryBarrierShared();
     subgroupBarrier();
     if (here && before == 0u) places[i] = earlier + subgroupBallotBitCount(alike);

@@ -1,6 +1,8 @@
-// <rank>: a segment is 32 threads, and those with the same digit are a bit mask for each digit: this needs no subgroups.
+// <rank>: a segment is 32 threads, and those with the same digit are a bit mask for each digit:
+// this needs no subgroups.
 const uint SEGMENT = 32u;
-shared uint places[GROUP / SEGMENT << BITS];  // keys of a segment by digit, then where the next of them goes
+// Keys of a segment by digit, then where the next of them goes.
+shared uint places[GROUP / SEGMENT << BITS];
 shared uint masks[GROUP / SEGMENT << BITS];   // lanes of the segment with this digit now
 
 uint thread() { return gl_LocalInvocationID.x; }

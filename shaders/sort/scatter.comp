@@ -1,6 +1,8 @@
-// Radix sort, step 2 of 2: moves keys and values behind all that sort before them, keeping the order of equal digits, and counts the next digit where they go.
-// A segment of the workgroup, see <rank>, ranks its own neighbouring keys of the block without waiting for the others; then the segments' counts are added up. Keys are
-// put in order in shared memory first, so that neighbouring threads write to neighbouring places.
+// Radix sort, step 2 of 2: moves keys and values behind all that sort before them, keeping the
+// order of equal digits, and counts the next digit where they go. A segment of the workgroup, see
+// <rank>, ranks its own neighbouring keys of the block without waiting for the others; then the
+// segments' counts are added up. Keys are put in order in shared memory first, so that neighbouring
+// threads write to neighbouring places.
 #include "common.glsl"
 #include "contract/sort.glsl"
 
@@ -18,14 +20,16 @@ BUFFER_digit_totals(readonly)
 #include "sort/keys.glsl"
 #include "sort/command.glsl"
 #include "scan.glsl"
-// SEGMENT threads; thread(); begin_ranks(), in_segment(digit, here): how many of the segment's keys of this digit come before this one
+// SEGMENT threads; thread(); begin_ranks(), in_segment(digit, here): how many of the segment's keys
+// of this digit come before this one
 #include <rank>
 // arrived(key, place): of keys that are alike in a block the first went to this place
 #include <arrived>
 #ifndef FILLED_arrived
 void arrived(uint key, uint place) {}
 #endif
-shared uint sorted_keys[BLOCK], sorted_values[BLOCK], offsets[DIGITS];  // offsets: from the place within the block to that of all
+// offsets: from the place within the block to that of all.
+shared uint sorted_keys[BLOCK], sorted_values[BLOCK], offsets[DIGITS];
 
 void main() {
     uint t = gl_LocalInvocationID.x, block = group_index(), visible;  // or the number of pairs
@@ -39,7 +43,8 @@ void main() {
     uint count = FIRST ? counts.splats : visible;
     if (block * BLOCK >= count) return;
     if (t < DIGITS) before += digit_counts[row_of(t, TURN) + block];
-    uint segment = thread() / SEGMENT, first = block * BLOCK + segment * SEGMENT * SORT_ROWS + thread() % SEGMENT;
+    uint segment = thread() / SEGMENT,
+         first = block * BLOCK + segment * SEGMENT * SORT_ROWS + thread() % SEGMENT;
     uint key[SORT_ROWS], value[SORT_ROWS], rank[SORT_ROWS];
     for (uint row = 0u; row < SORT_ROWS; ++row) {
         uint i = first + row * SEGMENT;
@@ -78,6 +83,7 @@ void main() {
         if (!LAST) keys_alt[place] = own_key;
         order_alt[place] = sorted_values[i];
         if (i == 0u || sorted_keys[i - 1u] != own_key) arrived(own_key, place);
-        if (NEXT) atomicAdd(digit_counts[row_of(next_digit_of(own_key), 1u - TURN) + place / BLOCK], 1u);
+        if (NEXT)
+            atomicAdd(digit_counts[row_of(next_digit_of(own_key), 1u - TURN) + place / BLOCK], 1u);
     }
 }

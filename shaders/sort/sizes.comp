@@ -1,4 +1,5 @@
-// Work sizes of a frame from the number of splats. Those of the visible ones start at nothing: with no splats the sort's own passes do not run.
+// Work sizes of a frame from the number of splats. Those of the visible ones start at nothing: with
+// no splats the sort's own passes do not run.
 #include "common.glsl"
 #include "contract/sort.glsl"
 

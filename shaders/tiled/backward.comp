@@ -1,6 +1,7 @@
-// Backward by pixel, front to back: the final colour is decomposed by subtraction, as in draw/ordered/backward.frag, so the forward pass leaves nothing
-// but its image, and checkpoints where <share> starts in the middle of a tile's splats. Of the colour behind, only its product with the pixel's
-// gradient is needed. Nine moments a visit go to <reduce>.
+// Backward by pixel, front to back: the final colour is decomposed by subtraction, as in
+// draw/ordered/backward.frag, so the forward pass leaves nothing but its image, and checkpoints
+// where <share> starts in the middle of a tile's splats. Of the colour behind, only its product
+// with the pixel's gradient is needed. Nine moments a visit go to <reduce>.
 #include "contract/image.glsl"
 #include <walk>
 #include "tiled/packed.glsl"
@@ -13,7 +14,8 @@ BUFFER_frame(readonly)
 
 vec2 centre;  // of the lane's first pixel
 vec3 d_pixels[PER_LANE];
-float behind[PER_LANE], T[PER_LANE];  // dL/dpixel . (colour of this splat and all behind it), and T in front of it
+// dL/dpixel . (colour of this splat and all behind it), and T in front of it.
+float behind[PER_LANE], T[PER_LANE];
 
 #include <share>
 
@@ -33,10 +35,12 @@ void visit(uint i) {
     bool contributes = false;
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
         vec2 d = offset_of(i, j);
-        float unclamped = unclamped_alpha(peak_of(i), d, conic_at(i)), alpha = min(unclamped, ALPHA_MAX);
+        float unclamped = unclamped_alpha(peak_of(i), d, conic_at(i)),
+              alpha = min(unclamped, ALPHA_MAX);
         if (alpha < ALPHA_MIN || T[j] < T_MIN) continue;
         contributes = true;
-        float along = dot(d_pixels[j], conic_color_of(i).yzw), w = unclamped * (along * T[j] - behind[j]) / (1.0 - alpha);
+        float along = dot(d_pixels[j], conic_color_of(i).yzw),
+              w = unclamped * (along * T[j] - behind[j]) / (1.0 - alpha);
         add(moments, moments_of(w, d, plain_conic(conic_at(i)), d_pixels[j] * (alpha * T[j])));
         behind[j] -= T[j] * alpha * along;
         T[j] *= 1.0 - alpha;

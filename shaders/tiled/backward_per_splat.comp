@@ -1,6 +1,8 @@
-// Backward by splat (Mallick et al. 2024, "Taming 3DGS"): a subgroup takes a bucket of splats of a tile, a lane one splat. Pixels pass the lanes
-// one after another, so that each meets the splats front to back: at step i, lane l is at pixel i - l. A lane keeps its splat's nine moments in
-// registers over all pixels, so nothing is reduced and every pair of tile and splat costs nine atomics.
+// Backward by splat (Mallick et al. 2024, "Taming 3DGS"): a subgroup takes a bucket of splats of a
+// tile, a lane one splat. Pixels pass the lanes one after another, so that each meets the splats
+// front to back: at step i, lane l is at pixel i - l. A lane keeps its splat's nine moments in
+// registers over all pixels, so nothing is reduced and every pair of tile and splat costs nine
+// atomics.
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #include "common.glsl"
@@ -25,7 +27,8 @@ SAMPLED_d_image
 #include "tiled/bucket_state.glsl"
 
 shared vec4 pixels[TILE_PIXELS];  // dL/dpixel, and x + TILE y within the tile
-shared vec2 states[TILE_PIXELS];  // dL/dpixel . (colour of this splat and all behind it), and T in front of it
+// dL/dpixel . (colour of this splat and all behind it), and T in front of it.
+shared vec2 states[TILE_PIXELS];
 shared float sums[GRADIENTS * LANES];
 shared uint splats[LANES];  // of the lanes that have a sum
 
@@ -44,7 +47,8 @@ uint load_pixels(uint tile, uint bucket) {
             vec3 d_pixel = texelFetch(d_image, corner + ivec2(place), 0).rgb;
             vec4 final = texelFetch(target, corner + ivec2(place), 0);
             pixels[i] = vec4(d_pixel, float(place.x + TILE * place.y));
-            states[i] = vec2(dot(d_pixel, final.rgb + final.a * frame.background - front.rgb), front.a);
+            states[i] =
+                vec2(dot(d_pixel, final.rgb + final.a * frame.background - front.rgb), front.a);
         }
         live += subgroupBallotBitCount(living);
     }
@@ -74,11 +78,14 @@ void main() {
             vec2 state = states[p];
             float y = floor(pixel.w / float(TILE));
             vec2 d = m.xy - vec2(pixel.w - float(TILE) * y, y);
-            float unclamped = unclamped_alpha(r.peak, d, vec3(m.zw, c.x)), alpha = min(unclamped, ALPHA_MAX);
+            float unclamped = unclamped_alpha(r.peak, d, vec3(m.zw, c.x)),
+                  alpha = min(unclamped, ALPHA_MAX);
             if (alpha >= ALPHA_MIN && state.y >= T_MIN) {
                 contributes = true;
-                float along = dot(pixel.rgb, c.yzw), w = unclamped * (along * state.y - state.x) / (1.0 - alpha);
-                add(moments, moments_of(w, d, plain_conic(vec3(m.zw, c.x)), pixel.rgb * (alpha * state.y)));
+                float along = dot(pixel.rgb, c.yzw),
+                      w = unclamped * (along * state.y - state.x) / (1.0 - alpha);
+                add(moments,
+                    moments_of(w, d, plain_conic(vec3(m.zw, c.x)), pixel.rgb * (alpha * state.y)));
                 states[p] = vec2(state.x - state.y * alpha * along, state.y * (1.0 - alpha));
             }
         }
@@ -88,11 +95,13 @@ void main() {
     float own[GRADIENTS] = numbers_of(moments);
     // through shared memory, so that neighbouring lanes add to neighbouring words
     uvec4 contributing = subgroupBallot(contributes);
-    uint place = subgroupBallotExclusiveBitCount(contributing), words = GRADIENTS * subgroupBallotBitCount(contributing);
+    uint place = subgroupBallotExclusiveBitCount(contributing),
+         words = GRADIENTS * subgroupBallotBitCount(contributing);
     if (contributes) {
         splats[place] = r.splat;
         for (uint i = 0u; i < GRADIENTS; ++i) sums[GRADIENTS * place + i] = own[i];
     }
     barrier();
-    for (uint i = lane; i < words; i += LANES) add_gradient(GRADIENT_STRIDE * splats[i / GRADIENTS] + i % GRADIENTS, sums[i]);
+    for (uint i = lane; i < words; i += LANES)
+        add_gradient(GRADIENT_STRIDE * splats[i / GRADIENTS] + i % GRADIENTS, sums[i]);
 }

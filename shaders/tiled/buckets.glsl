@@ -1,5 +1,6 @@
-// Buckets: BUCKET neighbouring splats of a tile. Those of tile t start at a place that needs no scan, with at most one bucket a tile to spare:
-// floor(end / B) + t + 1 - (floor(begin / B) + t) >= ceil((end - begin) / B).
+// Buckets: BUCKET neighbouring splats of a tile. Those of tile t start at a place that needs no
+// scan, with at most one bucket a tile to spare: floor(end / B) + t + 1 - (floor(begin / B) + t) >=
+// ceil((end - begin) / B).
 #include "contract/core.glsl"
 layout(constant_id = 6) const uint BUCKET = 512u;  // a multiple of LANES
 const uint TILE_PIXELS = TILE * TILE;

@@ -1,4 +1,5 @@
-// <checkpoint>: every pixel's state in front of every bucket that its subgroup visits, how many those are, and which buckets any subgroup visits.
+// <checkpoint>: every pixel's state in front of every bucket that its subgroup visits, how many
+// those are, and which buckets any subgroup visits.
 #include "contract/tiles.glsl"
 #include "tiled/buckets.glsl"
 BUFFER_checkpoints(writeonly)
@@ -16,7 +17,8 @@ void begin_buckets() {
 void before_chunk(uint i) {
     if (i % BUCKET != 0u) return;
     uint bucket = first_bucket(tile) + i / BUCKET;
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) checkpoints[bucket * TILE_PIXELS + pixel_index(j)] = state[j];
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j)
+        checkpoints[bucket * TILE_PIXELS + pixel_index(j)] = state[j];
     reached = i / BUCKET + 1u;
 }
 
@@ -27,5 +29,7 @@ void end_buckets() {
     }
     barrier();
     uint first = first_bucket(tile), behind = first_bucket(tile + 1u);
-    for (uint bucket = first + gl_LocalInvocationIndex; bucket < behind; bucket += gl_WorkGroupSize.x) bucket_tiles[bucket] = bucket - first < farthest ? tile : NO_TILE;
+    for (uint bucket = first + gl_LocalInvocationIndex; bucket < behind;
+         bucket += gl_WorkGroupSize.x)
+        bucket_tiles[bucket] = bucket - first < farthest ? tile : NO_TILE;
 }

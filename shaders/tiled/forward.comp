@@ -17,12 +17,14 @@ void end_buckets() {}
 
 bool finished() {
     bool all_finished = true;
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) all_finished = all_finished && state[j].a < T_MIN;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j)
+        all_finished = all_finished && state[j].a < T_MIN;
     return all_finished;
 }
 
 void blend(uint j, float alpha, vec3 color) {
-    if (alpha >= ALPHA_MIN && state[j].a >= T_MIN) state[j] = vec4(state[j].rgb + state[j].a * alpha * color, state[j].a * (1.0 - alpha));
+    if (alpha >= ALPHA_MIN && state[j].a >= T_MIN)
+        state[j] = vec4(state[j].rgb + state[j].a * alpha * color, state[j].a * (1.0 - alpha));
 }
 
 float alpha_at(uint i, uint j) {
@@ -40,9 +42,12 @@ void main() {
     if (!take_share()) return;
     ivec2 size = imageSize(target), first = ivec2(first_pixel());
     centre = vec2(first) + 0.5;
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) state[j] = vec4(0.0, 0.0, 0.0, all(lessThan(first + ivec2(step_to(j)), size)) ? 1.0 : 0.0);
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j)
+        state[j] = vec4(0.0, 0.0, 0.0, all(lessThan(first + ivec2(step_to(j)), size)) ? 1.0 : 0.0);
     begin_buckets();
     walk();
     end_buckets();
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) imageStore(target, first + ivec2(step_to(j)), state[j]);  // stores outside the image are dropped
+    // Stores outside the image are dropped.
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j)
+        imageStore(target, first + ivec2(step_to(j)), state[j]);
 }

@@ -1,6 +1,7 @@
-// The records of a splat's pairs -> its gradients, always added in the same order: tile by tile, of each subgroup by subgroup. A pair is found
-// by its rank, which ascends within a tile, so nothing needs to remember where the sort put it; one that was dropped is not found.
-// A lane has a splat; one with many tiles it shares with its whole subgroup.
+// The records of a splat's pairs -> its gradients, always added in the same order: tile by tile, of
+// each subgroup by subgroup. A pair is found by its rank, which ascends within a tile, so nothing
+// needs to remember where the sort put it; one that was dropped is not found. A lane has a splat;
+// one with many tiles it shares with its whole subgroup.
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
@@ -11,7 +12,8 @@
 layout(local_size_x = GROUP) in;
 layout(constant_id = 1) const uint LANES = 32u;
 layout(constant_id = 2) const uint SUBGROUPS = 8u;  // of the backward pass, a tile
-layout(constant_id = 27) const bool ADDS = false;  // to the sums of another draw of the step; else the sums are all that a splat gets
+// To the sums of another draw of the step; else the sums are all that a splat gets.
+layout(constant_id = 27) const bool ADDS = false;
 BUFFER_counts(readonly)
 BUFFER_tile_starts(readonly)
 BUFFER_pair_splats(readonly)
@@ -50,7 +52,8 @@ void add_pairs(Ellipse e, uint tiles, uint rank, uint first, uint step) {
 }
 
 void main() {
-    uint lane = gl_SubgroupInvocationID, first = group_index() * GROUP + gl_SubgroupID * LANES, rank = first + lane;
+    uint lane = gl_SubgroupInvocationID, first = group_index() * GROUP + gl_SubgroupID * LANES,
+         rank = first + lane;
     if (first >= counts.visible) return;
     bool mine = rank < counts.visible;
     TileReach r = tile_reaches[mine ? rank : first];

@@ -1,4 +1,5 @@
-// What every walk of a tile by subgroups starts with: pixels in Morton order, and how many lanes a subgroup has.
+// What every walk of a tile by subgroups starts with: pixels in Morton order, and how many lanes a
+// subgroup has.
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_ballot : require

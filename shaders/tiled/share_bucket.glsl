@@ -1,4 +1,5 @@
-// <share>: a workgroup takes a bucket of its tile's pairs, so that none works much longer than the others, however many pairs a tile has.
+// <share>: a workgroup takes a bucket of its tile's pairs, so that none works much longer than the
+// others, however many pairs a tile has.
 #include "tiled/bucket_state.glsl"
 
 bool take_share() {

@@ -1,12 +1,17 @@
-// <walk>, what forward and backward share: a workgroup walks the splats of its tile front to back, a batch in shared memory at a time. The pixels of a
-// tile are in Morton order, so those of a subgroup are a rectangle: its lanes test a splat each against it, and only those that touch it are visited.
+// <walk>, what forward and backward share: a workgroup walks the splats of its tile front to back,
+// a batch in shared memory at a time. The pixels of a tile are in Morton order, so those of a
+// subgroup are a rectangle: its lanes test a splat each against it, and only those that touch it
+// are visited.
 #include "contract/tiles.glsl"
 #include "tiled/lanes.glsl"
 #include "tiled/grid.glsl"
 
 layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
-layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile
-layout(constant_id = 14) const bool LISTED = true;   // a subgroup lists the splats that it visits in shared memory; else it takes them from the bits of its ballot
+// Else a subgroup visits every splat of its tile.
+layout(constant_id = 3) const bool CULL = true;
+// A subgroup lists the splats that it visits in shared memory; else it takes them from the bits of
+// its ballot.
+layout(constant_id = 14) const bool LISTED = true;
 layout(constant_id = 9) const bool BY_PAIR = false;  // sums are kept by pair, not by splat
 
 BUFFER_tile_starts(readonly)
@@ -30,8 +35,11 @@ vec4 conic_color_of(uint i) { return batch_conic_color[i]; }
 float peak_of(uint i) { return batch_peaks[i].x; }
 uint target_of(uint i) { return batch_targets[i]; }  // the splat or pair that its sums belong to
 
-// Pixel j of this lane, counted through its tile in Morton order: lanes are contiguous, so that a subgroup is a rectangle for every j.
-uint pixel_index(uint j) { return gl_SubgroupID * LANES * PER_LANE + j * LANES + gl_SubgroupInvocationID; }
+// Pixel j of this lane, counted through its tile in Morton order: lanes are contiguous, so that a
+// subgroup is a rectangle for every j.
+uint pixel_index(uint j) {
+    return gl_SubgroupID * LANES * PER_LANE + j * LANES + gl_SubgroupInvocationID;
+}
 
 // The lane's first pixel on the canvas, and the way from there to its pixel j.
 uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * TILE; }
@@ -48,20 +56,23 @@ void load(uint i, uint rank) {
     batch_targets[gl_LocalInvocationIndex] = BY_PAIR ? i : r.splat;
 }
 
-// Visits the splats that touch the subgroup's pixels, of LANES from splat `chunk` of the batch on. A list costs a short visit less time than the arithmetic of bits, and a
-// long one more.
+// Visits the splats that touch the subgroup's pixels, of LANES from splat `chunk` of the batch on.
+// A list costs a short visit less time than the arithmetic of bits, and a long one more.
 void visit_all(uint chunk, bool touches) {
     uvec4 touching = subgroupBallot(touches);
     if (LISTED) {
         uint first = gl_SubgroupID * LANES, behind = first + subgroupBallotBitCount(touching);
         wait_for_lanes();  // the last list is read no more
-        if (touches) listed[first + subgroupBallotExclusiveBitCount(touching)] = chunk + gl_SubgroupInvocationID;
+        if (touches)
+            listed[first + subgroupBallotExclusiveBitCount(touching)] =
+                chunk + gl_SubgroupInvocationID;
         wait_for_lanes();
         for (uint k = first; k < behind; ++k) visit(listed[k]);
         return;
     }
     for (uint w = 0u; w < WORDS; ++w)
-        for (uint bits = touching[w]; bits != 0u; bits &= bits - 1u) visit(chunk + 32u * w + uint(findLSB(bits)));
+        for (uint bits = touching[w]; bits != 0u; bits &= bits - 1u)
+            visit(chunk + 32u * w + uint(findLSB(bits)));
 }
 
 void walk() {
@@ -86,7 +97,8 @@ void walk() {
             bool touches = mine < in_batch;
             if (CULL && touches) {
                 vec4 m = batch_mean_conic[mine];
-                touches = nearest(low - m.xy, high - m.xy, m.z, m.w, batch_conic_color[mine].x) <= batch_peaks[mine].y;
+                touches = nearest(low - m.xy, high - m.xy, m.z, m.w, batch_conic_color[mine].x) <=
+                          batch_peaks[mine].y;
             }
             visit_all(chunk, touches);
             done = subgroupAll(finished());

@@ -1,5 +1,6 @@
-// How many classes of tickets win. Growth: as many as lead to no more splats than the budget has by now, which grows as the square root of progress
-// (Deng et al. 2025, "Improved-GS"). Thinning: as many as leave no fewer than a share of the splats. One workgroup; it leaves the counts clean.
+// How many classes of tickets win. Growth: as many as lead to no more splats than the budget has by
+// now, which grows as the square root of progress (Deng et al. 2025, "Improved-GS"). Thinning: as
+// many as leave no fewer than a share of the splats. One workgroup; it leaves the counts clean.
 #include "common.glsl"
 #include "contract/refine.glsl"
 #include "scan.glsl"
@@ -15,12 +16,16 @@ BUFFER_admitted(writeonly)
 shared uint winning;
 
 // How far it is from step `first` to step `last`, 0..1.
-float progress(uint first, uint last) { return min(float(frame.step - min(frame.step, first)) / float(max(last, first + 1u) - first), 1.0); }
+float progress(uint first, uint last) {
+    return min(float(frame.step - min(frame.step, first)) / float(max(last, first + 1u) - first),
+               1.0);
+}
 
 uint difference(uint more, uint less) { return more - min(more, less); }
 
 uint room() {
-    float budget = float(refine_settings.budget) * sqrt(progress(refine_settings.first_step, refine_settings.last_step));
+    float budget = float(refine_settings.budget) *
+                   sqrt(progress(refine_settings.first_step, refine_settings.last_step));
     if (!THINS) return difference(min(uint(budget), counts.capacity), counts.splats);
     return difference(counts.splats, uint(ceil(float(counts.splats) * refine_settings.thinned)));
 }

@@ -1,6 +1,8 @@
-// Tickets of thinning: classes by what splats have shown of themselves; the least are removed (Fang & Wang 2024, "Mini-Splatting", without its chance).
-// That is the sum of T alpha over the pixels of all views that were scored, times the root of how strong the edges there are on the mean: where the photograph is
-// smooth, neighbours can take a splat's place. Those that no view showed come first, in an order of chance: they may be too many to go at once.
+// Tickets of thinning: classes by what splats have shown of themselves; the least are removed (Fang
+// & Wang 2024, "Mini-Splatting", without its chance). That is the sum of T alpha over the pixels of
+// all views that were scored, times the root of how strong the edges there are on the mean: where
+// the photograph is smooth, neighbours can take a splat's place. Those that no view showed come
+// first, in an order of chance: they may be too many to go at once.
 #include "common.glsl"
 #include "contract/refine.glsl"
 #include "random.glsl"
@@ -14,7 +16,9 @@ BUFFER_ticket_counts(restrict)
 
 const uint UNSEEN_CLASSES = 256u;
 const float CLASSES_AN_OCTAVE = 64.0;
-const float FLAT = 0.01;  // strength of an edge that is added everywhere, so that nothing of a photograph without any counts for nothing
+// Strength of an edge that is added everywhere, so that nothing of a photograph without any counts
+// for nothing.
+const float FLAT = 0.01;
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
@@ -22,7 +26,9 @@ void main() {
     ScoreStat s = score_stats[g];
     float shown = sqrt((s.edges + FLAT * s.blended) * s.blended);
     float place = float(UNSEEN_CLASSES) + (log2(max(shown, 1e-9)) + 30.0) * CLASSES_AN_OCTAVE;
-    if (!(shown > 0.0)) place = float(UNSEEN_CLASSES) * random_uniform(uvec4(frame.seed, frame.step, g, DRAW_TICKET)).x;
+    if (!(shown > 0.0))
+        place =
+            float(UNSEEN_CLASSES) * random_uniform(uvec4(frame.seed, frame.step, g, DRAW_TICKET)).x;
     uint ticket = uint(clamp(place, 0.0, float(TICKETS - 1u)));
     atomicAdd(ticket_counts[ticket], 1u);
     tickets[g] = ticket;

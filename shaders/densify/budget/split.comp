@@ -1,5 +1,6 @@
-// Flagged splats split in two along their longest axis, large and small ones alike (Deng et al. 2025, "Improved-GS"). The first child takes its parent's place,
-// the second one a place behind the last. Both start without momentum.
+// Flagged splats split in two along their longest axis, large and small ones alike (Deng et al.
+// 2025, "Improved-GS"). The first child takes its parent's place, the second one a place behind the
+// last. Both start without momentum.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"
@@ -15,7 +16,8 @@ BUFFER_counts(readonly)
 #include "densify/planes.glsl"
 #include "densify/budget/statistics.glsl"
 
-// Of a child: distance from its parent's mean in its longest standard deviations; scales along that axis and the others, and opacity, over its parent's.
+// A child's distance from its parent's mean in its longest standard deviations; scales along that
+// axis and the others, and opacity, over its parent's.
 const float OFFSET = 1.35, LONG = 0.55, SHORT = 0.893, OPACITY = 0.6;
 
 void main() {
@@ -28,7 +30,8 @@ void main() {
     vec3 log_scale = log_scales(g), longest = vec3(1.0, 0.0, 0.0);
     if (log_scale.y > log_scale.x) longest = vec3(0.0, 1.0, 0.0);
     if (log_scale.z > max(log_scale.x, log_scale.y)) longest = vec3(0.0, 0.0, 1.0);
-    vec3 mean = means(g), away = rotation(normalize(quats(g))) * (longest * exp(log_scale)) * OFFSET;
+    vec3 mean = means(g),
+         away = rotation(normalize(quats(g))) * (longest * exp(log_scale)) * OFFSET;
     float opacity = OPACITY / (1.0 + exp(-logit_opacities(g)));
     for (uint child = 0u; child < 2u; ++child) {
         uint place = child == 0u ? g : added;

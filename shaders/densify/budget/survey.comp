@@ -12,5 +12,7 @@ BUFFER_counts(readonly)
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
-    mark(g, counts.splats, g < counts.splats && finite(g) && 1.0 / (1.0 + exp(-logit_opacities(g))) >= refine_settings.prune_opa);
+    mark(g, counts.splats,
+         g < counts.splats && finite(g) &&
+             1.0 / (1.0 + exp(-logit_opacities(g))) >= refine_settings.prune_opa);
 }

@@ -1,10 +1,12 @@
-// What a draw of scores left in d_splats2d -> score_stats, and d_splats2d clean again for the next draw.
+// What a draw of scores left in d_splats2d -> score_stats, and d_splats2d clean again for the next
+// draw.
 #include "common.glsl"
 #include "contract/splats.glsl"
 #include "contract/refine.glsl"
 
 layout(local_size_x = GROUP) in;
-layout(constant_id = 0) const bool ABSOLUTE = true;  // the draw summed absolute gradients; else weights of pixels
+// The draw summed absolute gradients; else weights of pixels.
+layout(constant_id = 0) const bool ABSOLUTE = true;
 BUFFER_camera(readonly)
 BUFFER_counts(readonly)
 BUFFER_seen(readonly)

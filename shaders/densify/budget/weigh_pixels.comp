@@ -1,4 +1,5 @@
-// What scores add up over a splat's pixels: the strength of edges in the photograph, and how far the rendering is from it.
+// What scores add up over a splat's pixels: the strength of edges in the photograph, and how far
+// the rendering is from it.
 #include "contract/loss.glsl"
 #include "contract/refine.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
@@ -6,10 +7,12 @@ STORE_weights
 #include "loss/pixel.glsl"
 
 float grey(ivec2 at) {
-    return dot(photograph(packed_photograph(clamp(at, ivec2(0), ivec2(camera.size) - 1))), vec3(1.0 / 3.0));
+    return dot(photograph(packed_photograph(clamp(at, ivec2(0), ivec2(camera.size) - 1))),
+               vec3(1.0 / 3.0));
 }
 
-// The Laplacian of the photograph in grey, over its eight neighbours (Deng et al. 2025, "Improved-GS").
+// The Laplacian of the photograph in grey, over its eight neighbours (Deng et al. 2025,
+// "Improved-GS").
 float edge(ivec2 at) {
     float sum = 9.0 * grey(at);
     for (int y = -1; y <= 1; ++y)
@@ -22,6 +25,8 @@ void main() {
     if (any(greaterThanEqual(at, ivec2(camera.size)))) return;
     uint packed = packed_photograph(at);
     vec3 weights_here = vec3(0.0);
-    if (packed != IGNORED) weights_here = vec3(edge(at), dot(abs(rendered(at) - photograph(packed)), vec3(1.0 / 3.0)), 1.0);
+    if (packed != IGNORED)
+        weights_here =
+            vec3(edge(at), dot(abs(rendered(at) - photograph(packed)), vec3(1.0 / 3.0)), 1.0);
     imageStore(weights, at, vec4(weights_here, 0.0));
 }

@@ -1,4 +1,5 @@
-// Rows to fill become copies of what was drawn for them, without momentum: a dead splat's own belongs to where it was.
+// Rows to fill become copies of what was drawn for them, without momentum: a dead splat's own
+// belongs to where it was.
 #include "common.glsl"
 #include "contract/refine.glsl"
 

@@ -9,5 +9,6 @@ BUFFER_copies(restrict)
 
 void main() {
     uint place;
-    if (fills(group_index() * GROUP + gl_LocalInvocationID.x, place)) atomicAdd(copies[source(place)], 1u);
+    if (fills(group_index() * GROUP + gl_LocalInvocationID.x, place))
+        atomicAdd(copies[source(place)], 1u);
 }

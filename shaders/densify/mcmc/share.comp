@@ -1,4 +1,5 @@
-// A splat of which copies are to be made becomes what each of them will be, and starts without momentum: together they look as it did.
+// A splat of which copies are to be made becomes what each of them will be, and starts without
+// momentum: together they look as it did.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"
@@ -18,7 +19,8 @@ void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats || copies[g] == 0u) return;
     float scale, logit = shared_logit(logit_opacities(g), copies[g] + 1u, scale);
-    logit_opacities(g) = clamp(logit, log(refine_settings.min_opacity / (1.0 - refine_settings.min_opacity)), MOST);
+    logit_opacities(g) =
+        clamp(logit, log(refine_settings.min_opacity / (1.0 - refine_settings.min_opacity)), MOST);
     log_scales(g) += log(scale);
     zero_moments(g);
 }

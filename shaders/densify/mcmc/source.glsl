@@ -1,5 +1,6 @@
-// Which splat a place becomes a copy of, drawn with probability proportional to opacity by two binary searches in running sums: for the
-// workgroup, then for the splat. A draw is a hash of (seed, step, place), so passes draw again instead of writing down what was drawn.
+// Which splat a place becomes a copy of, drawn with probability proportional to opacity by two
+// binary searches in running sums: for the workgroup, then for the splat. A draw is a hash of
+// (seed, step, place), so passes draw again instead of writing down what was drawn.
 #include "contract/refine.glsl"
 #include "random.glsl"
 #include "densify/mcmc/target.glsl"
@@ -25,7 +26,8 @@ uint below(uint bits, uint limit) {  // uniform in 0 .. limit - 1
 }
 
 uint source(uint place) {
-    if (weights() == 0u) return place % counts.splats;  // only when adding: N must grow as the host expects
+    // Only when adding: N must grow as the host expects.
+    if (weights() == 0u) return place % counts.splats;
     uvec4 bits = random_bits(uvec4(frame.seed, frame.step, place, DRAW_SOURCE));
     uint drawn = below(bits.x, weights());
     uint first = 0u, last = (counts.splats + GROUP - 1u) / GROUP;

@@ -1,12 +1,14 @@
-// How likely each splat is to be copied: its opacity in fixed point, 0 for the dead, summed over its workgroup up to itself.
-// flags: twice that sum, + 1 for the living. flag_sums: the workgroups' weights, which fit 32 bits all together.
+// How likely each splat is to be copied: its opacity in fixed point, 0 for the dead, summed over
+// its workgroup up to itself. flags: twice that sum, + 1 for the living. flag_sums: the workgroups'
+// weights, which fit 32 bits all together.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"
 #include "scan.glsl"
 
 layout(local_size_x = GROUP) in;
-layout(constant_id = 1) const bool ADDS = false;  // everyone finite is alive: the dead have just been relocated
+// Everyone finite is alive: the dead have just been relocated.
+layout(constant_id = 1) const bool ADDS = false;
 VALUE_logit_opacities(readonly)
 BUFFER_refine_settings(readonly)
 BUFFER_counts(readonly)

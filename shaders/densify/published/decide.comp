@@ -1,5 +1,5 @@
-// Flags the splats whose image-space gradient requests more detail: mean |d_mean2d| in NDC at the threshold or above
-// (Kerbl et al. 2023, section 5.2). A splat that no view saw has no gradient.
+// Flags the splats whose image-space gradient requests more detail: mean |d_mean2d| in NDC at the
+// threshold or above (Kerbl et al. 2023, section 5.2). A splat that no view saw has no gradient.
 #include "common.glsl"
 #include "contract/refine.glsl"
 

@@ -1,6 +1,7 @@
-// Flagged splats clone or split (Kerbl et al. 2023, section 5.2), each appending one place in the order of their ranks, as far as places last.
-// Clone: the copy starts without momentum, the original keeps its own. Split: both children are drawn from the Gaussian and 1.6 times
-// smaller; the first takes its parent's place.
+// Flagged splats clone or split (Kerbl et al. 2023, section 5.2), each appending one place in the
+// order of their ranks, as far as places last. Clone: the copy starts without momentum, the
+// original keeps its own. Split: both children are drawn from the Gaussian and 1.6 times smaller;
+// the first takes its parent's place.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"
@@ -30,7 +31,9 @@ void main() {
     zero_moments(added);
     forget_statistics(added);
     vec3 log_scale = log_scales(g), scale = exp(log_scale);
-    if (max(max(scale.x, scale.y), scale.z) <= refine_settings.grow_scale3d * refine_settings.extent) return;
+    if (max(max(scale.x, scale.y), scale.z) <=
+        refine_settings.grow_scale3d * refine_settings.extent)
+        return;
 
     zero_moments(g);
     forget_statistics(g);
@@ -38,7 +41,9 @@ void main() {
     mat3 R = rotation(normalize(quats(g)));
     for (uint child = 0u; child < 2u; ++child) {
         uint place = child == 0u ? g : added;
-        means(place) = mean + R * (scale * random_normal(uvec4(frame.seed, frame.step, g, DRAW_CHILD + child)));
+        means(place) =
+            mean +
+            R * (scale * random_normal(uvec4(frame.seed, frame.step, g, DRAW_CHILD + child)));
         log_scales(place) = log_scale - SHRINK;
     }
 }

@@ -1,5 +1,6 @@
-// Flags the splats that live on: opaque enough and, once opacities have been reset, not too large in the world or on screen
-// (Kerbl et al. 2023, section 5.2). A splat that has a number that is not finite is removed, before it spreads through the image.
+// Flags the splats that live on: opaque enough and, once opacities have been reset, not too large
+// in the world or on screen (Kerbl et al. 2023, section 5.2). A splat that has a number that is not
+// finite is removed, before it spreads through the image.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"
@@ -19,8 +20,11 @@ bool lives(uint g) {
     if (opacity < refine_settings.prune_opa) return false;
     if (refine_settings.reset_every == 0u || frame.step <= refine_settings.reset_every) return true;
     vec3 log_scale = log_scales(g);
-    if (exp(max(max(log_scale.x, log_scale.y), log_scale.z)) > refine_settings.prune_scale3d * refine_settings.extent) return false;
-    return refine_settings.prune_screen == 0.0 || grow_stats[g].radius <= refine_settings.prune_screen;
+    if (exp(max(max(log_scale.x, log_scale.y), log_scale.z)) >
+        refine_settings.prune_scale3d * refine_settings.extent)
+        return false;
+    return refine_settings.prune_screen == 0.0 ||
+           grow_stats[g].radius <= refine_settings.prune_screen;
 }
 
 void main() {

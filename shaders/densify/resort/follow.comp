@@ -1,4 +1,5 @@
-// Numbers of splats that a strategy keeps: in the new order of the splats, next to where they are, or back from there.
+// Numbers of splats that a strategy keeps: in the new order of the splats, next to where they are,
+// or back from there.
 #include "common.glsl"
 #include "contract/refine.glsl"
 #include "contract/sort.glsl"
@@ -15,6 +16,9 @@ void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
     for (uint c = 0u; c < NUMBERS; ++c) {
-        if (BACK) followed[NUMBERS * g + c] = moved[NUMBERS * g + c]; else moved[NUMBERS * g + c] = followed[NUMBERS * order[g] + c];
+        if (BACK)
+            followed[NUMBERS * g + c] = moved[NUMBERS * g + c];
+        else
+            moved[NUMBERS * g + c] = followed[NUMBERS * order[g] + c];
     }
 }

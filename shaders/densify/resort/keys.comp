@@ -1,5 +1,7 @@
-// Keys by which splats are put in the order of a Z-shaped curve (Morton 1966), so that those which a view shows are contiguous in memory, mostly: nine bits of each
-// coordinate interleaved. Coordinates are counted from the camera of the last step, and squeezed the more the farther they are, so that none is beyond the curve.
+// Keys by which splats are put in the order of a Z-shaped curve (Morton 1966), so that those which
+// a view shows are contiguous in memory, mostly: nine bits of each coordinate interleaved.
+// Coordinates are counted from the camera of the last step, and squeezed the more the farther they
+// are, so that none is beyond the curve.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"
@@ -26,5 +28,6 @@ void main() {
     vec3 away = (means(g) - camera.position) / max(refine_settings.extent, 1e-20);
     vec3 place = clamp(0.5 + 0.5 * away / (1.0 + abs(away)), 0.0, 1.0);
     uvec3 bits = spread(uvec3(place * 511.0));
-    keys[g] = finite(vec4(place, 0.0)) ? bits.x | bits.y << 1u | bits.z << 2u : (1u << KEY_BITS) - 1u;
+    keys[g] =
+        finite(vec4(place, 0.0)) ? bits.x | bits.y << 1u | bits.z << 2u : (1u << KEY_BITS) - 1u;
 }

@@ -11,6 +11,9 @@ void main() {
     if (g >= counts.splats) return;
     any_value_plane values = any_value_plane(plane.value);
     for (uint i = plane.width * g; i < plane.width * (g + 1u); ++i) {
-        if (role == 0u) values.at[i] = uintBitsToFloat(moved[i]); else moments().at[i] = moment_of(moved[i]);
+        if (role == 0u)
+            values.at[i] = uintBitsToFloat(moved[i]);
+        else
+            moments().at[i] = moment_of(moved[i]);
     }
 }

@@ -13,5 +13,7 @@ void main() {
     if (to >= counts.splats) return;
     uint from = order[to], width = plane.width;  // 0 for a plane that this SH degree lacks
     any_value_plane values = any_value_plane(plane.value);
-    for (uint c = 0u; c < width; ++c) moved[width * to + c] = role == 0u ? floatBitsToUint(values.at[width * from + c]) : bits_of(moments().at[width * from + c]);
+    for (uint c = 0u; c < width; ++c)
+        moved[width * to + c] = role == 0u ? floatBitsToUint(values.at[width * from + c])
+                                           : bits_of(moments().at[width * from + c]);
 }

@@ -1,4 +1,5 @@
-// Before fragments are listed: empty lists, and how much is seen of each block of pixels in front of each depth segment.
+// Before fragments are listed: empty lists, and how much is seen of each block of pixels in front
+// of each depth segment.
 #include "contract/draw.glsl"
 #include "contract/fragments.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;

@@ -1,4 +1,5 @@
-// The image from listed fragments: a thread blends those of a block of pixels, nearest first. A finished pixel takes no more.
+// The image from listed fragments: a thread blends those of a block of pixels, nearest first. A
+// finished pixel takes no more.
 #include "contract/fragments.glsl"
 #include "contract/image.glsl"
 #include "contract/sort.glsl"
@@ -34,9 +35,12 @@ void main() {
         for (uint i = 0u; i < PIXELS; ++i) {
             vec2 from = s.mean - vec2(corner) - vec2(pixel_of(i)) - 0.5;
             float alpha = alpha_of(color.a * gaussian(from, s.conic), from, s.conic);
-            if (alpha >= ALPHA_MIN && pixels[i].a >= T_MIN) pixels[i] = vec4(pixels[i].rgb + pixels[i].a * alpha * color.rgb, pixels[i].a * (1.0 - alpha));
+            if (alpha >= ALPHA_MIN && pixels[i].a >= T_MIN)
+                pixels[i] = vec4(pixels[i].rgb + pixels[i].a * alpha * color.rgb,
+                                 pixels[i].a * (1.0 - alpha));
             open = open || pixels[i].a >= T_MIN;
         }
     }
-    for (uint i = 0u; i < PIXELS; ++i) imageStore(target, corner + ivec2(pixel_of(i)), pixels[i]);  // stores outside the image are dropped
+    // Stores outside the image are dropped.
+    for (uint i = 0u; i < PIXELS; ++i) imageStore(target, corner + ivec2(pixel_of(i)), pixels[i]);
 }

@@ -7,4 +7,6 @@ const uint PIXELS = BLOCK_W * BLOCK_H;
 
 uvec2 pixel_of(uint i) { return uvec2(i % BLOCK_W, i / BLOCK_W); }
 
-uint place_of(uvec2 block, uint segment) { return (segment * BLOCKS_Y + block.y) * BLOCKS_X + block.x; }
+uint place_of(uvec2 block, uint segment) {
+    return (segment * BLOCKS_Y + block.y) * BLOCKS_X + block.x;
+}

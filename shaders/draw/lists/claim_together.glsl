@@ -5,6 +5,8 @@
 uint claim(bool wanted) {
     uvec4 wanting = subgroupBallot(wanted);
     uint number = subgroupBallotBitCount(wanting), first = 0u;
-    if (number > 0u && gl_SubgroupInvocationID == subgroupBallotFindLSB(wanting)) first = atomicAdd(counts.pairs_wanted, number);  // no helper lane: its additions are lost
+    // No helper lane: its additions are lost.
+    if (number > 0u && gl_SubgroupInvocationID == subgroupBallotFindLSB(wanting))
+        first = atomicAdd(counts.pairs_wanted, number);
     return subgroupMax(first) + subgroupBallotExclusiveBitCount(wanting);
 }

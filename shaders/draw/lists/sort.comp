@@ -1,5 +1,7 @@
-// Puts lists of fragments in order, nearest first, a thread a list. The draw began with the nearest splat and the list with the fragment that came last, so most fragments go
-// in front of all before them; one that came out of turn is put where it belongs. A list whose end is never reached must not hang the device.
+// Puts lists of fragments in order, nearest first, a thread a list. The draw began with the nearest
+// splat and the list with the fragment that came last, so most fragments go in front of all before
+// them; one that came out of turn is put where it belongs. A list whose end is never reached must
+// not hang the device.
 #include "contract/core.glsl"
 #include "contract/fragments.glsl"
 layout(local_size_x = 8, local_size_y = 8) in;
@@ -13,7 +15,8 @@ const uint MOST_VISITS = 1u << 26;
 void main() {
     uvec2 block = gl_GlobalInvocationID.xy;
     if (block.x >= BLOCKS_X || block.y >= BLOCKS_Y * SEGMENTS) return;
-    uint list = place_of(block, 0u), at = fragment_lists[list].first, front = NO_FRAGMENT, front_rank = NO_FRAGMENT, visits = MOST_VISITS;
+    uint list = place_of(block, 0u), at = fragment_lists[list].first, front = NO_FRAGMENT,
+         front_rank = NO_FRAGMENT, visits = MOST_VISITS;
     while (at != NO_FRAGMENT && visits > 0u) {
         --visits;
         uint rank = fragments[at].rank, next = fragments[at].next;

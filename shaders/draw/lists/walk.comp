@@ -1,5 +1,7 @@
-// Gradients from listed fragments. A thread has a block of pixels of a depth segment and goes through its fragments, nearest first.
-// D and T are those of draw/ordered/backward_blocks.frag; they begin with what is known at the border of the segment, 0 and 1 for the first, and stay in registers.
+// Gradients from listed fragments. A thread has a block of pixels of a depth segment and goes
+// through its fragments, nearest first. D and T are those of draw/ordered/backward_blocks.frag;
+// they begin with what is known at the border of the segment, 0 and 1 for the first, and stay in
+// registers.
 #include "contract/draw.glsl"
 #include "contract/fragments.glsl"
 #include "contract/image.glsl"
@@ -16,7 +18,8 @@ uint next_rank(uint own) { return own; }  // each lane goes through its own list
 layout(local_size_x = 8, local_size_y = 8) in;
 layout(constant_id = 1) const float LARGEST = 1.0;  // colour that the target can hold
 layout(constant_id = 8) const uint SEGMENTS = 1u;
-layout(constant_id = 12) const uint BLOCKS_Y = 1u;  // blocks in a column of the canvas of one depth segment
+// Blocks in a column of the canvas of one depth segment.
+layout(constant_id = 12) const uint BLOCKS_Y = 1u;
 SAMPLED_d_image
 BUFFER_order(readonly)
 BUFFER_splats2d(readonly)
@@ -29,7 +32,8 @@ BUFFER_fragments(readonly)
 void main() {
     uvec2 at = gl_GlobalInvocationID.xy;
     bool inside = at.x < BLOCKS_X && at.y < BLOCKS_Y * SEGMENTS;
-    ivec2 corner = ivec2(at.x, at.y % BLOCKS_Y) * ivec2(BLOCK_W, BLOCK_H), size = textureSize(d_image, 0);
+    ivec2 corner = ivec2(at.x, at.y % BLOCKS_Y) * ivec2(BLOCK_W, BLOCK_H),
+          size = textureSize(d_image, 0);
     uint node = inside ? fragment_lists[at.y * BLOCKS_X + at.x].first : NO_FRAGMENT;
     bool empty = node == NO_FRAGMENT;
 
@@ -41,7 +45,10 @@ void main() {
         loss[i] = seen ? texelFetch(d_image, pixel, 0) : vec4(0.0);
         norms[i] = dot(abs(loss[i].rgb), vec3(1.0));
         vec2 start = vec2(0.0, seen ? 1.0 : 0.0);
-        if (seen && at.y >= BLOCKS_Y) start = unpack_pixels(blocks[first_vector(at - uvec2(0u, BLOCKS_Y)) + i / PER_VECTOR])[i % PER_VECTOR] / STATE_SCALE;
+        if (seen && at.y >= BLOCKS_Y)
+            start = unpack_pixels(blocks[first_vector(at - uvec2(0u, BLOCKS_Y)) +
+                                         i / PER_VECTOR])[i % PER_VECTOR] /
+                    STATE_SCALE;
         D[i] = start.x;
         T[i] = start.y;
     }
@@ -61,11 +68,14 @@ void main() {
             bool open = false;
             for (uint i = 0u; i < PIXELS; ++i) {
                 vec2 from = d - vec2(pixel_of(i));
-                float unclamped = color.a * gaussian(from, s.conic), alpha = min(unclamped, ALPHA_MAX);
+                float unclamped = color.a * gaussian(from, s.conic),
+                      alpha = min(unclamped, ALPHA_MAX);
                 if (unclamped < ALPHA_MIN || T[i] < T_MIN) continue;
                 contributes = true;
-                float k = norms[i] > 0.0 ? (dot(loss[i].rgb, color.rgb) - loss[i].a) / norms[i] : 0.0;
-                add(moments, moments_of(unclamped * norms[i] * (k * T[i] - D[i]) / (1.0 - alpha), from, s.conic, loss[i].rgb * (alpha * T[i])));
+                float k =
+                    norms[i] > 0.0 ? (dot(loss[i].rgb, color.rgb) - loss[i].a) / norms[i] : 0.0;
+                add(moments, moments_of(unclamped * norms[i] * (k * T[i] - D[i]) / (1.0 - alpha),
+                                        from, s.conic, loss[i].rgb * (alpha * T[i])));
                 D[i] -= T[i] * alpha * k;
                 T[i] *= 1.0 - alpha;
             }

@@ -1,4 +1,5 @@
-// Forward draw for programmable blending, front to back: state = (sum T_i alpha_i c_i, T); a finished pixel takes no more splats.
+// Forward draw for programmable blending, front to back: state = (sum T_i alpha_i c_i, T); a
+// finished pixel takes no more splats.
 #define VARYING in
 #include "contract/core.glsl"
 #include "draw/varyings.glsl"
@@ -11,6 +12,8 @@ void main() {
     float alpha = alpha_of(v_opacity * gaussian(d, v_conic), d, v_conic);
     ORDER_BEGIN(before)
     bool counts_here = alpha >= ALPHA_MIN && before.a >= T_MIN;
-    vec4 after = counts_here ? vec4(before.rgb + before.a * alpha * v_color, before.a * (1.0 - alpha)) : before;
+    vec4 after = counts_here
+                     ? vec4(before.rgb + before.a * alpha * v_color, before.a * (1.0 - alpha))
+                     : before;
     ORDER_END(after)
 }

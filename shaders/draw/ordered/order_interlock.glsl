@@ -1,4 +1,5 @@
-// <order>: fragments of one pixel take turns in the order of their splats (GL_ARB_fragment_shader_interlock); state is a storage image.
+// <order>: fragments of one pixel take turns in the order of their splats
+// (GL_ARB_fragment_shader_interlock); state is a storage image.
 #include "contract/draw.glsl"
 #extension GL_ARB_fragment_shader_interlock : require
 layout(pixel_interlock_ordered) in;

@@ -1,4 +1,5 @@
-// <section> of a rasterizer that is done with one primitive before the next touches the same pixel, as one on a CPU may be (probed).
+// <section> of a rasterizer that is done with one primitive before the next touches the same pixel,
+// as one on a CPU may be (probed).
 #include "contract/draw.glsl"
 BUFFER_blocks(coherent)
 #define SECTION_BEGIN

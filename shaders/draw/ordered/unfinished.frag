@@ -1,5 +1,6 @@
-// Which blocks of a depth segment are still seen, as depth: 1 where some pixel has a transmittance of at least LEAST in front of the segment, else 0, so that
-// the backward draw's depth test rejects fragments before they run.
+// Which blocks of a depth segment are still seen, as depth: 1 where some pixel has a transmittance
+// of at least LEAST in front of the segment, else 0, so that the backward draw's depth test rejects
+// fragments before they run.
 #include "contract/draw.glsl"
 #include <state>
 layout(constant_id = 9) const float LEAST = 1e-4;

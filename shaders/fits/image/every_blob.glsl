@@ -1,4 +1,5 @@
-// What the walks of an image fit share in which every tile looks at every blob: a pixel a lane, in tiles that are a rectangle in Morton order.
+// What the walks of an image fit share in which every tile looks at every blob: a pixel a lane, in
+// tiles that are a rectangle in Morton order.
 #include "contract/tiles.glsl"
 #include "tiled/lanes.glsl"
 
@@ -19,13 +20,21 @@ vec4 conic_color_of(uint i) { return tile_splats[i].conic_color; }
 float peak_of(uint i) { return tile_reaches[i].peak; }
 uint target_of(uint i) { return tile_reaches[i].splat; }
 
-uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * (morton(TILE_PIXELS - 1u) + 1u); }
-uvec2 first_pixel() { return corner_of_tile() + morton((gl_SubgroupID * LANES + gl_SubgroupInvocationID) % TILE_PIXELS); }
+uvec2 corner_of_tile() {
+    return uvec2(tile % TILES_X, tile / TILES_X) * (morton(TILE_PIXELS - 1u) + 1u);
+}
+uvec2 first_pixel() {
+    return corner_of_tile() +
+           morton((gl_SubgroupID * LANES + gl_SubgroupInvocationID) % TILE_PIXELS);
+}
 uvec2 step_to(uint j) { return uvec2(0u); }
 
-// Whether the ellipse alpha >= ALPHA_MIN of entry i holds a pixel centre of the tile, or comes close.
+// Whether the ellipse alpha >= ALPHA_MIN of entry i holds a pixel centre of the tile, or comes
+// close.
 bool touches(uint i) {
-    vec2 low = vec2(corner_of_tile()) + 0.5 - QUAD_MARGIN, high = low + vec2(morton(TILE_PIXELS - 1u)) + 2.0 * QUAD_MARGIN;
+    vec2 low = vec2(corner_of_tile()) + 0.5 - QUAD_MARGIN,
+         high = low + vec2(morton(TILE_PIXELS - 1u)) + 2.0 * QUAD_MARGIN;
     vec4 m = mean_conic_of(i);
-    return nearest(low - m.xy, high - m.xy, m.z, m.w, conic_color_of(i).x) <= tile_reaches[i].cutoff;
+    return nearest(low - m.xy, high - m.xy, m.z, m.w, conic_color_of(i).x) <=
+           tile_reaches[i].cutoff;
 }

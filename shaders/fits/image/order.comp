@@ -1,4 +1,5 @@
-// Once for a number of blobs: all are drawn, in the order of memory. Those that a frame culls stay, beyond every tile.
+// Once for a number of blobs: all are drawn, in the order of memory. Those that a frame culls stay,
+// beyond every tile.
 #include "common.glsl"
 #include "contract/sort.glsl"
 

@@ -1,4 +1,5 @@
-// One thread a blob -> Splat2D. One that is fainter than one step, is off the image or holds a number that is not finite gets a Splat2D that touches nothing.
+// One thread a blob -> Splat2D. One that is fainter than one step, is off the image or holds a
+// number that is not finite gets a Splat2D that touches nothing.
 #include "common.glsl"
 #include "contract/fit.glsl"
 #include "blob.glsl"
@@ -24,9 +25,13 @@ void main() {
     vec2 axis1, axis2;
     quad_axes(o.cov, o.det, opacity, axis1, axis2);
     vec2 reach = abs(axis1) + abs(axis2);
-    if (!(all(greaterThan(o.mean + reach, vec2(0.0))) && all(lessThan(o.mean - reach, vec2(camera.size))))) return;
+    if (!(all(greaterThan(o.mean + reach, vec2(0.0))) &&
+          all(lessThan(o.mean - reach, vec2(camera.size)))))
+        return;
     vec3 conic = conic_of(o.cov, o.det);
-    if (!finite(vec4(o.mean, o.det, opacity)) || !finite(vec4(conic, 0.0)) || !finite(vec4(b.color, 0.0)) || !finite(vec4(axis1, axis2))) return;
+    if (!finite(vec4(o.mean, o.det, opacity)) || !finite(vec4(conic, 0.0)) ||
+        !finite(vec4(b.color, 0.0)) || !finite(vec4(axis1, axis2)))
+        return;
     splats2d[g] = Splat2D(o.mean, conic, axis1, axis2);
     colors2d[g] = vec4(b.color, opacity);
 }

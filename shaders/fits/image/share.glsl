@@ -1,4 +1,5 @@
-// <share>: as many tiles a workgroup as it has pixels for. Nothing lies before them, and nothing is kept.
+// <share>: as many tiles a workgroup as it has pixels for. Nothing lies before them, and nothing is
+// kept.
 bool take_share() {
     tile = group_index() * (gl_WorkGroupSize.x / TILE_PIXELS) + gl_SubgroupID * LANES / TILE_PIXELS;
     return tile < TILES;

@@ -1,4 +1,5 @@
-// The moments that a blob's pixels added up -> gradients of its nine numbers -> <sink>: stored, or taken by Adam.
+// The moments that a blob's pixels added up -> gradients of its nine numbers -> <sink>: stored, or
+// taken by Adam.
 #include "common.glsl"
 #include "contract/fit.glsl"
 #include "blob.glsl"

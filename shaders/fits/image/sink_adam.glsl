@@ -6,7 +6,13 @@ BUFFER_rates(readonly)
 BUFFER_blobs(restrict)
 BUFFER_adam_blobs(restrict)
 
-uint rate_of(uint i) { return i < 2u ? RATE_CENTER : i < 4u ? RATE_SCALES : i == 4u ? RATE_ANGLE : i < 8u ? RATE_COLOR : RATE_OPACITY; }
+uint rate_of(uint i) {
+    return i < 2u    ? RATE_CENTER
+           : i < 4u  ? RATE_SCALES
+           : i == 4u ? RATE_ANGLE
+           : i < 8u  ? RATE_COLOR
+                     : RATE_OPACITY;
+}
 
 void sink(uint i, uint at, float value, float d) {
     uint second = BLOB * counts.capacity + at;

@@ -1,8 +1,10 @@
-// <walk>: a workgroup has a tile. Its threads list the blobs that touch it through a counter in shared memory, which mixes them up; a bitonic sort
-// (Batcher 1968) puts them in order again ("diff-splatting" of slang's samples). A list that might overflow is drawn before it goes on.
+// <walk>: a workgroup has a tile. Its threads list the blobs that touch it through a counter in
+// shared memory, which mixes them up; a bitonic sort (Batcher 1968) puts them in order again
+// ("diff-splatting" of slang's samples). A list that might overflow is drawn before it goes on.
 #include "fits/image/every_blob.glsl"
 
-const uint LISTED = 1024u, ROUND = 512u;  // blobs that the list holds, and that are tested between two looks at its length
+// Blobs that the list holds, and that are tested between two looks at its length.
+const uint LISTED = 1024u, ROUND = 512u;
 const uint NONE = 0xFFFFFFFFu;
 shared uint list[LISTED], listed, finished_subgroups;
 

@@ -1,4 +1,5 @@
-// The estimate (L+ - L-) / (2 c sign) of every coordinate from its vertex' sum, an Adam step, and a share of the squared Laplacian taken away.
+// The estimate (L+ - L-) / (2 c sign) of every coordinate from its vertex' sum, an Adam step, and a
+// share of the squared Laplacian taken away.
 #include "common.glsl"
 #include "contract/mesh.glsl"
 #include "mesh.glsl"
@@ -11,7 +12,8 @@ BUFFER_adam_vertices(restrict)
 BUFFER_rates(readonly)
 #include "optim/adam.glsl"
 
-// The gradient of half the sum of squared bends: a vertex bends itself by 1, each neighbour by -1 over the number of theirs.
+// The gradient of half the sum of squared bends: a vertex bends itself by 1, each neighbour by -1
+// over the number of theirs.
 vec3 unbent(uint v) {
     vec3 sum = bends[v];
     for (uint i = neighbours[v]; i < neighbours[v + 1u]; ++i) {
@@ -24,7 +26,8 @@ vec3 unbent(uint v) {
 void main() {
     uint v = group_index() * GROUP + gl_LocalInvocationIndex;
     if (v >= mesh.vertices) return;
-    vec3 gradient = mesh_sums[v] * vertex_signs(v) / (2.0 * mesh.vertex_step * share_left()), at = vertices[v];
+    vec3 gradient = mesh_sums[v] * vertex_signs(v) / (2.0 * mesh.vertex_step * share_left()),
+         at = vertices[v];
     mesh_sums[v] = 0.0;
     vec3 first = adam_vertices[v], second = adam_vertices[mesh.vertices + v];
     adam(at, first, second, gradient, rates[RATE_VERTICES]);

@@ -1,6 +1,7 @@
-// A pixel's loss in the + image minus that in the - image goes to what it saw in either of them, once: three vertices and four texels of each
-// (Deliot, Heitz & Belcour 2024). What a parameter's sum is worth, fits/mesh/adam_*.comp know.
-// A texel's channel only takes the difference of that channel: it changes no other, and the estimate is as unbiased and quieter.
+// A pixel's loss in the + image minus that in the - image goes to what it saw in either of them,
+// once: three vertices and four texels of each (Deliot, Heitz & Belcour 2024). What a parameter's
+// sum is worth, fits/mesh/adam_*.comp know. A texel's channel only takes the difference of that
+// channel: it changes no other, and the estimate is as unbiased and quieter.
 #include "contract/mesh.glsl"
 #include "mesh.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
@@ -41,7 +42,8 @@ void add_texels(uvec4 texel, uvec4 others, vec3 difference) {
     for (int i = 0; i < 4; ++i) {
         uint x = texel[i];
         bvec4 before = lessThan(ivec4(0, 1, 2, 3), ivec4(i));  // taps at the border repeat
-        if (any(equal(uvec4(x), others)) || any(equal(uvec4(x), mix(uvec4(~0u), texel, before)))) continue;
+        if (any(equal(uvec4(x), others)) || any(equal(uvec4(x), mix(uvec4(~0u), texel, before))))
+            continue;
         for (uint c = 0u; c < 3u; ++c) add_gradient(mesh.vertices + 3u * x + c, difference[c]);
     }
 }
@@ -57,18 +59,23 @@ void main() {
         Taps taps_plus = taps_at(plus.xy), taps_minus = taps_at(minus.xy);
         vec4 image_plus = covered.x ? vec4(albedo(taps_plus, step), 1.0) : vec4(0.0);
         vec4 image_minus = covered.y ? vec4(albedo(taps_minus, -step), 1.0) : vec4(0.0);
-        vec4 loss_plus = loss(image_plus, photo), loss_minus = loss(image_minus, photo), difference = loss_plus - loss_minus;
+        vec4 loss_plus = loss(image_plus, photo), loss_minus = loss(image_minus, photo),
+             difference = loss_plus - loss_minus;
         if (any(covered)) {
             float per_pixel = 1.0 / float(camera.size.x * camera.size.y);
             difference *= per_pixel;
             add_vertices(vec4(plus.w, minus.w, 0.0, 0.0), dot(difference, vec4(1.0)));
             if (covered.x) add_texels(taps_plus.texel, uvec4(~0u), difference.rgb);
-            if (covered.y) add_texels(taps_minus.texel, covered.x ? taps_plus.texel : uvec4(~0u), difference.rgb);
+            if (covered.y)
+                add_texels(taps_minus.texel, covered.x ? taps_plus.texel : uvec4(~0u),
+                           difference.rgb);
         }
         vec3 error = 0.5 * (image_plus + image_minus).rgb - photo.rgb;
         bool inside = photo.a > 0.5;
-        sums = vec4(0.5 * dot(loss_plus + loss_minus, vec4(1.0)), dot(error, error) / 3.0, inside && covered.x ? 1.0 : 0.0, inside || covered.x ? 1.0 : 0.0);
+        sums = vec4(0.5 * dot(loss_plus + loss_minus, vec4(1.0)), dot(error, error) / 3.0,
+                    inside && covered.x ? 1.0 : 0.0, inside || covered.x ? 1.0 : 0.0);
     }
     sums = sum_group(sums);
-    if (gl_LocalInvocationIndex == 0u) mesh_losses[gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x] = sums;
+    if (gl_LocalInvocationIndex == 0u)
+        mesh_losses[gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x] = sums;
 }

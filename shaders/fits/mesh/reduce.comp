@@ -14,6 +14,7 @@ void main() {
     sums = sum_group(sums);
     if (t == 0u) {
         float pixels = float(camera.size.x * camera.size.y);
-        mesh_history[frame.step % HISTORY] = MeshRecord(sums.x / pixels, sums.y / pixels, sums.z / max(sums.w, 1.0));
+        mesh_history[frame.step % HISTORY] =
+            MeshRecord(sums.x / pixels, sums.y / pixels, sums.z / max(sums.w, 1.0));
     }
 }

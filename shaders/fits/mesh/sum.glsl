@@ -1,4 +1,5 @@
-// Sum over a workgroup of GROUP threads, always in the same order; valid in thread 0. Every thread must call it, once.
+// Sum over a workgroup of GROUP threads, always in the same order; valid in thread 0. Every thread
+// must call it, once.
 #include "contract/core.glsl"
 shared vec4 lines[GROUP];
 

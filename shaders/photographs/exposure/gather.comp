@@ -1,4 +1,5 @@
-// One workgroup adds up exposure_sums, always in the same order, and makes of them the gradients of the photograph's and the camera's numbers.
+// One workgroup adds up exposure_sums, always in the same order, and makes of them the gradients of
+// the photograph's and the camera's numbers.
 #extension GL_EXT_control_flow_attributes : require
 #include "contract/exposure.glsl"
 #include "contract/trained.glsl"
@@ -17,8 +18,8 @@ void main() {
     uvec2 tiles = ssim_tiles(camera.size);
     float sums[EXPOSURE_SUMS];
     [[unroll]] for (uint k = 0u; k < EXPOSURE_SUMS; ++k) sums[k] = 0.0;
-    for (uint i = gl_LocalInvocationID.x; i < tiles.x * tiles.y; i += GROUP)
-        [[unroll]] for (uint k = 0u; k < OWN_SUMS; ++k) sums[k] += exposure_sums[i * EXPOSURE_SUMS + k];
+    for (uint i = gl_LocalInvocationID.x; i < tiles.x * tiles.y; i += GROUP) [[unroll]]
+        for (uint k = 0u; k < OWN_SUMS; ++k) sums[k] += exposure_sums[i * EXPOSURE_SUMS + k];
     sum_all(sums);
     if (gl_LocalInvocationID.x == 0u) chain(exposure_of(), totals);
 }

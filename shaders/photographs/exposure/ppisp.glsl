@@ -1,6 +1,8 @@
-// <exposure>: how a camera makes a photograph (PPISP, arXiv 2601.18336): exposure, vignetting, white balance, response. Exposure and white balance are the
-// photograph's, the others its camera's. With all numbers 0 the image stays as it is.
-layout(constant_id = 1) const bool RESPONDS = true;  // there are several cameras: the response of the only one is what photographs have in common, which is the scene's
+// <exposure>: how a camera makes a photograph (PPISP, arXiv 2601.18336): exposure, vignetting,
+// white balance, response. Exposure and white balance are the photograph's, the others its
+// camera's. With all numbers 0 the image stays as it is. There are several cameras: the response of
+// the only one is what photographs have in common, which is the scene's.
+layout(constant_id = 1) const bool RESPONDS = true;
 UNIFORM_planes
 VALUE_exposure(readonly)
 VALUE_white_balance(readonly)
@@ -10,7 +12,8 @@ VALUE_response(readonly)
 #include "photographs/exposure/white_balance.glsl"
 #include "photographs/exposure/response.glsl"
 
-const uint OWN_SUMS = RESPONDS ? 37u : 25u;  // gain; targets: X, Y, lambda; vignetting; response: toe, shoulder, gamma, middle
+// Gain; targets: X, Y, lambda; vignetting; response: toe, shoulder, gamma, middle.
+const uint OWN_SUMS = RESPONDS ? 37u : 25u;
 struct Exposure {
     float gain;
     Balance balance;
@@ -25,8 +28,9 @@ Exposure exposure_of() {
     e.balance = balance_of(white_balance(0u, photograph), white_balance(1u, photograph));
     e.vignette = vignette_of(number);
     if (RESPONDS)
-        e.response = response_of(own_and_shared(response(0u, number)), own_and_shared(response(1u, number)), own_and_shared(response(2u, number)),
-                                 own_and_shared(response(3u, number)));
+        e.response =
+            response_of(own_and_shared(response(0u, number)), own_and_shared(response(1u, number)),
+                        own_and_shared(response(2u, number)), own_and_shared(response(3u, number)));
     return e;
 }
 

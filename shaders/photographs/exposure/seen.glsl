@@ -14,6 +14,8 @@ void begin_seen() {
 }
 
 // From the middle of the image, in units of its longer side.
-vec2 place_of(ivec2 at) { return (vec2(at) + 0.5 - 0.5 * vec2(camera.size)) / float(max(camera.size.x, camera.size.y)); }
+vec2 place_of(ivec2 at) {
+    return (vec2(at) + 0.5 - 0.5 * vec2(camera.size)) / float(max(camera.size.x, camera.size.y));
+}
 
 vec3 seen(ivec2 at) { return exposed_of(found, rendered(at), place_of(at)); }

@@ -1,4 +1,5 @@
-// Visible splats in depth order, packed for the tiles, each with the number of pairs of its workgroup before it; and the pairs of every workgroup.
+// Visible splats in depth order, packed for the tiles, each with the number of pairs of its
+// workgroup before it; and the pairs of every workgroup.
 #include "common.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/lists/spans.glsl"

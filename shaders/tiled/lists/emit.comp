@@ -1,6 +1,9 @@
-// The pairs of tile and splat, splat by splat in depth order, so that a stable sort by tile alone leaves every tile's splats in depth order; and how often the
-// first digit of that sort occurs in a block of them. A workgroup has a block of pairs. It looks at all splats that they are of, each of which marks its first pair of the block.
-// The greatest mark at or before a pair is its splat. Threads take pairs, however many one splat has; a splat whose tiles do not fit a span is a subgroup's, a row of tiles a lane.
+// The pairs of tile and splat, splat by splat in depth order, so that a stable sort by tile alone
+// leaves every tile's splats in depth order; and how often the first digit of that sort occurs in a
+// block of them. A workgroup has a block of pairs. It looks at all splats that they are of, each of
+// which marks its first pair of the block. The greatest mark at or before a pair is its splat.
+// Threads take pairs, however many one splat has; a splat whose tiles do not fit a span is a
+// subgroup's, a row of tiles a lane.
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #include "common.glsl"
@@ -22,12 +25,14 @@ BUFFER_tile_starts(writeonly)
 #include "sort/histogram.glsl"
 #include "scan.glsl"
 
-shared uint marks[BLOCK], found[2], wide[BLOCK], wide_count;  // wide: splats of the block whose tiles do not fit a span
+// wide: splats of the block whose tiles do not fit a span.
+shared uint marks[BLOCK], found[2], wide[BLOCK], wide_count;
 
 // The first pair of a splat, counted from that of all.
 uint first_pair(uint rank) { return pair_sums[rank / GROUP] + tile_reaches[rank].first; }
 
-// The groups of splats that have the pairs `begin` and `last`: of the last group that begins at or before it, the number.
+// The groups of splats that have the pairs `begin` and `last`: of the last group that begins at or
+// before it, the number.
 uvec2 groups_with(uint begin, uint last, uint groups) {
     uint t = gl_LocalInvocationID.x;
     if (t < 2u) found[t] = 0u;
@@ -59,7 +64,8 @@ void put(uint pair, uint rank, uint tile) {
     count_digit(digit_of(tile));
 }
 
-// Those pairs of a splat that are the block's. The last row has what is left: a pair has a tile, whatever a driver makes of `precise`.
+// Those pairs of a splat that are the block's. The last row has what is left: a pair has a tile,
+// whatever a driver makes of `precise`.
 void put_rows(uint rank, uint begin, uint behind) {
     Ellipse e = ellipse_of(tile_splats[rank], tile_reaches[rank]);
     uvec2 rows = rows_of(e);
@@ -69,16 +75,22 @@ void put_rows(uint rank, uint begin, uint behind) {
     for (uint first = rows.x; first < rows.y; first += gl_SubgroupSize) {
         uint y = first + gl_SubgroupInvocationID;
         uvec2 columns = y < rows.y ? columns_of(e, y) : uvec2(0u);
-        uint n = columns.y - columns.x, start = next + subgroupExclusiveAdd(n), end = y + 1u == rows.y ? behind : min(start + n, behind);
+        uint n = columns.y - columns.x, start = next + subgroupExclusiveAdd(n),
+             end = y + 1u == rows.y ? behind : min(start + n, behind);
         next += subgroupAdd(n);
-        for (uint pair = max(start, begin); pair < end; ++pair) put(pair, rank, min(y * TILES_X + columns.x + pair - start, TILES - 1u));
+        for (uint pair = max(start, begin); pair < end; ++pair)
+            put(pair, rank, min(y * TILES_X + columns.x + pair - start, TILES - 1u));
         subgroupBarrier();  // lanes are together again for the sums of the next rows
     }
 }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, begin = group_index() * BLOCK, behind = min(begin + BLOCK, counts.pairs);
-    for (uint i = group_index() * GROUP + t; i < TILES; i += gl_NumWorkGroups.x * gl_NumWorkGroups.y * GROUP) tile_starts[i] = 0u;  // see order.comp
+    uint t = gl_LocalInvocationID.x, begin = group_index() * BLOCK,
+         behind = min(begin + BLOCK, counts.pairs);
+    // See order.comp.
+    for (uint i = group_index() * GROUP + t; i < TILES;
+         i += gl_NumWorkGroups.x * gl_NumWorkGroups.y * GROUP)
+        tile_starts[i] = 0u;
     if (begin >= counts.pairs) return;
     for (uint i = t; i < BLOCK; i += GROUP) marks[i] = 0u;
     if (t == 0u) wide_count = 0u;
@@ -86,7 +98,8 @@ void main() {
     uvec2 groups = groups_with(begin, behind - 1u, (counts.visible + GROUP - 1u) / GROUP);
     uint base = groups.x * GROUP, ranks = min((groups.y + 1u) * GROUP, counts.visible) - base;
     for (uint i = t; i < ranks; i += GROUP) {
-        uint first = max(first_pair(base + i), begin), next = i + 1u < ranks ? min(first_pair(base + i + 1u), behind) : behind;
+        uint first = max(first_pair(base + i), begin),
+             next = i + 1u < ranks ? min(first_pair(base + i + 1u), behind) : behind;
         if (first >= next) continue;
         marks[first - begin] = i;
         if (tile_spans[base + i].x == ELLIPSE) wide[atomicAdd(wide_count, 1u)] = base + i;
@@ -99,6 +112,7 @@ void main() {
         uvec4 span = tile_spans[rank];
         if (span.x != ELLIPSE) put(pair, rank, tile_in(span, pair - first_pair(rank)));
     }
-    for (uint i = gl_SubgroupID; i < wide_count; i += gl_NumSubgroups) put_rows(wide[i], begin, behind);
+    for (uint i = gl_SubgroupID; i < wide_count; i += gl_NumSubgroups)
+        put_rows(wide[i], begin, behind);
     end_histogram(group_index());
 }

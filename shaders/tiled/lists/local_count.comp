@@ -1,4 +1,5 @@
-// Splats packed for the tiles, and how many pairs every tile will have: along a row of tiles, where splats begin to touch them and where they end.
+// Splats packed for the tiles, and how many pairs every tile will have: along a row of tiles, where
+// splats begin to touch them and where they end.
 #include "common.glsl"
 #include "contract/sort.glsl"
 #include "contract/tiles.glsl"
@@ -14,11 +15,13 @@ BUFFER_tile_splats(writeonly)
 BUFFER_tile_reaches(writeonly)
 BUFFER_tile_changes(restrict)
 
-layout(constant_id = 7) const bool LISTS = true;  // else splats are packed again, which other colours have
+// Else splats are packed again, which other colours have.
+layout(constant_id = 7) const bool LISTS = true;
 shared uint found;
 
 void main() {
-    uint g = group_index() * GROUP + gl_LocalInvocationID.x, key = g < counts.splats ? keys[g] : NOT_VISIBLE;
+    uint g = group_index() * GROUP + gl_LocalInvocationID.x,
+         key = g < counts.splats ? keys[g] : NOT_VISIBLE;
     if (gl_LocalInvocationID.x == 0u) found = 0u;
     barrier();
     if (key != NOT_VISIBLE) {

@@ -1,4 +1,5 @@
-// The pairs of tile and splat, each to its tile's, in any order. A thread takes a splat; one with many tiles is taken by the whole workgroup, a row a thread.
+// The pairs of tile and splat, each to its tile's, in any order. A thread takes a splat; one with
+// many tiles is taken by the whole workgroup, a row a thread.
 #include "common.glsl"
 #include "contract/sort.glsl"
 #include "contract/tiles.glsl"
@@ -18,7 +19,8 @@ shared uint large[GROUP], larger;
 
 void emit(uint tile, uint key, uint g) {
     uint place = atomicAdd(tile_cursors[tile], 1u);
-    if (place < tile_starts[tile + 1u]) pair_keys[place] = uvec2(g, key);  // else the tile's list is full
+    // Else the tile's list is full.
+    if (place < tile_starts[tile + 1u]) pair_keys[place] = uvec2(g, key);
 }
 
 void emit_row(uint y, uvec2 columns, uint key, uint g) {
@@ -45,6 +47,7 @@ void main() {
         TileReach r = tile_reaches[large[i]];
         Ellipse e = ellipse_of(tile_splats[large[i]], r);
         uvec2 rows = rows_of(e);
-        for (uint y = rows.x + gl_LocalInvocationID.x; y < rows.y; y += GROUP) emit_row(y, columns_of(e, y), r.first, large[i]);
+        for (uint y = rows.x + gl_LocalInvocationID.x; y < rows.y; y += GROUP)
+            emit_row(y, columns_of(e, y), r.first, large[i]);
     }
 }

@@ -1,6 +1,7 @@
-// Every tile's pairs by depth, and by splat where depths are the same: a workgroup has a tile and sorts it in shared memory (Batcher, "Sorting Networks and Their
-// Applications", 1968, in the form that always puts the lesser one first, so that a list need not be as long as a power of two). A list that does not fit there is
-// sorted in memory, with what is near each other in shared memory.
+// Every tile's pairs by depth, and by splat where depths are the same: a workgroup has a tile and
+// sorts it in shared memory (Batcher, "Sorting Networks and Their Applications", 1968, in the form
+// that always puts the lesser one first, so that a list need not be as long as a power of two). A
+// list that does not fit there is sorted in memory, with what is near each other in shared memory.
 #extension GL_KHR_shader_subgroup_basic : require
 #include "common.glsl"
 #include "contract/tiles.glsl"
@@ -16,8 +17,9 @@ BUFFER_pair_splats(writeonly)
 const uint FITS = 1024u;
 shared uvec2 listed[FITS];
 
-// A thread has pairs t, t + GROUP, ... of entries. Those of a subgroup's pairs that are at most LANES apart are twice LANES entries side by side, which it has to itself
-// while that distance shrinks, so that it waits for no others.
+// A thread has pairs t, t + GROUP, ... of entries. Those of a subgroup's pairs that are at most
+// LANES apart are twice LANES entries side by side, which it has to itself while that distance
+// shrinks, so that it waits for no others.
 uint t = gl_SubgroupID * LANES + gl_SubgroupInvocationID;
 
 void wait(uint apart, uint next) {
@@ -55,7 +57,8 @@ uvec2 beside(uint i, uint apart) {
     return uvec2(low, low + apart);
 }
 
-// Of `count` entries in shared memory: those that are `apart` from each other, then half as far, and so on. last: other subgroups' entries are looked at next.
+// Of `count` entries in shared memory: those that are `apart` from each other, then half as far,
+// and so on. last: other subgroups' entries are looked at next.
 void merge(uint count, uint apart, uint pairs, bool last) {
     for (; apart > 0u; apart /= 2u) {
         for (uint i = t; i < pairs; i += GROUP) {
@@ -94,7 +97,8 @@ uint power_above(uint n) { return n < 2u ? 1u : 2u << findMSB(n - 1u); }
 
 void main() {
     if (group_index() >= TILES) return;
-    uint tile = tile_order[group_index()], begin = tile_starts[tile], count = tile_starts[tile + 1u] - begin, size = power_above(count);
+    uint tile = tile_order[group_index()], begin = tile_starts[tile],
+         count = tile_starts[tile + 1u] - begin, size = power_above(count);
     if (count == 0u) return;
     if (count <= FITS) {
         load(begin, count);

@@ -1,5 +1,6 @@
-// Changes along rows of tiles -> where every tile's pairs start, the order in which workgroups take the tiles, and work sizes. One workgroup.
-// Pairs beyond the buffers are dropped, tile by tile; all are, where there are many times as many.
+// Changes along rows of tiles -> where every tile's pairs start, the order in which workgroups take
+// the tiles, and work sizes. One workgroup. Pairs beyond the buffers are dropped, tile by tile; all
+// are, where there are many times as many.
 #include "common.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
@@ -43,10 +44,13 @@ uvec2 scan_sums(uvec2 value, out uvec2 total) {
 }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, all = (TILES_X + 1u) * TILES_Y, each = (all + GROUP - 1u) / GROUP, begin = min(t * each, all), end = min(begin + each, all), unused;
+    uint t = gl_LocalInvocationID.x, all = (TILES_X + 1u) * TILES_Y,
+         each = (all + GROUP - 1u) / GROUP, begin = min(t * each, all),
+         end = min(begin + each, all), unused;
     if (t == 0u) kept = 0u;
     places[t] = 0u;
-    // The changes of a row add up to nothing, so that running sums over all of them are those of every row.
+    // The changes of a row add up to nothing, so that running sums over all of them are those of
+    // every row.
     int change = 0;
     for (uint i = begin; i < end; ++i) change += tile_changes[i];
     uint before = scan_group(uint(change), unused), pairs = before;
@@ -65,7 +69,8 @@ void main() {
         if (i % (TILES_X + 1u) < TILES_X) {
             uvec2 behind = sum_of(place, uvec2(pairs, 0u));
             bool fits = behind.y == 0u && behind.x <= room;
-            tile_starts[i / (TILES_X + 1u) * TILES_X + i % (TILES_X + 1u)] = fits ? place.x : 0xFFFFFFFFu;
+            tile_starts[i / (TILES_X + 1u) * TILES_X + i % (TILES_X + 1u)] =
+                fits ? place.x : 0xFFFFFFFFu;
             if (fits) atomicMax(kept, behind.x);
             place = behind;
         }
@@ -85,7 +90,8 @@ void main() {
     uint first = scan_group(places[t], unused);
     places[t] = first;
     barrier();
-    for (uint tile = t; tile < TILES; tile += GROUP) tile_order[atomicAdd(places[class_of(tile)], 1u)] = tile;
+    for (uint tile = t; tile < TILES; tile += GROUP)
+        tile_order[atomicAdd(places[class_of(tile)], 1u)] = tile;
     if (t > 0u) return;
     counts.pairs = kept;
     counts.pairs_wanted = wanted.x;

@@ -1,5 +1,7 @@
-// Where every tile's pairs start, and the order in which workgroups take the tiles: those with most pairs first, so that no long one begins when the others are done.
-// One workgroup. The order is a counting sort by the logarithm of the number, eight steps an octave; which of two alike comes first changes nothing but time.
+// Where every tile's pairs start, and the order in which workgroups take the tiles: those with most
+// pairs first, so that no long one begins when the others are done. One workgroup. The order is a
+// counting sort by the logarithm of the number, eight steps an octave; which of two alike comes
+// first changes nothing but time.
 #include "common.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
@@ -12,10 +14,13 @@ BUFFER_tile_order(writeonly)
 
 #include "tiled/lists/classes.glsl"
 
-// tile_starts: of a tile with pairs how many its own and those behind them are, of others 0 -> where its pairs start; where the next one's do, if it has none.
-// A thread has neighbouring tiles, the first thread the last ones.
+// tile_starts: of a tile with pairs how many its own and those behind them are, of others 0 ->
+// where its pairs start; where the next one's do, if it has none. A thread has neighbouring tiles,
+// the first thread the last ones.
 void find_starts() {
-    uint t = gl_LocalInvocationID.x, each = (TILES + GROUP - 1u) / GROUP, behind = TILES - min(t * each, TILES), first = TILES - min((t + 1u) * each, TILES), own = 0u;
+    uint t = gl_LocalInvocationID.x, each = (TILES + GROUP - 1u) / GROUP,
+         behind = TILES - min(t * each, TILES), first = TILES - min((t + 1u) * each, TILES),
+         own = 0u;
     for (uint tile = first; tile < behind; ++tile) own = max(own, tile_starts[tile]);
     uint pairs = greatest_before(own);
     for (uint tile = behind; tile > first; --tile) {
@@ -37,5 +42,6 @@ void main() {
     uint before = scan_group(places[t], tiles);
     places[t] = before;
     barrier();
-    for (uint tile = t; tile < TILES; tile += GROUP) tile_order[atomicAdd(places[class_of(tile)], 1u)] = tile;
+    for (uint tile = t; tile < TILES; tile += GROUP)
+        tile_order[atomicAdd(places[class_of(tile)], 1u)] = tile;
 }

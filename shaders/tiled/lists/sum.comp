@@ -1,5 +1,5 @@
-// The pairs of every GROUP visible splats -> those before each GROUP, behind the last their sum, and work sizes. One workgroup.
-// Pairs beyond the buffers are dropped: the farthest ones.
+// The pairs of every GROUP visible splats -> those before each GROUP, behind the last their sum,
+// and work sizes. One workgroup. Pairs beyond the buffers are dropped: the farthest ones.
 #include "common.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
@@ -21,22 +21,26 @@ uvec2 add(uvec2 sum, uint value) {
 }
 uint saturated(uvec2 sum) { return sum.y > 0u ? 0xFFFFFFFFu : sum.x; }
 
-// `sum` and what was scanned as low and high 16 bits apart, so that EACH * GROUP of them fit 32 bits.
+// `sum` and what was scanned as low and high 16 bits apart, so that EACH * GROUP of them fit 32
+// bits.
 uvec2 add_halves(uvec2 sum, uint low, uint high) {
     return add(add(uvec2(sum.x, sum.y + (high >> 16u)), low), high << 16u);
 }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, groups = (counts.visible + GROUP - 1u) / GROUP, low_total, high_total;
+    uint t = gl_LocalInvocationID.x, groups = (counts.visible + GROUP - 1u) / GROUP, low_total,
+         high_total;
     uvec2 before = uvec2(0u);
     for (uint start = 0u; start < groups; start += EACH * GROUP) {
-        uint first = start + EACH * t, values[EACH], low = 0u, high = 0u, used = min((groups - start + EACH - 1u) / EACH, GROUP);
+        uint first = start + EACH * t, values[EACH], low = 0u, high = 0u,
+             used = min((groups - start + EACH - 1u) / EACH, GROUP);
         for (uint i = 0u; i < EACH; ++i) {
             values[i] = first + i < groups ? pair_sums[first + i] : 0u;
             low += values[i] & 0xFFFFu;
             high += values[i] >> 16u;
         }
-        uvec2 running = add_halves(before, scan_group(low, used, low_total), scan_group(high, used, high_total));
+        uvec2 running = add_halves(before, scan_group(low, used, low_total),
+                                   scan_group(high, used, high_total));
         for (uint i = 0u; i < EACH && first + i < groups; ++i) {
             pair_sums[first + i] = saturated(running);
             running = add(running, values[i]);
