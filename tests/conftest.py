@@ -1,5 +1,6 @@
-"""One Vulkan device for the session, with validation layers on fresh memory poisoned and the first
-variants taken; a validation message fails the test that caused it."""
+"""One Vulkan device for the session; a validation message fails the test that caused it.
+
+Validation layers are on, fresh memory is poisoned, and the first variants are taken."""
 
 import atexit
 import itertools
@@ -12,11 +13,9 @@ os.environ.setdefault("HARDSPLAT_AUTO", "first")  # the same variants whatever e
 
 import pytest
 
-if (
-    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    # as a shell starts what it puts in the background; tests press Ctrl-C, and so do processes that
-    # they start
-):
+# A shell starts what it puts in the background so; tests press Ctrl-C, and so do processes that
+# they start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -40,9 +39,8 @@ def waiting(device):
     from hardsplat.raster.core.resolve import runnable
     from hardsplat.tables.hardware import ORDERINGS
 
-    if not (
-        names := runnable(device, {name: row for name, row in ORDERINGS.items() if not row.listed})
-    ):
+    waiting = {name: row for name, row in ORDERINGS.items() if not row.listed}
+    if not (names := runnable(device, waiting)):
         pytest.skip(f"no fragment waits for another on {device.name}")
     return names[0]
 
@@ -59,8 +57,8 @@ def scene(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def screenless(tmp_path_factory):
-    """One display for all tests: when its server goes, the X library of whoever is connected ends
-    the process."""
+    """One display for all tests: when its server goes, the X library of whoever is connected
+    ends the process."""
     from tests.helpers.xvfb import Display
 
     display = Display(tmp_path_factory.mktemp("display"))
@@ -79,8 +77,8 @@ def display(screenless):
 
 @pytest.fixture(scope="module")
 def gpu(display):
-    """A device that can present, with validation layers. An interrupted run leaves its buffers to
-    the end of the process, so it is not closed."""
+    """A device that can present, with validation layers. An interrupted run leaves its buffers
+    to the end of the process, so it is not closed."""
     from hardsplat.gpu.probe import open_device
     from hardsplat.view import window
 
@@ -104,15 +102,15 @@ def little_room(monkeypatch):
 @pytest.fixture(autouse=True)
 def quick_reports(monkeypatch):
     """Every run writes a report, whose plots take longer than the runs here;
-    tests/report/test_report.py has them."""
+    tests/test_report.py has them."""
     monkeypatch.setattr("hardsplat.report.run.plot", lambda figure: "data:,")
 
 
 @pytest.fixture
 def leaves_nothing(device, monkeypatch):
-    """leaves_nothing(make, stride): whichever buffer or image it is that there is no memory for, of
-    every `stride` of them, make() raises OutOfMemory and has freed those before it. Where all fit
-    it is destroyed; how many they are."""
+    """leaves_nothing(make, stride): whichever buffer or image it is that there is no memory for,
+    of every `stride` of them, make() raises OutOfMemory and has freed those before it. Where
+    all fit it is destroyed; how many they are."""
     from hardsplat.base.errors import OutOfMemory
     from hardsplat.gpu.memory.buffer import Buffer, staging_of
     from hardsplat.gpu.memory.image import Image

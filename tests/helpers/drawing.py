@@ -16,9 +16,7 @@ BACKGROUND = (0.2, 0.5, 0.8)
 
 
 def gaussians_of(scene: dict) -> tuple[Gaussians, Camera]:
-    gaussians = Gaussians(
-        scene["means"], scene["quats"], scene["scales"], scene["opacities"], scene["sh"]
-    )
+    gaussians = Gaussians(*(scene[name] for name in PARAMETERS))
     return gaussians, Camera(scene["w2c"], scene["K"], scene["width"], scene["height"])
 
 
@@ -33,29 +31,20 @@ def fresh_seed() -> int:
     return seed
 
 
-def clear_scene(
-    *args,
-    seed: int | None = None,
-    apart: float = 2e-6,
-    cut_off: float = 0.0,
-    lit: float | None = None,
-    **options,
-) -> dict:
-    """A random scene, with its `seed`: the first from `seed` (or a fresh one) on whose depths are
-    `apart` of the farthest, by default as far as float32 orders them like float64. Two splats that
-    swap differ by more than rounding. cut_off: as near to alpha = 1/255 no fragment may be,
-    relatively: rounding decides about those. lit: no colour is darker; at 0 they are cut."""
-    for seed in itertools.count(fresh_seed() if seed is None else seed):
-        scene = random_scene(seed, *args, **options)
-        depth = np.sort(
-            scene["means"].astype(np.float64) @ scene["w2c"][2, :3] + scene["w2c"][2, 3]
-        )
-        if (
-            np.diff(depth).min() > apart * depth[-1]
-            and not (cut_off and _near_the_cut_off(scene, cut_off))
-            and (lit is None or project(**scene_of(scene)).color.min() > lit)
-        ):
-            return scene | {"seed": seed}
+def clear_scene(*args, seed=None, apart=2e-6, cut_off=0.0, lit: float | None = None, **options):
+    """A random scene, with its `seed`: the first from `seed` (or a fresh one) on whose depths
+    are `apart` of the farthest, by default as far as float32 orders them like float64. Two
+    splats that swap differ by more than rounding. cut_off: as near to alpha = 1/255 no
+    fragment may be, relatively: rounding decides about those. lit: no colour is darker; at 0
+    they are cut."""
+    for number in itertools.count(fresh_seed() if seed is None else seed):
+        scene = random_scene(number, *args, **options)
+        ahead = scene["w2c"][2]
+        depth = np.sort(scene["means"].astype(np.float64) @ ahead[:3] + ahead[3])
+        clear = np.diff(depth).min() > apart * depth[-1]
+        clear = clear and not (cut_off and _near_the_cut_off(scene, cut_off))
+        if clear and (lit is None or project(**scene_of(scene)).color.min() > lit):
+            return scene | {"seed": number}
     raise AssertionError
 
 
@@ -72,37 +61,24 @@ def _near_the_cut_off(scene: dict, within: float) -> bool:
     return False
 
 
-def compare(
-    renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01, antialiased=False
-) -> tuple[float, dict[str, float]]:
-    """Relative L2 of image and gradients against the oracle."""
+def compare(renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01, antialiased=False):
+    """Returns the relative L2 of the image and of the gradients, by name, against the oracle."""
     gaussians, camera = gaussians_of(scene)
     image, T = renderer.forward(gaussians, camera, background=background, near=near)
     gradients = renderer.backward(scene["weight"])
     rows = renderer.raster.rows
-    early = (
-        not hasattr(rows, "blending") or rows.blending.ordered
-    )  # fixed-function blending has no early end
-    frame = render(
-        **scene_of(scene),
-        background=np.array(background),
-        near=near,
-        termination="after" if early else "none",
-        antialiased=antialiased,
-    )
+    # Fixed-function blending has no early end.
+    early = not hasattr(rows, "blending") or rows.blending.ordered
+    how = dict(near=near, termination="after" if early else "none", antialiased=antialiased)
+    frame = render(**scene_of(scene), background=np.array(background), **how)
     exact = frame.backward(scene["weight"].astype(np.float64))
-    coarse = (
-        getattr(rows, "state_format", None) == FORMATS["unorm8"]
-    )  # in which small gradients may vanish
+    # In unorm8 small gradients may vanish.
+    coarse = getattr(rows, "state_format", None) == FORMATS["unorm8"]
     for name in PARAMETERS:  # a gradient that is missing altogether hides in an L2 norm
-        found, wanted = (
-            np.abs(g[name]).reshape(len(gaussians), -1).sum(1) for g in (gradients, exact)
-        )
+        sizes = (np.abs(g[name]).reshape(len(gaussians), -1).sum(1) for g in (gradients, exact))
+        found, wanted = sizes
         lost = (found == 0) & (wanted > 1e-3 * np.abs(exact[name]).max(initial=0))
-        assert coarse or not lost.any(), (
-            f"{lost.sum()} splats have no gradient of {name}, first {np.flatnonzero(lost)[0]}"
-        )
+        assert coarse or not lost.any(), f"no gradient of {name}: {np.flatnonzero(lost)}"
     assert np.isfinite(image).all() and np.abs(T - frame.T).max() < 0.02
-    return relative_l2(image, frame.image), {
-        name: relative_l2(gradients[name], exact[name]) for name in PARAMETERS
-    }
+    errors = {name: relative_l2(gradients[name], exact[name]) for name in PARAMETERS}
+    return relative_l2(image, frame.image), errors

@@ -1,8 +1,7 @@
 """Recorded scenes of an independent renderer, and generated ones, for the tests.
 
 The recordings are large and live outside the repository: in $HARDSPLAT_SHARED/golden, by default
-../shared/golden.
-"""
+../shared/golden."""
 
 import os
 from pathlib import Path
@@ -11,18 +10,8 @@ import numpy as np
 import pytest
 
 SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).resolve().parents[3] / "shared"))
-SCENE_KEYS = (
-    "means",
-    "quats",
-    "scales",
-    "opacities",
-    "sh",
-    "w2c",
-    "K",
-    "width",
-    "height",
-    "sh_degree",
-)
+SCENE_KEYS = ("means", "quats", "scales", "opacities", "sh", "w2c", "K")
+SCENE_KEYS += ("width", "height", "sh_degree")
 NONE_RECORDED = (
     "none_recorded"  # stands for the goldens where there are none, so that the skip is seen
 )
@@ -39,14 +28,11 @@ def load_golden(name: str) -> dict:
     sum(weight * image).
 
     Arrays keep their float32; width, height and sh_degree are int. Skips the test where the
-    recording is absent.
-    """
+    recording is absent."""
     path = SHARED / "golden" / f"{name}.npz"
     if not path.exists():
-        pytest.skip(
-            f"no golden recordings: {path} does not exist (set HARDSPLAT_SHARED to the "
-            "folder that holds golden/)"
-        )
+        remedy = "set HARDSPLAT_SHARED to the folder that holds golden/"
+        pytest.skip(f"no golden recordings: {path} does not exist ({remedy})")
     with np.load(path) as data:
         return {key: data[key] if data[key].ndim else data[key].item() for key in data.files}
 
@@ -74,13 +60,12 @@ def random_scene(
     opacity=(0.1, 0.9),
     depth=(2.0, 6.0),
 ) -> dict:
-    """A fresh scene with the keys of a golden's inputs plus `weight` (H, W, 3); float32, the same
-    for the same arguments.
+    """A fresh scene with the keys of a golden's inputs plus `weight` (H, W, 3); float32, the
+    same for the same arguments.
 
     The means project into the image (camera rotated, shifted and off-axis), so nearly all splats
     are visible. overlap: about how many splats cover a pixel; anisotropy: largest over smallest
-    axis; opacity, depth: ranges.
-    """
+    axis; opacity, depth: ranges."""
     rng = np.random.default_rng(seed)
     focal = 0.9 * max(width, height) * np.array([1.0, 1.05])
     center = np.array([0.5 * width, 0.5 * height]) * rng.uniform(0.85, 1.15, 2)
@@ -110,8 +95,5 @@ def random_scene(
         "K": K,
         "weight": rng.standard_normal((height, width, 3)),
     }
-    return {key: value.astype(np.float32) for key, value in arrays.items()} | {
-        "width": width,
-        "height": height,
-        "sh_degree": sh_degree,
-    }
+    out = {key: value.astype(np.float32) for key, value in arrays.items()}
+    return out | {"width": width, "height": height, "sh_degree": sh_degree}

@@ -2,13 +2,14 @@
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.spatial.transform import Rotation
 
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
 
 def some_splats(n=1500, degree=3, seed=0, size=0.03):
-    """Splats as a training leaves them: small, of all shapes and directions, colours mostly within
-    0..1."""
+    """Splats as a training leaves them: small, of all shapes and directions, colours mostly
+    within 0..1."""
     rng = np.random.default_rng(seed)
     sh = rng.normal(0, 0.1, (n, (degree + 1) ** 2, 3))
     sh[:, 0] = (rng.uniform(0, 1, (n, 3)) - 0.5) / SH_C0
@@ -26,20 +27,13 @@ def covariances(g: Gaussians) -> np.ndarray:
 
 def rotations(quats) -> np.ndarray:
     """(N, 3, 3) float64 of quaternions wxyz."""
-    q = np.asarray(quats, np.float64)
-    w, x, y, z = (q / np.linalg.norm(q, axis=1, keepdims=True)).T
-    values = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.array(values).transpose(2, 0, 1)
+    return Rotation.from_quat(np.asarray(quats, np.float64), scalar_first=True).as_matrix()
 
 
 def differences(a: Gaussians, b: Gaussians) -> dict[str, float]:
-    """The largest between each splat of `a` and the nearest of `b`, of which there must be as many.
-    shape: of covariances, relative to their size, which 99 in 100 splats stay below. shN: root mean
-    square."""
+    """The largest between each splat of `a` and the nearest of `b`, of which there must be as
+    many. shape: of covariances, relative to their size, which 99 in 100 splats stay below.
+    shN: root mean square."""
     assert len(a) == len(b) and a.sh.shape == b.sh.shape
     _, which = cKDTree(b.means).query(a.means)
     assert len(set(which)) == len(a), "splats were mixed up"

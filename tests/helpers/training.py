@@ -40,42 +40,22 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
     """A session with the scene's first splats at step 0. batches: gets the BatchResult of each."""
     scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     views = [scene.views[i] for i in scene.train]
-    photos = Photos(
-        device,
-        [v.load() for v in views],
-        config.images,
-        ring=2 * config.batch_steps,
-        fetches=not config.depth_lambda,
-    )
+    how = dict(ring=2 * config.batch_steps, fetches=not config.depth_lambda)
+    photos = Photos(device, [v.load() for v in views], config.images, **how)
     on_batch = (lambda result: None) if batches is None else batches.append
-    known = (
-        [
-            np.random.default_rng(i).uniform(0, 1, (v.camera.height, v.camera.width))
-            for i, v in enumerate(views)
-        ]
-        if config.depth_lambda
-        else None
-    )
-    session = Session(
-        device,
-        config,
-        Views(
-            [v.camera for v in views],
-            canvas_of(scene),
-            scene.extent,
-            [v.number for v in views],
-            known,
-        ),
-        photos,
-        on_batch,
-    )
+    sizes, known = [(v.camera.height, v.camera.width) for v in views], None
+    if config.depth_lambda:
+        known = [np.random.default_rng(i).uniform(0, 1, size) for i, size in enumerate(sizes)]
+    cameras, numbers = ([getattr(v, name) for v in views] for name in ("camera", "number"))
+    shown = Views(cameras, canvas_of(scene), scene.extent, numbers, known)
+    session = Session(device, config, shown, photos, on_batch)
     session.start(initial_gaussians(config, scene))
     return session
 
 
 def densified(session: Session, times: int, room: int = 0) -> set[int]:
-    """The capacities it has over so many densifications, each after a step. room: made for so many
-    splats before, where that is not 0."""
+    """The capacities it has over so many densifications, each after a step. room: made for so
+    many splats before, where that is not 0."""
     if room:
         session._grow(room, session.count())
     capacities = {session.parameters.capacity}
@@ -100,8 +80,8 @@ def same_state(a, b) -> bool:
 
 
 def resumed_exactly(device, config: TrainConfig, folder: Path) -> Checkpoint:
-    """The state after 14 steps, asserted to be the same where the run went on from a checkpoint of
-    step 8. folder: for that."""
+    """The state after 14 steps, asserted to be the same where the run went on from a checkpoint
+    of step 8. folder: for that."""
     first, second = (open_session(device, config) for _ in range(2))
     first.run(8)
     path = checkpoints.path_of(folder, first.step)

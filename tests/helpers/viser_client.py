@@ -16,13 +16,9 @@ class Viewer:
         from websockets.sync.client import connect
 
         self.images, self.texts = [], []  # (H, W, 3) uint8; contents of GUI elements
-        self._connection = connect(
-            url.replace("http://", "ws://"),
-            subprotocols=[f"viser-v{viser.__version__}"],
-            additional_headers=dict(headers),
-            max_size=None,
-            compression=None,
-        )
+        how = dict(subprotocols=[f"viser-v{viser.__version__}"], max_size=None, compression=None)
+        url = url.replace("http://", "ws://")
+        self._connection = connect(url, additional_headers=dict(headers), **how)
         self.look(camera)
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
@@ -36,17 +32,9 @@ class Viewer:
 
         wxyz, position = wxyz_of(camera.w2c[:3, :3].T).tolist(), camera.position.tolist()
         ahead = (camera.position + camera.w2c[2, :3]).tolist()
-        message = ViewerCameraMessage(
-            wxyz,
-            position,
-            fov_of(camera),
-            0.01,
-            1000.0,
-            camera.height,
-            camera.width,
-            ahead,
-            (-camera.w2c[1, :3]).tolist(),
-        )
+        lens = fov_of(camera), 0.01, 1000.0, camera.height, camera.width
+        up = (-camera.w2c[1, :3]).tolist()
+        message = ViewerCameraMessage(wxyz, position, *lens, ahead, up)
         self._connection.send(msgspec.msgpack.encode(message.as_serializable_dict()))
 
     def _listen(self) -> None:
@@ -57,14 +45,11 @@ class Viewer:
         try:
             for raw in self._connection:
                 size = int.from_bytes(raw[8:16], "little")
-                inner = msgspec.msgpack.decode(
-                    zstandard.ZstdDecompressor().decompress(raw[16 : 16 + size])
-                )
-                for message in inner["messages"]:
+                data = zstandard.ZstdDecompressor().decompress(raw[16 : 16 + size])
+                for message in msgspec.msgpack.decode(data)["messages"]:
                     if message["type"] == "BackgroundImageMessage" and message["rgb_data"]:
-                        self.images.append(
-                            np.asarray(Image.open(io.BytesIO(message["rgb_data"])).convert("RGB"))
-                        )
+                        picture = Image.open(io.BytesIO(message["rgb_data"])).convert("RGB")
+                        self.images.append(np.asarray(picture))
                     elif message["type"] == "GuiUpdateMessage":
                         self.texts.append(str(message["updates"]))
         except (ConnectionClosed, OSError):

@@ -21,23 +21,9 @@ class Display:
 
     def __init__(self, folder: Path, width: int = 800, height: int = 600):
         reading, writing = os.pipe()
-        arguments = [
-            "-displayfd",
-            str(writing),
-            "-screen",
-            "0",
-            f"{width}x{height}x24",
-            "-fbdir",
-            str(folder),
-            "-nolisten",
-            "tcp",
-        ]
-        self._process = subprocess.Popen(
-            ["Xvfb", *arguments],
-            pass_fds=[writing],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        words = f"Xvfb -displayfd {writing} -screen 0 {width}x{height}x24 -nolisten tcp -fbdir"
+        quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen([*words.split(), str(folder)], pass_fds=[writing], **quiet)
         os.close(writing)
         with os.fdopen(reading) as told:
             self.name = f":{told.readline().strip()}"
@@ -49,19 +35,14 @@ class Display:
         raw = self._file.read_bytes()
         header = struct.unpack(">25I", raw[:100])
         width, height, row, colors = header[4], header[5], header[12], header[19]
-        words = np.frombuffer(raw, "<u4", height * row // 4, header[0] + 12 * colors).reshape(
-            height, row // 4
-        )[:, :width]
+        words = np.frombuffer(raw, "<u4", height * row // 4, header[0] + 12 * colors)
+        words = words.reshape(height, row // 4)[:, :width]
         return np.stack([words >> shift & 255 for shift in (16, 8, 0)], axis=2).astype(np.uint8)
 
     def do(self, *words) -> None:
         """xdotool's commands."""
-        subprocess.run(
-            ["xdotool", *map(str, words)],
-            env={**os.environ, "DISPLAY": self.name},
-            check=True,
-            timeout=20,
-        )
+        environment = os.environ | {"DISPLAY": self.name}
+        subprocess.run(["xdotool", *map(str, words)], env=environment, check=True, timeout=20)
 
     def stop(self) -> None:
         self._process.terminate()

@@ -1,6 +1,7 @@
 """--serve: who may come in, what browsers get, and that nothing they do harms a training."""
 
 import http.client
+import socket
 import time
 from contextlib import closing
 from urllib.parse import urlsplit
@@ -13,7 +14,7 @@ from hardsplat.cli import main
 from hardsplat.model.framing import setting_of
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.hardware.rows import HardwareOptions
-from hardsplat.raster.renderer import Camera, Gaussians, Renderer
+from hardsplat.raster.renderer import Camera, Renderer
 from hardsplat.serve import clients, door
 from hardsplat.serve import server as served
 from hardsplat.serve.clients import rotation, wxyz_of
@@ -23,6 +24,7 @@ from hardsplat.serve.watch import Server
 from hardsplat.train.run.trainer import train
 from hardsplat.train.watchers.watch import Watcher
 from hardsplat.view.screen import Look
+from tests.helpers.drawing import gaussians_of
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import settings
 from tests.helpers.viser_client import Viewer
@@ -34,34 +36,17 @@ def psnr(a, b) -> float:
     return float(-10 * np.log10(np.mean((np.asarray(a, np.float64) - b) ** 2)))
 
 
-# -- the door
-
-
-@pytest.mark.parametrize(
-    "text, wanted",
-    [
-        ("", Address("127.0.0.1", None)),
-        ("9000", Address("127.0.0.1", 9000)),
-        ("0.0.0.0:80", Address("0.0.0.0", 80)),
-        ("[::1]:0", Address("::1", 0)),
-        ("gpu.lan:8080", Address("gpu.lan", 8080)),
-    ],
-)
-def test_addresses(text, wanted):
-    assert address_of(text) == wanted
-
-
-@pytest.mark.parametrize(
-    "text", ["scenes/garden", "0.0.0.0", "host:", "host:x", "70000", ":8080", "-1", "1.5"]
-)
-def test_what_is_no_address(text):
-    with pytest.raises(UserError, match="expected PORT or HOST:PORT"):
-        address_of(text)
+def test_addresses():
+    wanted = {"": ("127.0.0.1", None), "9000": ("127.0.0.1", 9000), "0.0.0.0:80": ("0.0.0.0", 80)}
+    wanted |= {"[::1]:0": ("::1", 0), "gpu.lan:8080": ("gpu.lan", 8080)}
+    for text, address in wanted.items():
+        assert address_of(text) == Address(*address)
+    for text in "scenes/garden 0.0.0.0 host: host:x 70000 :8080 -1 1.5".split():
+        with pytest.raises(UserError, match="expected PORT or HOST:PORT"):
+            address_of(text)
 
 
 def test_a_port_that_is_taken():
-    import socket
-
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -78,45 +63,40 @@ class Headers(dict):
         return value if isinstance(value, list) else [value]
 
 
-@pytest.mark.parametrize(
-    "headers, comes_in",
-    [
-        ({"Host": "127.0.0.1:8080"}, True),
-        ({"Host": "localhost:8080", "Origin": "http://localhost:8080"}, True),
-        (
-            {"Host": "127.0.0.1:8080", "Origin": "http://evil.example"},
-            False,
-        ),  # a page of somebody else's
-        (
-            {"Host": "evil.example:8080", "Origin": "http://evil.example:8080"},
-            False,
-        ),  # a name that was made to point here
-        ({"Host": "127.0.0.1:8080", "Origin": "null"}, False),
-        ({"Host": ["127.0.0.1:8080", "evil.example"]}, False),
-        ({}, False),
-    ],
-)
+HOST = "127.0.0.1:8080"
+EVIL = "evil.example:8080"
+HEADERS = [
+    ({"Host": HOST}, True),
+    ({"Host": "localhost:8080", "Origin": "http://localhost:8080"}, True),
+    ({"Host": HOST, "Origin": "http://evil.example"}, False),  # a page of somebody else's
+    ({"Host": EVIL, "Origin": f"http://{EVIL}"}, False),  # a name that was made to point here
+    ({"Host": HOST, "Origin": "null"}, False),
+    ({"Host": [HOST, "evil.example"]}, False),
+    ({}, False),
+]
+
+
+@pytest.mark.parametrize("headers, comes_in", HEADERS)
 def test_pages_of_others_stay_out(headers, comes_in):
     assert (Door(Address(), 8080).refusal("/", Headers(headers)) is None) == comes_in
 
 
 def test_a_token_is_asked_of_everybody_from_outside():
     guarded = Door(Address("0.0.0.0", 8080), 8080)
-    host = {"Host": "gpu.lan:8080"}
-    assert (
-        guarded.token in guarded.url and len(guarded.token) > 20 and not Door(Address(), 8080).token
-    )
-    assert guarded.refusal("/", Headers(host))[0] == 403
-    assert guarded.refusal("/?token=wrong", Headers(host))[0] == 403
-    status, answer, _ = guarded.refusal(f"/?token={guarded.token}", Headers(host))
+
+    def asked(path="/", **more):
+        return guarded.refusal(path, Headers({"Host": "gpu.lan:8080"}, **more))
+
+    assert guarded.token in guarded.url and len(guarded.token) > 20
+    assert not Door(Address(), 8080).token
+    assert asked()[0] == 403 == asked("/?token=wrong")[0]
+    status, answer, _ = asked(f"/?token={guarded.token}")
     assert status == 303 and answer["Location"] == "/" and "HttpOnly" in answer["Set-Cookie"]
     cookie = answer["Set-Cookie"].split(";")[0]
-    assert guarded.refusal("/", Headers(host, Cookie=f"other=1; {cookie}")) is None
-    assert (
-        guarded.refusal("/", Headers(host, Cookie=cookie, Origin="http://evil.example"))[0] == 403
-    )
+    assert asked(Cookie=f"other=1; {cookie}") is None
+    assert asked(Cookie=cookie, Origin="http://evil.example")[0] == 403
     for bad in (f"{door.COOKIE}=x", "=;;=", f"{cookie}x", "\x00"):
-        assert guarded.refusal("/", Headers(host, Cookie=bad))[0] == 403, bad
+        assert asked(Cookie=bad)[0] == 403, bad
 
 
 @pytest.fixture
@@ -129,15 +109,12 @@ def test_the_token_guards_page_and_websocket(viser):
 
     server, guarded = open_server(Address("127.0.0.2", 0), "test")
     try:
-        url, camera = (
-            urlsplit(guarded.url),
-            Camera(np.eye(4), [[16, 0, 8], [0, 16, 8], [0, 0, 1]], 16, 16),
-        )
+        url = urlsplit(guarded.url)
+        page, camera = f"http://{url.netloc}/", Camera(np.eye(4), np.diag([16, 16, 1]), 16, 16)
+        server_of = lambda: http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE)
 
         def get(path, **headers):
-            with closing(
-                http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE)
-            ) as connection:
+            with closing(server_of()) as connection:
                 connection.request("GET", path, headers=headers)
                 answer = connection.getresponse()
                 return answer.status, answer.getheader("Set-Cookie"), answer.read()
@@ -145,12 +122,12 @@ def test_the_token_guards_page_and_websocket(viser):
         assert get("/")[0] == get("/index.html?token=")[0] == get("/../door.py")[0] == 403
         status, cookie, _ = get(f"/?{url.query}")
         assert status == 303
-        page = get("/", Cookie=cookie.split(";")[0])
-        assert page[0] == 200 and b"<html" in page[2]
+        given = {"Cookie": cookie.split(";")[0]}
+        status, _, text = get("/", **given)
+        assert status == 200 and b"<html" in text
         with pytest.raises(InvalidStatus):
-            Viewer(f"http://{url.netloc}/", camera)
-        viewer = Viewer(f"http://{url.netloc}/", camera, headers={"Cookie": cookie.split(";")[0]})
-        viewer.close()
+            Viewer(page, camera)
+        Viewer(page, camera, headers=given).close()
     finally:
         server.stop()
 
@@ -160,9 +137,6 @@ def test_without_viser_it_says_what_to_install(tmp_path, monkeypatch, capsys, sc
     assert main(["train", str(scene), "--result-dir", str(tmp_path / "run"), "--serve"]) == 2
     assert "--serve needs viser: pip install 'hardsplat[web]'" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-
-
-# -- what browsers get
 
 
 def test_quaternions_of_rotations_and_back():
@@ -191,49 +165,35 @@ def quick(monkeypatch):
 
 
 def test_browsers_see_what_the_renderer_draws(viser, device, quick):
-    """Two of them, of different size, with cameras of their own; other pictures; a camera that is
-    clicked."""
+    """Two of them, of different size, with cameras of their own; other pictures; a camera that
+    is clicked."""
     scene = random_scene(5, 60, 64, 48, 1)
-    gaussians = Gaussians(*(scene[p] for p in ("means", "quats", "scales", "opacities", "sh")))
-    K = scene["K"].copy()
+    gaussians, K = gaussians_of(scene)[0], scene["K"].copy()
     K[:2, 2], K[0, 0] = (32, 24), K[1, 1]  # browsers look straight ahead, in square pixels
-    cameras = [
-        Camera(scene["w2c"], K, 64, 48),
-        Camera(scene["w2c"] @ (np.eye(4) + 0.2 * np.eye(4, k=3)), K, 64, 48).resized(96, 72),
-    ]
+    shifted = scene["w2c"] @ (np.eye(4) + 0.2 * np.eye(4, k=3))
+    cameras = [Camera(scene["w2c"], K, 64, 48), Camera(shifted, K, 64, 48).resized(96, 72)]
     with Renderer(device, format="float32") as renderer:
         wanted = [np.clip(renderer.forward(gaussians, c)[0], 0, 1) for c in cameras]
     parameters = Parameters(device, 60, 1)
     parameters.upload(gaussians)
     look = Look(HardwareOptions(format="float32"), near_plane=0.01, sh_degree=1)
-    frames = Frames(
-        device,
-        Address(port=0),
-        "test",
-        look,
-        setting_of(gaussians),
-        cameras[0],
-        [(cameras[0], False), (cameras[1], True)],
-        busy=False,
-    )
+    views = cameras[0], [(cameras[0], False), (cameras[1], True)]
+    setting = setting_of(gaussians)
+    frames = Frames(device, Address(port=0), "test", look, setting, *views, busy=False)
     try:
         viewers = [Viewer(frames.door.url, camera) for camera in cameras]
 
         def settled(since=(0, 0)):
             fresh = all(len(v.images) > n for v, n in zip(viewers, since))
-            return (
-                fresh
-                and len(frames.clients) == 2
-                and all(
-                    c.sent is not None and not c.sending and not c.moving for c in frames.clients
-                )
-            )
+            sent = [c.sent is not None and not c.sending and not c.moving for c in frames.clients]
+            return fresh and sent == [True, True]
 
         def turn():
             frames.turn(parameters, 1, 0, wait=True)
 
         wait_for(settled, turn)
-        wait_for(lambda: all(v.images[-1].shape == w.shape for v, w in zip(viewers, wanted)), turn)
+        shapes = [w.shape for w in wanted]
+        wait_for(lambda: [v.images[-1].shape for v in viewers] == shapes, turn)
         for viewer, image in zip(viewers, wanted):
             assert psnr(viewer.images[-1] / 255, image) > 30
         drawn = frames.frames
@@ -241,16 +201,14 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
             turn()
         assert frames.frames == drawn  # nothing changed
 
-        before = [len(v.images) for v in viewers]
+        before, seen = len(viewers[0].images), lambda: viewers[0].images[-1] / 255
         first = next(c for c in frames.clients if c.handle.camera.image_width == 64)
         first._picture.value = "depth"
-        wait_for(
-            lambda: settled((before[0], 0)) and psnr(viewers[0].images[-1] / 255, wanted[0]) < 20,
-            turn,
-        )
+        wait_for(lambda: settled((before, 0)) and psnr(seen(), wanted[0]) < 20, turn)
         assert psnr(viewers[1].images[-1] / 255, wanted[1]) > 30
         frames._jump(first.handle.client_id, cameras[1])
-        wait_for(lambda: np.allclose(first.handle.camera.position, cameras[1].position), turn)
+        there = cameras[1].position
+        wait_for(lambda: np.allclose(first.handle.camera.position, there), turn)
 
         viewers[0].vanish()
         wait_for(lambda: len(frames.clients) == 1, turn)
@@ -260,9 +218,6 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
         frames.close()
         frames.close()
         parameters.destroy()
-
-
-# -- a training
 
 
 class Then(Watcher):
@@ -286,7 +241,8 @@ def test_browsers_follow_pause_save_and_stop_a_training(
     camera = Camera(np.eye(4), [[40, 0, 24], [0, 40, 16], [0, 0, 1]], 48, 32)
 
     def connect(run):
-        viewers.extend(Viewer(server.url, camera.resized(*size)) for size in ((48, 32), (64, 48)))
+        sizes = ((48, 32), (64, 48))
+        viewers.extend(Viewer(server.url, camera.resized(*size)) for size in sizes)
 
     def vanish(run):
         viewers[0].vanish()
@@ -297,32 +253,29 @@ def test_browsers_follow_pause_save_and_stop_a_training(
         seen["paused at"] = run.session.step
 
     def resume(run):
-        assert (
-            run.session.step == seen["paused at"]
-            and (run.folder / "ckpts" / f"ckpt_{run.session.step}.npz").is_file()
-        )
+        step = run.session.step
+        assert step == seen["paused at"] and (run.folder / f"ckpts/ckpt_{step}.npz").is_file()
         server._toggle()
 
     def differ(viewer):
-        return (
-            len(viewer.images) > 1
-            and np.abs(viewer.images[0].astype(int) - viewer.images[-1]).mean() > 0.1
-        )
+        images = viewer.images
+        return len(images) > 1 and np.abs(images[0].astype(int) - images[-1]).mean() > 0.1
+
+    def followed() -> bool:
+        told = any("step" in text for text in viewers[1].texts)
+        return told and len(viewers[1].images) > seen["images"] + 2
+
+    def stop(run):
+        server._ask_to_stop()
 
     then = Then(
         (lambda: server.url, connect),
         (lambda: len(viewers) == 2 and all(map(differ, viewers)), vanish),
-        (
-            lambda: (
-                len(viewers[1].images) > seen["images"] + 2
-                and any("step" in text for text in viewers[1].texts)
-            ),
-            pause,
-        ),
+        (followed, pause),
         (lambda: server.paused, lambda run: server._asked.add("save")),
         (lambda: not server._asked, resume),
-        (lambda: not server.paused, lambda run: server._ask_to_stop()),
-        (lambda: server._stop.label == "Stop: click again", lambda run: server._ask_to_stop()),
+        (lambda: not server.paused, stop),
+        (lambda: server._stop.label == "Stop: click again", stop),
     )
     metrics = train(settings(scene, tmp_path / "run", max_steps=100_000), [server, then])
     assert not then.steps and metrics["steps"] < 100_000
