@@ -20,28 +20,18 @@ PLANES = 9
 GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")
 
 
-def started(device, scene, rasterizer="hardware", **changes):
+def started(device, scene, **changes):
     """A session of SH degrees 0, 1, 2 at steps 0, 1, 2 with momentum in what is in use, and a third
     of its splats too faint to be seen."""
-    config = settings(
-        scene,
-        sh_degree=2,
-        sh_degree_interval=1,
-        strategy="adaptive",
-        refine_start_iter=1000,
-        rasterizer=rasterizer,
-        **changes,
-    )
-    session = open_session(device, config)
+    run = dict(sh_degree=2, sh_degree_interval=1, strategy="adaptive", refine_start_iter=1000)
+    session = open_session(device, settings(scene, **run, **changes))
     state, rng = session.snapshot(), np.random.default_rng(3)
     state.buffers["logit_opacities"][:, rng.random(state.splats) < 1 / 3] = -8.0
     for name in quantities.values():
         if name != "shN":  # which is not in use yet
             first, second = state.buffers[f"adam_{name}"]
-            first[:], second[:] = (
-                rng.normal(0, 1e-3, first.shape),
-                rng.uniform(1e-6, 1e-5, first.shape),
-            )
+            first[:] = rng.normal(0, 1e-3, first.shape)
+            second[:] = rng.uniform(1e-6, 1e-5, first.shape)
     session.restore(state)
     return session
 
@@ -55,21 +45,19 @@ def moments(state, name: str) -> tuple[np.ndarray, np.ndarray]:
 def gradients(session, n: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """(seen (N,), gradients (planes, N, values) by parameter) of the last step; zeros where a splat
     was not seen."""
-    seen = session.resources["seen"].download(np.uint32, n) > 0
-    color, direction = (
-        session.resources[name].download(np.float32, 3 * n).reshape(-1, 3)
-        for name in ("d_colors", "directions")
-    )
-    degree = int(session.resources["frame"].download(contract.dtype("Frame"))[0]["sh_degree"])
+    r = session.resources
+    seen = r["seen"].download(np.uint32, n) > 0
+    names = ("d_colors", "directions")
+    color, direction = (r[name].download(np.float32, 3 * n).reshape(-1, 3) for name in names)
+    degree = int(r["frame"].download(contract.dtype("Frame"))[0]["sh_degree"])
     sh = np.zeros((PLANES, n, 3))
     basis = harmonics.basis(direction[seen].astype(np.float64), degree)
     sh[: basis.shape[1], seen] = basis.T[:, :, None] * color[seen].astype(np.float64)
-    out = {name: session.parameters.read(f"d_{name}", n)[0] for name in GEOMETRY}
-    written = {
-        name: np.where(seen[:, None], values, 0)[None].astype(np.float64)
-        for name, values in out.items()
-    }
-    return seen, {"sh0": sh[:1], "shN": sh[1:], **written}
+    out = {"sh0": sh[:1], "shN": sh[1:]}
+    for name in GEOMETRY:
+        d = session.parameters.read(f"d_{name}", n)[0]
+        out[name] = np.where(seen[:, None], d, 0)[None].astype(np.float64)
+    return seen, out
 
 
 def spacing(values: np.ndarray) -> np.ndarray:
@@ -77,116 +65,93 @@ def spacing(values: np.ndarray) -> np.ndarray:
     return np.exp2(np.floor(np.log2(np.maximum(np.abs(values), 2.0**-126))) - 7)
 
 
-@pytest.mark.parametrize(
-    "rasterizer, visible_adam, moment_format, shN_every",
-    [
-        ("hardware", False, "float32", 1),
-        ("hardware", True, "float32", 1),
-        ("tiled", False, "float32", 1),
-        ("tiled", True, "float32", 1),
-        ("hardware", False, "bfloat16", 1),
-        ("tiled", True, "bfloat16", 1),
-        ("tiled", False, "float32", 2),
-    ],
-)
-def test_steps_against_float64(device, scene, rasterizer, visible_adam, moment_format, shN_every):
-    session = started(
-        device,
-        scene,
-        rasterizer,
-        visible_adam=visible_adam,
-        moments=moment_format,
-        shN_every=shN_every,
-    )
+WAYS = [
+    ("hardware", {"visible_adam": False}),
+    ("hardware", {"visible_adam": True}),
+    ("tiled", {"visible_adam": False}),
+    ("tiled", {"visible_adam": True}),
+    ("hardware", {"visible_adam": False, "moments": "bfloat16"}),
+    ("tiled", {"visible_adam": True, "moments": "bfloat16"}),
+    ("tiled", {"visible_adam": False, "shN_every": 2}),
+]
+
+
+def check_rounding(x, y, taken, what) -> np.ndarray:
+    """Moments in bfloat16: up or down to a neighbour, right in the mean. How far x may be from
+    y."""
+    off = ((x - y) / spacing(y))[taken]
+    assert not np.any(x.astype(np.float32).view(np.uint32) & 0xFFFF), what
+    if off.size:
+        assert abs(off.mean()) < 5 * 0.5 / np.sqrt(off.size) and off.min() < 0 < off.max(), what
+    return np.where(taken, spacing(y), 0)
+
+
+@pytest.mark.parametrize("rasterizer, way", WAYS)
+def test_steps_against_float64(device, scene, rasterizer, way):
+    session = started(device, scene, rasterizer=rasterizer, **{"shN_every": 1} | way)
     config, before = session.config, session.snapshot()
-    n, first = before.splats, before
-    betas = [
-        float(np.float32(b)) for b in (config.adam_beta1, config.adam_beta2)
-    ]  # as float32, which is what Adam averages with
+    n, first, every = before.splats, before, config.shN_every
+    # as float32, which is what Adam averages with
+    betas = [float(np.float32(b)) for b in (config.adam_beta1, config.adam_beta2)]
+    rates = {name: getattr(config, f"{name}_lr") for name in ("quats", "sh0")}
+    rates |= {"log_scales": config.scales_lr, "logit_opacities": config.opacities_lr}
+    rates |= {"shN": config.shN_lr * every}
     for step in range(3):
         session.run(1)
         after = session.snapshot()
         seen, d = gradients(session, n)
         assert n / 4 < seen.sum() < 3 * n / 4
-        rates = {
-            "means": session.resources["rates"].download(np.float32, 1)[0],
-            "quats": config.quats_lr,
-            "log_scales": config.scales_lr,
-        }
-        rates |= {
-            "logit_opacities": config.opacities_lr,
-            "sh0": config.sh0_lr,
-            "shN": config.shN_lr * config.shN_every,
-        }
-        moved = seen if visible_adam else np.ones(n, bool)
+        rates["means"] = session.resources["rates"].download(np.float32, 1)[0]
+        moved = seen if config.visible_adam else np.ones(n, bool)
         for name in quantities.values():
             m, v = moments(before, name)
             value = before.buffers[name].astype(np.float64)
             wanted = adam_step(value, d[name], m, v, step + 1, rates[name], *betas)
             found = (after.buffers[name], *moments(after, name))
-            for what, x, y, old in zip(("value", "m", "v"), found, wanted, (value, m, v)):
+            terms = np.abs(m) + np.abs(d[name])
+            for i, (x, y, old) in enumerate(zip(found, wanted, (value, m, v))):
+                what = step, name, ("value", "m", "v")[i]
                 y = np.where(moved[:, None], y, old)
                 if name == "shN":  # planes that this step leaves at rest
-                    resting = 0 if step % shN_every else (step + 1) ** 2 - 1
+                    resting = 0 if step % every else (step + 1) ** 2 - 1
                     y[resting:] = old[resting:]
                 # an update is rounded twice: by itself, and where it is added to the value
-                scale = (
-                    np.abs(y)
-                    + np.abs(y - old)
-                    + (np.abs(m) + np.abs(d[name])) ** (2 if what == "v" else 1) * (what != "value")
-                )
-                error = 4e-6 * scale
-                if (
-                    moment_format == "bfloat16" and what != "value"
-                ):  # up or down to a neighbour, right in the mean
+                error = 4e-6 * (np.abs(y) + np.abs(y - old) + (terms**i if i else 0))
+                if config.moments == "bfloat16" and i:
                     taken = np.broadcast_to(moved[:, None], y.shape) & (y != 0)
                     assert taken.any() or (name == "shN" and step == 0)
-                    off = ((x - y) / spacing(y))[taken]
-                    assert not np.any(x.astype(np.float32).view(np.uint32) & 0xFFFF), (
-                        step,
-                        name,
-                        what,
-                    )
-                    assert not off.size or (
-                        abs(off.mean()) < 5 * 0.5 / np.sqrt(off.size) and off.min() < 0 < off.max()
-                    ), (step, name, what)
-                    error = error + np.where(taken, spacing(y), 0)
-                assert np.all(np.abs(x - y) <= error), (step, name, what)
+                    error = error + check_rounding(x, y, taken, what)
+                assert np.all(np.abs(x - y) <= error), what
             unmoved = ~np.any(after.buffers[name] != before.buffers[name], axis=(0, 2))
             assert unmoved[~moved].all() and (name == "shN" or not unmoved[moved].any())
-        in_use = (step - step % shN_every + 1) ** 2 - 1
-        assert (
-            after.buffers["shN"][:in_use].any(axis=(1, 2)).all()
-            and not after.buffers["adam_shN"][:, in_use:].any()
-        )
-        assert np.array_equal(
-            after.buffers["grow_stats"][0, :, 1] - before.buffers["grow_stats"][0, :, 1], seen
-        )
+        in_use = (step - step % every + 1) ** 2 - 1
+        assert after.buffers["shN"][:in_use].any(axis=(1, 2)).all()
+        assert not after.buffers["adam_shN"][:, in_use:].any()
+        views, earlier = (s.buffers["grow_stats"][0, :, 1] for s in (after, before))
+        assert np.array_equal(views - earlier, seen)
         before = after
     assert not same_state(first, before)
     session.destroy()
 
 
-# -- moments in bfloat16 ---------------------------------------------------------------------------
+# -- moments in bfloat16
 
 
 def test_bfloat16_of_the_host():
     """Every bfloat16 is itself again; others go to the nearest, ties to even; what is no number
     stays none."""
+    there_and_back = lambda values: from_bfloat16(to_bfloat16(values))
     every = np.arange(65536, dtype=np.uint16)
     numbers = every[~np.isnan(from_bfloat16(every))]
     assert np.array_equal(to_bfloat16(from_bfloat16(numbers)), numbers)
     values = np.random.default_rng(0).integers(0, 2**32, 100_000, np.uint32).view(np.float32)
     values = values[np.isfinite(values) & (np.abs(values) < 1e38)]
-    found = from_bfloat16(to_bfloat16(values)).astype(np.float64)
+    found = there_and_back(values).astype(np.float64)
     assert np.all(np.abs(found - values) <= spacing(values.astype(np.float64)) / 2)
-    assert np.array_equal(
-        from_bfloat16(to_bfloat16(np.float32([1 + 2**-8, 1 + 3 * 2**-8, np.inf]))),
-        np.float32([1, 1 + 2**-6, np.inf]),
-    )
-    assert np.isnan(
-        from_bfloat16(to_bfloat16(np.uint32([0xFFFFFFFF, 0x7F800001, 0x7FFFFFFF]).view(np.float32)))
-    ).all()
+    ties = np.float32([1 + 2**-8, 1 + 3 * 2**-8, np.inf])
+    assert np.array_equal(there_and_back(ties), np.float32([1, 1 + 2**-6, np.inf]))
+    none = np.uint32([0xFFFFFFFF, 0x7F800001, 0x7FFFFFFF]).view(np.float32)
+    assert np.isnan(there_and_back(none)).all()
 
 
 class Stepper(Refining):
@@ -219,22 +184,14 @@ def stepper(device):
 
 def still(**changes) -> TrainConfig:
     """Nothing moves but moments."""
-    return TrainConfig(
-        means_lr=1e-15,
-        means_lr_final=1e-15,
-        scales_lr=0,
-        opacities_lr=0,
-        quats_lr=0,
-        sh0_lr=0,
-        shN_lr=0,
-        **changes,
-    )
+    rates = dict.fromkeys("scales_lr opacities_lr quats_lr sh0_lr shN_lr".split(), 0)
+    return TrainConfig(means_lr=1e-15, means_lr_final=1e-15, **rates, **changes)
 
 
 def test_rounding_is_unbiased_where_to_nearest_would_freeze(stepper):
     """v falls by 0.001 of itself where there is no gradient, and rises to the square of one that
-    stays: in the mean as in float64, and each as near as shaders/optim/moments_bfloat16.glsl says.
-    To nearest, it would do neither."""
+    stays: in the mean as in float64, and each as near as shaders say. To nearest, it would do
+    neither."""
     n, steps = 3000, 700
     rng, state = np.random.default_rng(5), random_state(n, 1, moments="bfloat16")
     state["logit_opacities"] = rng.uniform(-4, 4, (1, n, 1)).astype(np.float32)
@@ -245,10 +202,8 @@ def test_rounding_is_unbiased_where_to_nearest_would_freeze(stepper):
     }  # by a weight of n: of the mean over n splats
     for name, gradient in d.items():
         both = state[f"adam_{name}"]
-        both[0], both[1] = (
-            rng.normal(size=both[0].shape),
-            rng.uniform(0.05, 0.1, both[1].shape) * (gradient**2 if name != "quats" else 1),
-        )
+        both[0] = rng.normal(size=both[0].shape)
+        both[1] = rng.uniform(0.05, 0.1, both[1].shape) * (gradient**2 if name != "quats" else 1)
         both[:] = from_bfloat16(to_bfloat16(both))
     got = stepper(state, still(opacity_reg=float(n)), steps)
     assert np.array_equal(got["logit_opacities"], state["logit_opacities"])
@@ -261,46 +216,37 @@ def test_rounding_is_unbiased_where_to_nearest_would_freeze(stepper):
         assert abs(found.mean() - 1) < 5 * found.std() / np.sqrt(found.size), name
         assert 0.03 < found.std() < 0.07 and np.abs(found - 1).max() < 6 * 0.07, name
         assert abs((nearest / v).mean() - 1) > 0.3, name
-        off = (got[f"adam_{name}"][0] - m) / np.maximum(np.abs(m), 1e-30)
-        assert name == "quats" or (
-            abs(off.mean()) < 5 * off.std() / np.sqrt(n) and np.abs(off).max() < 0.05
-        )
+        if name != "quats":
+            off = (got[f"adam_{name}"][0] - m) / np.maximum(np.abs(m), 1e-30)
+            assert abs(off.mean()) < 5 * off.std() / np.sqrt(n) and np.abs(off).max() < 0.05
 
 
 def test_rounding_is_a_function_of_seed_and_step(stepper):
     state = random_state(3000, 1, moments="bfloat16")
     first, again, other = (stepper(state, still(seed=seed), 3) for seed in (1, 1, 2))
     for name in (f"adam_{name}" for name in FIELDS):
-        assert (
-            first[name].tobytes() == again[name].tobytes()
-            and first[name].tobytes() != other[name].tobytes()
-        ), name
-    differ = np.mean(
-        [first[f"adam_{name}"] != other[f"adam_{name}"] for name in ("means", "log_scales")]
-    )
-    assert 0.2 < differ < 0.9
+        assert first[name].tobytes() == again[name].tobytes() != other[name].tobytes(), name
+    names = ("adam_means", "adam_log_scales")
+    assert 0.2 < np.mean([first[name] != other[name] for name in names]) < 0.9
 
 
 def test_a_resumed_run_rounds_alike(device, scene, tmp_path):
     """In another capacity, from a file: the same bits. Checkpoints fit either setting; float32
     takes them as they are."""
-    config = settings(
-        scene, moments="bfloat16", rasterizer="tiled", tile_backward="gather", grow_grad2d=1e-5
-    )
-    first = open_session(device, config)
+    run = dict(rasterizer="tiled", tile_backward="gather", grow_grad2d=1e-5)
+    config = settings(scene, moments="bfloat16", **run)
+    of = (config, config, settings(scene))
+    first, second, wide = (open_session(device, each) for each in of)
     first._grow(5000, first.count())
     first.run(3)
     first.densify()
     first.run(3)
     path = checkpoints.path_of(tmp_path, first.step)
     checkpoints.save(path, first.snapshot())
-    second, wide = open_session(device, config), open_session(device, settings(scene))
     for session in (second, wide):
         session.restore(checkpoints.load(path))
-        assert (
-            same_state(session.snapshot(), first.snapshot())
-            and session.parameters.capacity != first.parameters.capacity
-        )
+        assert same_state(session.snapshot(), first.snapshot())
+        assert session.parameters.capacity != first.parameters.capacity
     for session in (first, second):
         session.run(4)
         session.densify()
@@ -312,9 +258,8 @@ def test_a_resumed_run_rounds_alike(device, scene, tmp_path):
     got = second.snapshot().buffers
     for name in quantities.values():
         moments = exact.buffers[f"adam_{name}"]
-        assert (name == "shN" or np.any(moments.view(np.uint32) & 0xFFFF)) and np.array_equal(
-            got[name], exact.buffers[name]
-        )
+        assert name == "shN" or np.any(moments.view(np.uint32) & 0xFFFF)
+        assert np.array_equal(got[name], exact.buffers[name])
         assert np.array_equal(got[f"adam_{name}"], from_bfloat16(to_bfloat16(moments)))
     for session in (first, second, wide):
         session.destroy()

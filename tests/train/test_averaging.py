@@ -36,11 +36,11 @@ def sampled(session, values: list | None = None) -> None:
                 values.append(session.values())
 
 
+RUN = dict(max_steps=20, average_steps=12, strategy="none")
+
+
 def test_the_end_is_the_mean_of_the_samples(device, scene):
-    session = open_session(
-        device,
-        settings(scene, max_steps=20, average_steps=12, strategy="none", sh_degree_interval=1),
-    )
+    session = open_session(device, settings(scene, **RUN, sh_degree_interval=1))
     samples: list = []
     sampled(session, samples)
     session.take_averages()
@@ -54,15 +54,9 @@ def test_the_end_is_the_mean_of_the_samples(device, scene):
 
 
 def test_a_resumed_run_ends_alike(device, scene, tmp_path):
-    config = settings(
-        scene,
-        max_steps=20,
-        average_steps=12,
-        strategy="none",
-        rasterizer="tiled",
-        deterministic=True,
-    )
-    first, second = (open_session(device, config) for _ in range(2))
+    config = settings(scene, **RUN, rasterizer="tiled", deterministic=True)
+    longer = settings(scene, **RUN | {"max_steps": 60})
+    first, second, third = (open_session(device, of) for of in (config, config, longer))
     for step in (8, 12, 14):
         first.run(step - first.step)
         if step != 14:
@@ -77,8 +71,6 @@ def test_a_resumed_run_ends_alike(device, scene, tmp_path):
         session.take_averages()
     ends = [session.snapshot() for session in (first, second)]
     assert same_state(*ends) and "average_means" not in ends[0].buffers
-    longer = settings(scene, max_steps=60, average_steps=12, strategy="none")
-    third = open_session(device, longer)
     third.restore(loaded)  # its last steps are others
     assert not third.parameters.averaged
     for session in (first, second, third):
@@ -90,67 +82,45 @@ def test_no_memory_for_averages_costs_them_alone(on_device, scene, tmp_path, mon
         raise OutOfMemory("full", "splats")
 
     monkeypatch.setattr("hardsplat.train.session.session.begin_averages", full)
-    assert (
-        train(settings(scene, tmp_path, max_steps=12, average_steps=8, strategy="none"))["steps"]
-        == 12
-    )
+    assert train(settings(scene, tmp_path, **RUN | {"max_steps": 12}))["steps"] == 12
     assert "note: no averages over the last steps: full" in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize(
-    "flags, first",
-    [
-        ({"average_steps": 500, "max_steps": 2_000, "refine_stop_iter": 1_200}, 1_500),
-        (
-            {"average_steps": 500, "max_steps": 2_000, "refine_stop_iter": 1_700},
-            1_700,
-        ),  # when growth is over
-        (
-            {
-                "average_steps": 500,
-                "max_steps": 2_000,
-                "refine_stop_iter": 1_200,
-                "prune_to": 0.5,
-                "prune_to_iter": 1_900,
-            },
-            1_900,
-        ),
-        ({"average_steps": 500, "max_steps": 2_000, "strategy": "none"}, 1_500),
-        ({"average_steps": 5_000, "max_steps": 2_000, "strategy": "none"}, 0),
-        ({"average_steps": 0, "max_steps": 2_000}, 2_001),
-        (
-            {"average_steps": 30, "max_steps": 607, "strategy": "none"},
-            577,
-        ),  # the last step is one of them
-    ],
-)
+GROWTH = {"average_steps": 500, "max_steps": 2_000, "refine_stop_iter": 1_200}
+BEGINNINGS = [
+    (GROWTH, 1_500),
+    (GROWTH | {"refine_stop_iter": 1_700}, 1_700),  # when growth is over
+    (GROWTH | {"prune_to": 0.5, "prune_to_iter": 1_900}, 1_900),
+    ({"average_steps": 500, "max_steps": 2_000, "strategy": "none"}, 1_500),
+    ({"average_steps": 5_000, "max_steps": 2_000, "strategy": "none"}, 0),
+    ({"average_steps": 0, "max_steps": 2_000}, 2_001),
+    # the last step is one of them
+    ({"average_steps": 30, "max_steps": 607, "strategy": "none"}, 577),
+]
+
+
+@pytest.mark.parametrize("flags, first", BEGINNINGS)
 def test_averages_begin_when_splats_no_longer_come_or_go(flags, first):
     config = TrainConfig(**flags)
-    strategy = STRATEGIES[config.strategy]
+    strategy, last = STRATEGIES[config.strategy], config.max_steps
     assert averaging.begins(config, strategy) == first
-    assert averaging.next_sample(config, strategy, 0) == (
-        min(first, config.max_steps) or averaging.every(config)
-    )
-    assert averaging.is_sample(config, strategy, config.max_steps) == (first <= config.max_steps)
+    sample = min(first, last) or averaging.every(config)
+    assert averaging.next_sample(config, strategy, 0) == sample
+    assert averaging.is_sample(config, strategy, last) == (first <= last)
 
 
-def test_the_published_method_ends_with_its_last_step():
-    assert (
-        load_config("published").average_steps
-        == load_config("adaptive").average_steps
-        == load_config("mcmc").average_steps
-        == 0
-    )
+@pytest.mark.parametrize("preset", ["published", "adaptive", "mcmc"])
+def test_the_published_method_ends_with_its_last_step(preset):
+    assert load_config(preset).average_steps == 0
 
 
 def test_every_plane_of_splats_has_an_average(device):
     parameters = Parameters(device, 100, 1)
     begin_averages(parameters, 70)
-    assert parameters.averaged and all(
-        parameters.read(name, 70).shape == parameters.read(q.name, 70).shape
-        for q in quantities.of("splat")
-        for name in (q.average,)
-    )
+    assert parameters.averaged
+    for q in quantities.of("splat"):
+        shapes = {parameters.read(name, 70).shape for name in (q.average, q.name)}
+        assert len(shapes) == 1
     drop_averages(parameters)
     assert not parameters.averaged
     parameters.destroy()
