@@ -19,11 +19,8 @@ LIBRARY = "libvk_swiftshader.so"
 def library() -> Path | None:
     """HARDSPLAT_SWIFTSHADER, beside an installed Chromium, or beside one that Playwright
     fetched."""
-    named = (
-        [Path(os.environ["HARDSPLAT_SWIFTSHADER"])]
-        if os.environ.get("HARDSPLAT_SWIFTSHADER")
-        else []
-    )
+    given = os.environ.get("HARDSPLAT_SWIFTSHADER")
+    named = [Path(given)] if given else []
     browsers = [
         Path(found).resolve().parent / LIBRARY for name in NAMES if (found := shutil.which(name))
     ]

@@ -52,12 +52,8 @@ class Refining:
     visible."""
 
     def __init__(self, device, capacity, planes, moments="float32", statistics="grow_stats"):
-        self.device, self.capacity, self.planes, self.statistics = (
-            device,
-            capacity,
-            planes,
-            statistics,
-        )
+        self.device, self.capacity = device, capacity
+        self.planes, self.statistics = planes, statistics
         degree, follow = round(planes**0.5) - 1, (statistics,)
         self.parameters = Parameters(device, capacity, degree, moments, "written", follow=follow)
         self.own = {}
@@ -127,13 +123,8 @@ class Refining:
         return int(self.parameters.counts["splats"])
 
     def destroy(self) -> None:
-        parts = (
-            self.recorders.values(),
-            [self.parameters],
-            self.own.values(),
-            self.scratch.values(),
-        )
-        for part in itertools.chain(*parts):
+        parts = self.recorders.values(), self.own.values(), self.scratch.values()
+        for part in (self.parameters, *itertools.chain(*parts)):
             part.destroy()
 
 

@@ -29,90 +29,33 @@ from tests.helpers import meshing
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import open_session, settings
 
+TILED, GATHER = dict(rasterizer="tiled"), dict(rasterizer="tiled", tile_backward="gather")
+POSES, DEPTHS = dict(pose_opt=True, pose_warm_up=1), dict(depth_lambda=0.1)
+BUDGET = dict(strategy="budget", score_every=1, refine_start_iter=0)
+GROWING = BUDGET | dict(grow_absolute=1e-5)
+MCMC = dict(strategy="mcmc", init_opa=0.5)
 TRAINED = {
     "hardware": {},
-    "hardware, pixels": {"block": "1x1", "state_format": "float32"},
-    "hardware, segments": {
-        "images": "host",
-        "segments": 2,
-        "format": "float32",
-        "moments": "bfloat16",
-    },
-    "hardware, programmable": {"blending": "programmable", "reduction": "atomic"},
-    "tiled": {"rasterizer": "tiled", "visible_adam": True, "images": "host"},
-    "tiled, per splat": {"rasterizer": "tiled", "tile_backward": "per-splat", "antialiased": True},
-    "tiled, gather": {"rasterizer": "tiled", "tile_backward": "gather", "moments": "bfloat16"},
-    "affine": {"rasterizer": "tiled", "exposure": "affine"},
-    "ppisp": {"exposure": "ppisp", "ppisp_warm_up": 1},
-    "poses": {"pose_opt": True, "pose_warm_up": 1},
-    "poses and exposure, tiled": {
-        "pose_opt": True,
-        "pose_warm_up": 1,
-        "exposure": "affine",
-        "rasterizer": "tiled",
-    },
-    "poses and intrinsics": {
-        "pose_opt": True,
-        "intrinsics_opt": True,
-        "pose_warm_up": 1,
-        "rasterizer": "tiled",
-    },
-    "depths": {"depth_lambda": 0.1},
-    "depths, gather": {
-        "depth_lambda": 0.1,
-        "rasterizer": "tiled",
-        "tile_backward": "gather",
-        "pose_opt": True,
-    },
-    "mcmc": {
-        "strategy": "mcmc",
-        "rasterizer": "tiled",
-        "opacity_reg": 0.01,
-        "scale_reg": 0.01,
-        "init_opa": 0.5,
-    },
-    "lists": {
-        "ordering": "lists",
-        "segments": 2,
-        "strategy": "budget",
-        "score_every": 1,
-        "grow_absolute": 1e-5,
-        "refine_start_iter": 0,
-    },
-    "lists, blended": {
-        "blending": "lists",
-        "strategy": "budget",
-        "score_every": 1,
-        "refine_start_iter": 0,
-        "depth_lambda": 0.1,
-    },
-    "budget": {
-        "strategy": "budget",
-        "prune_to": 0.5,
-        "score_every": 1,
-        "grow_absolute": 1e-5,
-        "refine_start_iter": 0,
-    },
-    "budget, tiled": {
-        "strategy": "budget",
-        "score_every": 1,
-        "grow_absolute": 1e-5,
-        "refine_start_iter": 0,
-        "rasterizer": "tiled",
-        "tile_backward": "gather",
-    },
-    "stochastic": {
-        "gradient": "stochastic",
-        "strategy": "mcmc",
-        "gradient_pairs": 2,
-        "init_opa": 0.5,
-    },
-    "stochastic, tiled": {
-        "images": "host",
-        "gradient": "stochastic",
-        "strategy": "none",
-        "rasterizer": "tiled",
-    },
+    "hardware, pixels": dict(block="1x1", state_format="float32"),
+    "hardware, segments": dict(images="host", segments=2, format="float32", moments="bfloat16"),
+    "hardware, programmable": dict(blending="programmable", reduction="atomic"),
+    "tiled": TILED | dict(visible_adam=True, images="host"),
+    "tiled, per splat": TILED | dict(tile_backward="per-splat", antialiased=True),
+    "tiled, gather": GATHER | dict(moments="bfloat16"),
+    "affine": TILED | dict(exposure="affine"),
+    "ppisp": dict(exposure="ppisp", ppisp_warm_up=1),
+    "poses": POSES,
+    "poses and exposure, tiled": POSES | TILED | dict(exposure="affine"),
+    "poses and intrinsics": POSES | TILED | dict(intrinsics_opt=True),
+    "depths": DEPTHS,
+    "depths, gather": DEPTHS | GATHER | dict(pose_opt=True),
+    "mcmc": MCMC | TILED | dict(opacity_reg=0.01, scale_reg=0.01),
+    "lists": GROWING | dict(ordering="lists", segments=2),
+    "lists, blended": BUDGET | DEPTHS | dict(blending="lists"),
+    "budget": GROWING | dict(prune_to=0.5),
+    "budget, tiled": GROWING | GATHER,
+    "stochastic": MCMC | dict(gradient="stochastic", gradient_pairs=2),
+    "stochastic, tiled": TILED | dict(gradient="stochastic", strategy="none", images="host"),
 }
 
 
@@ -174,16 +117,8 @@ def rendered(device: Device, rasterizer: str) -> str:
     with Renderer(device, rasterizer) as renderer:
         image, T = renderer.forward(gaussians, camera)
         gradients = renderer.backward(np.ones_like(image))
-    painter = Painter(
-        device,
-        *_backend(rasterizer),
-        gaussians,
-        48,
-        32,
-        tuple(PICTURES),
-        frame_data(2, (0, 0, 0), 0.01),
-        False,
-    )
+    own = tuple(PICTURES), frame_data(2, (0, 0, 0), 0.01), False
+    painter = Painter(device, *_backend(rasterizer), gaussians, 48, 32, *own)
     painted = [painter.draw(name, camera) for name in PICTURES]
     painter.destroy()
     return digest(image, T, *gradients.values(), *painted)
@@ -200,12 +135,8 @@ def cases(device: Device, scene: Path) -> dict:
         name: (lambda changes=changes: trained(device, scene, changes))
         for name, changes in TRAINED.items()
     }
-    for rasterizer, loss in (
-        ("binned", "l1-dssim"),
-        ("hardware", "l2"),
-        ("sorted", "l2"),
-        ("balloted", "l2"),
-    ):
+    fits = {"binned": "l1-dssim", "hardware": "l2", "sorted": "l2", "balloted": "l2"}
+    for rasterizer, loss in fits.items():
         found[f"fit, {rasterizer}"] = lambda config=FitConfig(rasterizer=rasterizer, loss=loss): (
             fitted(device, config)
         )
@@ -222,11 +153,8 @@ def undeclared(name: str, resources: str) -> None:
     against its SPIR-V."""
     for what in ("reads", "writes"):
         declared = getattr(passes.Pipeline, what).fget
-        without = property(
-            lambda self, declared=declared: (
-                declared(self) - (set(resources.split("+")) if self.owner.name == name else set())
-            )
-        )
+        less = {name: {*resources.split("+")}}
+        without = property(lambda self, all=declared: all(self) - less.get(self.owner.name, set()))
         setattr(passes.Pipeline, what, without)
 
 

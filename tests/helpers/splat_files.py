@@ -38,13 +38,11 @@ def differences(a: Gaussians, b: Gaussians) -> dict[str, float]:
     _, which = cKDTree(b.means).query(a.means)
     assert len(set(which)) == len(a), "splats were mixed up"
     ca, cb = covariances(a), covariances(b)[which]
-    size = np.linalg.norm(ca, axis=(1, 2))
+    size, rest = np.linalg.norm(ca, axis=(1, 2)), a.sh[:, 1:] - b.sh[which, 1:]
     return {
         "means": float(np.abs(a.means - b.means[which]).max()),
         "shape": float(np.quantile(np.linalg.norm(ca - cb, axis=(1, 2)) / size, 0.99)),
         "opacities": float(np.abs(a.opacities - b.opacities[which]).max()),
         "sh0": float(np.abs(a.sh[:, 0] - b.sh[which, 0]).max()),
-        "shN": float(np.sqrt(np.mean((a.sh[:, 1:] - b.sh[which, 1:]) ** 2)))
-        if a.sh_degree
-        else 0.0,
+        "shN": float(np.sqrt(np.sum(rest**2) / max(rest.size, 1))),
     }

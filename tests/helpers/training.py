@@ -14,19 +14,9 @@ from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.views import Views
 
-SMALL = dict(
-    strategy="adaptive",
-    rasterizer="hardware",
-    batch_steps=5,
-    refine_start_iter=5,
-    refine_every=10,
-    grow_grad2d=1e-3,
-    sh_degree=1,
-    quiet=True,
-    eval_steps=(),
-    save_steps=(),
-    moments="float32",
-)
+SMALL = dict(strategy="adaptive", rasterizer="hardware", batch_steps=5, moments="float32")
+SMALL |= dict(refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True)
+SMALL |= dict(eval_steps=(), save_steps=())
 
 
 def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainConfig:
@@ -72,11 +62,8 @@ def same_state(a, b) -> bool:
         np.array_equal(a.buffers[n].view(np.uint32), b.buffers[n].view(np.uint32))
         for n in a.buffers
     )
-    return equal and (a.step, a.sh_degree, a.buffers.keys()) == (
-        b.step,
-        b.sh_degree,
-        b.buffers.keys(),
-    )
+    of = lambda state: (state.step, state.sh_degree, state.buffers.keys())
+    return equal and of(a) == of(b)
 
 
 def resumed_exactly(device, config: TrainConfig, folder: Path) -> Checkpoint:

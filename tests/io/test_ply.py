@@ -29,12 +29,9 @@ def header(count, names=DEGREE_1, kind="binary_little_endian"):
 def splats(n=50, degree=3, seed=0):
     rng = np.random.default_rng(seed)
     sh = rng.normal(size=(n, (degree + 1) ** 2, 3))
-    means, quats, scales = (
-        rng.normal(size=(n, 3)),
-        rng.normal(size=(n, 4)),
-        rng.normal(-4, 2, (n, 3)),
-    )
-    return Gaussians(means, quats, np.exp(scales), rng.uniform(0.01, 0.99, n), sh)
+    means, quats = rng.normal(size=(n, 3)), rng.normal(size=(n, 4))
+    scales, opacities = np.exp(rng.normal(-4, 2, (n, 3))), rng.uniform(0.01, 0.99, n)
+    return Gaussians(means, quats, scales, opacities, sh)
 
 
 def refusal(action, *args):

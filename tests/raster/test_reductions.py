@@ -81,15 +81,7 @@ void add_gradient(uint index, float value) { atomicAdd(d_splats2d[0], 1.0); }
 """
 
 
-def reduced(
-    device,
-    kernel,
-    reduction: str,
-    threshold: int,
-    atomics: str,
-    splat: np.ndarray,
-    state: np.ndarray,
-) -> np.ndarray:
+def reduced(device, kernel, reduction: str, threshold: int, atomics: str, splat, state):
     """(SPLATS, STRIDE) what a reduction leaves. atomics: file that fills the slot of that name."""
     row = REDUCTIONS[reduction]
     keys = Buffer(device, 4 * LANES, "keys")
@@ -101,13 +93,9 @@ def reduced(
     )
     spec = {"THRESHOLD": threshold} if row.spec else {}
     recorder = Recorder(device, {"keys": keys, "d_splats2d": sums})
-    recorder.run(
-        build(
-            device,
-            ComputePass("reduce", kernel, ("keys", "d_splats2d"), ("d_splats2d",), spec, slots),
-        ),
-        threads=(LANES,),
-    )
+    names = ("keys", "d_splats2d"), ("d_splats2d",)
+    owner = ComputePass("reduce", kernel, *names, spec, slots)
+    recorder.run(build(device, owner), threads=(LANES,))
     recorder.end().run_once()
     got = sums.download(np.float32).reshape(SPLATS, STRIDE)
     recorder.destroy()

@@ -98,12 +98,8 @@ def strewn(rng, mean, low, high, **options) -> dict:
 
 def test_antialiased(device):
     with Renderer(device, "tiled", antialiased=True) as renderer:
-        check(
-            renderer,
-            clear_scene(300, 61, 47, 1, seed=2, overlap=3),
-            "antialiased",
-            antialiased=True,
-        )
+        scene = clear_scene(300, 61, 47, 1, seed=2, overlap=3)
+        check(renderer, scene, "antialiased", antialiased=True)
 
 
 DEEP = dict(overlap=80, opacity=(0.6, 0.95))

@@ -47,12 +47,8 @@ def picture(seed: int, size=(48, 64)) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8)
 
 
-DEVICE = {
-    "name": "GPU of the test",
-    "driver": "driver 1.2.3",
-    "kind": "discrete GPU",
-    "host": "Linux",
-}
+DEVICE = {"name": "GPU of the test", "driver": "driver 1.2.3", "kind": "discrete GPU"}
+DEVICE["host"] = "Linux"
 METRICS = {
     "hardsplat": "0.1.0",
     "device": DEVICE,
@@ -188,14 +184,10 @@ def test_damaged_and_missing_renders_are_left_out(finished):
     assert len(parts(write_report(folder))[0]) == 2
 
 
-@given(
-    st.lists(
-        st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=9),
-        unique=True,
-        min_size=2,
-        max_size=5,
-    )
-)
+TEXTS = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=9)
+
+
+@given(st.lists(TEXTS, unique=True, min_size=2, max_size=5))
 @example(["a/b.jpg", "a_b.jpg", "a_b.png", "a/b", "a_b", "a/b.jpg.png", "a.render.png"])
 def test_no_two_views_share_a_file(views):
     names = [(view, part) for view in views for part in PARTS]

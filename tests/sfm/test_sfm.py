@@ -39,13 +39,8 @@ VIEWS = [f"view_{i:04d}.jpg" for i in (*range(6), *range(20, 26))]
 INSTALLED = "__import__('importlib.util').util.find_spec('pycolmap')"
 needs_pycolmap = pytest.mark.skipif(f"not {INSTALLED}", reason="pip install hardsplat[sfm]")
 TAGS = {"make": 0x010F, "model": 0x0110, "orientation": 0x0112}
-OWN_TAGS = {
-    "focal_mm": 0x920A,
-    "focal_35": 0xA405,
-    "plane": 0xA20E,
-    "unit": 0xA210,
-    "pixels": 0xA002,
-}
+OWN_TAGS = {"focal_mm": 0x920A, "focal_35": 0xA405, "plane": 0xA20E, "unit": 0xA210}
+OWN_TAGS["pixels"] = 0xA002
 
 
 def exif(**tags) -> Image.Exif:
