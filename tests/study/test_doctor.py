@@ -14,6 +14,7 @@ from hardsplat.gpu import probe
 from hardsplat.gpu.device import capabilities, context
 from hardsplat.gpu.passes import shader
 from hardsplat.raster.backends import BACKENDS
+from hardsplat.raster.core import choose
 from hardsplat.raster.core.sinks import moments_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study import doctor
@@ -57,9 +58,8 @@ def test_a_fit_device(capsys, device):
     assert f"  {device.name}  " in text and f"ready: {device.name}" in text
     for _, _, rows in doctor.REGISTRIES:
         for name, variant in rows.items():
-            assert ("does not run" in row(text, name)) == bool(
-                device.capabilities.missing(variant.needs)
-            ), name
+            missing = bool(device.capabilities.missing(variant.needs))
+            assert ("does not run" in row(text, name)) == missing, name
 
 
 def test_every_missing_variant_names_feature_and_replacement(capsys, lacking):
@@ -81,10 +81,8 @@ def test_a_device_without_ordering_lists_its_fragments(capsys, lacking):
     lacking("interlock", "raster_order")
     text, code = run(capsys)
     assert code == 0 and text.splitlines()[-1].startswith("ready")
-    for name, words in (
-        ("interlock", "use --ordering lists"),
-        ("programmable", "--blending fixed"),
-    ):
+    other = {"interlock": "use --ordering lists", "programmable": "--blending fixed"}
+    for name, words in other.items():
         assert "does not run" in row(text, name) and words in row(text, name)
     assert row(text, "lists").split()[1] == row(text, "analytic").split()[1] == "runs"
 
@@ -145,107 +143,73 @@ def test_a_missing_compiler_is_named_with_its_remedy(capsys, monkeypatch, lackin
 
 @pytest.mark.parametrize("moments", MOMENT_FORMATS)
 @pytest.mark.parametrize("rasterizer", BACKENDS)
-def test_as_many_splats_as_training_takes(device, monkeypatch, rasterizer, moments):
+def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterizer, moments):
     """Where memory is what bounds them, and where the largest buffer is."""
-    streamed = SimpleNamespace(device_bytes=0)
+    config, streamed = (
+        TrainConfig(rasterizer=rasterizer, moments=moments),
+        SimpleNamespace(device_bytes=0),
+    )
     for memory, buffer, word in ((3 << 30, 1 << 40, "memory"), (1 << 40, 1 << 28, "the buffer ")):
         monkeypatch.setattr(device, "memory_bytes", memory)
         monkeypatch.setattr(device, "max_buffer", buffer)
-        when = (
-            f" with --rasterizer {rasterizer}"
-            + (f" --moments {moments}" if moments != moments_of(device, "auto") else "")
-            + ";"
-        )
+        named = f" --moments {moments}" if moments != moments_of(device, "auto") else ""
+        when = f" with --rasterizer {rasterizer}{named};"
         said = next(line for line in doctor._limits(device) if when in line)
-        wanted = fitting(device, TrainConfig(rasterizer=rasterizer, moments=moments), streamed)
+        wanted = fitting(device, config, streamed)
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million") and f"bound by {word}" in said
 
 
-@pytest.mark.parametrize(
-    "changes, words",
-    [
-        ({}, "auto, hardware; tiled"),
-        (
-            {"format": "unorm8", "antialiased": True},
-            "auto, hardware with format unorm8, antialiased; tiled",
-        ),
-    ],
-)
-def test_what_auto_was_asked_with_is_said_in_words(changes, words):
+def asked(**changes) -> str:
+    """As a choice between all rasterizers is remembered. changes: of the hardware rasterizer's
+    options."""
+    of = {"hardware": changes}
+    return "auto, settings " + "; ".join(
+        repr(backend.options(**of.get(name, {}))) for name, backend in BACKENDS.items()
+    )
+
+
+def test_what_auto_was_asked_with_is_said_in_words():
     """It once was the repr of two dataclasses."""
-    given = "auto, settings " + "; ".join(
-        repr(b.options(**(changes if name == "hardware" else {}))) for name, b in BACKENDS.items()
-    )
-    assert doctor.asked_with(given) == words
-    assert (
-        doctor.asked_with(
-            "hardware, format float16, state_format same, segments 1, antialiased False"
-        )
-        == "hardware, format float16, state format same, segments 1"
-    )
+    other = asked(format="unorm8", antialiased=True)
+    alone = "hardware, format float16, state_format same, segments 1, antialiased False"
+    for given, words in (
+        (asked(), "auto, hardware; tiled"),
+        (other, "auto, hardware with format unorm8, antialiased; tiled"),
+        (alone, "hardware, format float16, state format same, segments 1"),
+    ):
+        assert doctor.asked_with(given) == words
 
 
 def test_the_report_has_no_python_in_it(capsys, monkeypatch):
-    from hardsplat.raster.core import choose
-
-    found = {
-        "date": "2026-01-01 10:00",
-        "rows": {"rasterizer": "tiled"},
-        "candidates": {"rasterizer": ["hardware", "tiled"]},
-        "ms": {"rasterizer": {"hardware": 4.0, "tiled": 2.0}},
-    }
-    given = [
-        "auto, settings " + "; ".join(repr(b.options()) for b in BACKENDS.values()),
-        "tiled, tile_threshold 8, antialiased False",
-    ]
+    ms = {"hardware": 4.0, "tiled": 2.0}
+    found = {"date": "2026-01-01 10:00", "rows": {"rasterizer": "tiled"}}
+    found |= {"candidates": {"rasterizer": list(ms)}, "ms": {"rasterizer": ms}}
+    given = [asked(), "tiled, tile_threshold 8, antialiased False"]
     monkeypatch.setattr(choose, "wanted", lambda: True)
     monkeypatch.setattr(choose, "remembered", lambda device: dict.fromkeys(given, found))
     text, _ = run(capsys)
-    assert (
-        "for auto, hardware; tiled, timed 2026-01-01 10:00\n"
-        "    rasterizer tiled: 2 ms, next hardware: 4 ms" in text
-    )
-    monkeypatch.setattr(
-        choose,
-        "remembered",
-        lambda device: {
-            f"tiled, tile_threshold {n}": {**found, "date": f"2026-01-0{n} 10:00"}
-            for n in range(1, 8)
-        },
-    )
+    line = "for auto, hardware; tiled, timed 2026-01-01 10:00\n    rasterizer tiled: 2 ms, next"
+    assert line in text
+    many = {
+        f"tiled, tile_threshold {n}": found | {"date": f"2026-01-0{n} 10:00"} for n in range(1, 8)
+    }
+    monkeypatch.setattr(choose, "remembered", lambda device: many)
     text, _ = run(capsys)
-    assert (
-        re.findall("timed 2026-01-0(.)", text) == list("7654")
-        and "  and for 3 other sets of options, earlier" in text
-    )
+    assert re.findall("timed 2026-01-0(.)", text) == list("7654")
+    assert "  and for 3 other sets of options, earlier" in text
     assert not re.search(r"\bNone\b|\bFalse\b|\bTrue\b|\w\(\w+=|[{}]", text)
 
 
 def test_bytes_per_splat():
-    each = needs(3)
-    totals = {name: need.total for name, need in each.items()}
-    assert (
-        totals["sh0"],
-        totals["shN"],
-        totals["adam_shN"],
-        totals["adam_means"],
-        totals["d_means"],
-    ) == (12, 15 * 12, 2 * 15 * 12, 24, 12)
-    assert totals["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"] and totals[
-        "digit_counts"
-    ] == pytest.approx(2.0)
+    each, half = needs(3), needs(3, moment_bytes=2)
+    wanted = {"sh0": 12, "shN": 15 * 12, "adam_shN": 2 * 15 * 12, "adam_means": 24, "d_means": 12}
+    wanted |= {"d_splats2d": 4 * contract.CONSTANTS["GRADIENT_STRIDE"]}
+    wanted["digit_counts"] = pytest.approx(2.0)
+    assert {name: each[name].total for name in wanted} == wanted
     assert each["shN"].largest == 12 and each["shN"].addressed and not each["splats2d"].addressed
-    assert "camera" not in each and "photos" not in each and "d_shN" not in each
+    assert not {"camera", "photos", "d_shN"} & set(each)
     assert sum(needs(0)[name].total for name in quantities.values()) == 56
-    half = needs(3, moment_bytes=2)
-    assert (
-        bytes_per_splat(each) - bytes_per_splat(half) == 2 * 59 * 2
-        and half["adam_shN"].total == 2 * 15 * 6
-        and half["shN"] == each["shN"]
-    )
-    assert set(each) <= {
-        *contract.BUFFERS,
-        *quantities.values(),
-        *quantities.moments(),
-        *quantities.gradients(),
-    }
+    assert bytes_per_splat(each) - bytes_per_splat(half) == 2 * 59 * 2
+    assert half["adam_shN"].total == 2 * 15 * 6 and half["shN"] == each["shN"]
+    planes = {*quantities.values(), *quantities.moments(), *quantities.gradients()}
+    assert set(each) <= {*contract.BUFFERS, *planes}
