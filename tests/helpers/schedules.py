@@ -1,5 +1,8 @@
 """Runs short cases under two schedules of their passes and prints the cases whose results differ:
-`python -m tests.helpers.schedules [CASE...]`.
+`python -m tests.helpers.schedules SCENE [PASS:RESOURCES@CASE...]`.
+
+By default all cases run. PASS:RESOURCES@CASE runs this case without resources, joined by +, that
+this pass declares.
 
 `serial` runs one pass after the other. `reversed` runs passes between which the declarations ask
 for no barrier the other way round. A device may run them in any order, so a result that depends on
@@ -10,10 +13,11 @@ sums of atomics on lavapipe have an order.
 import hashlib
 import os
 import sys
-import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.session import FitSession
@@ -148,40 +152,39 @@ def cases(device: Device, scene: Path) -> dict:
     return found
 
 
-def undeclared(name: str, resources: str) -> None:
+@contextmanager
+def undeclared(name: str, resources: str):
     """Takes resources, joined by +, from what the pass of that name declares, past the check
     against its SPIR-V."""
-    for what in ("reads", "writes"):
-        declared = getattr(passes.Pipeline, what).fget
-        less = {name: {*resources.split("+")}}
-        without = property(lambda self, all=declared: all(self) - less.get(self.owner.name, set()))
-        setattr(passes.Pipeline, what, without)
+    less = {name: {*resources.split("+")}}
+    with pytest.MonkeyPatch.context() as patch:
+        for what in ("reads", "writes"):
+            all_of = getattr(passes.Pipeline, what).fget
+            left = lambda self, all_of=all_of: all_of(self) - less.get(self.owner.name, set())
+            patch.setattr(passes.Pipeline, what, property(left))
+        yield
 
 
-def main(wanted: list[str]) -> int:
-    from tools.make_scene import make_scene
+def differ(name: str, run) -> bool:
+    found = []
+    for schedule in ("serial", "reversed"):
+        os.environ["HARDSPLAT_SCHEDULE"] = schedule
+        found.append(run())
+    print(name, *found)
+    return found[0] != found[1]
 
-    for word in [w for w in wanted if w.startswith("--undeclared=")]:
-        undeclared(*word.removeprefix("--undeclared=").split(":"))
-    names = [w for w in wanted if not w.startswith("--")]
-    differ = []
-    with tempfile.TemporaryDirectory() as folder:
-        make_scene(
-            Path(folder) / "tiny", views=9, width=32, height=24, seed=0, points=300, supersample=1
-        )
-        device = Device()
-        for name, run in cases(device, Path(folder) / "tiny").items():
-            if names and name not in names:
-                continue
-            found = []
-            for schedule in ("serial", "reversed"):
-                os.environ["HARDSPLAT_SCHEDULE"] = schedule
-                found.append(run())
-            print(name, *found)
-            differ += [name] if found[0] != found[1] else []
-    print(f"differ: {'; '.join(differ) or 'none'}")
-    return len(differ)
+
+def main(scene: str, *missing: str) -> None:
+    if missing:
+        found = []
+        for word in missing:
+            what, case = word.split("@")
+            with undeclared(*what.split(":")):
+                found += [case] if differ(word, cases(Device(), Path(scene))[case]) else []
+    else:
+        found = [name for name, run in cases(Device(), Path(scene)).items() if differ(name, run)]
+    print(f"differ: {'; '.join(found) or 'none'}")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(*sys.argv[1:])
