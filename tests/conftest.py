@@ -57,8 +57,7 @@ def scene(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def screenless(tmp_path_factory):
-    """One display for all tests: when its server goes, the X library of whoever is connected
-    ends the process."""
+    """One display for all tests: where its server ends, the X library ends the process."""
     from tests.helpers.xvfb import Display
 
     display = Display(tmp_path_factory.mktemp("display"))
@@ -101,8 +100,7 @@ def little_room(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def quick_reports(monkeypatch):
-    """Every run writes a report, whose plots take longer than the runs here;
-    tests/test_report.py has them."""
+    """Plots of reports take longer than the runs here; tests/report has them."""
     monkeypatch.setattr("hardsplat.report.run.plot", lambda figure: "data:,")
 
 

@@ -13,8 +13,7 @@ class Stream(io.StringIO):
 
 
 def stream(monkeypatch, terminal: bool) -> Stream:
-    """What stands for stderr from here on, within a test: pytest changes stderr between fixtures
-    and the test."""
+    """Replaces stderr within a test: pytest changes it between fixtures and the test."""
     out = Stream(terminal)
     monkeypatch.setattr(progress.sys, "stderr", out)
     return out

@@ -1,5 +1,4 @@
-"""The table of what is trained: a number per splat and one per photograph that only these tests
-add are trained, copied, saved, resumed and exported."""
+"""Quantities that only these tests add are trained, copied, saved, resumed and exported."""
 
 import numpy as np
 import pytest
@@ -27,8 +26,7 @@ WARMTH = Quantity(
 
 @pytest.fixture
 def two_more(monkeypatch, tmp_path):
-    """One number per splat, `warmth`, and two per photograph, `gain`, each with a term of the
-    loss that draws it to 0."""
+    """One number per splat, `warmth`, two per photograph, `gain`, each drawn to 0."""
     for quantity in (WARMTH, GAIN):
         name = quantity.name
         monkeypatch.setitem(quantities.QUANTITIES, name, quantity)
@@ -84,8 +82,7 @@ def test_children_have_the_numbers_of_their_parents(device, scene, tmp_path, two
 
 
 def test_a_step_moves_the_photograph_that_it_sees(device, scene, two_more, monkeypatch):
-    """With a gradient that a pass writes: here the test does, for every photograph, and only the
-    one in the frame takes it."""
+    """The test writes a gradient of every photograph; only the one in the frame takes it."""
     written = Quantity("gain", "photograph", 2, Rate("quats_lr"), first=FIRST["gain"])
     monkeypatch.setitem(quantities.QUANTITIES, "gain", written)
     monkeypatch.delitem(LOSS_TERMS, "gain")

@@ -17,8 +17,7 @@ LIBRARY = "libvk_swiftshader.so"
 
 
 def library() -> Path | None:
-    """HARDSPLAT_SWIFTSHADER, beside an installed Chromium, or beside one that Playwright
-    fetched."""
+    """Returns HARDSPLAT_SWIFTSHADER, or one beside an installed or fetched Chromium."""
     given = os.environ.get("HARDSPLAT_SWIFTSHADER")
     named = [Path(given)] if given else []
     browsers = [

@@ -1,5 +1,4 @@
-"""Headless Chromium, where the machine has it, and what a page that holds all it shows must be
-like."""
+"""Headless Chromium, where the machine has it, and what self-contained pages must be like."""
 
 import base64
 import io
@@ -47,8 +46,7 @@ def _run(*command) -> str:
 
 
 def parts(page: Path) -> tuple[list[Image.Image], list[str]]:
-    """(pictures, plots as SVG text) within a page, which is well formed so far and refers to
-    nothing outside it but to files beside it."""
+    """Returns (pictures, plots as SVG) of a page, which refers to nothing but files beside it."""
     text = page.read_text()
     sources = re.findall(r'\b(?:src|href|action|data|poster)="([^"]*)"', text)
     abroad = [s[:80] for s in sources if not s.startswith(("data:", "runs/"))]
@@ -81,8 +79,7 @@ def all_grey(svg: str) -> bool:
 
 
 def luminances(svg: str) -> list[float]:
-    """Of the colours in it that are no greys, as a grey print has them (Rec. 709, of encoded
-    values), each once, in order."""
+    """Returns luminances (Rec. 709, encoded) of the colours in it that are no greys, in order."""
     weights = {0: 0.2126, 2: 0.7152, 4: 0.0722}
     found = {c for c in _colors(svg) if not _grey(c)}
     return sorted(sum(w * int(c[i : i + 2], 16) / 255 for i, w in weights.items()) for c in found)

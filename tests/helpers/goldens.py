@@ -18,8 +18,7 @@ NONE_RECORDED = (
 
 
 def golden_names() -> list[str]:
-    """Names of the recorded scenes; a placeholder that `load_golden` skips where the folder is
-    absent."""
+    """Returns names of the recorded scenes, or one that `load_golden` skips."""
     return sorted(path.stem for path in (SHARED / "golden").glob("*.npz")) or [NONE_RECORDED]
 
 

@@ -74,8 +74,7 @@ def sums_of(session) -> tuple[np.ndarray, np.ndarray]:
 
 
 def exact_gradients(mesh, camera, photo, texture) -> list[np.ndarray]:
-    """Returns central differences of the mean loss where every pixel keeps its triangle: of
-    vertices (V, 3) and of texels (X, 3)."""
+    """Returns central differences of the mean loss by vertices (V, 3) and by texels (X, 3)."""
     vertices = mesh.vertices.astype(np.float64)
     view = camera.w2c, camera.K
     ids, _ = oracle.rasterize(vertices, mesh.faces, *view, WIDTH, HEIGHT, NEAR)

@@ -48,8 +48,7 @@ def as_state(planes: dict) -> dict:
 
 
 class Refining:
-    """Command buffers recorded once for one capacity, run on any splats, of which nobody is
-    visible."""
+    """Command buffers recorded once for one capacity, run on any splats, none visible."""
 
     def __init__(self, device, capacity, planes, moments="float32", statistics="grow_stats"):
         self.device, self.capacity = device, capacity
@@ -129,8 +128,7 @@ class Refining:
 
 
 def maker(kind: Callable) -> tuple:
-    """Fixtures of a module: `make(capacity, planes, moments)`, which makes one of each, and the
-    end of them all."""
+    """Returns two fixtures: `make(capacity, planes, moments)`, and the end of all it made."""
     made = {}
 
     @pytest.fixture

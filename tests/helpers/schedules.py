@@ -154,8 +154,7 @@ def cases(device: Device, scene: Path) -> dict:
 
 @contextmanager
 def undeclared(name: str, resources: str):
-    """Takes resources, joined by +, from what the pass of that name declares, past the check
-    against its SPIR-V."""
+    """Takes resources, joined by +, from what the pass of that name declares."""
     less = {name: {*resources.split("+")}}
     with pytest.MonkeyPatch.context() as patch:
         for what in ("reads", "writes"):

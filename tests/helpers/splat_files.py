@@ -8,8 +8,7 @@ from hardsplat.model.gaussians import SH_C0, Gaussians
 
 
 def some_splats(n=1500, degree=3, seed=0, size=0.03):
-    """Splats as a training leaves them: small, of all shapes and directions, colours mostly
-    within 0..1."""
+    """Splats as a training leaves them: small, of all shapes, colours mostly within 0..1."""
     rng = np.random.default_rng(seed)
     sh = rng.normal(0, 0.1, (n, (degree + 1) ** 2, 3))
     sh[:, 0] = (rng.uniform(0, 1, (n, 3)) - 0.5) / SH_C0

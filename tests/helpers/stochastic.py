@@ -1,5 +1,4 @@
-"""Small scenes whose stochastic gradients are asked for again and again, on the GPU and in
-float64."""
+"""Small scenes whose stochastic gradients are computed often, on the GPU and in float64."""
 
 from types import SimpleNamespace
 

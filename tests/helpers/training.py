@@ -44,8 +44,7 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
 
 
 def densified(session: Session, times: int, room: int = 0) -> set[int]:
-    """The capacities it has over so many densifications, each after a step. room: made for so
-    many splats before, where that is not 0."""
+    """Returns its capacities over `times` densifications. room: splats that have room before."""
     if room:
         session._grow(room, session.count())
     capacities = {session.parameters.capacity}

@@ -1,5 +1,4 @@
-"""A display without a screen: starts Xvfb, reads what it shows, and sends it mouse and keys with
-xdotool."""
+"""A display without a screen: starts Xvfb, reads what it shows, sends mouse and keys."""
 
 import os
 import shutil
@@ -30,8 +29,7 @@ class Display:
         self._file = folder / "Xvfb_screen0"
 
     def pixels(self) -> np.ndarray:
-        """(height, width, 3) uint8, as it is shown now: the file is an XWD dump of 32-bit
-        pixels."""
+        """Returns (height, width, 3) uint8 as shown: the file is an XWD dump of 32 bits."""
         raw = self._file.read_bytes()
         header = struct.unpack(">25I", raw[:100])
         width, height, row, colors = header[4], header[5], header[12], header[19]

@@ -56,8 +56,7 @@ def test_photographs_by_mode(with_masks, mode):
 
 
 def test_nothing_may_stand_where_a_mask_is_black(device, with_masks):
-    """Seen from a training view over black: black splats match as well as none, so only
-    backgrounds that change take them away."""
+    """Over black, black splats match as well as none; changing backgrounds remove them."""
     left = {}
     short = dict(strategy="none", opacities_lr=0.1, init_opa=0.5, max_steps=90, batch_steps=30)
     black, frame = np.zeros((24, 32, 3), np.uint8), frame_data(1, (0, 0, 0), 0.2)
@@ -84,8 +83,7 @@ def test_opacity_takes_random_backgrounds():
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    """The packages without their weights: the distance is the mean absolute difference of what
-    the network is given. What it was made of, and what it was given."""
+    """Packages without weights: LPIPS is the mean absolute difference of its inputs."""
     seen = {"made": [], "given": []}
 
     class Network:

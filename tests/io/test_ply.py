@@ -1,5 +1,4 @@
-"""PLY files of splats: bytes and property order of the original 3DGS, round trips, damage,
-fuzzing."""
+"""PLY files of splats: bytes of the original 3DGS, round trips, damage, fuzzing."""
 
 import logging
 import os

@@ -1,5 +1,4 @@
-"""Videos: what is written reads back, in the right colours and at the right times; what cannot
-be written or read is one line."""
+"""Videos: what is written reads back in colours and times; refusals are one line."""
 
 import gc
 from contextlib import nullcontext
@@ -121,8 +120,7 @@ def test_a_video_that_cannot_be_written(tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("ending", CODECS)
 def test_a_full_disk_is_one_line(tmp_path, ending, monkeypatch):
-    """Whether it is met on the way or at the end; nothing is tried again when the memory is
-    freed."""
+    """The disk is full on the way or at the end; nothing is tried again."""
     (tmp_path / "full").symlink_to("/dev/full")
     monkeypatch.setattr(module, "replacing", lambda path, durable: nullcontext(tmp_path / "full"))
     video = VideoWriter(tmp_path / f"a{ending}", 320, 240, 30)

@@ -1,5 +1,4 @@
-"""Meshes: rasterized IDs and UVs, the stochastic estimator, its Adam step, subdivision, files,
-fits, and what is refused."""
+"""Meshes: rasterized IDs and UVs, the estimator, Adam, subdivision, files, fits, refusals."""
 
 import json
 import os
@@ -111,8 +110,7 @@ def test_what_is_nearer_than_the_near_plane_is_cut_off(device):
 
 
 def test_a_small_view_on_a_large_canvas(device):
-    """Views of several sizes share a canvas: the upper left corner has the picture that a canvas
-    of their own would have."""
+    """The upper left corner has the picture that a canvas of the view's size has."""
     rng = np.random.default_rng(3)
     mesh, texture, view = ball(rng), rng.random((16, 16, 3)), cameras(5, 40, 30)[1]
     own = opened(device, mesh, view, texture=texture, size=(40, 30))
@@ -150,8 +148,7 @@ def test_each_pixel_adds_once_to_what_it_saw(device, loss, atomics):
 
 
 def test_the_estimates_converge_to_the_gradient(device):
-    """Unbiased: the error of the mean of n estimates falls as 1 / sqrt(n), and is what the
-    spread of the estimates explains."""
+    """The error of the mean of n unbiased estimates falls as 1 / sqrt(n)."""
     samples = 512
     rng = np.random.default_rng(seed := fresh_seed())
     for name, (found, wanted) in convergence(device, rng, samples).items():
@@ -273,11 +270,7 @@ def test_texture_coordinates_are_made_where_there_are_none(tmp_path):
 FAN = np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [-1, 0, 0]], float)
 ONE = [[0, 1, 2]]
 REFUSED = [
-    (
-        FAN,
-        [*ONE, [0, 1, 3], [0, 1, 4]],
-        "not a manifold: 1 of 7 edges have more than two triangles",
-    ),
+    (FAN, [*ONE, [0, 1, 3], [0, 1, 4]], "not a manifold: 1 of 7 edges have more than two"),
     (np.where(FAN == -1, np.nan, FAN), ONE, "1 of 5 vertices have a NaN or infinite coordinate"),
     (FAN * 1e39, ONE, "coordinates are beyond what 32-bit floats hold"),
     (FAN, [], "has no triangles"),
@@ -443,10 +436,7 @@ def test_scenes_and_settings_that_cannot_be(scene, tmp_path, capsys):
         ([], "no scene given"),
         ([tmp_path / "nowhere"], "scene folder not found"),
         ([scene, "--texture-size 4"], "--texture-size: expected a whole number of at least 16"),
-        (
-            [scene, "--textur-size 64"],
-            "unknown flag '--textur-size'; did you mean '--texture-size'?",
-        ),
+        ([scene, "--textur-size 64"], "'--textur-size'; did you mean '--texture-size'?"),
         ([bare, *out], "has no silhouette; put a mask beside it"),
         ([scene, *out, "--init", behind], "none of its 1 triangles has an area"),
     ):

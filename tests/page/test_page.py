@@ -1,5 +1,4 @@
-"""hardsplat export: what packing loses, what a page holds, and what Chromium draws of it beside
-our own renderer."""
+"""hardsplat export: what packing loses, what a page holds, and what Chromium draws of it."""
 
 import base64
 import hashlib
@@ -151,8 +150,7 @@ def test_merged_splats_have_the_mean_and_covariance_of_their_group():
 
 
 def test_fewer_splats_keep_the_image(device):
-    """Of 2000 splats of a wall a tenth: merged ones close its holes, which the most important
-    ones alone leave open."""
+    """Merged splats close holes of a wall that the most important ones alone leave open."""
     rng, n = np.random.default_rng(1), 2000
     means = np.column_stack([rng.uniform(-1, 1, (n, 2)), np.zeros(n)])
     quats, scales = np.tile([1, 0, 0, 0], (n, 1)), np.exp(rng.normal(-3.3, 0.4, (n, 3)))
@@ -167,11 +165,8 @@ def test_fewer_splats_keep_the_image(device):
 
 def test_importance_is_of_what_cameras_see():
     g = splats(3)
-    g.means[:] = [
-        [0, 0, 0],
-        [0, 0, -9],
-        [50, 0, 0],
-    ]  # before the camera, behind it, beside its image
+    # Before the camera, behind it, beside its image.
+    g.means[:] = [[0, 0, 0], [0, 0, -9], [50, 0, 0]]
     g.opacities[:], g.scales[:] = 0.5, 0.1
     weight = choose.importance(g.means, g.scales, g.opacities, [camera()])
     assert weight[0] > 1000 * weight[1:].max() and weight[1:].min() > 0

@@ -1,5 +1,4 @@
-"""The float64 reference against central differences, closed forms and an independent renderer's
-recordings."""
+"""The float64 reference against central differences, closed forms and gsplat's recordings."""
 
 import numpy as np
 import pytest
@@ -35,8 +34,7 @@ def float64_scene(seed, n=10, width=20, height=16, sh_degree=1, **options):
 
 
 def check_gradients(scene, parameters=PARAMETERS, **options):
-    """Every element of every parameter, for a loss that weighs each pixel's colour and
-    transmittance by its own random number."""
+    """Every element of every parameter, for a random weight of each pixel's colour and T."""
     weight = scene["weight"]
     weight_T = np.random.default_rng(7).standard_normal(weight.shape[:2])
     inputs = scene_of(scene)
@@ -100,8 +98,7 @@ def test_gradients_where_the_jacobian_is_clamped():
 
 
 def test_compensation_keeps_what_a_small_splat_adds_up_to():
-    """opacity times area is that of the splat without dilation: s^2 / (s^2 + 0.3) for a round
-    one of s pixels."""
+    """Opacity times area is that of the splat without dilation: s^2 / (s^2 + 0.3)."""
     scene = float64_scene(12, n=1, width=31, height=31, sh_degree=0, depth=(3.0, 3.0))
     scene |= {"quats": np.array([[1.0, 0, 0, 0]]), "opacities": np.array([0.9])}
     scene |= {"w2c": np.eye(4), "K": np.array([[60.0, 0, 15.5], [0, 60, 15.5], [0, 0, 1]])}
@@ -122,8 +119,7 @@ def test_gradients_behind_finished_pixels(termination):
 
 
 def test_gradients_by_the_2d_splats():
-    """Moving the principal point moves all means on the image and, away from the Jacobian's
-    clamp, nothing else."""
+    """Moving the principal point moves all means on the image and nothing else."""
     scene = float64_scene(9)
     inputs = scene_of(scene)
 
@@ -173,8 +169,7 @@ def test_detached_direction_is_the_gradient_at_fixed_colours():
 
 
 def stack(opacities, pixels=1):
-    """Splats one behind the other, centred on the first pixel of a 1-pixel-high image; front
-    red, the others in turn green and blue."""
+    """Splats one behind the other on the first pixel; front red, then green and blue."""
     n = len(opacities)
     colors = np.eye(3)[[0] + [1 + k % 2 for k in range(n - 1)]]
     return {
@@ -208,15 +203,13 @@ def test_termination(termination, blended):
 
 
 def test_finished_pixel_stays_finished():
-    """gsplat breaks out of the loop: a faint splat behind the one that ended the pixel is not
-    blended, although T allows it."""
+    """A faint splat behind the one that ended the pixel is not blended, although T allows it."""
     frame = render(**stack([0.95, 0.95, 0.95, 0.95, 0.1]), termination="before")
     np.testing.assert_allclose(frame.T[0, 0], 0.05**3, rtol=1e-12)  # rounding
 
 
 def test_alpha_clamp_passes_gradient():
-    """At opacity 0.995 alpha is 0.99 and the gradient by the opacity is d_image c (1 - ...) / (1
-    - 0.99), not 0."""
+    """At opacity 0.995 alpha is 0.99, and its gradient is d_image c (1 - ...) / (1 - 0.99)."""
     frame = render(**stack([0.995, 0.5]))
     np.testing.assert_allclose(frame.T[0, 0], 0.01 * 0.5, rtol=1e-12)  # rounding
     gradients = frame.backward(np.array([[[1.0, 1.0, 0.0]]]))
@@ -350,8 +343,7 @@ def test_equal_images_have_no_loss_and_no_gradient():
 
 
 def test_adam_on_known_steps():
-    """With a constant gradient every bias-corrected step is lr; then gradient 0 gives m/v by
-    hand."""
+    """With a constant gradient every step is lr; gradient 0 then gives m/v by hand."""
     param, m, v = np.array([1.0, 2.0]), np.zeros(2), np.zeros(2)
     gradient = np.array([1e-3, -5.0])
     for step in (1, 2, 3):
@@ -372,8 +364,7 @@ def test_position_learning_rate():
 
 
 def densify_scene():
-    """Extent 10, so that scales above 0.1 split and above 1 are too large. Rows: idle, clone,
-    split, faint, wide on screen, huge."""
+    """Extent 10. Rows: idle, clone, split (above 0.1), faint, wide on screen, huge."""
     scales = np.full((6, 3), 0.05)
     scales[1], scales[2], scales[5, 2] = (0.02, 0.1, 0.05), (0.16, 0.32, 0.08), 1.2
     params = {

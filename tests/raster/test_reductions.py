@@ -1,5 +1,4 @@
-"""Reductions alone, in a compute shader whose subgroups hold what fragment shaders' may: one splat
-or several, lanes that hold nothing, lanes asleep."""
+"""Reductions alone, in a compute shader whose subgroups hold what fragment shaders' may."""
 
 import numpy as np
 import pytest
@@ -54,8 +53,7 @@ def kernel(tmp_path, monkeypatch):
 
 
 def lanes(rng) -> tuple[np.ndarray, np.ndarray]:
-    """Splats and states: a quad has one splat, as in a draw; from one splat in 64 lanes to one a
-    quad, from no lane contributing to all."""
+    """Returns splats and states: a quad has one splat, as in a draw; none to all lanes add."""
     quads = LANES // 4
     run = rng.choice(
         [1, 2, 4, 16], quads // 16, p=[0.5, 0.2, 0.1, 0.2]

@@ -1,5 +1,4 @@
-"""Depth segments: shares of the splats on canvases of their own give the image and the gradients
-of one canvas, with fewer roundings."""
+"""Depth segments: shares of the splats on canvases of their own give one canvas's results."""
 
 import numpy as np
 import pytest
@@ -92,8 +91,7 @@ def test_no_more_than_fit_below_one_another_and_none_for_programmable_blending(d
 
 
 def test_finished_blocks_are_left_out(device, waiting):
-    """At the transmittance where pixels are finished anyway nothing changes; above it the error
-    is what that leaves of the gradients."""
+    """At the transmittance of finished pixels nothing changes; above it the error is small."""
     seed = 5
     scene = random_scene(seed, 400, *SIZE, 1, overlap=60, opacity=(0.5, 0.9))
     gaussians, camera = gaussians_of(scene)

@@ -1,5 +1,4 @@
-"""Shapes of splats: whatever primitives a splat is drawn as, image and gradients are the
-oracle's, and no shape loses a fragment that another has."""
+"""Shapes of splats: image and gradients are the oracle's, and no shape loses a fragment."""
 
 import numpy as np
 import pytest
@@ -56,16 +55,14 @@ def test_images_of_all_shapes_are_equal(device, blending):
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_gradients_of_all_shapes_are_equal(device, block):
-    """Up to the order of sums, which is 2e-6 at most: a fragment that one of them lost would be
-    2e-2 of the faint scene."""
+    """The order of sums is 2e-6 at most; a lost fragment would be 2e-2 of the faint scene."""
     for shape, backward, name, *_ in of_all_shapes(device, block=block):
         errors = {p: relative_l2(*(gradients[p] for gradients in backward())) for p in PARAMETERS}
         assert max(errors.values()) <= 2e-5, f"{shape}, {name}: {errors}"
 
 
 def of_all_shapes(device, **options):
-    """Yields for each shape and scene: the shape, a function of both gradients, the scene's
-    name, its frame and that of quads."""
+    """Yields shape, function of both gradients, scene, its frame and that of quads."""
     shapes = runnable(device, SHAPES)
     made = {s: Renderer(device, format="float32", shape=s, **options) for s in shapes}
     for name, of_scene in SCENES.items():

@@ -149,8 +149,7 @@ def short_digits(lanes: int) -> list:
 
 
 def test_ranks_by_ballots(session_device, device, monkeypatch):
-    """Where subgroups are narrow, with shorter digits: a subgroup has a counter for every digit
-    in shared memory."""
+    """Subgroups are narrow, digits shorter: each has a counter a subgroup in shared memory."""
     lanes = session_device.subgroup_size
     if "subgroup_tiles" not in session_device.capabilities:
         pytest.skip(f"{session_device.name} counts no ballots")

@@ -1,5 +1,4 @@
-"""Stochastic gradients: against float64 sample by sample, their mean against the analytic
-gradient, and training by them."""
+"""Stochastic gradients: against float64, their mean against the analytic one, and training."""
 
 import re
 import tomllib
@@ -68,8 +67,7 @@ def test_signs_are_fair_and_independent():
 
 
 def test_differences_of_pixels_add_up_to_that_of_the_loss():
-    """To second order in the images; and the part that is even in the signs, which the mean does
-    not see, is what is missing to third."""
+    """Exact to second order in the images; without the even part, to third order."""
     rng = np.random.default_rng(fresh_seed())
     photo, image, direction = rng.uniform(0, 1, (3, 12, 16, 3))
     errors = []
@@ -103,8 +101,7 @@ def test_samples_are_those_of_the_oracle(made, rasterizer):
 
 
 def test_the_mean_is_the_analytic_gradient(device, made):
-    """Of up to 4096 samples: the error falls as 1/sqrt(samples), to what the spread of samples
-    leaves of it."""
+    """The error falls as 1/sqrt(samples), to what the spread of samples leaves of it."""
     scene = Scene(11, n=5, width=16, height=16)
     camera = Camera(scene.camera["w2c"], scene.camera["K"], 16, 16)
     with Renderer(device, format="float32") as renderer:
@@ -131,8 +128,7 @@ def test_the_mean_is_the_analytic_gradient(device, made):
 
 
 def test_half_floats_do_not_shift_the_mean(made):
-    """Images of 11 bits against images of 24, with the same signs: rounding is noise, and less
-    than that of the signs."""
+    """Rounding to 11 bits is noise, and less than that of the signs."""
     scene = Scene(5)
     fine, coarse = made(scene, gradient_pairs=4), made(scene, gradient_pairs=4, format="float16")
     exact, rounded = (np.concatenate([run.run() for _ in range(25)]) for run in (fine, coarse))
@@ -186,8 +182,7 @@ def test_a_run_says_how_it_was_made(on_device, scene, tmp_path):
 
 @pytest.mark.parametrize("rasterizer", BACKENDS)
 def test_no_ordering_is_needed(device, scene, monkeypatch, rasterizer):
-    """A device that can order no fragments, has no float atomics and no subgroup arithmetic
-    trains all the same."""
+    """A device without ordering, float atomics and subgroup arithmetic trains all the same."""
     mine = context.capabilities.query(device.physical.handle)
     ordering = "interlock raster_order sequential"
     for name in f"{ordering} float_atomics subgroup_arithmetic subgroup_quad".split():

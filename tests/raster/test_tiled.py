@@ -1,5 +1,4 @@
-"""The tiled rasterizer: its lists against a brute-force count, every backward row against the
-float64 oracle and an independent renderer."""
+"""The tiled rasterizer: lists against a count, backward rows against oracle and gsplat."""
 
 import itertools
 import json
@@ -71,8 +70,7 @@ def poisoned_lists(renderer: Renderer, tiles: int = 0) -> list[np.ndarray]:
 
 
 def facing(mean, sigma, angle, opacity=0.8, size=(64, 64), focal=100.0) -> dict:
-    """Splats at these pixels, with these standard deviations along and across `angle`, 2 before
-    a camera without rotation."""
+    """Splats at these pixels, with sigma along and across `angle`, 2 before a camera."""
     rng, z = np.random.default_rng(0), 2.0
     mean, sigma, angle = (np.asarray(a, float) for a in (mean, sigma, angle))
     n, (width, height), zero = len(angle), size, np.zeros(len(angle))
@@ -156,8 +154,7 @@ def test_goldens(device, row, name):
 
 @pytest.mark.parametrize("row", TILE_BACKWARDS)
 def test_shapes_of_splats(device, row):
-    """Long and thin ones (as in test_hardware.py), dots between pixel centres, and huge ones
-    whose centres are far outside."""
+    """Long and thin ones, dots between pixel centres, huge ones with centres far outside."""
     rng = np.random.default_rng(1)  # not fresh: here one such fragment weighs more
     with Renderer(device, "tiled", tile_backward=row) as renderer:
         for length in (100, 1000, 10000):
@@ -190,8 +187,7 @@ def test_nothing_to_draw(device):
 
 
 def lists(renderer: Renderer, tiles: int = 0) -> list[np.ndarray]:
-    """The splats of every tile as the GPU listed them. tiles: of the image, by default those of
-    the canvas."""
+    """Returns the splats of every tile of the image, by default of the canvas, as listed."""
     tiles = tiles or renderer.raster.tiles
     starts = renderer.resources["tile_starts"].download(np.uint32, tiles + 1)
     assert starts[0] == 0 and (np.diff(starts.astype(int)) >= 0).all()
@@ -226,8 +222,7 @@ LISTS = [((61, 47), True), ((210, 70), True), ((210, 70), False), ((16, 16), Fal
 
 @pytest.mark.parametrize("size, local", LISTS)
 def test_tiles_list_exactly_the_splats_that_touch_them(device, monkeypatch, size, local):
-    """Who has a pixel in a tile is listed there; who is listed comes within the margin of its
-    pixel centres' rectangle; nearest first, each once."""
+    """A splat with a pixel in a tile is listed there; nearest first, each once."""
     listing(monkeypatch, local)
     rng = np.random.default_rng(seed := fresh_seed())
     n = 300
@@ -300,8 +295,7 @@ def spans(renderer: Renderer) -> dict[int, list[int] | None]:
 
 
 def test_lists_in_order_are_those_of_tiles_that_sort_their_own(device, monkeypatch):
-    """And splats are packed with the tiles that list them, or not at all. From one frame to the
-    next there are more splats or fewer, or none."""
+    """Splats are packed with the tiles that list them, or not at all, in changing numbers."""
     seed = fresh_seed()
     frames = [gaussians_of(scattered(n, seed + n)) for n in (3000, 40, 500)]
     behind = replace(frames[0][0], means=-np.abs(frames[0][0].means))
@@ -347,8 +341,7 @@ def test_lists_in_order_of_an_image_smaller_than_the_canvas(device, monkeypatch)
 
 @pytest.mark.parametrize("room", [3 * 1024, 3 * 1024 + 1, 10_000])
 def test_tiles_of_dropped_pairs_start_where_they_should(device, monkeypatch, room):
-    """Whole blocks of pairs, one pair more, and any number: what is kept are the pairs of the
-    nearest splats."""
+    """At whole blocks of pairs or not, the pairs of the nearest splats are kept."""
     listing(monkeypatch, False)
     gaussians, camera = gaussians_of(scattered(3000, 2))
     with Renderer(device, "tiled") as renderer:
@@ -414,8 +407,7 @@ def test_pairs_that_do_not_fit(device, monkeypatch, row):
 
 
 def test_deep_tiles_sort_their_own(device, monkeypatch):
-    """More splats of a tile than a workgroup holds, many of them equally far away: the same
-    image as from lists in order, bit for bit."""
+    """More splats of a tile than a workgroup holds give the image of ordered lists."""
     rng = np.random.default_rng(5)
     n, size = 6000, (40, 24)
     scene = strewn(rng, rng.uniform(0, 1, (n, 2)) * size, 0, 1.5, opacity=0.02, size=size)
@@ -491,8 +483,7 @@ def test_buckets_of_splats(device, monkeypatch, bucket):
 
 
 def test_gathered_gradients_repeat_to_the_last_bit(device, monkeypatch):
-    """With many splats a tile, several buckets of them, and many tiles a splat: more than a
-    subgroup has lanes, and fewer."""
+    """Tiles have several buckets of splats, and splats more tiles than a subgroup lanes."""
     monkeypatch.setitem(TILE_BACKWARDS, "gather", replace(TILE_BACKWARDS["gather"], bucket=64))
     scene = clear_scene(400, 150, 110, 1, seed=1, overlap=60)
     with Renderer(device, "tiled", tile_backward="gather") as renderer:
@@ -513,8 +504,7 @@ def test_gathered_gradients_repeat_to_the_last_bit(device, monkeypatch):
 
 
 def test_more_pairs_than_32_bits_count(device, caplog, monkeypatch):
-    """Every splat touches every tile. The nearest have room, they are drawn, and the log says
-    that the others have not."""
+    """The nearest splats have room and are drawn; the log says that others are not."""
     n, side, room = 1 << 20, 1024, 1 << 17
     monkeypatch.setattr(rasterizer, "most_pairs", lambda in_order, reach: room)
     little_room(monkeypatch, room, 0)
@@ -532,8 +522,7 @@ def test_more_pairs_than_32_bits_count(device, caplog, monkeypatch):
 
 
 def test_gathered_pairs_that_do_not_fit(device, monkeypatch):
-    """Dropped pairs add nothing: gradients are those of atomics in as little room, zero for
-    splats without pairs."""
+    """Dropped pairs add nothing: gradients are those of atomics in as little room."""
     scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
     little_room(monkeypatch, 1, 1, grows=False)
     listing(monkeypatch, False)
@@ -552,8 +541,7 @@ def test_gathered_pairs_that_do_not_fit(device, monkeypatch):
 
 @pytest.mark.parametrize("row", ["reduce-scatter", "per-splat", "atomic", "gather"])
 def test_no_hazards_between_passes(monkeypatch, row):
-    """What synchronization validation says of a frame, and that it would have found a missing
-    barrier, as in test_api.py."""
+    """Synchronization validation is silent, and would find a missing barrier."""
     device = Device(validation="sync")
     scene = random_scene(0, 50, 40, 24, 0)
     gaussians, camera = gaussians_of(scene)
@@ -569,8 +557,7 @@ def test_no_hazards_between_passes(monkeypatch, row):
 
 
 def test_training(on_device, scene, tmp_path, monkeypatch):
-    """The tiny scene, from so little room for pairs that the first batch is clipped: the run
-    makes room and says how many steps were."""
+    """The first batch has too little room for pairs: the run makes room and says so."""
     little_room(monkeypatch, 16, 1)
     out = tmp_path / "out"
     words = "--rasterizer tiled --strategy adaptive --max-steps 60 --batch-steps 5 --quiet"

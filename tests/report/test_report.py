@@ -1,5 +1,4 @@
-"""report.html of a run: complete, self-contained, small, readable in grey and without script; a
-run that it fails for loses nothing."""
+"""report.html of a run: complete, self-contained, small, readable in grey, without script."""
 
 import itertools
 import json
@@ -310,8 +309,7 @@ def planes():
 
 
 def handed_over(maker, folder):
-    """The report of a run of 40 steps with one held-out view and a few splats, by a Maker or
-    Apart: what it answers."""
+    """Returns what a Maker or Apart answers for a run of 40 steps with one held-out view."""
     metrics = json.loads((folder / "metrics.json").read_text())
     maker.viewer(planes(), SHOWN)
     maker.plots(metrics)

@@ -165,8 +165,7 @@ def quick(monkeypatch):
 
 
 def test_browsers_see_what_the_renderer_draws(viser, device, quick):
-    """Two of them, of different size, with cameras of their own; other pictures; a camera that
-    is clicked."""
+    """Two browsers of different size have cameras of their own; a camera is clicked."""
     scene = random_scene(5, 60, 64, 48, 1)
     gaussians, K = gaussians_of(scene)[0], scene["K"].copy()
     K[:2, 2], K[0, 0] = (32, 24), K[1, 1]  # browsers look straight ahead, in square pixels
@@ -221,8 +220,7 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
 
 
 class Then(Watcher):
-    """Does one thing after the other, each as soon as its condition holds; gives up after a
-    while."""
+    """Does one thing after the other, each as soon as its condition holds."""
 
     def __init__(self, *steps):
         self.steps, self.end = list(steps), time.monotonic() + PATIENCE

@@ -127,8 +127,7 @@ def test_fit_from_python(shared, tmp_path):
 
 
 def test_several_cameras_in_a_call(device):
-    """Images are those of one camera after the other, gradients their sum, also when backward()
-    is called again."""
+    """Images are those of one camera after the other, gradients their sum, also again."""
     scene = random_scene(1, 30, 32, 24, 1)
     gaussians, camera = gaussians_of(scene)
     shifted = scene["w2c"] @ (np.eye(4) + 0.3 * np.eye(4, k=3))

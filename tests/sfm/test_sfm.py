@@ -1,5 +1,4 @@
-"""hardsplat sfm: matches, pairs, cameras and frames by themselves; a model of small views end to
-end; every bad input a line; interrupted and gone on with."""
+"""hardsplat sfm: its parts, a model of small views end to end, bad input, interrupts."""
 
 import io
 import os
@@ -44,8 +43,7 @@ OWN_TAGS["pixels"] = 0xA002
 
 
 def exif(**tags) -> Image.Exif:
-    """EXIF of a photograph: make, model, orientation, and focal_mm, focal_35, zoom in its own
-    part."""
+    """EXIF of a photograph: tags by the names of TAGS and OWN_TAGS."""
     out = Image.Exif()
     for name, value in tags.items():
         if name in TAGS:
@@ -85,8 +83,7 @@ def test_matches_are_mutual_and_clear():
 
 
 def test_photographs_that_look_alike_are_paired():
-    """In a ring of 40, of which each shares half of its features with the next, neighbours are
-    found; photographs without features do no harm."""
+    """Neighbours in a ring, which share half of their features, are found."""
     rng = np.random.default_rng(3)
     pool = descriptors(rng, 41 * 100)
     parts = pool[: 40 * 100].reshape(40, 100, 128)
@@ -223,8 +220,7 @@ def test_frames_are_spread_over_the_motion_and_sharp():
 
 
 def test_frames_of_a_video(tmp_path):
-    """A view that moves over a picture, every second frame blurred: the sharp ones are taken,
-    and they are what was filmed."""
+    """A view moves over a picture, every second frame blurred: sharp ones are taken."""
     noise = np.random.default_rng(1).integers(0, 255, (60, 200, 3)).astype(np.uint8)
     wall = cv2.resize(noise, (800, 240), interpolation=cv2.INTER_CUBIC)
     writer, filmed = VideoWriter(tmp_path / "walk.mp4", 160, 120, 10), []

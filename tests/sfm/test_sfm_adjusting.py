@@ -1,5 +1,4 @@
-"""The last adjustments of `hardsplat sfm`: points found again by their patches, and lenses
-without distortion, on photographs of which everything is known."""
+"""The last adjustments of `hardsplat sfm`: points found again, lenses without distortion."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -53,8 +52,7 @@ def model_of(
 
 
 def test_points_are_found_again_where_they_are(tmp_path):
-    """A wall with a pattern; each point is known of two photographs, in the second of them 0.3
-    px off."""
+    """A wall with a pattern; each point is 0.3 px off in the second of two photographs."""
     rng = np.random.default_rng(0)
     texture = cv2.GaussianBlur(rng.uniform(0, 255, (400, 600)).astype(np.float32), (0, 0), 3)
     texture = 127 + 100 * (texture - texture.mean()) / texture.std() / 2

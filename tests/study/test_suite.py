@@ -82,8 +82,7 @@ def test_plans_with_mistakes(plan):
 
 
 def test_lanes_share_a_queue(plan, tmp_path):
-    """No run is taken twice, neither while it is being made nor once it is done; one that failed
-    is taken again."""
+    """No run is taken twice; one that failed is taken again."""
     runs = read_plan(plan()).runs
     out, queue = tmp_path / "out", tmp_path / "queue"
     out.mkdir()

@@ -1,5 +1,4 @@
-"""`hardsplat sweep`: which runs there are, records that can be resumed, failures that stay with
-their run, tables, page, executors, bad input."""
+"""`hardsplat sweep`: its runs, records, failures, tables, page, executors, bad input."""
 
 import csv
 import json
@@ -58,8 +57,7 @@ class InProcess:
 
 @pytest.fixture
 def in_process(device, monkeypatch):
-    """Runs are made in this process, on its device, and no plots are drawn: the folders of those
-    that were made."""
+    """Runs are made in this process, without plots. Returns the folders of those made."""
     made, popen = [], subprocess.Popen
     monkeypatch.setattr("hardsplat.report.maker.save_plots", lambda folder, metrics: None)
     monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", lambda folder, records: {})
@@ -78,8 +76,7 @@ def in_process(device, monkeypatch):
 
 
 def stand_in(monkeypatch, script: str) -> None:
-    """Instead of Python, processes of runs are this shell script, given -m, the module and the
-    folder."""
+    """Instead of Python, processes of runs are this shell script."""
     popen = subprocess.Popen
     start = lambda command, **how: popen(["/bin/sh", "-c", script, *command[1:]], **how)
     monkeypatch.setattr(executors.sys, "executable", "/bin/sh")

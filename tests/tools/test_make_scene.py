@@ -1,5 +1,4 @@
-"""The scene generator: files that read back, poses and points that agree with the pictures, the
-same bytes every time."""
+"""The scene generator: files read back, agree with the pictures, and have the same bytes."""
 
 import numpy as np
 import pytest
@@ -21,8 +20,7 @@ def scene(tmp_path_factory):
 
 
 def _projections(out):
-    """The points, and for each view by name: its picture and the points' depth and pixel
-    position in it."""
+    """Returns the points, and for each view its picture and the points' depth and pixel."""
     cameras, images, points = read_model(out / "sparse" / "0")
     fx, fy, cx, cy = cameras[1].params
     views = []
@@ -94,8 +92,7 @@ SHAPES = [Sheet(), Box(), Frustum(), Frustum(0.3), Frustum(1.6), Sphere()]
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: type(shape).__name__)
 def test_shapes_agree_with_themselves(shape):
-    """Texel centres lie on the surface, rays from outside hit them there, and they find their
-    way back to their texel."""
+    """Rays from outside hit texel centres, which find their way back to their texel."""
     v, u = (np.mgrid[0:8, 0:8].reshape(2, -1) + 0.5) / 8
     for face in range(shape.faces):
         p = shape.unchart(face, u, v)

@@ -35,8 +35,7 @@ def wheel(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    """installed(command...) -> output of a Python that has the wheel, and neither this checkout,
-    nor a compiler, nor compiled shaders."""
+    """A Python that has the wheel and neither checkout nor compiler nor compiled shaders."""
     folder = tmp_path_factory.mktemp("installed")
     site, cache = folder / "site", folder / "cache"
     run(*argv("-m pip install --no-deps --no-index --target", site, wheel), cwd=folder)

@@ -1,5 +1,4 @@
-"""hardsplat.torch: against gsplat's recordings, the oracle and central differences; memory that two
-APIs share; what is not offered."""
+"""hardsplat.torch: against gsplat's recordings and the oracle; shared memory; refusals."""
 
 import mmap
 import os
@@ -75,8 +74,7 @@ def test_images_and_gradients_are_those_of_gsplat(name):
 
 
 def broad_scene(n=3) -> list:
-    """Splats whose alpha is between its limits in every pixel, so that central differences cross no
-    threshold; float64 for gradcheck."""
+    """Splats whose alpha stays between its limits in every pixel; float64 for gradcheck."""
     rng = np.random.default_rng(3)
     means = np.column_stack([rng.uniform(-0.4, 0.4, (n, 2)), np.linspace(2, 4, n)])
     given = [means, rng.normal(size=(n, 4)), rng.uniform(1.5, 2.5, (n, 3))]
@@ -105,8 +103,7 @@ def test_gradients_against_central_differences(mode, rasterize_mode):
 
 
 def test_channels_depth_and_backgrounds():
-    """Five colours, some below 0, and the depth: sums of weights times what a splat has, whatever
-    that is."""
+    """Five colours, some below 0, and the depth: sums of weights times what a splat has."""
     scene = random_scene(2, 40, 24, 16, 0)
     *splats, _ = tensors(scene, grad=False)
     viewmats, Ks = cameras(scene, 0.0, 0.4)
@@ -134,8 +131,7 @@ def test_channels_depth_and_backgrounds():
 
 
 def test_calls_may_overlap():
-    """Backward passes in another order than their forward passes, views of other sizes, parameters
-    changed in place between steps."""
+    """Backward passes in another order, views of other sizes, parameters changed in place."""
     scene = random_scene(3, 30, 32, 24, 1)
     given, views, weight = tensors(scene), cameras(scene), torch.tensor(scene["weight"])
 
@@ -162,8 +158,7 @@ def test_calls_may_overlap():
 
 
 def test_passes_of_other_degrees_share_an_engine():
-    """Depth and transmittance are drawn with colours of degree 0, where the coefficients of degree
-    2 stay."""
+    """Depth and transmittance have colours of degree 0, where coefficients of degree 2 stay."""
     scene = random_scene(6, 30, 24, 16, 2)
     given, views = tensors(scene), cameras(scene)
     weight = torch.tensor(np.random.default_rng(0).normal(size=(1, 16, 24, 5)), dtype=torch.float32)
@@ -251,8 +246,7 @@ class Semaphore:
 
 
 class Signalling(Mapped):
-    """Waits and signals by semaphores, as CUDA does; then waits on the host, since tensors of the
-    CPU are used next."""
+    """Waits and signals by semaphores, as CUDA does; then waits on the host."""
 
     def semaphore(self, fd):
         return fd
@@ -293,8 +287,7 @@ DRAWS = [("auto", False), ("tiled", False), ("hardware", True)]
 def test_tensors_of_a_gpu_get_a_queue_that_only_computes(
     device, rasterizer, draws, monkeypatch, tmp_path
 ):
-    """As far as nothing is drawn. The probe of what the device does wrong draws, so it needs
-    another one."""
+    """Unless something is drawn. The probe of the device draws, so it needs another one."""
     if device.physical.kind != "CPU" or "memory_fd" not in device.capabilities:
         pytest.skip("takes a driver on the CPU that exports memory")
     real, opened, peer = context.choose, [], Mapped()
@@ -317,8 +310,7 @@ def test_tensors_of_a_gpu_get_a_queue_that_only_computes(
 
 
 def lack_room(engine, monkeypatch) -> None:
-    """Has an engine draw with room for 10 pairs of tile or block and splat, which it finds out
-    afterwards."""
+    """Has an engine draw with room for 10 pairs, which it finds out afterwards."""
     raster = engine._raster
     monkeypatch.setattr(tiled, "ROOM", 1.0)
     raster.room = 10
@@ -374,8 +366,7 @@ def step_of(given, scene) -> list:
 
 @pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
 def test_shared_memory_computes_what_copies_do(shared_device, rasterizer):
-    """All but CUDA itself: exported memory, written and read in place. Parameters are copied there,
-    or live there; gradients always do."""
+    """Parameters are copied to exported memory, or live there; gradients always do."""
     skip_unless_memory_is_shared(shared_device)
     scene = random_scene(4, 200, 48, 32, 2)
     results = []

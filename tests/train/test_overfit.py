@@ -30,13 +30,8 @@ def test_views_apart_come_only_later():
 def test_which_runs_set_views_apart():
     assert overfit.views_apart(TrainConfig(), 24) == [2, 6, 10, 14, 18, 22]
     assert not set(overfit.views_apart(TrainConfig(), 255)) & set(overfit.views_to_compare(255))
-    others = (
-        {"strategy": "mcmc"},
-        {"opacity_reg": 0.01},
-        {"pose_opt": True},
-        {"intrinsics_opt": True},
-        {"overfit_check": 0},
-    )
+    others = [{name: True} for name in ("pose_opt", "intrinsics_opt")]
+    others += [{"strategy": "mcmc"}, {"opacity_reg": 0.01}, {"overfit_check": 0}]
     assert [overfit.views_apart(TrainConfig(**changes), 24) for changes in others] == [[]] * len(
         others
     )
@@ -88,12 +83,8 @@ def test_a_run_that_learns_by_heart_is_regularized_from_there_on(
     assert opacity["found"] < 0.97 * opacity["not found"]
     assert not same_state(ends["not found"], ends["never"])  # other views were trained first
 
-    path_of(
-        tmp_path / "found",
-        30,
-        # as if it had been killed after step 15: it goes on regularized, though nothing is compared
-        # again
-    ).unlink()
+    # As if it had been killed after step 15: it goes on regularized, without another comparison.
+    path_of(tmp_path / "found", 30).unlink()
     train(settings(scene, tmp_path / "found", **changes, resume=True))
     assert same_state(load(path_of(tmp_path / "found", 30)), ends["found"])
     assert json.loads((tmp_path / "found/metrics.json").read_text())["overfit"]["step"] == 12
@@ -101,12 +92,8 @@ def test_a_run_that_learns_by_heart_is_regularized_from_there_on(
 
 def _judged_by(gap):
     """`judged` whose comparison always gives 50 dB."""
-    return lambda step, apart, others: {
-        "step": step,
-        "psnr_apart": 10.0,
-        "psnr_others": 60.0,
-        "regularized": gap <= 50,
-    }
+    found = {"psnr_apart": 10.0, "psnr_others": 60.0, "regularized": gap <= 50}
+    return lambda step, apart, others: {"step": step} | found
 
 
 def test_a_long_run_becomes_shorter():
@@ -127,15 +114,8 @@ def test_a_run_that_became_shorter_ends_there(on_device, scene, tmp_path, monkey
     monkeypatch.setattr(overfit, "SET_APART", 2)
     monkeypatch.setattr(overfit, "FEWEST", 4)
     monkeypatch.setattr(overfit, "judged", _judged_by(0.0))
-    changes = {
-        "strategy": "budget",
-        "overfit_check": 6,
-        "overfit_epochs": 1,
-        "max_steps": 60,
-        "checkpoint_every": 10,
-        "rasterizer": "auto",
-        "deterministic": True,
-    }
+    changes = dict(strategy="budget", overfit_check=6, overfit_epochs=1, max_steps=60)
+    changes |= dict(checkpoint_every=10, rasterizer="auto", deterministic=True)
     metrics = train(settings(scene, tmp_path / "run", **changes))
     assert metrics["steps"] == 12
     assert "regularized from here on, up to step 12" in capfd.readouterr().out

@@ -1,5 +1,4 @@
-"""Gradients of poses against central differences of the float64 oracle, and what a run does with
-poses."""
+"""Gradients of poses against central differences of the oracle, and runs with poses."""
 
 import json
 import shutil
@@ -133,8 +132,7 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
 
 @pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
 def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer):
-    """In the world's frame; no camera leaves its limits, however large the steps, and the
-    moments of the photograph that was seen alone change."""
+    """No camera leaves its limits, and the moments of the photograph seen alone change."""
     large = dict(pose_lr=0.02, pose_lr_final=0.02, pose_warm_up=1)
     config = settings(scene, strategy="none", pose_opt=True, rasterizer=rasterizer, **large)
     session = open_session(device, config)

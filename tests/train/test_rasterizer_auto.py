@@ -1,5 +1,4 @@
-"""--rasterizer auto: of those that run, the rasterizer that draws a small scene fastest; in
-training the one that makes its own steps fastest."""
+"""--rasterizer auto: the rasterizer that draws a small scene, or makes a run's steps, fastest."""
 
 import json
 from contextlib import nullcontext
@@ -162,8 +161,7 @@ def test_settings_that_a_run_does_not_look_at(named, in_vain):
 
 
 def test_steps_that_draw_scores_are_not_timed():
-    """Every tenth does. The first of them is made before anything is timed, where there are too
-    few before it."""
+    """Every tenth does. The first is made before anything is timed."""
 
     def batches(first: int, most: int) -> list:
         made, strategy = [], SimpleNamespace(scored=lambda config, step: step % 10 == 9)

@@ -23,26 +23,8 @@ from hardsplat.train.strategies.refine import refine_settings
 
 HISTORY = contract.CONSTANTS["HISTORY"]
 EXTENT = 3.7
-STEPS = (
-    0,
-    1,
-    2,
-    9,
-    99,
-    998,
-    999,
-    1000,
-    2999,
-    3000,
-    4095,
-    4096,
-    7000,
-    14999,
-    24999,
-    29999,
-    30000,
-    1_000_000,
-)
+STEPS = [0, 1, 2, 9, 99, 998, 999, 1000, 2999, 3000, 4095, 4096, 7000, 14999, 24999, 29999]
+STEPS += [30000, 1_000_000]
 
 
 class Steps:
@@ -207,12 +189,8 @@ def test_settings_hold_the_config():
     )
     np.testing.assert_allclose(terms["weight"][:5], (0.6, 0.2, 2.0, 0.01, 0.02 / EXTENT), rtol=1e-6)
     assert not terms["weight"][5:].any()
-    assert (terms["first"][4], terms["regions"][4], terms["width"][4], terms["groups"]) == (
-        1,
-        1,
-        3,
-        4,
-    )
+    found = [terms[name][4] for name in ("first", "regions", "width")]
+    assert found == [1, 1, 3] and terms["groups"] == 4
     for data in (step, refine, adam):
         assert all(data[name] for name in data.dtype.names), "a field was left out"
 

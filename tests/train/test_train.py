@@ -105,8 +105,7 @@ def test_antialiased_runs_say_so_and_are_measured_so(on_device, scene, tmp_path)
 
 @pytest.mark.parametrize("mode", ["host", "stream"])
 def test_photographs_train_alike_wherever_they_are(device, scene, mode):
-    """Steps from host memory are those from the device's, bit for bit, with sizes that are no
-    multiples of words too."""
+    """Steps from host memory are those from the device's, bit for bit, at odd sizes too."""
     states = []
     for images in ("gpu", mode):
         own = dict(data_factor=3, rasterizer="tiled", deterministic=True)
@@ -314,8 +313,7 @@ def test_backgrounds(device, scene, background):
 
 
 def test_neighbours_stand_side_by_side():
-    """Morton order is an order, and brings the next point nearer than chance does, also where a
-    few lie far away."""
+    """Morton order brings the next point nearer than chance does, also with far points."""
     rng = np.random.default_rng(fresh_seed())
     points = np.concatenate([rng.normal(size=(2000, 3)), rng.normal(0, 1e4, (5, 3))])
     order = order_by_rank(points)
@@ -392,8 +390,7 @@ def mixed(scene, tmp_path_factory):
 
 
 def test_streamed_and_resident_photographs_are_the_same(device, mixed):
-    """With nothing learned the order of float additions has no say, so that losses must agree in
-    every bit."""
+    """With nothing learned, losses must agree in every bit."""
     records = {}
     for mode in ("gpu", "stream"):
         batches = []
@@ -486,8 +483,7 @@ def test_nothing_is_left_where_memory_gives_out(device, scene, leaves_nothing, c
 
 
 def test_memory_of_moments(device, scene, monkeypatch):
-    """In bfloat16 they take as much as what they are of. What bounds the splats is the largest
-    plane, that of the quaternions."""
+    """bfloat16 halves them. The largest plane, that of quaternions, bounds the splats."""
     buffer.staging_of(device)  # which is larger, whoever needs it first
     most = 25_000
     monkeypatch.setattr(device, "max_allocation", 16 * most + 15)
@@ -531,8 +527,7 @@ def test_growth_keeps_splats_and_moments(device, moments):
 
 @pytest.fixture
 def little_memory(monkeypatch):
-    """little_memory(name, limit): a buffer of this name can no longer have more than `limit`
-    bytes."""
+    """little_memory(name, limit): a buffer of this name has at most `limit` bytes."""
 
     def restrict(name, limit):
         def init(self, device, nbytes, label, *, made=Buffer.__init__, **how):
@@ -552,8 +547,7 @@ BUFFERS = {"adam_shN": 12, "holes": 4, "d_splats2d": 4 * contract.CONSTANTS["GRA
 def test_growth_without_memory_goes_on_as_it_was(
     on_device, scene, tmp_path, capfd, little_memory, name, each
 ):
-    """For parameters, for what is made after them, and for the rasterizer's: the run ends with
-    what fits, and says so once."""
+    """The run ends with what fits, and says so once."""
     little_memory(name, 400 * each)
     metrics = train(settings(scene, tmp_path, max_steps=60))
     assert metrics["steps"] == 60 and 300 < metrics["splats"] <= 400
@@ -594,8 +588,7 @@ def test_growth_in_several_reallocations(device, scene):
 
 
 def test_densification_right_after_a_restore(device, scene):
-    """Before any step of its own a session must know how many splats there are: fresh memory is
-    poisoned in tests."""
+    """A session must know its number of splats before its first step."""
     first = open_session(device, settings(scene))
     for _ in range(2):
         first.run(5)
@@ -620,8 +613,7 @@ def test_settings_alone_name_no_scene():
     "refined", [{"refine_every": 20}, {"reset_every": 60, "refine_start_iter": 500}]
 )
 def test_a_run_that_ends_on_a_refinement_ends_on_whole_splats(on_device, scene, tmp_path, refined):
-    """The last step neither densifies nor resets, and measurements come before the refinement of
-    their step."""
+    """The last step neither densifies nor resets; measurements precede refinement."""
     metrics = train(settings(scene, tmp_path, max_steps=60, eval_steps=(59,), **refined))
     before, after = metrics["evaluations"][-2:]
     assert (before["step"], after["step"]) == (59, 60)

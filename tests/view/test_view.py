@@ -1,5 +1,4 @@
-"""The window, for real: on a display without a screen (Xvfb), with what it shows read back and
-compared with headless renders."""
+"""The window, for real: on Xvfb, with what it shows compared with headless renders."""
 
 import math
 import os
@@ -74,16 +73,12 @@ def some_cameras(rng, n=3) -> list[Camera]:
 
 
 class Seen:
-    """A viewer of random splats in the upper left corner of the display, at the size of its
-    cameras."""
+    """A viewer of random splats in the display's upper left corner, as large as its cameras."""
 
     def __init__(self, device, display, folder, format="float16", size=(W, H), renderer=None):
         rng, n = np.random.default_rng(), 40
-        self.display, self.gaussians, self.cameras = (
-            display,
-            some_gaussians(rng, n),
-            some_cameras(rng),
-        )
+        self.gaussians, self.cameras = some_gaussians(rng, n), some_cameras(rng)
+        self.display = display
         self.photos = rng.integers(0, 256, (3, H, W, 3)).astype(np.uint8)
         points = [
             Viewpoint(f"photograph {i}", camera, lambda i=i: self.photos[i])
@@ -529,8 +524,7 @@ def training(device, monkeypatch, scene, tmp_path):
 
 
 class Watched(Preview):
-    """A preview that calls `watch(preview, run)` after each turn. `every`: a frame each turn,
-    however busy."""
+    """A preview that calls `watch(preview, run)` after each turn, with a frame each turn."""
 
     batch_seconds = math.inf  # so that a busy machine makes the same batches
 
@@ -561,8 +555,7 @@ def test_a_window_does_not_change_what_is_trained(training, tmp_path):
 
 
 def test_the_window_shows_the_splats_of_the_moment(training, device, display, scene):
-    """At a step after growth, with training drained: the same as a headless render of the
-    session's splats."""
+    """After growth, with training drained, it equals a headless render of the splats."""
     renderer, compared = Renderer(device), []
     view = load_scene(scene).views[0]  # where the window begins
 
@@ -642,8 +635,7 @@ def test_batches_are_short_while_the_window_is_seen():
 
 
 def view_until_drawn(monkeypatch, target) -> tuple[Viewer, np.ndarray]:
-    """Runs `hardsplat view` until a frame is drawn, then presses Escape; its viewer, and that
-    frame."""
+    """Runs `hardsplat view` until a frame is drawn; returns its viewer, and that frame."""
     found, real = [], Viewer.turn
 
     def turn(self, *arguments, **named):
@@ -659,8 +651,7 @@ def view_until_drawn(monkeypatch, target) -> tuple[Viewer, np.ndarray]:
 
 
 def test_a_result_is_shown_until_its_window_is_closed(device, training, scene, tmp_path):
-    """After all files are written; without `stays`, as in the other tests, the window closes
-    with the training."""
+    """Without `stays`, as in the other tests, the window closes with the training."""
     preview = Preview((W, H), stays=True)
     turns, held, turn = [], [0], preview.turn
 

@@ -1,5 +1,4 @@
-"""The window of a fit, for real: on a display without a screen (Xvfb), with what it shows read
-back."""
+"""The window of a fit, for real: on a display without a screen (Xvfb), read back."""
 
 import time
 
@@ -36,8 +35,7 @@ def session(gpu):
 
 
 def seen(preview, session, display, size, expected) -> float:
-    """Returns the largest difference between the upper left of the display and `expected`, in
-    steps of 8 bits, once they agree or time is over."""
+    """Returns the largest difference between display and `expected`, in steps of 8 bits."""
     glfw.set_window_pos(preview.window.handle, 0, 0)
     end = time.perf_counter() + SECONDS
     while True:
@@ -50,8 +48,7 @@ def seen(preview, session, display, size, expected) -> float:
 
 @pytest.mark.parametrize("size", [(24, 18), (72, 54), (72, 80), (12, 9)])
 def test_the_window_shows_the_image(session, gpu, display, size):
-    """Pixel by pixel, three times as large, in a window of another shape, and half as large:
-    there the mean of four."""
+    """Pixel by pixel, three times as large, in another shape, and half as large."""
     image = 255 * np.clip(session.image(), 0, 1)
     expected = {24: image, 12: image.reshape(9, 2, 12, 2, 3).mean((1, 3))}
     expected = expected.get(size[0], image.repeat(3, 0).repeat(3, 1))

@@ -1,5 +1,4 @@
-"""Passes declare all that they read and write: in any order that their declarations allow, the
-result is the same bit for bit."""
+"""Passes declare all that they read and write: no order that they allow changes a bit."""
 
 import os
 import subprocess
@@ -15,8 +14,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def run(*words: object) -> str:
-    """What tests/helpers/schedules.py finds, in a process of its own, for one thread of lavapipe
-    has to be asked for before it starts."""
+    """Runs tests/helpers/schedules.py with one thread of lavapipe, set before it starts."""
     own = {"LP_NUM_THREADS": "1", "HARDSPLAT_AUTO": "first", "PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}
     command = [sys.executable, "-m", "tests.helpers.schedules", *map(str, words)]
     how = dict(cwd=ROOT, env=os.environ | own, capture_output=True, text=True)
@@ -45,6 +43,5 @@ UNDECLARED = [
 
 
 def test_a_declaration_that_is_missing_shows(scene):
-    """All that a pass has in common with the one before it: another resource in common would
-    still ask for the barrier."""
+    """The pass has no other resource in common with the one before it."""
     assert run(scene, *UNDECLARED) == "differ: mcmc; tiled; tiled; tiled"

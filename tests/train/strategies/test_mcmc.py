@@ -51,8 +51,7 @@ def opacities(state: dict) -> np.ndarray:
 
 
 def tags(state: dict) -> np.ndarray:
-    """The row that each splat descends from, which `random_state` writes into its first SH
-    value."""
+    """Returns the row that each splat descends from, which its first SH value holds."""
     return state["sh"][0, :, 0].astype(int)
 
 
@@ -75,8 +74,7 @@ def still(n: int) -> dict:
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 51])
 @pytest.mark.parametrize("opacity", [1e-4, 0.005, 0.3, 0.9, 0.9999])
 def test_reference_of_relocation(opacity, n):
-    """n copies let through at their centre what the one did, and as much along a line through
-    it, by quadrature."""
+    """n copies let through as much as the one did at the centre and along a line."""
     shared, factor = relocated(opacity, n)
     assert 1 - (1 - shared) ** n == pytest.approx(opacity, rel=1e-10)
     x = np.linspace(-12, 12, 4801)
@@ -90,8 +88,7 @@ SIZES = [(40, 16), (256, 4), (1000, 1), (5001, 16), (999, 4)]
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("n, planes", SIZES)
 def test_relocation_against_reference(make, n, planes, seed):
-    """Without room to grow: dead rows copy live ones, which share with them by the published
-    formula; the others do not change."""
+    """Without room to grow, dead rows copy live ones, which share by the published formula."""
     moments = "bfloat16" if n == 999 else "float32"
     state = random_state(n, planes, seed, moments)  # 27 of 100 dead
     before = opacities(state)
@@ -118,8 +115,7 @@ def test_relocation_against_reference(make, n, planes, seed):
 @pytest.mark.parametrize("copies", [1, 2, 50, 5000])
 @pytest.mark.parametrize("opacity", [0.006, 0.02, 0.5, 0.99, 0.99999])
 def test_any_number_of_copies_shares_exactly(make, opacity, copies):
-    """(1 - o')^n = 1 - o down to opacities that count as dead, and eq. 9 as far as its sum has
-    digits."""
+    """(1 - o')^n = 1 - o down to dead opacities, and eq. 9 as far as its sum has digits."""
     n = copies + 1
     state = random_state(n, 1)
     state["logit_opacities"][:] = -20
@@ -156,8 +152,7 @@ def test_counts(make, n, capacity):
 # 70 000 are 274 workgroups: sums of sums, and weights of workgroups in fewer bits.
 @pytest.mark.parametrize("n", [600, 70_000])
 def test_families_look_as_their_first_did(make, n):
-    """Relocated and grown: all descendants of a splat together are as opaque as it was; new rows
-    and their sources have no momentum."""
+    """All descendants of a splat together are as opaque as it was; none has momentum."""
     state = live_state(n, 4, seed=n)
     rng = np.random.default_rng(n)
     state["logit_opacities"][0, rng.choice(n, n // 5, replace=False)] = -9
@@ -255,8 +250,7 @@ def test_noise_against_reference(make, step):
 
 
 def test_noise_has_the_shape_of_the_splat(make):
-    """Its covariance is Sigma^2, times the rate and the logistic of opacity squared; faint
-    splats wander, opaque ones stay."""
+    """The covariance is Sigma^2 times the rate and the logistic of opacity squared."""
     n = 40_000
     state = random_state(n, 1)
     quat, scale, logit = np.array([0.5, 0.1, -0.7, 0.5]), np.array([0.3, 0.5, 0.8]), -6.0
@@ -354,8 +348,7 @@ def test_no_reset_of_opacities(on_device, scene, tmp_path):
 
 
 def test_refinement_right_after_a_restore(device, scene):
-    """A session that goes on from a checkpoint draws what the one that made it draws, bit by
-    bit."""
+    """A session from a checkpoint draws what the one that made it draws, bit by bit."""
     first = open_session(device, settings(scene, **MCMC))
     for _ in range(2):
         first.run(5)

@@ -1,5 +1,4 @@
-"""Splats put in Morton order between steps: the same splats, with all that belongs to them, in
-another order of memory."""
+"""Splats put in Morton order between steps: the same splats in another order of memory."""
 
 import numpy as np
 import pytest
