@@ -12,9 +12,8 @@ VERTEX, TEXEL = 256, 257  # what is drawn, in the random numbers' key
 
 def signs(seed: int, step: int, count: int, draw: int) -> np.ndarray:
     """(count, 3) of -1 and 1."""
-    key = np.stack(
-        [np.full(count, seed), np.full(count, step), np.arange(count), np.full(count, draw)], axis=1
-    )
+    key = np.zeros((count, 4), int)
+    key[:, 0], key[:, 1], key[:, 2], key[:, 3] = seed, step, np.arange(count), draw
     return np.where(random_bits(key)[:, :3] >> np.uint32(31), 1.0, -1.0)
 
 
@@ -24,26 +23,19 @@ def barycentrics(vertices, faces, ids, w2c, K) -> tuple[np.ndarray, np.ndarray]:
     height, width = ids.shape
     y, x = np.mgrid[0:height, 0:width] + 0.5
     rays = np.stack([x, y, np.ones_like(x)], axis=-1) @ np.linalg.inv(K).T
-    corners = (vertices @ w2c[:3, :3].T + w2c[:3, 3])[
-        faces[np.maximum(ids, 1) - 1]
-    ]  # (H, W, corner, xyz)
-    weights = np.linalg.solve(np.swapaxes(corners, -1, -2), rays[..., None])[
-        ..., 0
-    ]  # sum of weight times corner = ray
+    cam = vertices @ w2c[:3, :3].T + w2c[:3, 3]
+    corners = cam[faces[np.maximum(ids, 1) - 1]]  # (H, W, corner, xyz)
+    # the sum of weight times corner is the ray
+    weights = np.linalg.solve(np.swapaxes(corners, -1, -2), rays[..., None])[..., 0]
     total = weights.sum(axis=-1)
     return weights / total[..., None], 1 / total
 
 
-def rasterize(
-    vertices, faces, w2c, K, width: int, height: int, near: float
-) -> tuple[np.ndarray, np.ndarray]:
+def rasterize(vertices, faces, w2c, K, width: int, height: int, near: float) -> tuple:
     """(H, W) 1 + the nearest triangle's number, 0 where there is none; and how near the weights
     came to 0, the least over all triangles in sight."""
-    nearest, ids, edge = (
-        np.full((height, width), np.inf),
-        np.zeros((height, width), int),
-        np.full((height, width), np.inf),
-    )
+    nearest, edge = np.full((2, height, width), np.inf)
+    ids = np.zeros((height, width), int)
     for face in range(len(faces)):
         weights, depth = barycentrics(vertices, faces, np.full((height, width), face + 1), w2c, K)
         inside = (weights >= 0).all(axis=-1) & (depth >= near)
@@ -68,14 +60,11 @@ def taps(uv, shape) -> tuple[np.ndarray, np.ndarray]:
     texels, weights = [], []
     for dy in (0, 1):
         for dx in (0, 1):
-            column, row = (
-                np.clip(base[..., 0] + dx, 0, width - 1),
-                np.clip(base[..., 1] + dy, 0, height - 1),
-            )
+            column = np.clip(base[..., 0] + dx, 0, width - 1)
+            row = np.clip(base[..., 1] + dy, 0, height - 1)
             texels.append((row * width + column).astype(int))
-            weights.append(
-                (f[..., 0] if dx else 1 - f[..., 0]) * (f[..., 1] if dy else 1 - f[..., 1])
-            )
+            shares = np.abs(f - [1 - dx, 1 - dy])
+            weights.append(shares[..., 0] * shares[..., 1])
     return np.stack(texels, axis=-1), np.stack(weights, axis=-1)
 
 
@@ -83,9 +72,8 @@ def picture(texture, uv, covered) -> np.ndarray:
     """(H, W, 4) colour over black and coverage. texture: (height, width, 3)."""
     texels, weights = taps(uv, texture.shape[:2])
     colour = (texture.reshape(-1, 3)[texels] * weights[..., None]).sum(axis=-2)
-    return np.where(
-        covered[..., None], np.concatenate([colour, np.ones((*covered.shape, 1))], axis=-1), 0.0
-    )
+    opaque = np.concatenate([colour, np.ones((*covered.shape, 1))], axis=-1)
+    return np.where(covered[..., None], opaque, 0.0)
 
 
 def loss(image, photo, alpha_weight: float, squared: bool) -> np.ndarray:
@@ -95,18 +83,9 @@ def loss(image, photo, alpha_weight: float, squared: bool) -> np.ndarray:
 
 
 def gathered(
-    plus,
-    minus,
-    photo,
-    texture,
-    faces,
-    texel_step,
-    seed,
-    step,
-    vertices: int,
-    alpha_weight: float,
-    squared: bool,
-):
+    plus, minus, photo, texture, faces, texel_step, seed, step,
+    vertices: int, alpha_weight: float, squared: bool,
+):  # fmt: skip
     """(V,) and (X, 3): differences of a pixel's loss, divided by the number of pixels, summed over
     the pixels that saw a vertex or a texel.
 
@@ -115,14 +94,11 @@ def gathered(
     height, width = photo.shape[:2]
     count = texture.shape[0] * texture.shape[1]
     move = texel_step * signs(seed, step, count, TEXEL).reshape(texture.shape)
-    images = [
-        picture(texture + s * move, side[..., :2], side[..., 3] > 0)
-        for s, side in ((1, plus), (-1, minus))
-    ]
-    difference = (
-        loss(images[0], photo, alpha_weight, squared)
-        - loss(images[1], photo, alpha_weight, squared)
-    ) / (width * height)
+    losses = []
+    for s, side in ((1, plus), (-1, minus)):
+        image = picture(texture + s * move, side[..., :2], side[..., 3] > 0)
+        losses.append(loss(image, photo, alpha_weight, squared))
+    difference = (losses[0] - losses[1]) / (width * height)
     of_vertices, of_texels = np.zeros(vertices), np.zeros((count, 3))
     around = [taps(side[..., :2], texture.shape[:2])[0] for side in (plus, minus)]
     for y in range(height):

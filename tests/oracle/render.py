@@ -44,41 +44,17 @@ class Frame:
             p, self.image, self.T, d_image, d_T, self.termination
         )
         d_log_compensation = d_opacities * p.opacity if self.antialiased else None
-        d_inputs = project_backward(
-            **self.inputs,
-            visible=p.visible,
-            d_mean2d=d_mean2d,
-            d_conic=d_conic,
-            d_color=d_color,
-            detach_dir=self.detach_dir,
-            d_log_compensation=d_log_compensation,
-        )
-        return d_inputs | {
-            "opacities": d_opacities * p.compensation,
-            "mean2d": d_mean2d,
-            "conic": d_conic,
-            "color": d_color,
-        }
+        given = p.visible, d_mean2d, d_conic, d_color, self.detach_dir, d_log_compensation
+        d_inputs = project_backward(*self.inputs.values(), *given)
+        d_splats = dict(mean2d=d_mean2d, conic=d_conic, color=d_color)
+        return d_inputs | d_splats | {"opacities": d_opacities * p.compensation}
 
 
 def render(
-    means,
-    quats,
-    scales,
-    opacities,
-    sh,
-    w2c,
-    K,
-    width,
-    height,
-    sh_degree,
-    background=(0, 0, 0),
-    near=0.01,
-    termination="after",
-    detach_dir=False,
-    antialiased=False,
-    lens=None,
-) -> Frame:
+    means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree,
+    background=(0, 0, 0), near=0.01, termination="after",
+    detach_dir=False, antialiased=False, lens=None,
+) -> Frame:  # fmt: skip
     """Splats (see `project`) over background (3,).
 
     termination: "none"   every splat is blended (fixed-function blending);
@@ -91,19 +67,11 @@ def render(
     if termination not in TERMINATIONS:
         raise ValueError(f"termination is {termination!r}, expected one of {TERMINATIONS}")
     inputs = dict(
-        means=means,
-        quats=quats,
-        scales=scales,
-        sh=sh,
-        w2c=w2c,
-        K=K,
-        width=width,
-        height=height,
-        sh_degree=sh_degree,
-    )
-    projection = project(
-        **inputs, opacities=opacities, near=near, antialiased=antialiased, lens=lens
-    )
+        means=means, quats=quats, scales=scales, sh=sh, w2c=w2c, K=K
+    )  # their order counts
+    inputs |= dict(width=width, height=height, sh_degree=sh_degree)
+    how = dict(near=near, antialiased=antialiased, lens=lens)
+    projection = project(**inputs, opacities=opacities, **how)
     image, T_final = np.zeros((height, width, 3)), np.ones((height, width))
     for i, window, _, _, alpha, T in _fragments(projection, height, width, termination):
         image[window] += (T * alpha)[..., None] * projection.color[i]
@@ -117,12 +85,8 @@ def splats_backward(p, image, T_final, d_image, d_T=None, termination="after"):
     W): d_mean2d (N, 2; per pixel), d_conic (N, 3), d_color (N, 3), d_opacities (N,), with the
     conventions of Frame.backward."""
     n = len(p.opacity)
-    d_mean2d, d_conic, d_color, d_opacities = (
-        np.zeros((n, 2)),
-        np.zeros((n, 3)),
-        np.zeros((n, 3)),
-        np.zeros(n),
-    )
+    d_mean2d, d_conic, d_color = (np.zeros((n, width)) for width in (2, 3, 3))
+    d_opacities = np.zeros(n)
     d_T = np.zeros_like(T_final) if d_T is None else np.asarray(d_T, np.float64)
     d_image = np.asarray(d_image, np.float64)
     remaining = image.copy()  # colour of this splat and all behind it, background included
@@ -130,24 +94,18 @@ def splats_backward(p, image, T_final, d_image, d_T=None, termination="after"):
         d_pixel, color = d_image[window], p.color[i]
         live = (alpha > 0) & (T >= T_MIN)
         # image = ... + T alpha c + T (1 - alpha) (what is behind), and remaining = both terms
-        d_alpha = (
-            np.sum(d_pixel * (color * T[..., None] - remaining[window]), axis=-1)
-            - d_T[window] * T_final[window]
-        )
+        d_alpha = np.sum(d_pixel * (color * T[..., None] - remaining[window]), axis=-1)
+        d_alpha = d_alpha - d_T[window] * T_final[window]
         d_alpha = np.where(live, d_alpha / (1 - alpha), 0)
         remaining[window] -= (T * alpha)[..., None] * color
 
         d_color[i] = np.sum(d_pixel * np.where(live, T * alpha, 0)[..., None], axis=(0, 1))
         d_opacities[i] = np.sum(d_alpha * gauss)
         # gauss = exp(-0.5 (A dx^2 + 2 B dx dy + C dy^2)), (dx, dy) = pixel - mean
-        d_exponent = d_alpha * p.opacity[i] * gauss
-        A, B, C = p.conic[i]
-        d_mean2d[i] = np.sum(d_exponent * (A * dx + B * dy)), np.sum(d_exponent * (B * dx + C * dy))
-        d_conic[i] = (
-            np.sum(d_exponent * -0.5 * dx * dx),
-            np.sum(d_exponent * -dx * dy),
-            np.sum(d_exponent * -0.5 * dy * dy),
-        )
+        d, (A, B, C) = d_alpha * p.opacity[i] * gauss, p.conic[i]
+        d_mean2d[i] = np.sum(d * (A * dx + B * dy)), np.sum(d * (B * dx + C * dy))
+        by_conic = -0.5 * dx * dx, -dx * dy, -0.5 * dy * dy
+        d_conic[i] = [np.sum(d * factor) for factor in by_conic]
     return d_mean2d, d_conic, d_color, d_opacities
 
 

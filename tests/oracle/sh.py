@@ -20,13 +20,8 @@ def basis(dirs, degree):
         bands += [-c * y, c * z, -c * x]
     if degree >= 2:
         c = np.sqrt(15 / (4 * pi))
-        bands += [
-            c * x * y,
-            -c * y * z,
-            np.sqrt(5 / (16 * pi)) * (2 * zz - xx - yy),
-            -c * x * z,
-            c / 2 * (xx - yy),
-        ]
+        bands += [c * x * y, -c * y * z, np.sqrt(5 / (16 * pi)) * (2 * zz - xx - yy)]
+        bands += [-c * x * z, c / 2 * (xx - yy)]
     if degree >= 3:
         c1, c2, c3 = np.sqrt(35 / (32 * pi)), np.sqrt(105 / (4 * pi)), np.sqrt(21 / (32 * pi))
         bands += [
@@ -59,12 +54,7 @@ def basis_gradient(dirs, degree):
             [c * x, -c * y, o],
         ]
     if degree >= 3:
-        c0, c1, c2, c3 = (
-            np.sqrt(7 / (16 * pi)),
-            np.sqrt(35 / (32 * pi)),
-            np.sqrt(105 / (4 * pi)),
-            np.sqrt(21 / (32 * pi)),
-        )
+        c0, c1, c2, c3 = np.sqrt([7 / (16 * pi), 35 / (32 * pi), 105 / (4 * pi), 21 / (32 * pi)])
         bands += [
             [-6 * c1 * x * y, -3 * c1 * (xx - yy), o],
             [c2 * y * z, c2 * x * z, c2 * x * y],

@@ -24,13 +24,15 @@ FOV_MARGIN = 0.3
 class Projection:
     """Splats on the image; rows of culled splats hold finite but meaningless numbers.
 
-    mean2d:  (N, 2) pixels. cov2d:   (N, 3) px^2, upper triangle (a, b, c) of the dilated 2D
-    covariance. conic:   (N, 3) px^-2, upper triangle of its inverse. color:   (N, 3) max(SH + 0.5,
-    0). depth:   (N,) camera z, world units. opacity: (N,) 0..1, what the splat is drawn with: times
-    the compensation where that is asked for. compensation: (N,) 0..1, sqrt(det of the 2D covariance
-    before dilation / after), else 1. extent:  (N, 2) px, half size of the bounding box of the
-    ellipse alpha = 1/255. visible: (N,) bool: in front of the near plane, opacity > 1/255, and that
-    box touches the image.
+    mean2d:  (N, 2) pixels.
+    cov2d:   (N, 3) px^2, upper triangle (a, b, c) of the dilated 2D covariance.
+    conic:   (N, 3) px^-2, upper triangle of its inverse.
+    color:   (N, 3) max(SH + 0.5, 0).
+    depth:   (N,) camera z, world units.
+    opacity: (N,) 0..1, what is drawn: times the compensation where that is asked for.
+    compensation: (N,) 0..1, sqrt(det of the 2D covariance before dilation / after), else 1.
+    extent:  (N, 2) px, half size of the bounding box of the ellipse alpha = 1/255.
+    visible: (N,) bool: in front of the near plane, opacity > 1/255, that box touches the image.
     """
 
     mean2d: np.ndarray
@@ -45,35 +47,22 @@ class Projection:
 
 
 def project(
-    means,
-    quats,
-    scales,
-    opacities,
-    sh,
-    w2c,
-    K,
-    width,
-    height,
-    sh_degree,
-    near=0.01,
-    antialiased=False,
-    lens=None,
-) -> Projection:
+    means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree,
+    near=0.01, antialiased=False, lens=None,
+) -> Projection:  # fmt: skip
     """means (N, 3), quats (N, 4) wxyz of any length, scales (N, 3) linear, opacities (N,) in 0..1,
     sh (N, K, 3); w2c (4, 4) world to camera, K (3, 3) pixels without skew. A splat with z < near is
     culled. antialiased: the 2D Mip filter, Yu et al. 2024, section 5.2 (gsplat
     rasterize_mode="antialiased"). lens: of tests.oracle.lens, None for a pinhole.
     """
-    means, quats, scales, opacities, sh, w2c, K = _float64(
-        means, quats, scales, opacities, sh, w2c, K
-    )
+    means, quats, scales, opacities = _float64(means, quats, scales, opacities)
+    sh, w2c, K = _float64(sh, w2c, K)
     cam, in_front = _to_camera(means, w2c, near)
     z = cam[:, 2]
     mean2d = cam[:, :2] / z[:, None] * K[[0, 1], [0, 1]] + K[:2, 2]
 
-    M = (
-        quat.to_matrix(quats) * scales[:, None, :]
-    )  # columns: the scaled axes; 3D covariance is M M^T
+    # columns: the scaled axes; 3D covariance is M M^T
+    M = quat.to_matrix(quats) * scales[:, None, :]
     J, _, _ = _jacobian(cam, K, width, height)
     if lens is not None:
         bent, D = lens(cam[:, :2] / z[:, None])
@@ -84,11 +73,9 @@ def project(
     axes = J @ w2c[:3, :3] @ M  # (N, 2, 3): the same axes on the image
     sharp = axes @ axes.transpose(0, 2, 1)
     cov = sharp + DILATION * np.eye(2)
-    compensation = (
-        np.sqrt(np.maximum(np.linalg.det(sharp), 0) / np.linalg.det(cov))
-        if antialiased
-        else np.ones(len(means))
-    )
+    compensation = np.ones(len(means))
+    if antialiased:
+        compensation = np.sqrt(np.maximum(np.linalg.det(sharp), 0) / np.linalg.det(cov))
     opacities = opacities * compensation
     a, b, c = cov[:, 0, 0], cov[:, 0, 1], cov[:, 1, 1]
     conic = np.stack([c, -b, a], axis=1) / (a * c - b * b)[:, None]
@@ -100,36 +87,15 @@ def project(
     radius = np.sqrt(2 * np.log(np.where(opaque, opacities / ALPHA_MIN, 1)))
     extent = radius[:, None] * np.sqrt(np.stack([a, c], axis=1))
     touches = np.all((mean2d + extent > 0) & (mean2d - extent < [width, height]), axis=1)
-    return Projection(
-        mean2d,
-        np.stack([a, b, c], axis=1),
-        conic,
-        color,
-        cam[:, 2],
-        opacities,
-        compensation,
-        extent,
-        in_front & opaque & touches,
-    )
+    cov2d, visible = np.stack([a, b, c], axis=1), in_front & opaque & touches
+    drawn = color, cam[:, 2], opacities, compensation
+    return Projection(mean2d, cov2d, conic, *drawn, extent, visible)
 
 
 def project_backward(
-    means,
-    quats,
-    scales,
-    sh,
-    w2c,
-    K,
-    width,
-    height,
-    sh_degree,
-    visible,
-    d_mean2d,
-    d_conic,
-    d_color,
-    detach_dir=False,
-    d_log_compensation=None,
-):
+    means, quats, scales, sh, w2c, K, width, height, sh_degree, visible,
+    d_mean2d, d_conic, d_color, detach_dir=False, d_log_compensation=None,
+):  # fmt: skip
     """d_mean2d (N, 2) per pixel, d_conic (N, 3), d_color (N, 3) -> dict of d_means, d_quats,
     d_scales, d_sh under "means" ...
 
@@ -137,9 +103,8 @@ def project_backward(
     d_log_compensation: (N,), None where there is none.
     """
     means, quats, scales, sh, w2c, K = _float64(means, quats, scales, sh, w2c, K)
-    d_mean2d, d_conic, d_color = (
-        np.where(visible[:, None], d, 0.0) for d in (d_mean2d, d_conic, d_color)
-    )
+    d_of_2d = d_mean2d, d_conic, d_color
+    d_mean2d, d_conic, d_color = (np.where(visible[:, None], d, 0.0) for d in d_of_2d)
     cam, _ = _to_camera(means, w2c, near=None, keep=visible)
     x, y, z = cam.T
     W = w2c[:3, :3]
@@ -159,11 +124,8 @@ def project_backward(
     if d_log_compensation is not None:
         # log of it = (log det sharp - log det cov) / 2, and d log det S = S^-1
         through = np.where(visible[:, None, None], sharp, np.eye(2))
-        d_cov += (
-            0.5
-            * np.where(visible, d_log_compensation, 0)[:, None, None]
-            * (np.linalg.inv(through) - conic)
-        )
+        d_log = np.where(visible, d_log_compensation, 0)[:, None, None]
+        d_cov += 0.5 * d_log * (np.linalg.inv(through) - conic)
     # cov = axes axes^T + 0.3 I, axes = J W M
     d_axes = 2 * d_cov @ axes
     d_M = (J @ W).transpose(0, 2, 1) @ d_axes
@@ -173,16 +135,13 @@ def project_backward(
 
     # J = [[fx/z, 0, -fx u/z], [0, fy/z, -fy v/z]] with u = clamp(x/z), v = clamp(y/z)
     d_u, d_v = -fx / z * d_J[:, 0, 2], -fy / z * d_J[:, 1, 2]
-    d_z = (
-        -fx * d_J[:, 0, 0] - fy * d_J[:, 1, 1] + fx * u * d_J[:, 0, 2] + fy * v * d_J[:, 1, 2]
-    ) / z**2
+    d_z = fx * (u * d_J[:, 0, 2] - d_J[:, 0, 0]) + fy * (v * d_J[:, 1, 2] - d_J[:, 1, 1])
+    d_z = d_z / z**2
     # x/z feeds the projected mean always, and u only where it is not clamped
     d_x_over_z = fx * d_mean2d[:, 0] + d_u * inside[0]
     d_y_over_z = fy * d_mean2d[:, 1] + d_v * inside[1]
-    d_cam = np.stack(
-        [d_x_over_z / z, d_y_over_z / z, d_z - (d_x_over_z * x + d_y_over_z * y) / z**2], axis=1
-    )
-    d_means = d_cam @ W
+    d_z = d_z - (d_x_over_z * x + d_y_over_z * y) / z**2
+    d_means = np.stack([d_x_over_z / z, d_y_over_z / z, d_z], axis=1) @ W
 
     d_sh, d_means_color = _sh_color_backward(means, sh, w2c, sh_degree, d_color)
     if not detach_dir:
@@ -207,10 +166,8 @@ def _jacobian(cam, K, width, height):
     """
     x, y, z = cam.T
     clamped, inside = [], []
-    for coordinate, f, center, size in (
-        (x, K[0, 0], K[0, 2], width),
-        (y, K[1, 1], K[1, 2], height),
-    ):
+    for axis, (coordinate, size) in enumerate(((x, width), (y, height))):
+        f, center = K[axis, axis], K[axis, 2]
         margin = FOV_MARGIN * 0.5 * size / f
         low, high = -(center / f + margin), (size - center) / f + margin
         clamped.append(np.clip(coordinate / z, low, high))

@@ -31,25 +31,15 @@ def signs(seed, step, pair, n, planes):
     bits = random_bits(key)
     k = np.arange(11 + 3 * planes)
     picked = 1.0 - 2.0 * ((bits[:, k // 24] >> (8 + k % 24).astype(np.uint32)) & np.uint32(1))
-    geometry = {
-        "means": picked[:, :3],
-        "quats": picked[:, 3:7],
-        "log_scales": picked[:, 7:10],
-        "logit_opacities": picked[:, 10],
-    }
-    return {**geometry, "sh": picked[:, 11:].reshape(n, planes, 3)}
+    parts = [picked[:, :3], picked[:, 3:7], picked[:, 7:10], picked[:, 10]]
+    return dict(zip(FIELDS, [*parts, picked[:, 11:].reshape(n, planes, 3)]))
 
 
 def drawn(theta):
     """Trained parameters as `project` takes them."""
     opacities = 1 / (1 + np.exp(-np.asarray(theta["logit_opacities"], np.float64)))
-    return {
-        "means": theta["means"],
-        "quats": theta["quats"],
-        "scales": np.exp(theta["log_scales"]),
-        "opacities": opacities,
-        "sh": theta["sh"],
-    }
+    out = {name: theta[name] for name in ("means", "quats", "sh")}
+    return out | {"scales": np.exp(theta["log_scales"]), "opacities": opacities}
 
 
 def steps_of(middle, camera, steps):
@@ -62,31 +52,22 @@ def steps_of(middle, camera, steps):
     of_sh = np.full(16, steps["shN"])
     of_sh[0] = steps["sh0"]
     out = {name: steps[name] for name in ("quats", "log_scales", "logit_opacities")}
-    return out | {
-        "means": (steps["means"] * middle.depth * np.minimum(shorter / focal, 1))[:, None],
-        "sh": of_sh[None, :, None],
-    }
+    means = (steps["means"] * middle.depth * np.minimum(shorter / focal, 1))[:, None]
+    return out | {"means": means, "sh": of_sh[None, :, None]}
 
 
 def perturbed(theta, camera, middle, s, c, sign):
     """Projection of theta + sign c s, in the order and with the culling of the unperturbed."""
-    planes = theta["sh"].shape[1]
-    moved = {
-        name: theta[name] + sign * (c[name][:, :planes] if name == "sh" else c[name]) * s[name]
-        for name in FIELDS
-    }
+    c = c | {"sh": c["sh"][:, : theta["sh"].shape[1]]}
+    moved = {name: theta[name] + sign * c[name] * s[name] for name in FIELDS}
     p = project(**drawn(moved), **camera)
     return replace(p, depth=middle.depth, visible=middle.visible & p.visible)
 
 
 def image_of(projection, camera, background):
-    image, T_final = (
-        np.zeros((camera["height"], camera["width"], 3)),
-        np.ones((camera["height"], camera["width"])),
-    )
-    for i, window, _, _, alpha, T in _fragments(
-        projection, camera["height"], camera["width"], "none"
-    ):
+    size = camera["height"], camera["width"]
+    image, T_final = np.zeros((*size, 3)), np.ones(size)
+    for i, window, _, _, alpha, T in _fragments(projection, *size, "none"):
         image[window] += (T * alpha)[..., None] * projection.color[i]
         T_final[window] = T * (1 - alpha)
     return image + T_final[..., None] * background
@@ -107,16 +88,11 @@ def covers(middle, pair, height, width):
                 away = p.mean2d[i] - middle.mean2d[i]
                 a, b, c = p.cov2d[i]
                 widest = np.linalg.eigvals(inverse @ np.array([[a, b], [b, c]])).real.max()
-                reach = max(
-                    reach,
-                    np.sqrt(away @ inverse @ away)
-                    + np.sqrt(2 * np.log(p.opacity[i] / ALPHA_MIN) * widest),
-                )
-        dx, dy = x - middle.mean2d[i, 0], y - middle.mean2d[i, 1]
-        out[i] = (
-            inverse[0, 0] * dx * dx + 2 * inverse[0, 1] * dx * dy + inverse[1, 1] * dy * dy
-            <= (1.0001 * reach) ** 2
-        )  # for rounding
+                own = np.sqrt(2 * np.log(p.opacity[i] / ALPHA_MIN) * widest)
+                reach = max(reach, np.sqrt(away @ inverse @ away) + own)
+        offset = np.stack([x, y], -1) - middle.mean2d[i]
+        square = np.einsum("hwi,ij,hwj->hw", offset, inverse, offset)
+        out[i] = square <= (1.0001 * reach) ** 2  # for rounding
     return out
 
 
