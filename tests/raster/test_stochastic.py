@@ -253,5 +253,5 @@ def test_auto_times_rasterizers_by_their_analytic_passes(device, monkeypatch):
         assert choice.settings.count("stochastic=None") == 2
         return replace(choice, rasterizer="tiled")
 
-    monkeypatch.setattr("hardsplat.raster.timed_choice", chosen)
+    monkeypatch.setattr("hardsplat.raster.backends.timed_choice", chosen)
     assert fastest(device, TrainConfig(gradient="stochastic", rasterizer="auto")) == "tiled"
