@@ -227,12 +227,14 @@ def test_a_result_folder_is_no_scene(capsys, train, scene, tmp_path):
 
 def test_view_trains_on_without_a_window(stand_in, scene, capsys):
     trained = stand_in("hardsplat.train.run.trainer", "train")
-    windows = stand_in("hardsplat.view.preview", "Preview", "a window")
+    windows = stand_in("hardsplat.view.preview", "TrainingWindow", "a window")
     assert main(["train", scene]) == 0 and not windows and trained[-1][0][1] == []
     assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == ["a window"]
     assert windows[-1][1] == {"stays": True}
     assert "view" not in FIELDS  # how a run is watched is no setting of it
-    stand_in("hardsplat.view.preview", "Preview", UserError("no window: there is no display"))
+    stand_in(
+        "hardsplat.view.preview", "TrainingWindow", UserError("no window: there is no display")
+    )
     capsys.readouterr()
     assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == []
     note = "note: no window: there is no display; training goes on without --view\n"

@@ -24,7 +24,7 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.sfm.colmap import outcome, pairs
 from hardsplat.sfm.colmap.matching import FARTHEST, RATIO, match
 from hardsplat.sfm.job import plan, video
-from hardsplat.sfm.job.cameras import Device, SharedCamera, device_of, shared_cameras
+from hardsplat.sfm.job.cameras import CameraBody, SharedCamera, device_of, shared_cameras
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import find_photographs, listed
 from hardsplat.sfm.run import sfm
@@ -124,13 +124,17 @@ def test_damaged_exif_is_none():
     image.info["exif"] = image.info["exif"][:30]
     image._exif = None
     with warnings.catch_warnings(action="ignore"):  # Pillow's, of what is damaged
-        assert device_of(image) == Device()
+        assert device_of(image) == CameraBody()
 
 
 def test_photographs_share_cameras():
-    phone, zoomed = Device(("P", 4.0), 200.0), Device(("P", 8.0), 400.0)
+    phone, zoomed = CameraBody(("P", 4.0), 200.0), CameraBody(("P", 8.0), 400.0)
     names = ["a.jpg", "b.jpg", "c.jpg", "d/a.jpg", "d/b.jpg"]
-    given = names, [(300, 200)] * 4 + [(200, 300)], [phone, zoomed, phone, Device(), Device()]
+    given = (
+        names,
+        [(300, 200)] * 4 + [(200, 300)],
+        [phone, zoomed, phone, CameraBody(), CameraBody()],
+    )
     cameras, of = shared_cameras(*given, "auto")
     assert of == [0, 1, 0, 2, 3] and cameras[1] == SharedCamera(300, 200, 400.0)
     assert cameras[3] == SharedCamera(200, 300)

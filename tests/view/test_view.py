@@ -35,7 +35,7 @@ from hardsplat.view import show, window
 from hardsplat.view.controls import Controls, fitted, placed
 from hardsplat.view.inputs import Inputs, Viewpoint
 from hardsplat.view.overlay import atlas, bar_of, panel
-from hardsplat.view.preview import Preview
+from hardsplat.view.preview import TrainingWindow
 from hardsplat.view.screen import Look
 from hardsplat.view.viewer import Viewer
 from tests.helpers.training import settings
@@ -523,7 +523,7 @@ def training(device, monkeypatch, scene, tmp_path):
     return run
 
 
-class Watched(Preview):
+class Watched(TrainingWindow):
     """A preview that calls `watch(preview, run)` after each turn, with a frame each turn."""
 
     batch_seconds = math.inf  # so that a busy machine makes the same batches
@@ -621,7 +621,7 @@ def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
         raise UserError("cannot draw to a window of this display")
 
     monkeypatch.setattr("hardsplat.view.viewer.Surface", refuse)
-    assert training("refused", Preview(), max_steps=5)["steps"] == 5
+    assert training("refused", TrainingWindow(), max_steps=5)["steps"] == 5
     assert "cannot draw to a window" in capsys.readouterr().out
 
 
@@ -652,7 +652,7 @@ def view_until_drawn(monkeypatch, target) -> tuple[Viewer, np.ndarray]:
 
 def test_a_result_is_shown_until_its_window_is_closed(device, training, scene, tmp_path):
     """Without `stays`, as in the other tests, the window closes with the training."""
-    preview = Preview((W, H), stays=True)
+    preview = TrainingWindow((W, H), stays=True)
     turns, held, turn = [], [0], preview.turn
 
     def counted(run, wait=False):

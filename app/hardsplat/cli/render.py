@@ -135,11 +135,11 @@ def handle(flags):
     flags |= settings(
         {name: flags[name] for name in ("data_factor", "rasterizer") if name in flags}
     )
-    from hardsplat.render.render import Framing, Look, render
+    from hardsplat.render.render import Framing, RenderStyle, render
 
     show_log(flags.pop("verbose", False), flags.get("quiet", False))
     framing, look = (
         {f.name: flags.pop(f.name) for f in fields(options) if f.name in flags}
-        for options in (Framing, Look)
+        for options in (Framing, RenderStyle)
     )
-    render(flags.pop("model"), Framing(**framing), Look(**look), **flags)
+    render(flags.pop("model"), Framing(**framing), RenderStyle(**look), **flags)

@@ -117,7 +117,7 @@ def handle(flags):
         show_log(config.verbose, config.quiet)
         train(
             config,
-            [watcher for watcher in [with_window and _preview(), _server(address)] if watcher],
+            [watcher for watcher in [with_window and _window(), _server(address)] if watcher],
             parts,
             device,
             photographs,
@@ -244,11 +244,11 @@ def _server(address):
     return Server(address)
 
 
-def _preview():
+def _window():
     """The window of --view; None, and why, where there can be none."""
     try:
-        from hardsplat.view.preview import Preview
+        from hardsplat.view.preview import TrainingWindow
 
-        return Preview(stays=True)
+        return TrainingWindow(stays=True)
     except UserError as error:
         print(f"note: {error}; training goes on without --view", file=sys.stderr)

@@ -45,7 +45,7 @@ LIMITS = {
 
 
 @dataclass(frozen=True)
-class Look:
+class RenderStyle:
     """What pictures show, and how; what is left out is as trained.
 
     mode: pictures of hardsplat.tables.pictures. With several modes each has files of its own, named
@@ -68,7 +68,7 @@ class Look:
 def render(
     model: str | Path,
     framing: Framing | None = None,
-    look: Look | None = None,
+    look: RenderStyle | None = None,
     output: str | Path | None = None,
     data_dir: str | Path | None = None,
     data_factor: int | None = None,
@@ -80,7 +80,7 @@ def render(
 
     Raises UserError for bad input, before anything is drawn, and for what cannot be written.
     """
-    framing, look = framing or Framing(), look or Look()
+    framing, look = framing or Framing(), look or RenderStyle()
     for name, (low, high) in LIMITS.items():
         value = getattr(framing, name)
         if value is not None and not low <= value <= high:
@@ -172,7 +172,7 @@ def _draw(
     print(f"{done} frame{'s' * (done > 1)} of {painter.width}x{painter.height} in {where}")
 
 
-def _modes(look: Look) -> list[str]:
+def _modes(look: RenderStyle) -> list[str]:
     """What is drawn: the modes, each once, and depth where its numbers are wanted."""
     range = look.range
     for name in look.mode:

@@ -37,7 +37,7 @@ def require_pycolmap() -> None:
         )
 
 
-class Progress:
+class StageProgress:
     """Bars on a terminal, one for each stage, and a line when a stage ends. seconds: expected, by
     stage. intention: said before the first that has work to do."""
 
@@ -106,7 +106,7 @@ class Progress:
             self._bar = None
 
 
-def work(job: dict[str, Any], folder: Path, progress: Progress) -> dict[str, Any]:
+def work(job: dict[str, Any], folder: Path, progress: StageProgress) -> dict[str, Any]:
     """Runs the job in a worker; its result. folder: where the log goes.
 
     Raises UserError with what the worker says, or where it ends without a word. Whatever interrupts
@@ -153,7 +153,7 @@ def work(job: dict[str, Any], folder: Path, progress: Progress) -> dict[str, Any
     )
 
 
-def _show(message: dict[str, Any], progress: Progress) -> None:
+def _show(message: dict[str, Any], progress: StageProgress) -> None:
     if "stage" in message:
         progress.begin(message["stage"], message["total"], message["done"])
     elif "end" in message:

@@ -15,7 +15,7 @@ from hardsplat.sfm.colmap.outcome import DOUBTFUL, Outcome
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import (
     WORK,
-    Photographs,
+    PhotographFolder,
     find_photographs,
     image_folder,
     is_video,
@@ -24,7 +24,7 @@ from hardsplat.sfm.job.photographs import (
 from hardsplat.sfm.job.plan import Plan, make_plan, spoken
 from hardsplat.sfm.job.state import State, stamps
 from hardsplat.sfm.job.video import extract_frames
-from hardsplat.sfm.process import LOG, Progress, require_pycolmap, work
+from hardsplat.sfm.process import LOG, StageProgress, require_pycolmap, work
 
 REPORT = "report.json"
 _LISTED = 10  # photographs without a pose that are named on the terminal
@@ -81,7 +81,7 @@ def sfm(config: SfmConfig) -> Outcome:
     plan = make_plan(
         config, [(p.width, p.height) for p in photographs.items], video or bool(state.get("frames"))
     )
-    progress = Progress(plan.seconds, config.quiet, _intention(plan))
+    progress = StageProgress(plan.seconds, config.quiet, _intention(plan))
     for line in _introduction(photographs):
         progress.say(line)
     found = work(_job(scene, photographs, plan, config), scene / WORK, progress)
@@ -137,7 +137,7 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
             f"{images}: has photographs that are not of {video.name}; name another scene "
             "with --out SCENE, or add --overwrite to replace them"
         )
-    progress = Progress({}, config.quiet, "")
+    progress = StageProgress({}, config.quiet, "")
     progress.begin("frames", 1)
     fresh, started = scene / WORK / "frames", time.monotonic()
     shutil.rmtree(fresh, ignore_errors=True)
@@ -186,7 +186,7 @@ def _copy(data: Path, scene: Path) -> None:
             shutil.copy2(old, partial)
 
 
-def _job(scene: Path, photographs: Photographs, plan: Plan, config: SfmConfig) -> dict:
+def _job(scene: Path, photographs: PhotographFolder, plan: Plan, config: SfmConfig) -> dict:
     return {
         "scene": str(scene.absolute()),
         "images": str(photographs.folder.absolute()),
@@ -211,7 +211,7 @@ def _job(scene: Path, photographs: Photographs, plan: Plan, config: SfmConfig) -
     }
 
 
-def _introduction(photographs: Photographs) -> list[str]:
+def _introduction(photographs: PhotographFolder) -> list[str]:
     items, cameras = photographs.items, photographs.cameras
     sizes = sorted({f"{p.width}x{p.height}" for p in items})
     known = sum(camera.focal is not None for camera in cameras)

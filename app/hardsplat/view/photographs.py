@@ -14,7 +14,7 @@ from hardsplat.train.step.photos import pack
 from hardsplat.view.inputs import Viewpoint
 
 
-class Photographs:
+class PhotographCache:
     """background: (3,) colour behind transparent ones."""
 
     def __init__(self, background):

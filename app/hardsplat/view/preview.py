@@ -55,7 +55,7 @@ def look_of(config: TrainConfig, names: Mapping[str, str | int] | None = None) -
     return Look(replace(options, **known), BACKGROUNDS[config.background], config.near_plane)
 
 
-class Preview(Watcher):
+class TrainingWindow(Watcher):
     """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it
     with a note, and the run goes on without.
 

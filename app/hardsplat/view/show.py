@@ -37,7 +37,7 @@ DOTS: dict[str, Any] = dict(
 
 
 @dataclass(frozen=True)
-class Shown:
+class Viewable:
     """What is to be seen. scene: None where only splats are known."""
 
     title: str
@@ -48,7 +48,7 @@ class Shown:
 
 def find(
     target: str | Path, data_dir: str | Path | None = None, data_factor: int | None = None
-) -> Shown:
+) -> Viewable:
     """target: a result folder, a file of splats, or a scene. data_dir, data_factor: the scene of
     splats that do not say it.
 
@@ -66,7 +66,7 @@ def find(
     if is_scene:
         scene = load_scene(path, data_factor or 1)
         config = TrainConfig(data_dir=path, sh_degree=0, **DOTS)
-        return Shown(scene.name, initial_gaussians(config, scene), config, scene)
+        return Viewable(scene.name, initial_gaussians(config, scene), config, scene)
     file, config = find_model(path, data_dir)
     config = replace(config, data_factor=data_factor or config.data_factor)
     if config.data_dir is not None and (data_dir or config.data_dir.is_dir()):
@@ -78,7 +78,7 @@ def find(
         )
     else:
         config = replace(config, near_plane=NEAR)
-    return Shown(path.name, load_splats(file), config, scene)
+    return Viewable(path.name, load_splats(file), config, scene)
 
 
 def around(gaussians: Gaussians, size: tuple[int, int] = (960, 720)) -> Controls:

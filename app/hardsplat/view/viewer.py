@@ -21,7 +21,7 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.view.controls import placed
 from hardsplat.view.inputs import HELP, Inputs
 from hardsplat.view.overlay import LEGEND
-from hardsplat.view.photographs import Photographs
+from hardsplat.view.photographs import PhotographCache
 from hardsplat.view.screen import Layout, Look, Screen
 from hardsplat.view.window import Window
 
@@ -74,7 +74,7 @@ class Viewer:
         self._span: tuple[float, float] | None = None
         self._photo: np.ndarray | None = None
         self._drawn_at = self._resized_at = -1e9
-        self._photographs = Photographs(look.background)
+        self._photographs = PhotographCache(look.background)
         self.window = Window(title, OPENED, inputs, size)
         self._parts = Owned([self.window])
         try:

@@ -20,7 +20,7 @@ _PLAUSIBLE = 0.2, 20.0  # focal length over the longer side
 
 
 @dataclass(frozen=True)
-class Device:
+class CameraBody:
     """What EXIF says of the camera that took a photograph.
 
     key: equal for photographs of one device at one focal length; empty where EXIF names neither.
@@ -36,7 +36,7 @@ class Device:
 @dataclass(frozen=True)
 class SharedCamera:
     """A camera that several photographs share. width, height, focal: px; focal is None where it is
-    unknown. named: as in Device."""
+    unknown. named: as in CameraBody."""
 
     width: int
     height: int
@@ -44,9 +44,9 @@ class SharedCamera:
     named: bool = False
 
 
-def device_of(image: Image.Image) -> Device:
+def device_of(image: Image.Image) -> CameraBody:
     """The device that an opened image names. EXIF that is missing or damaged gives an empty
-    Device."""
+    CameraBody."""
     try:
         base = image.getexif()
         exif = base.get_ifd(_EXIF)
@@ -57,10 +57,10 @@ def device_of(image: Image.Image) -> Device:
         focal_mm, focal_35, zoom = (_number(exif.get(tag)) for tag in (_FOCAL, _FOCAL_35MM, _ZOOM))
         focal = _pixels(exif, focal_mm, focal_35, image.size)
     except Exception:  # Pillow's parser of damaged EXIF raises almost anything
-        return Device()
+        return CameraBody()
     if not (focal_mm or focal_35 or model):
-        return Device()
-    return Device(
+        return CameraBody()
+    return CameraBody(
         (make, model, lens, serial, focal_mm, focal_35, zoom),
         focal,
         bool(make and model and focal_mm),
@@ -95,7 +95,7 @@ def _text(value) -> str:
 
 
 def shared_cameras(
-    names: Sequence[str], sizes: Sequence[tuple[int, int]], devices: Sequence[Device], mode: str
+    names: Sequence[str], sizes: Sequence[tuple[int, int]], devices: Sequence[CameraBody], mode: str
 ) -> tuple[list[SharedCamera], list[int]]:
     """The cameras, and for each photograph the index of its own.
 

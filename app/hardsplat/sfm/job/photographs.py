@@ -13,7 +13,7 @@ from PIL import Image
 from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import image_size
 from hardsplat.io.scenes.masks import Masks
-from hardsplat.sfm.job.cameras import Device, SharedCamera, device_of, shared_cameras
+from hardsplat.sfm.job.cameras import CameraBody, SharedCamera, device_of, shared_cameras
 
 READABLE = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".avif", ".jp2", ".ppm"}
 UNREADABLE = {".heic", ".heif", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
@@ -57,7 +57,7 @@ class Photograph:
 
 
 @dataclass
-class Photographs:
+class PhotographFolder:
     """folder: what names are below. left_out: name and reason for each file that cannot be used."""
 
     folder: Path
@@ -94,11 +94,11 @@ def listed(folder: Path, endings: set[str] = READABLE) -> list[str]:
     return sorted(names)
 
 
-def find_photographs(scene: Path, camera_mode: str = "auto") -> Photographs:
+def find_photographs(scene: Path, camera_mode: str = "auto") -> PhotographFolder:
     """The photographs of a scene folder with their sizes, cameras and masks. UserError where there
     are none."""
     folder = image_folder(scene)
-    found = Photographs(folder)
+    found = PhotographFolder(folder)
     names = listed(folder)
     stems = {Path(name).with_suffix("") for name in names}
     for name in listed(folder, UNREADABLE):
@@ -136,7 +136,7 @@ def find_photographs(scene: Path, camera_mode: str = "auto") -> Photographs:
     return found
 
 
-def _looked_at(path: Path) -> tuple[tuple[int, int], Device]:
+def _looked_at(path: Path) -> tuple[tuple[int, int], CameraBody]:
     """Size and device of a photograph, from its header. Raises UserError where it is no image."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow speaks of damaged EXIF, and of large pictures
@@ -145,7 +145,7 @@ def _looked_at(path: Path) -> tuple[tuple[int, int], Device]:
             with Image.open(path) as image:
                 return size, device_of(image)
         except Exception:
-            return size, Device()
+            return size, CameraBody()
 
 
 def _nothing(scene: Path, folder: Path, left_out: dict[str, str]) -> str:
