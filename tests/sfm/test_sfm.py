@@ -130,7 +130,8 @@ def test_damaged_exif_is_none():
 def test_photographs_share_cameras():
     phone, zoomed = CameraBody(("P", 4.0), 200.0), CameraBody(("P", 8.0), 400.0)
     names = ["a.jpg", "b.jpg", "c.jpg", "d/a.jpg", "d/b.jpg"]
-    given = (names, [(300, 200)] * 4 + [(200, 300)], bodies)
+    bodies = [phone, zoomed, phone, CameraBody(), CameraBody()]
+    given = names, [(300, 200)] * 4 + [(200, 300)], bodies
     cameras, of = shared_cameras(*given, "auto")
     assert of == [0, 1, 0, 2, 3] and cameras[1] == SharedCamera(300, 200, 400.0)
     assert cameras[3] == SharedCamera(200, 300)
