@@ -57,8 +57,8 @@ def read_photo(path: str | Path) -> np.ndarray:
     return photo
 
 
-class Preview(Protocol):
-    """A window on the fit. What goes wrong with it is its own affair, but for a lost device."""
+class FitObserver(Protocol):
+    """A window that observes the fit. It handles its own errors, but for a lost device."""
 
     surfaces: list[str]  # instance extensions that the device must be opened with
     batch_seconds: float  # how long a batch may take while the window is seen
@@ -76,7 +76,7 @@ def fit(
     image: str | Path,
     config: FitConfig,
     on_frame: OnFrame | None = None,
-    preview: Preview | None = None,
+    preview: FitObserver | None = None,
     device: Device | None = None,
 ) -> dict:
     """Fits blobs to the image and returns what metrics.json holds. on_frame: called between batches
@@ -92,10 +92,10 @@ def fit(
     check_folder(folder)
     photo = read_photo(path)
     make_folder(folder)
-    return Run(path, photo, folder, config, on_frame, preview, device).fit()
+    return Fitter(path, photo, folder, config, on_frame, preview, device).fit()
 
 
-class Run:
+class Fitter:
     """One fit: photograph, device and session, from the first blobs to the folder."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Run:
         folder: Path,
         config: FitConfig,
         on_frame: OnFrame | None,
-        preview: Preview | None,
+        preview: FitObserver | None,
         device: Device | None = None,
     ):
         self.path, self.folder, self.config, self.on_frame, self.preview = (

@@ -57,8 +57,8 @@ def canvas_data(width: int, height: int) -> np.ndarray:
     return data
 
 
-def told(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
-    """What the GPU is told once, by buffer. spacing: distance between blobs, px. Rates are in the
+def gpu_settings(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
+    """What is uploaded once, by buffer. spacing: distance between blobs, px. Rates are in the
     order of the contract's RATE_ constants and fall alike."""
     first = (
         config.means_lr * spacing,
@@ -131,7 +131,7 @@ class FitSession(BatchedSession):
             self._shared[name] = self._parts.add(
                 Buffer(device, n * contract.itemsize(name), name, host)
             )
-        for name, values in told(self.config, self.spacing).items():
+        for name, values in gpu_settings(self.config, self.spacing).items():
             self._shared[name] = self._parts.add(Buffer(device, values.nbytes, name))
             self._shared[name].upload(values)
         allocate = allocate_squared if self.config.loss == "l2" else allocate_loss

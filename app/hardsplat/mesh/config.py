@@ -8,7 +8,7 @@ from hardsplat.tables.reductions import ATOMICS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class MeshScene:
     """scene and first mesh"""
 
     data_dir: Path | None = option(
@@ -36,7 +36,7 @@ class Scene:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class MeshOutput:
     """run and results"""
 
     result_dir: Path | None = option(
@@ -100,7 +100,7 @@ class Fitting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeshConfig(Scene, Run, Fitting):
+class MeshConfig(MeshScene, MeshOutput, Fitting):
     """All settings of one fit, checked: a value of the wrong type or out of range raises
     UserError."""
 

@@ -112,7 +112,7 @@ class MeshSession:
             "adam_texels": 2 * texels,
             "mesh_losses": groups,
         }
-        settings = told(self.config, self.scale)
+        settings = gpu_settings(self.config, self.scale)
         shared |= allocate_all(
             device,
             {name: n * contract.itemsize(name) for name, n in sizes.items()}
@@ -253,8 +253,8 @@ class MeshSession:
         return by_purpose({name: r.nbytes for name, r in self.resources.items()})
 
 
-def told(config: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
-    """What the GPU is told once, by buffer. Rates are in the order of the contract's RATE_
+def gpu_settings(config: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
+    """What is uploaded once, by buffer. Rates are in the order of the contract's RATE_
     constants and fall alike."""
     first = (config.vertices_lr * scale.radius, config.texels_lr, 1.0)
     plans = np.array(

@@ -30,7 +30,7 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False)
-class Splats:
+class SplatTensors:
     """float32 tensors of one device: means (N, 3), quats (N, 4) wxyz, scales (N, 3) linear,
     opacities (N,), sh (N, K, 3)."""
 
@@ -63,7 +63,7 @@ class Splats:
 
 
 @dataclass(frozen=True, eq=False)
-class Shot:
+class RecordedFrame:
     """A view of splats. background: (3,), behind the splats."""
 
     camera: Camera
@@ -92,13 +92,13 @@ class Engine:
         self._short: WeakKeyDictionary[Call, tuple[int, int]] = (
             WeakKeyDictionary()
         )  # pairs that an image of a call asked for in vain, and the room that there was
-        self._drawn: tuple[Splats, Shot] | None = (
+        self._drawn: tuple[SplatTensors, RecordedFrame] | None = (
             None  # whose forward pass is still there for a backward pass
         )
 
     # -- one view
 
-    def give(self, splats: Splats, width: int, height: int, call: Call) -> None:
+    def give(self, splats: SplatTensors, width: int, height: int, call: Call) -> None:
         """Hands the device what it does not have yet of these splats, for an image of width x
         height px. `draw` does so too, if it must; this is for giving them early."""
         with self.lock:
@@ -106,16 +106,16 @@ class Engine:
             self._fit(splats.count, splats.sh_degree, width, height)
             self._give(splats, call)
 
-    def draw(self, splats: Splats, shot: Shot) -> tuple[torch.Tensor, torch.Tensor]:
+    def draw(self, splats: SplatTensors, frame: RecordedFrame) -> tuple[torch.Tensor, torch.Tensor]:
         """(H, W, 3) colours without the background, (H, W) transmittance behind the last splat.
         Copies. `confirm` says whether they are complete."""
         with self.lock:
-            camera = shot.camera
+            camera = frame.camera
             self._drawn = None
-            self.give(splats, camera.width, camera.height, shot.call)
+            self.give(splats, camera.width, camera.height, frame.call)
             for name, data in (
                 ("camera", camera_data(camera)),
-                ("frame", frame_data(shot.sh_degree, shot.background, shot.near)),
+                ("frame", frame_data(frame.sh_degree, frame.background, frame.near)),
             ):
                 if self._structs.get(name) != (raw := data.tobytes()):
                     self.link.write(self._views[name], raw)
@@ -123,8 +123,8 @@ class Engine:
             self._splats.tell()
             self._look()
             self.link.run(self._forward, self._forward_rest, watched=bool(self._raster.room))
-            self._watched = shot.call if self._raster.room else None
-            self._drawn = splats, shot
+            self._watched = frame.call if self._raster.room else None
+            self._drawn = splats, frame
             pixels = camera.width * camera.height
             colors, T = self._out[: 3 * pixels].clone(), self._out[3 * pixels : 4 * pixels].clone()
             return colors.view(camera.height, camera.width, 3), T.view(camera.height, camera.width)
@@ -152,7 +152,7 @@ class Engine:
                 self._short[call] = max(wanted, self._short.get(call, (0, 0))[0]), self._raster.room
 
     def gradients(
-        self, splats: Splats, shot: Shot, d_image: torch.Tensor
+        self, splats: SplatTensors, frame: RecordedFrame, d_image: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         """Of sum(d_image * image), for the tensors of `splats`. d_image: (H, W, 3)."""
         with self.lock:
@@ -160,16 +160,16 @@ class Engine:
                 self._drawn,
                 None,
             )  # the backward pass uses up what the forward leaves it
-            keys = splats.keys(shot.call)
+            keys = splats.keys(frame.call)
             if (
                 drawn is None
-                or drawn[1] is not shot
-                or drawn[0].keys(shot.call) != keys
+                or drawn[1] is not frame
+                or drawn[0].keys(frame.call) != keys
                 or self._given_keys != keys
             ):
-                self.draw(splats, shot)
-                while not self.confirm(shot.call):
-                    self.draw(splats, shot)
+                self.draw(splats, frame)
+                while not self.confirm(frame.call):
+                    self.draw(splats, frame)
                 self._drawn = None
             self.link.enter()
             found = self._splats.lend({name: getattr(splats, name).shape for name in PLANES})
@@ -178,7 +178,7 @@ class Engine:
             self.link.run(self._backward)
             return found()
 
-    def _give(self, splats: Splats, call: Call) -> None:
+    def _give(self, splats: SplatTensors, call: Call) -> None:
         before, keys = self._given_keys, splats.keys(call)
         self._given_keys = {}  # until all of it is there
         for name, key in keys.items():

@@ -16,7 +16,7 @@ from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.settings.train import TrainConfig
 from hardsplat.torch import cuda
 from hardsplat.torch.engine import Engine
-from hardsplat.torch.links import Copies, Link, Shared, Through
+from hardsplat.torch.links import HostLink, Link, Shared, Through
 
 log = logging.getLogger(__name__)
 _LOCK = threading.RLock()
@@ -96,7 +96,7 @@ def link_of(where: torch.device) -> Link:
 
 def _link(where: torch.device) -> Link:
     if where.type == "cpu":
-        return Copies(_device("cpu", _wanted["device"]))
+        return HostLink(_device("cpu", _wanted["device"]))
     if where.type == "cuda":
         peer = cuda.Cuda(where)
         wanted = cuda.vulkan_index(peer.uuid)

@@ -73,7 +73,7 @@ class _Downloaded:
         return torch.from_numpy(self._buffer.download(np.float32, prod(shape)).reshape(shape))
 
 
-class Copies:
+class HostLink:
     """For CPU tensors."""
 
     def __init__(self, device: Device):
@@ -123,7 +123,7 @@ class Copies:
         self._lent.clear()
 
 
-class Through(Copies):
+class Through(HostLink):
     """Copies, for tensors of another GPU."""
 
     def __init__(self, device: Device, where: torch.device):

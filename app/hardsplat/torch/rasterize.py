@@ -14,9 +14,9 @@ from torch.nn.functional import pad
 from hardsplat.base.errors import UserError
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import SH_C0
-from hardsplat.torch.engine import Call, Engine, Shot, Splats
+from hardsplat.torch.engine import Call, Engine, RecordedFrame, SplatTensors
 from hardsplat.torch.engines import engine_for
-from hardsplat.torch.view import View
+from hardsplat.torch.view import RasterizeFunction
 
 MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
 _FIXED = {  # what gsplat can do otherwise, and the one value that is offered here
@@ -131,7 +131,7 @@ def rasterization(
         sh_degree is not None and coming.wait
     ):  # the GPU has something to do while the host waits for cameras and checks them
         engine.give(
-            Splats(*(t.detach() for t in (means, quats, scales, opacities, colors))),
+            SplatTensors(*(t.detach() for t in (means, quats, scales, opacities, colors))),
             width,
             height,
             call,
@@ -301,12 +301,12 @@ class _OneView:
         self, sh: Tensor, sh_degree: int, background: _Background | None
     ) -> tuple[Tensor, Tensor]:
         tensor, host = (None, np.zeros(3, np.float32)) if background is None else background
-        return View.apply(
+        return RasterizeFunction.apply(
             *self.splats,
             sh,
             tensor,
             self.engine,
-            Shot(self.camera, sh_degree, host, self.near, self.call),
+            RecordedFrame(self.camera, sh_degree, host, self.near, self.call),
         )
 
 
