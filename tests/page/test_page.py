@@ -27,7 +27,7 @@ from tests.oracle import splat
 from tests.oracle.render import ALPHA_MAX
 from tools.devtools import Browser, chromium
 
-FOLDER = Path(export.__file__).parent
+FOLDER = Path(export.__file__).parent / "web"
 STATE = "document.querySelector('.hs')?.dataset.state"
 SIZE = (320, 240)
 
@@ -213,12 +213,13 @@ def test_a_page_holds_all_it_needs(tmp_path):
 
 
 def test_sources_can_stand_in_a_page():
-    for path in FOLDER.iterdir():
-        if path.suffix in (".js", ".css", ".frag", ".vert"):
-            text = path.read_text()
-            assert text.isascii() and not re.search("<!--|</script|</style", text, re.IGNORECASE), (
-                path
-            )
+    kinds = (".js", ".css", ".frag", ".vert")
+    sources = [path for path in FOLDER.iterdir() if path.suffix in kinds]
+    assert {path.suffix for path in sources} == {*kinds}
+    for path in sources:
+        text = path.read_text()
+        assert text.isascii(), path
+        assert not re.search("<!--|</script|</style", text, re.IGNORECASE), path
 
 
 def test_a_viewer_fits_its_budget():

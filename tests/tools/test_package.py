@@ -11,7 +11,6 @@ import pytest
 from hardsplat.gpu.passes import shader
 from tests.helpers.tables import argv
 from tools import catalog
-from tools.make_scene import make_scene
 
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "app" / "hardsplat"
@@ -77,10 +76,9 @@ def test_an_installed_wheel_renders_and_differentiates(installed):
     assert installed("-c", ONE_SPLAT).split() == ["True", "True"]
 
 
-def test_an_installed_wheel_trains_with_a_preset_by_name(installed, tmp_path):
-    make_scene(tmp_path / "scene", views=9, width=32, height=24, points=60, supersample=1)
+def test_an_installed_wheel_trains_with_a_preset_by_name(installed, scene, tmp_path):
     options = "--max-steps 3 --quiet --result-dir"
-    train = argv("-m hardsplat train", tmp_path / "scene", options)
+    train = argv("-m hardsplat train", scene, options)
     installed(*train, tmp_path / "result", "--config", "quick")
     assert (tmp_path / "result/splats.ply").stat().st_size > 0
     assert "sh_degree = 1\n" in (tmp_path / "result/config.toml").read_text()
