@@ -65,9 +65,8 @@ def test_children_have_the_numbers_of_their_parents(device, scene, tmp_path, two
     session = open_session(device, settings(scene, **own))
     try:
         state = session.snapshot()
-        state.buffers["warmth"][:] = (
-            state.buffers["means"][..., :1] * 1000
-        )  # tells whose child it is
+        # Tells whose child it is.
+        state.buffers["warmth"][:] = state.buffers["means"][..., :1] * 1000
         state.buffers["adam_warmth"][:] = 0
         session.restore(state)
         densified(session, 2)

@@ -12,9 +12,8 @@ import pytest
 SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 SCENE_KEYS = ("means", "quats", "scales", "opacities", "sh", "w2c", "K")
 SCENE_KEYS += ("width", "height", "sh_degree")
-NONE_RECORDED = (
-    "none_recorded"  # stands for the goldens where there are none, so that the skip is seen
-)
+# It stands for the goldens where there are none, so that the skip is seen.
+NONE_RECORDED = "none_recorded"
 
 
 def golden_names() -> list[str]:
@@ -48,23 +47,15 @@ def relative_l2(a, b) -> float:
     return float(np.linalg.norm(a - b) / np.linalg.norm(b))
 
 
-def random_scene(
-    seed,
-    n,
-    width,
-    height,
-    sh_degree,
-    overlap=8.0,
-    anisotropy=3.0,
-    opacity=(0.1, 0.9),
-    depth=(2.0, 6.0),
-) -> dict:
+def random_scene(seed, n, width, height, sh_degree, overlap=8.0, anisotropy=3.0, **ranges) -> dict:
     """A fresh scene with the keys of a golden's inputs plus `weight` (H, W, 3); float32, the
     same for the same arguments.
 
     The means project into the image (camera rotated, shifted and off-axis), so nearly all splats
     are visible. overlap: about how many splats cover a pixel; anisotropy: largest over smallest
     axis; opacity, depth: ranges."""
+    ranges = {"opacity": (0.1, 0.9), "depth": (2.0, 6.0)} | ranges
+    assert len(ranges) == 2, f"no such range: {ranges}"
     rng = np.random.default_rng(seed)
     focal = 0.9 * max(width, height) * np.array([1.0, 1.05])
     center = np.array([0.5 * width, 0.5 * height]) * rng.uniform(0.85, 1.15, 2)
@@ -73,7 +64,7 @@ def random_scene(
     rotation[:, 2] *= np.linalg.det(rotation)
     translation = rng.uniform(-0.5, 0.5, 3)
 
-    z = rng.uniform(*depth, n)
+    z = rng.uniform(*ranges["depth"], n)
     pixels = rng.uniform(0, 1, (n, 2)) * [width, height]
     cam = np.column_stack([(pixels - center) / focal * z[:, None], z])
     # a splat reaches about 3 standard deviations: n pi (3 sigma)^2 = overlap W H
@@ -88,7 +79,7 @@ def random_scene(
         "means": (cam - translation) @ rotation,
         "quats": rng.standard_normal((n, 4)) * rng.uniform(0.3, 2, (n, 1)),  # any length
         "scales": scales,
-        "opacities": rng.uniform(*opacity, n),
+        "opacities": rng.uniform(*ranges["opacity"], n),
         "sh": sh,
         "w2c": w2c,
         "K": K,

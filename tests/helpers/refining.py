@@ -100,9 +100,8 @@ class Refining:
         moved["count"], moved["at"] = in_use, np.arange(64)
         rates = rate_plans(config, EXTENT)["first"][: quantities.plane_count("splat")].copy()
         rates[rates == 0] = np.finfo(np.float32).tiny  # a rate of 0 would leave the moments at rest
-        terms = loss_terms(
-            config, EXTENT, sh_degree=self.parameters.sh_degree, capacity=self.capacity
-        )
+        degree = self.parameters.sh_degree
+        terms = loss_terms(config, EXTENT, sh_degree=degree, capacity=self.capacity)
         structs = {"loss_terms": terms, "rates": rates, "moved_planes": moved}
         structs["refine_settings"] = refine_settings(config, EXTENT)
         adam = config.adam_beta1, config.adam_beta2, config.adam_eps

@@ -14,6 +14,7 @@ import hashlib
 import os
 import sys
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -135,20 +136,14 @@ def _backend(name: str):
 
 
 def cases(device: Device, scene: Path) -> dict:
-    found = {
-        name: (lambda changes=changes: trained(device, scene, changes))
-        for name, changes in TRAINED.items()
-    }
+    found = {name: partial(trained, device, scene, c) for name, c in TRAINED.items()}
     fits = {"binned": "l1-dssim", "hardware": "l2", "sorted": "l2", "balloted": "l2"}
     for rasterizer, loss in fits.items():
-        found[f"fit, {rasterizer}"] = lambda config=FitConfig(rasterizer=rasterizer, loss=loss): (
-            fitted(device, config)
-        )
+        config = FitConfig(rasterizer=rasterizer, loss=loss)
+        found[f"fit, {rasterizer}"] = partial(fitted, device, config)
     found["mesh"] = lambda: meshed(device)
-    found |= {
-        f"render, {name}": (lambda name=name: rendered(device, name))
-        for name in ("hardware", "tiled")
-    }
+    for name in ("hardware", "tiled"):
+        found[f"render, {name}"] = partial(rendered, device, name)
     return found
 
 

@@ -13,9 +13,8 @@ def some_splats(n=1500, degree=3, seed=0, size=0.03):
     sh = rng.normal(0, 0.1, (n, (degree + 1) ** 2, 3))
     sh[:, 0] = (rng.uniform(0, 1, (n, 3)) - 0.5) / SH_C0
     scales = np.exp(rng.normal(np.log(size), 0.7, (n, 3)))
-    return Gaussians(
-        rng.normal(0, 2, (n, 3)), rng.normal(size=(n, 4)), scales, rng.uniform(0.01, 0.99, n), sh
-    )
+    means, quats = rng.normal(0, 2, (n, 3)), rng.normal(size=(n, 4))
+    return Gaussians(means, quats, scales, rng.uniform(0.01, 0.99, n), sh)
 
 
 def covariances(g: Gaussians) -> np.ndarray:

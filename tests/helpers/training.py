@@ -21,9 +21,8 @@ SMALL |= dict(eval_steps=(), save_steps=())
 
 def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainConfig:
     """A run of 30 steps that densifies early, unless `changes` say otherwise."""
-    return TrainConfig(
-        data_dir=scene, result_dir=result_dir, **{"max_steps": 30, **SMALL, **changes}
-    )
+    own = {"max_steps": 30} | SMALL | changes
+    return TrainConfig(data_dir=scene, result_dir=result_dir, **own)
 
 
 def open_session(device, config: TrainConfig, batches: list | None = None) -> Session:
@@ -57,10 +56,7 @@ def densified(session: Session, times: int, room: int = 0) -> set[int]:
 
 def same_state(a, b) -> bool:
     """Two checkpoints agree in every bit of their splats, and in the step."""
-    equal = all(
-        np.array_equal(a.buffers[n].view(np.uint32), b.buffers[n].view(np.uint32))
-        for n in a.buffers
-    )
+    equal = all(a.buffers[name].tobytes() == b.buffers[name].tobytes() for name in a.buffers)
     of = lambda state: (state.step, state.sh_degree, state.buffers.keys())
     return equal and of(a) == of(b)
 

@@ -70,9 +70,8 @@ def test_round_trip(tmp_path, degree):
     np.testing.assert_allclose(back.scales, g.scales, rtol=1e-6)
     np.testing.assert_allclose(back.opacities, g.opacities, rtol=1e-6)
     vertex = PlyData.read(tmp_path / "a.ply")["vertex"]
-    np.testing.assert_array_equal(
-        np.stack([vertex[f"scale_{i}"] for i in range(3)], 1), g.log_scales
-    )
+    scales = np.stack([vertex[f"scale_{i}"] for i in range(3)], 1)
+    np.testing.assert_array_equal(scales, g.log_scales)
     np.testing.assert_array_equal(vertex["opacity"], g.logit_opacities)
 
 

@@ -478,9 +478,7 @@ def test_what_is_not_json(tmp_path, text):
 
 def test_both_splits_may_not_share_a_photograph(tmp_path):
     synthetic(tmp_path)
-    (tmp_path / "transforms_test.json").write_bytes(
-        (tmp_path / "transforms_train.json").read_bytes()
-    )
+    shutil.copy(tmp_path / "transforms_train.json", tmp_path / "transforms_test.json")
     assert "train/r_0.png is in transforms_train.json too" in refusal(load_scene, tmp_path)
 
 

@@ -18,9 +18,8 @@ BARS = np.array([*BARS, (255, 255, 255), (20, 90, 160)], np.uint8)
 
 def ramp(width, height, i) -> np.ndarray:
     y, x = np.mgrid[:height, :width]
-    return np.stack([x * 255 // width, y * 255 // height, np.full_like(x, 36 * i)], axis=2).astype(
-        np.uint8
-    )
+    picture = np.dstack([x * 255 // width, y * 255 // height, np.full_like(x, 36 * i)])
+    return picture.astype(np.uint8)
 
 
 def written(path, pictures, fps=12.5):
@@ -180,9 +179,8 @@ def test_a_video_of_a_phone_held_upright_is_turned(tmp_path, turn):
     data[at : at + 36] = matrix.astype(">i4").tobytes()
     (tmp_path / "b.mp4").write_bytes(data)
     ((_, lying),), ((_, upright),) = list(frames(source)), list(frames(tmp_path / "b.mp4"))
-    np.testing.assert_array_equal(
-        upright, np.rot90(lying, -turn // 90)
-    )  # the matrix turns clockwise
+    # The matrix turns clockwise.
+    np.testing.assert_array_equal(upright, np.rot90(lying, -turn // 90))
 
 
 def test_what_is_no_video(tmp_path):

@@ -205,9 +205,8 @@ def test_loop_subdivision_is_that_of_trimesh():
     border, _ = checked(whole.vertices, whole.faces[kept], whole.uvs, whole.uv_faces[kept])
     for mesh in (whole, border):
         fine, along = mesh.subdivided(smooth=True)
-        wanted, faces = trimesh.remesh.subdivide_loop(
-            mesh.vertices.astype(np.float64), mesh.faces, 1
-        )
+        coarse = mesh.vertices.astype(np.float64), mesh.faces
+        wanted, faces = trimesh.remesh.subdivide_loop(*coarse, 1)
         assert len(fine.faces) == len(faces) == 4 * len(mesh.faces)
         centres = fine.vertices[fine.faces].mean(axis=1), wanted[faces].mean(axis=1)
         for ours, theirs in ((fine.vertices, wanted), centres):

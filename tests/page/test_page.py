@@ -320,9 +320,8 @@ def shot(browser: Browser) -> np.ndarray:
 @pytest.mark.parametrize("degree, antialiased", [(0, False), (1, True), (2, False), (3, False)])
 def test_it_draws_what_the_renderer_draws(browser, device, tmp_path, degree, antialiased):
     g, background = splats(900, degree, seed=degree), (0.2, 0.4, 0.1)
-    shown = Shown(
-        cameras={"a": camera(), "b": camera(0.7)}, antialiased=antialiased, background=background
-    )
+    views = {"a": camera(), "b": camera(0.7)}
+    shown = Shown(cameras=views, antialiased=antialiased, background=background)
     write_page(tmp_path / "page.html", g, shown)
     browser.requests.clear()
     browser.open((tmp_path / "page.html").as_uri() + "#camera=1&still")

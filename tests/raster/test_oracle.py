@@ -134,9 +134,10 @@ def test_gradients_by_the_2d_splats():
     gradients = render(**scene_of(flat)).backward(flat["weight"])
     positive = render(**scene_of(flat)).projection.color > 0
     c0 = 0.28209479177387814
+    # Rounding.
     np.testing.assert_allclose(
         gradients["sh"][:, 0], c0 * gradients["color"] * positive, rtol=1e-12
-    )  # rounding
+    )
 
 
 def test_conic_gradient_of_one_fragment():
@@ -243,9 +244,8 @@ def test_equal_depth_is_ordered_by_index():
 def test_projection_of_a_hand_computed_splat():
     scene = stack([0.9])
     scene["scales"] = np.array([[0.2, 0.1, 0.3]])
-    scene["quats"] = np.array(
-        [[3.0, 0, 0, 3.0]]
-    )  # 90 degrees about z: the axes x and y change places
+    # 90 degrees about z: the axes x and y change places.
+    scene["quats"] = np.array([[3.0, 0, 0, 3.0]])
     p = project(**scene)
     np.testing.assert_allclose(p.mean2d, [[0.5, 0.5]])
     squares = (0.1 * 10 / 2) ** 2, (0.2 * 10 / 2) ** 2
@@ -284,9 +284,8 @@ def test_sh_basis_is_orthonormal():
     directions = np.stack([r * np.cos(phi), r * np.sin(phi), z], axis=-1)
     Y = harmonics.basis(directions.reshape(-1, 3), 3)
     area = np.repeat(weight, 16) * np.pi / 8
-    np.testing.assert_allclose(
-        Y.T @ (Y * area[:, None]), np.eye(16), atol=1e-13
-    )  # rounding of the sums
+    # Rounding of the sums.
+    np.testing.assert_allclose(Y.T @ (Y * area[:, None]), np.eye(16), atol=1e-13)
 
 
 def test_loss_gradient():
@@ -337,9 +336,8 @@ def test_metrics_of_constant_images():
 def test_equal_images_have_no_loss_and_no_gradient():
     image = np.random.default_rng(14).uniform(0, 1, (9, 9, 3))
     loss, d_image = l1_dssim(image, image)
-    assert (
-        abs(loss) < 1e-15 and np.abs(d_image).max() < 1e-15
-    )  # rounding; SSIM is at its maximum, sign(0) is 0
+    # Rounding; SSIM is at its maximum, sign(0) is 0.
+    assert abs(loss) < 1e-15 and np.abs(d_image).max() < 1e-15
 
 
 def test_adam_on_known_steps():
@@ -348,9 +346,8 @@ def test_adam_on_known_steps():
     gradient = np.array([1e-3, -5.0])
     for step in (1, 2, 3):
         param, m, v = adam_step(param, gradient, m, v, step, lr=0.1)
-    np.testing.assert_allclose(
-        param, [0.7, 2.3], rtol=1e-12
-    )  # rounding; eps is 1e-12 of the smaller root
+    # Rounding; eps is 1e-12 of the smaller root.
+    np.testing.assert_allclose(param, [0.7, 2.3], rtol=1e-12)
     param, m, v = adam_step(param, np.zeros(2), m, v, 4, lr=0.1)
     m_hat = 0.9 * (1 - 0.9**3) / (1 - 0.9**4)
     v_hat = 0.999 * (1 - 0.999**3) / (1 - 0.999**4)
@@ -444,7 +441,6 @@ def test_random_scene_is_fit_for_tests():
     assert frame.projection.visible.mean() > 0.9
     # overlapping, but not so deep that most splats are hidden
     assert 0.1 < frame.T.mean() < 0.6
-    np.testing.assert_allclose(
-        scene["w2c"][:3, :3] @ scene["w2c"][:3, :3].T, np.eye(3), atol=1e-6
-    )  # float32
+    # Float32.
+    np.testing.assert_allclose(scene["w2c"][:3, :3] @ scene["w2c"][:3, :3].T, np.eye(3), atol=1e-6)
     assert np.linalg.det(scene["w2c"][:3, :3]) > 0

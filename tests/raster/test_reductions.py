@@ -55,19 +55,14 @@ def kernel(tmp_path, monkeypatch):
 def lanes(rng) -> tuple[np.ndarray, np.ndarray]:
     """Returns splats and states: a quad has one splat, as in a draw; none to all lanes add."""
     quads = LANES // 4
-    run = rng.choice(
-        [1, 2, 4, 16], quads // 16, p=[0.5, 0.2, 0.1, 0.2]
-    )  # quads in a row that share a splat, per 64 lanes
+    # Quads in a row that share a splat, per 64 lanes.
+    run = rng.choice([1, 2, 4, 16], quads // 16, p=[0.5, 0.2, 0.1, 0.2])
     first = np.arange(quads) // run.repeat(16) * run.repeat(16)
     # out of few, so that a splat also comes back in its subgroup, after another one
-    splat = (
-        rng.integers(0, SPLATS - 3, quads // 16).repeat(16) + rng.integers(0, 3, quads)[first]
-    ).repeat(4)
+    splat = rng.integers(0, SPLATS - 3, quads // 16).repeat(16) + rng.integers(0, 3, quads)[first]
     busy, awake = (rng.choice([0, 0.1, 0.5, 0.9, 1], LANES // 64).repeat(64) for _ in range(2))
-    state = np.where(
-        rng.random(LANES) < busy, CONTRIBUTING, np.where(rng.random(LANES) < awake, IDLE, ASLEEP)
-    )
-    return splat, state
+    idle = np.where(rng.random(LANES) < awake, IDLE, ASLEEP)
+    return splat.repeat(4), np.where(rng.random(LANES) < busy, CONTRIBUTING, idle)
 
 
 # In the place of <atomics>: every addition is one, at the first number.
@@ -86,9 +81,8 @@ def reduced(device, kernel, reduction: str, threshold: int, atomics: str, splat,
     keys.upload((4 * splat + state).astype(np.uint32))
     sums = Buffer(device, 4 * STRIDE * SPLATS, "d_splats2d")
     sums.fill(0)
-    slots = {"reduce": row.slot, "atomics": atomics} | (
-        {"quads": "reduce/quads_plain.glsl"} if row.quads else {}
-    )
+    slots = {"reduce": row.slot, "atomics": atomics}
+    slots |= {"quads": "reduce/quads_plain.glsl"} if row.quads else {}
     spec = {"THRESHOLD": threshold} if row.spec else {}
     recorder = Recorder(device, {"keys": keys, "d_splats2d": sums})
     names = ("keys", "d_splats2d"), ("d_splats2d",)
@@ -128,10 +122,8 @@ def test_a_lower_threshold_takes_fewer_atomics(device, kernel, tmp_path, reducti
     skip_unless_it_runs(device, reduction, "native")
     (tmp_path / "counted.glsl").write_text(COUNTED)
     splat, state = lanes(np.random.default_rng(0))
-    low, high = (
-        reduced(device, kernel, reduction, threshold, "counted.glsl", splat, state)[0, 0]
-        for threshold in (1, 33)
-    )
+    given = "counted.glsl", splat, state
+    low, high = (reduced(device, kernel, reduction, n, *given)[0, 0] for n in (1, 33))
     assert 0 < low < 0.9 * high
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.cli import main
-from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.commands.barriers import Barriers
 from hardsplat.gpu.device.context import Device, ValidationError
 from hardsplat.gpu.memory.buffer import POISON
 from hardsplat.io.ply import save_ply
@@ -550,7 +550,7 @@ def test_no_hazards_between_passes(monkeypatch, row):
     renderer.backward(scene["weight"])
     renderer.close()
     if device.physical.kind == "CPU":
-        monkeypatch.setattr(Recorder, "order", lambda self, *accesses, **kind: None)
+        monkeypatch.setattr(Barriers, "order", lambda self, *accesses, **kind: None)
         with pytest.raises(ValidationError, match="SYNC-HAZARD"):
             renderer.forward(gaussians, camera)
     device.close()
@@ -565,9 +565,8 @@ def test_training(on_device, scene, tmp_path, monkeypatch):
     assert main(argv("train", scene, words, out)) == 0
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["variants"]["tile_backward"] == next(iter(TILE_BACKWARDS))
-    assert metrics["clipped_steps"] in range(
-        1, 16
-    )  # two batches in flight, and what densifications add
+    # Two batches in flight, and what densifications add.
+    assert metrics["clipped_steps"] in range(1, 16)
     assert metrics["curve"]["loss"][-1] < 0.8 * metrics["curve"]["loss"][0]
 
 

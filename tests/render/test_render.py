@@ -57,10 +57,8 @@ def paint(device):
 
     def make(gaussians, size=SIZE, modes=tuple(PICTURES), way=DRAWS[0], transparent=False):
         backend = BACKENDS[way[0]]
-        frame, options = (
-            frame_data(gaussians.sh_degree, BACKGROUND, NEAR),
-            backend.options(**way[1]),
-        )
+        options = backend.options(**way[1])
+        frame = frame_data(gaussians.sh_degree, BACKGROUND, NEAR)
         made.append(Painter(device, backend, options, gaussians, *size, modes, frame, transparent))
         return made[-1]
 
@@ -125,15 +123,12 @@ def test_numbers_take_their_colours_from_the_palette(paint):
     painter = paint(gaussians, modes=("depth", "count", "alpha"))
     for picture, span in (("depth", (2.5, 4.0)), ("count", (0.0, 12.0)), ("alpha", (0.0, 1.0))):
         painter.span(picture, *span)
-        shown, values = (
-            painter.draw(picture, camera)[..., :3] / 255,
-            painter.values(picture, camera, drawn=True),
-        )
+        shown = painter.draw(picture, camera)[..., :3] / 255
+        values = painter.values(picture, camera, drawn=True)
         weight = painter.values("alpha", camera) if picture == "depth" else np.ones_like(values)
         place = np.clip((values - span[0]) / (span[1] - span[0]), 0, 1)
-        colors = colormaps[PICTURES[picture].palette](np.floor(place * 255 + 0.5).astype(int))[
-            ..., :3
-        ]
+        index = np.floor(place * 255 + 0.5).astype(int)
+        colors = colormaps[PICTURES[picture].palette](index)[..., :3]
         wanted = weight[..., None] * colors + (1 - weight[..., None]) * BACKGROUND
         # A value between two colours of the palette may take either.
         assert np.quantile(np.abs(shown - wanted), 0.999) < 0.03, picture
@@ -156,24 +151,21 @@ def test_straight_alpha(paint):
     gaussians, camera = fresh()
     for picture in ("image", "outlines", "depth"):
         opaque = paint(gaussians, modes=(picture,)).draw(picture, camera)[..., :3].astype(float)
-        shown = (
-            paint(gaussians, modes=(picture,), transparent=True).draw(picture, camera).astype(float)
-        )
+        sheer = paint(gaussians, modes=(picture,), transparent=True)
+        shown = sheer.draw(picture, camera).astype(float)
         alpha = shown[..., 3:] / 255
         over = shown[..., :3] * alpha + (1 - alpha) * 255 * np.array(BACKGROUND)
         held = shown[..., :3] < 255  # a colour above 1 is cut where it is not mixed with others
-        assert alpha.min() < 0.9 and held.mean() > 0.5 and np.abs(over - opaque)[held].max() <= 2, (
-            picture
-        )
+        assert alpha.min() < 0.9 and held.mean() > 0.5, picture
+        assert np.abs(over - opaque)[held].max() <= 2, picture
 
 
 def test_views_smaller_than_the_canvas(paint):
     gaussians, camera = fresh()
     small, large = paint(gaussians), paint(gaussians, (SIZE[0] + 13, SIZE[1] + 30))
     for picture in PICTURES:
-        assert (
-            np.abs(small.draw(picture, camera).astype(int) - large.draw(picture, camera)).max() <= 1
-        )
+        a, b = (painter.draw(picture, camera).astype(int) for painter in (small, large))
+        assert np.abs(a - b).max() <= 1
         if PICTURES[picture].numbers:
             a, b = (painter.values(picture, camera, drawn=True) for painter in (small, large))
             assert np.allclose(a, b, atol=1e-4)
@@ -201,21 +193,16 @@ def ring_of_cameras(up, centre, n=7, radius=3.0, height=1.2) -> list[Camera]:
     e1 = np.cross(up, [0.3, 0.5, 0.7])
     e1 /= np.linalg.norm(e1)
     angles = rng.uniform(0, 2 * np.pi, n)
-    at = [
-        centre + height * up + radius * (np.cos(a) * e1 + np.sin(a) * np.cross(up, e1))
-        for a in angles
-    ]
-    return [
-        Camera(look_at(p, centre, up), np.array([[50, 0, 32], [0, 50, 24], [0, 0, 1]]), 64, 48)
-        for p in at
-    ]
+    circle = np.outer(np.cos(angles), e1) + np.outer(np.sin(angles), np.cross(up, e1))
+    K = np.array([[50, 0, 32], [0, 50, 24], [0, 0, 1]])
+    at = centre + height * up + radius * circle
+    return [Camera(look_at(p, centre, up), K, 64, 48) for p in at]
 
 
 def splats(n=200, at=(0, 0, 0), size=1.0) -> Gaussians:
     rng = np.random.default_rng(n)
-    return Gaussians.from_points(
-        rng.normal(size=(n, 3)) * size + at, rng.integers(0, 256, (n, 3)), 1, opacity=0.5
-    )
+    means, colors = rng.normal(size=(n, 3)) * size + at, rng.integers(0, 256, (n, 3))
+    return Gaussians.from_points(means, colors, 1, opacity=0.5)
 
 
 def axes_of(w2c):
@@ -224,9 +211,7 @@ def axes_of(w2c):
 
 def test_look_at():
     w2c = look_at(np.array([1.0, 2, 3]), np.array([1.0, 2, 9]), np.array([0.0, -1, 0]))
-    np.testing.assert_allclose(
-        w2c, [[1, 0, 0, -1], [0, 1, 0, -2], [0, 0, 1, -3], [0, 0, 0, 1]], atol=1e-12
-    )
+    np.testing.assert_allclose(w2c, np.eye(4) - np.outer([1, 2, 3, 0], [0, 0, 0, 1]), atol=1e-12)
     along_up = look_at(np.zeros(3), np.array([0.0, 5, 0]), np.array([0.0, 1, 0]))
     Camera(along_up, np.eye(3), 4, 4)  # no error
 
@@ -301,9 +286,8 @@ def test_another_size_keeps_pixels_square_and_the_view():
     assert (double.width, double.height) == (128, 96)
     np.testing.assert_allclose(double.K, np.diag([2, 2, 1]) @ camera.K)
     wide = fitted(camera, 200, 96)
-    np.testing.assert_allclose(
-        wide.K, [[200, 0, 96], [0, 220, 52], [0, 0, 1]]
-    )  # 4 px left of the middle, as before 2
+    # 4 px left of the middle, as before 2.
+    np.testing.assert_allclose(wide.K, [[200, 0, 96], [0, 220, 52], [0, 0, 1]])
     assert (fitted(camera, height=1).width, fitted(camera, height=1).height) == (1, 1)
 
 
@@ -311,10 +295,8 @@ def keyframes(n, rng) -> list[dict]:
     c2w = np.tile(np.eye(4), (n, 1, 1))
     c2w[:, :3, :3] = Rotation.random(n, random_state=int(rng.integers(1000))).as_matrix()
     c2w[:, :3, 3] = rng.normal(size=(n, 3))
-    return [
-        {"c2w": m.tolist(), "fov": 40 + 5 * i, "time": float(i + 0.3 * (i % 2))}
-        for i, m in enumerate(c2w)
-    ]
+    at = [{"fov": 40 + 5 * i, "time": float(i + 0.3 * (i % 2))} for i in range(n)]
+    return [{"c2w": m.tolist()} | key for m, key in zip(c2w, at)]
 
 
 def saved(tmp_path, top) -> str:
@@ -496,9 +478,8 @@ def result(scene, tmp_path, monkeypatch, device):
     monkeypatch.setattr(module, "open_device", lambda wanted: device)
     folder = tmp_path / "result"
     opened = load_scene(scene)
-    save_ply(
-        folder / "splats.ply", Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
-    )
+    points = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
+    save_ply(folder / "splats.ply", points)
     save_config(TrainConfig(data_dir=scene, background="white"), folder / "config.toml")
     return folder
 
@@ -514,9 +495,8 @@ def test_stills_of_held_out_views(result, scene, device):
     assert [p.name for p in out] == [f"{opened.views[i].name}.png" for i in opened.test]
     splats = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
     with Renderer(device) as renderer:
-        image, _ = renderer.forward(
-            splats, opened.views[opened.test[1]].camera, background=(1, 1, 1), near=0.2
-        )
+        camera = opened.views[opened.test[1]].camera
+        image, _ = renderer.forward(splats, camera, background=(1, 1, 1), near=0.2)
     assert np.abs(read_pixels(out[1]).astype(int) - to_uint8(image)).max() <= 1
 
 

@@ -97,9 +97,8 @@ def test_it_holds_all_of_a_run(finished, drawn):
     assert f"{changed}><td>seed</td><td>7" in text
     assert "Interrupted" not in text and "more in" not in text
     for got, seed in zip(embedded, (0, 100, 1, 101), strict=True):
-        assert np.array_equal(
-            np.asarray(got.convert("RGB")), picture(seed)
-        )  # small: nothing is lost
+        # Small: nothing is lost.
+        assert np.array_equal(np.asarray(got.convert("RGB")), picture(seed))
     assert len(plots) == 6 and path.stat().st_size < 400_000
 
 
@@ -246,9 +245,8 @@ def test_a_run_that_no_report_can_be_written_of_loses_nothing(
 
     monkeypatch.setattr("hardsplat.report.run.write_values", fail)
     metrics = train(settings(scene, tmp_path, max_steps=2))
-    assert (
-        f"note: {tmp_path / 'report.html'} was not written: no fonts\n" in capsys.readouterr().out
-    )
+    note = f"note: {tmp_path / 'report.html'} was not written: no fonts\n"
+    assert note in capsys.readouterr().out
     assert metrics["steps"] == 2 and (tmp_path / "ckpts").is_dir()
     assert (tmp_path / "splats.ply").is_file() and (tmp_path / "metrics.json").is_file()
 

@@ -57,17 +57,14 @@ def test_points_are_found_again_where_they_are(tmp_path):
     texture = cv2.GaussianBlur(rng.uniform(0, 255, (400, 600)).astype(np.float32), (0, 0), 3)
     texture = 127 + 100 * (texture - texture.mean()) / texture.std() / 2
     intrinsics = np.array([[FOCAL, 0, WIDTH / 2], [0, FOCAL, HEIGHT / 2], [0, 0, 1]])
-    to_wall = np.array(
-        [[0.01, 0, -3], [0, 0.01, -2], [0, 0, 3], [0, 0, 1]]
-    )  # px of the texture -> the wall
+    # Px of the texture -> the wall.
+    to_wall = np.array([[0.01, 0, -3], [0, 0.01, -2], [0, 0, 3], [0, 0, 1]])
     for i, pose in enumerate(poses()):
         to_image = np.array([[1, 0, -0.5], [0, 1, -0.5], [0, 0, 1]]) @ intrinsics @ pose @ to_wall
         image = cv2.warpPerspective(texture, to_image, (WIDTH, HEIGHT), flags=cv2.INTER_CUBIC)
         picture = Image.fromarray(np.clip(image, 0, 255).astype(np.uint8))
         picture.convert("RGB").save(tmp_path / f"{i}.png")
-    points = np.column_stack(
-        [rng.uniform(-0.8, 0.8, 60), rng.uniform(-0.7, 0.7, 60), np.full(60, 3.0)]
-    )
+    points = rng.uniform((-0.8, -0.7, 3), (0.8, 0.7, 3), (60, 3))
     camera = pycolmap.Camera.create_from_model_name(1, "SIMPLE_PINHOLE", FOCAL, WIDTH, HEIGHT)
     exact = np.array([camera.img_from_cam(points @ pose[:, :3].T + pose[:, 3]) for pose in poses()])
     off = 0.3 * rng.normal(0, 1, (len(points), 2)) / np.sqrt(2)
@@ -111,9 +108,8 @@ def test_strays_are_points_of_two_photographs_far_from_all_others():
     rng = np.random.default_rng(2)
     wall = np.column_stack([rng.uniform(-1, 1, (200, 2)), np.full(200, 3.0)])
     points = np.concatenate([wall, [[0, 0, 0.8], [0.2, 0, 0.9]]])  # both in front of it
-    seen = [
-        [(i, np.zeros(2)) for i in ((0, 1, 2) if k == 201 else (0, 1))] for k in range(len(points))
-    ]
+    pair = [(0, np.zeros(2)), (1, np.zeros(2))]
+    seen = [pair] * (len(points) - 1) + [[*pair, (2, np.zeros(2))]]
     lens = 1, "SIMPLE_PINHOLE", FOCAL, WIDTH, HEIGHT
     model = model_of(points, seen, pycolmap.Camera.create_from_model_name(*lens))
     strays = _strays(model)

@@ -126,9 +126,8 @@ def test_the_table(plan, tmp_path, capsys):
 
 
 def test_seconds_until():
-    measured = [
-        {"psnr": p, "training_seconds": t} for p, t in ((20.0, 1.0), (22.0, 2.0), (21.0, 3.0))
-    ]
+    at = ((20.0, 1.0), (22.0, 2.0), (21.0, 3.0))
+    measured = [{"psnr": psnr, "training_seconds": seconds} for psnr, seconds in at]
     assert [seconds_until(measured, psnr) for psnr in (21.0, 19.0, 23.0)] == [1.5, 1.0, None]
 
 

@@ -40,9 +40,7 @@ def test_the_files_read_back(scene):
     out, count = scene
     cameras, images, points = read_model(out / "sparse" / "0")
     assert [(c.model, c.width, c.height) for c in cameras.values()] == [("PINHOLE", 32, 24)]
-    assert sorted(i.name for i in images.values()) == sorted(
-        p.name for p in (out / "images").iterdir()
-    )
+    assert {i.name for i in images.values()} == {p.name for p in (out / "images").iterdir()}
     assert len(images) == SIZE["views"] and points.xyz.shape == (count, 3) and count > 250
     for path in (out / "images").iterdir():
         assert Image.open(path).size == (32, 24)

@@ -45,9 +45,8 @@ def installed(wheel, tmp_path_factory):
         assert not (cache / "spirv").exists(), "a shader was compiled"
         return out
 
-    assert call("-c", "import hardsplat; print(hardsplat.__file__)").startswith(
-        str(folder / "site")
-    )
+    where = call("-c", "import hardsplat; print(hardsplat.__file__)")
+    assert where.startswith(str(folder / "site"))
     return call
 
 

@@ -19,9 +19,8 @@ def test_views_apart_come_only_later():
     order = view_order(3, 0, 60, n, apart, until)
     early, others = order[:until], [0, 2, 3, 5, 6, 8]
     assert not np.isin(early, apart).any() and np.isin(apart, order[until : until + n + 9]).all()
-    assert all(
-        sorted(early[i : i + 6]) == others for i in (0, 6, 12)
-    )  # each once in an epoch of theirs
+    # Each once in an epoch of theirs.
+    assert all(sorted(early[i : i + 6]) == others for i in (0, 6, 12))
     assert np.array_equal(order[until:], view_order(3, until, 40, n))
     batches = [view_order(3, s, 7, n, apart, until) for s in range(0, 56, 7)]
     assert np.array_equal(np.concatenate(batches), order[:56])
@@ -43,9 +42,8 @@ def test_the_gap_decides(gap, found):
     judged = overfit.judged(7, [20.0, 22.0], [20.0 + gap, 22.0 + gap])
     assert judged["regularized"] is found
     assert judged["psnr_others"] - judged["psnr_apart"] == pytest.approx(gap)
-    assert judged["share"] == pytest.approx(
-        np.clip(gap - 2.5, 0, 1)
-    )  # no jump that roundings decide on
+    # No jump that roundings decide on.
+    assert judged["share"] == pytest.approx(np.clip(gap - 2.5, 0, 1))
 
 
 @pytest.mark.parametrize("bad, gap", [("apart", 0.0), ("others", 5.0)])
@@ -55,9 +53,8 @@ def test_one_bad_photograph_does_not_decide(bad, gap):
     found[bad][-1] -= 20.0
     means = np.mean(found["others"]) - np.mean(found["apart"])
     judged = overfit.judged(7, **found)
-    assert judged["regularized"] is (gap > 3) and (means > 3) is not (
-        gap > 3
-    )  # means would go the other way
+    # Means would go the other way.
+    assert judged["regularized"] is (gap > 3) and (means > 3) is not (gap > 3)
     assert judged["psnrs"] == [found["apart"], found["others"]]
 
 

@@ -35,10 +35,8 @@ STILL |= dict(pose_warm_up=1, near_plane=0.01, l2_share=0.0)
 
 def frozen(device, config, cameras, photos, size, extent=1.0) -> Session:
     """A session of splats that stay."""
-    views, ring = (
-        Views(cameras, size, extent),
-        Photos(device, photos, "gpu", 2 * config.batch_steps),
-    )
+    ring = Photos(device, photos, "gpu", 2 * config.batch_steps)
+    views = Views(cameras, size, extent)
     return Session(device, config, views, ring, lambda batch: None, frozen=True)
 
 
@@ -130,14 +128,14 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
     assert off(found) < 0.25 * off(wrong)
 
 
-@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
-def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer):
+@pytest.mark.parametrize("rasterizer, rate", [("hardware", 0.02), ("tiled", 1e-3)])
+def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer, rate):
     """No camera leaves its limits, and the moments of the photograph seen alone change."""
-    large = dict(pose_lr=0.02, pose_lr_final=0.02, pose_warm_up=1)
-    config = settings(scene, strategy="none", pose_opt=True, rasterizer=rasterizer, **large)
+    rates = dict(pose_lr=rate, pose_lr_final=rate, pose_warm_up=1)
+    config = settings(scene, strategy="none", pose_opt=True, rasterizer=rasterizer, **rates)
     session = open_session(device, config)
     to_world = np.stack([c.w2c[:3, :3].T for c in session.views])
-    before = session.snapshot().buffers
+    before, compared = session.snapshot().buffers, set()
     for step in range(6):
         session.run(1)
         after = session.snapshot().buffers
@@ -151,8 +149,10 @@ def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer):
                 moves = after[name][0].astype(np.float64)
                 mean = np.einsum("nij,nj->i", to_world, moves) / len(to_world)
                 assert np.abs(mean).max() < 1e-6 * max(lengths.max(), 1), (step, name)
+                compared.add(name)
         before = after
     assert after["turn"].any() and after["shift"].any()
+    assert rate == 0.02 or compared == {"turn", "shift"}
     session.destroy()
 
 

@@ -97,12 +97,10 @@ def test_rates_against_float64(steps, step):
     t = min(step / config.max_steps, 1.0)
     degree = min(step // config.sh_degree_interval, 3)
     wanted = np.zeros(20)
-    wanted[0] = EXTENT * np.exp(
-        (1 - t) * np.log(config.means_lr) + t * np.log(config.means_lr_final)
-    )
-    late = max(t - config.rates_hold, 0) / (
-        1 - config.rates_hold
-    )  # of the part in which rates fall
+    first, last = np.log((config.means_lr, config.means_lr_final))
+    wanted[0] = EXTENT * np.exp((1 - t) * first + t * last)
+    # Of the part in which rates fall.
+    late = max(t - config.rates_hold, 0) / (1 - config.rates_hold)
     first = config.quats_lr, config.scales_lr, config.opacities_lr, config.sh0_lr
     wanted[1:5] = config.rates_final**late * np.array(first)
     if step % config.shN_every == 0:

@@ -161,9 +161,8 @@ def test_metrics_are_plausible(run):
     chosen = m["variants"]
     assert chosen["format"] == "float16"
     assert chosen["block"] in BLOCKS and chosen["ordering"] in ORDERINGS
-    assert set(chosen) == {
-        *"format blending reduction ordering atomics quads block shape segments".split()
-    }
+    names = "format blending reduction ordering atomics quads block shape segments"
+    assert {*chosen} == {*names.split()}
     buffer = m["memory_bytes"]
     # SH degree 1: 23 floats a splat; Adam keeps two moments of each.
     assert buffer["parameters"] >= m["splats"] * 23 * 4
@@ -305,10 +304,8 @@ def test_backgrounds(device, scene, background):
     else:
         assert np.array_equal(seen, np.full((2, 3), float(background == "white")))
     # measured against one colour, whatever was behind in training
-    assert (
-        evaluation_frame(session.config)["background"].tolist()
-        == [float(background == "white")] * 3
-    )
+    behind = evaluation_frame(session.config)["background"].tolist()
+    assert behind == [float(background == "white")] * 3
     session.destroy()
 
 
@@ -394,9 +391,8 @@ def test_streamed_and_resident_photographs_are_the_same(device, mixed):
     records = {}
     for mode in ("gpu", "stream"):
         batches = []
-        session = open_session(
-            device, settings(mixed, images=mode, batch_steps=2, **STILL), batches
-        )
+        config = settings(mixed, images=mode, batch_steps=2, **STILL)
+        session = open_session(device, config, batches)
         before = session.snapshot()
         for _ in range(8):  # more steps than the ring has places, and every view twice
             session.run(2)
@@ -443,10 +439,8 @@ def test_the_ring_holds_the_photographs_of_two_batches(on_device, scene, tmp_pat
 def test_means_over_views_are_of_their_measures():
     """Not measures of mean images: published tables have the mean of PSNRs."""
     black = np.zeros((1, 1, 3), np.uint8)
-    measured = [
-        Measured(name, *of, None, black) for name, *of in (("a", 20.0, 0.5), ("b", 40.0, 0.7))
-    ]
-    found = summary(measured)
+    both = Measured("a", 20.0, 0.5, None, black), Measured("b", 40.0, 0.7, None, black)
+    found = summary([*both])
     assert (found["psnr"], found["ssim"]) == (30.0, pytest.approx(0.6))
 
 
@@ -458,9 +452,8 @@ def test_photographs_too_large(device, monkeypatch):
     with pytest.raises(UserError, match="lower --batch-steps to 1 or raise --data-factor"):
         Photos(device, images, "stream", ring=4)
     places = Photos(device, images, "stream", ring=2)
-    assert (
-        len({places.place(step, 0) for step in range(2)}) == 2
-    )  # one for each step that may be in flight
+    # One for each step that may be in flight.
+    assert len({places.place(step, 0) for step in range(2)}) == 2
     places.buffer.destroy()
     automatic = Photos(device, images, "auto", ring=2)
     assert automatic.streamed

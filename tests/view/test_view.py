@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import types
+from functools import partial
 
 import glfw
 import numpy as np
@@ -80,10 +81,9 @@ class Seen:
         self.gaussians, self.cameras = some_gaussians(rng, n), some_cameras(rng)
         self.display = display
         self.photos = rng.integers(0, 256, (3, H, W, 3)).astype(np.uint8)
-        points = [
-            Viewpoint(f"photograph {i}", camera, lambda i=i: self.photos[i])
-            for i, camera in enumerate(self.cameras)
-        ]
+        points, photos = [], self.photos
+        for i, camera in enumerate(self.cameras):
+            points.append(Viewpoint(f"photograph {i}", camera, partial(photos.__getitem__, i)))
         controls = Controls(self.cameras[0], [0, -1, 0], [0, 0, 5])
         self.inputs = Inputs(controls, points, 0, can_pause=True, sh_degree=1)
         self.inputs.text = False
@@ -218,9 +218,8 @@ def test_a_palette_follows_the_numbers(seen):
     seen.frames(3)
     low, high = seen.viewer._span
     assert 0 < low < high < 12
-    seen.inputs.controls.position = (
-        seen.inputs.controls.position - 10 * seen.inputs.controls.forward
-    )
+    controls = seen.inputs.controls
+    controls.position = controls.position - 10 * controls.forward
     seen.frames(3)
     assert seen.viewer._span[0] > low + 8
 

@@ -264,9 +264,8 @@ def test_noise_has_the_shape_of_the_splat(make):
     assert np.abs(standard.mean(axis=1)).max() < 4.5 / np.sqrt(n)
     assert np.abs(np.cov(standard) - np.eye(3)).max() < 5 * np.sqrt(2 / n)
     other = make(n)(state, "noise", step=STEP + 1)["means"][0]
-    assert np.abs(np.corrcoef(moved.T, other.T)[:3, 3:]).max() < 5 / np.sqrt(n), (
-        "steps are independent"
-    )
+    # Steps are independent.
+    assert np.abs(np.corrcoef(moved.T, other.T)[:3, 3:]).max() < 5 / np.sqrt(n)
     state["logit_opacities"][:] = 3
     assert make(n)(state, "noise")["means"].tobytes() == state["means"].tobytes()
     state["logit_opacities"][:] = logit
