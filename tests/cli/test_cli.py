@@ -214,11 +214,11 @@ def test_a_page_may_be_named_anywhere(stand_in, words):
 def test_a_result_folder_is_no_scene(capsys, train, scene, tmp_path):
     result = tmp_path / "garden"
     (result / "config.toml").write_text("")
-    words = "this is a result folder; add --resume to go on with it, or give its scene"
+    words = "this is a result folder; add --resume to continue it, or give its scene"
     assert error_of(capsys, "train", scene) == f"{result}: {words}"
     (result / "config.toml").unlink()
     (result / "ckpts").mkdir()
-    words = "its config.toml is missing, which says how to go on: hardsplat train SCENE"
+    words = "its config.toml is missing, which says how to resume: hardsplat train SCENE"
     error = error_of(capsys, "train", scene, "--resume")
     assert error.startswith(f"{result}: {words} --result-dir {result}")
     (result / "sparse").mkdir()
@@ -237,7 +237,7 @@ def test_view_trains_on_without_a_window(stand_in, scene, capsys):
     )
     capsys.readouterr()
     assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == []
-    note = "note: no window: there is no display; training goes on without --view\n"
+    note = "note: no window: there is no display; training continues without --view\n"
     assert capsys.readouterr().err == note
 
 

@@ -104,4 +104,4 @@ def test_no_display_is_a_note(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(window, "start", nowhere)
     assert hardsplat_fit(tmp_path, 2) == 0
-    assert "the fit goes on without --view" in capsys.readouterr().err
+    assert "the fit continues without --view" in capsys.readouterr().err

@@ -1,7 +1,8 @@
-"""The `hardsplat` command. A subcommand is a module of this package, named in COMMANDS: its HELP,
-`add_flags(parser)` and `handle(flags)`; where it has very many flags also COMMON, the names of
-those that --help shows without being asked for all; where it may run out of memory REMEDIES, what
-to do about it by what there is too much of (see OutOfMemory).
+"""The `hardsplat` command. A subcommand is a module of this package, named in COMMANDS.
+
+It has HELP, `add_flags(parser)` and `handle(flags)`. With very many flags it also has COMMON, the
+names of those that --help shows. Where it may run out of memory it has REMEDIES, what to do by what
+there is too much of (see OutOfMemory).
 
 Handlers import what they run, so that help and mistyped flags answer at once and need no Vulkan.
 """
@@ -40,14 +41,13 @@ COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit code: 0 done, 2 bad input or an unfit machine, 130 interrupted, 141
-    nobody reads its output, 143 terminated."""
+    no one reads its output, 143 terminated."""
     program = argv is None
     words = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr) if program else ():
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # names of files may hold what the terminal cannot show
+            # names of files may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
     command = None
     try:
         flags = _parsed(words)
@@ -58,31 +58,23 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as error:
         if os.environ.get("HARDSPLAT_DEBUG", "0") != "0":
             raise
-        remedy = (
-            getattr(command, "REMEDIES", {}).get(error.grows_with)
-            if isinstance(error, OutOfMemory)
-            else None
-        )
+        grown = error.grows_with if isinstance(error, OutOfMemory) else None
+        remedy = getattr(command, "REMEDIES", {}).get(grown)
         print(f"hardsplat: error: {error}" + (f": {remedy}" if remedy else ""), file=sys.stderr)
         return 2
     except OSError as error:  # of stdout: files have names
         if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC):
             raise
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # so that nothing more is said when Python flushes it at the end
-        if (
-            error.errno == errno.EPIPE
-        ):  # whoever reads it has enough, as in `hardsplat doctor | head`
+        # so that nothing more is said when Python flushes it at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EPIPE:  # its reader has enough, as in `hardsplat doctor | head`
             return 128 + 13  # as of a program that SIGPIPE ends
         print(f"hardsplat: error: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
-        print(
-            "hardsplat: terminated" if number == signal.SIGTERM else "hardsplat: interrupted",
-            file=sys.stderr,
-        )
+        what = "terminated" if number == signal.SIGTERM else "interrupted"
+        print(f"hardsplat: {what}", file=sys.stderr)
         return 128 + number
     finally:
         if program:  # a program that is about to end: a late Ctrl-C must not replace its exit code
@@ -90,9 +82,11 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run() -> NoReturn:
-    """`main` as a process. It waits for threads and does what was registered for its end, as Python
-    does; it leaves memory to the system, which Python would take a tenth of a second to give back
-    after a training."""
+    """`main` as a process. It waits for threads and does what was registered for its end.
+
+    It leaves memory to the system, which Python would take a tenth of a second to give back after a
+    training.
+    """
     code = main()
     threading._shutdown()  # type: ignore[attr-defined]  # nothing public does these two
     atexit._run_exitfuncs()
@@ -103,7 +97,7 @@ def run() -> NoReturn:
 
 
 def _parsed(argv: list[str]) -> dict:
-    """The flags given in argv (and HARDSPLAT_DEVICE), with `command`."""
+    """Flags of argv (and HARDSPLAT_DEVICE), with `command`."""
     parser = Parser(
         prog="hardsplat", description="Train 3D Gaussian Splatting scenes on any Vulkan GPU."
     )
@@ -126,12 +120,10 @@ def _parsed(argv: list[str]) -> dict:
     words = _dashed(argv)
     known, unknown = parser.parse_known_args(words)
     flags = vars(known)
-    if unknown and not any(
-        word.startswith("-") for word in unknown
-    ):  # a word behind flags that could have stood before them
-        again, unknown = commands[known.command].parse_known_intermixed_args(
-            words[words.index(known.command) + 1 :]
-        )
+    if unknown and not any(word.startswith("-") for word in unknown):
+        # a word behind flags that could have stood before them
+        behind = words[words.index(known.command) + 1 :]
+        again, unknown = commands[known.command].parse_known_intermixed_args(behind)
         flags |= vars(again)
     if unknown:
         raise unknown_flag(unknown, commands[known.command])
@@ -143,6 +135,5 @@ def _parsed(argv: list[str]) -> dict:
 def _dashed(argv: list[str]) -> list[str]:
     """argv with `--like_this` spelled `--like-this`; what follows `=` or a lone `--` stays."""
     end = argv.index("--") if "--" in argv else len(argv)
-    return [
-        re.sub("^--[^=]+", lambda flag: flag[0].replace("_", "-"), word) for word in argv[:end]
-    ] + argv[end:]
+    dashed = [re.sub("^--[^=]+", lambda f: f[0].replace("_", "-"), word) for word in argv[:end]]
+    return dashed + argv[end:]

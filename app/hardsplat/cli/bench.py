@@ -1,98 +1,42 @@
 """`hardsplat bench`."""
 
-import argparse
 from dataclasses import fields
 
-from hardsplat.cli.flags import (
-    METAVARS,
-    add_setting,
-    default_text,
-    flag,
-    settings,
-    show_log,
-    values_of,
-)
-from hardsplat.settings.option import kind
-from hardsplat.settings.train import FIELDS
+from hardsplat.cli.flags import add_axis, add_table, settings, show_log, values_of
 from hardsplat.study.bench.axes import AXES
 
 HELP = "time every stage of drawing a model, forward and backward, for the variants asked for"
 REMEDIES = {"splats": "lower --sh-degree", "pixels": "raise --data-factor"}
+FLAGS = """
+model MODEL: splats to draw: result folder of a training, or a file of splats, see convert
+--data-dir PATH: scene whose cameras (and photographs, for --upstream loss) are used (default: the
+    one trained on)
+--result-dir PATH: folder for bench.json, bench.md and plots (default: print only)
+--views N...: views by position in the sorted photographs (default: 8, evenly spaced)
+data_factor: draw images this many times smaller (default: as trained; 1 with --data-dir)
+--splats X...: sizes of the model: up to 100 as a multiple of it, above as a number of splats;
+    random subsets, and jittered copies above its size (default: 1)
+--upstream {random,loss}: gradients of the image: uniform random, or of L1 + D-SSIM (default:
+    random)
+--repeats N: draws of every view that are timed (default: 5)
+--errors: also measure gradients against a float32 target
+--error-views {first,all}: views that --errors takes (default: first)
+device
+quiet
+verbose
+"""
 
 
 def add_flags(parser):
     parser.usage = "%(prog)s MODEL [--data-dir SCENE] [--flag value ...]"
-    parser.add_argument(
-        "model",
-        metavar="MODEL",
-        help="splats to draw: result folder of a training, or a file of splats, see convert",
-    )
-    parser.add_argument(
-        "--data-dir",
-        metavar="PATH",
-        help="scene whose cameras (and photographs, for --upstream loss) are used (default: "
-        "the one trained on)",
-    )
-    parser.add_argument(
-        "--result-dir",
-        metavar="PATH",
-        help="folder for bench.json, bench.md and plots (default: print only)",
-    )
-    parser.add_argument(
-        "--views",
-        metavar="N",
-        nargs="+",
-        type=int,
-        help="views by position in the sorted photographs (default: 8, evenly spaced)",
-    )
-    parser.add_argument(
-        "--data-factor",
-        metavar="N",
-        help="draw images this many times smaller (default: as trained; 1 with --data-dir)",
-    )
-    parser.add_argument(
-        "--splats",
-        metavar="X",
-        nargs="+",
-        type=float,
-        help="sizes of the model: up to 100 as a multiple of it, above as a number of splats; "
-        "random subsets, and jittered copies above its size (default: 1)",
-    )
-    parser.add_argument(
-        "--upstream",
-        choices=("random", "loss"),
-        help="gradients of the image: uniform random, or of L1 + D-SSIM (default: random)",
-    )
-    parser.add_argument(
-        "--repeats", metavar="N", type=int, help="draws of every view that are timed (default: 5)"
-    )
-    parser.add_argument(
-        "--errors",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="also measure gradients against a float32 target",
-    )
-    parser.add_argument(
-        "--error-views", choices=("first", "all"), help="views that --errors takes (default: first)"
-    )
-    add_setting(parser, "device")
-    add_setting(parser, "quiet")
-    add_setting(parser, "verbose")
+    add_table(parser, FLAGS)
     group = parser.add_argument_group(
         "variants",
         "One or more values each; every combination is measured; `all` stands for every "
         "choice. Formats are compared with --blending fixed if nothing else is said.",
     )
     for name in AXES:
-        f = FIELDS[name]
-        choices = f.metadata["choices"]
-        help = (
-            f"{f.metadata['help']}{': ' + ', '.join(choices) if choices else ''} (default: "
-            f"{default_text(f)})"
-        ).replace("%", "%%")
-        group.add_argument(
-            flag(name), nargs="+", metavar="NAME" if choices else METAVARS[kind(f)], help=help
-        )
+        add_axis(group, name)
 
 
 def handle(flags):

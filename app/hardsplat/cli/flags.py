@@ -23,9 +23,8 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Help,
             **settings,
         )
-        numbers = (
-            self._negative_number_matcher.pattern
-        )  # what may begin with - and be a value; argparse has no public place for this
+        # what may begin with - and be a value; argparse has no public place for this
+        numbers = self._negative_number_matcher.pattern
         self._negative_number_matcher = re.compile(f"{numbers}|^-[xyz]$")
 
     def error(self, message):
@@ -57,11 +56,10 @@ class AddHelp(argparse.Action):
         if value == "all":
             parser.print_help()
         else:
-            hidden = [
-                group for group in parser._action_groups if group.title not in (*_ALWAYS, COMMON)
-            ]  # argparse has no public list of groups
+            groups = parser._action_groups  # argparse has no public list of them
+            hidden = [group for group in groups if group.title not in (*_ALWAYS, COMMON)]
             for group in hidden:
-                parser._action_groups.remove(group)
+                groups.remove(group)
             count = sum(len(group._group_actions) for group in hidden)
             parser.epilog = f"{count} more flags: {parser.prog} --help all"
             parser.print_help()
@@ -72,18 +70,19 @@ COMMON = "common flags"
 _ALWAYS = ("positional arguments", "options")
 
 
-def add_groups(parser, groups, common, add) -> None:
-    """Flags of settings in groups, as add(group, field) makes them: those named in `common` first,
-    in that order, in a group of their own, which --help shows alone."""
-    fields = {f.name: f for group in groups.values() for f in group}
-    first = parser.add_argument_group(COMMON)
-    for name in common:
-        add(first, fields[name])
+def add_groups(parser, groups, common=(), add=None) -> None:
+    """Flags of settings in groups, as add(group, name) makes them, by default add_setting: those
+    named in `common` first, in that order, in a group of their own, which --help shows alone."""
+    add = add or add_setting
+    if common:
+        first = parser.add_argument_group(COMMON)
+        for name in common:
+            add(first, name)
     for title, members in groups.items():
         group = parser.add_argument_group(title)
         for f in members:
             if f.name not in common:
-                add(group, f)
+                add(group, f.name)
 
 
 class _Help(argparse.HelpFormatter):
@@ -98,25 +97,68 @@ def flag(name: str) -> str:
 METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH", tuple[int, ...]: "N"}
 
 
-def add_setting(parser, name: str, fields=FIELDS) -> None:
+def add_setting(parser, name: str, fields=FIELDS, help: str = "") -> None:
     """The flag of one setting, of TrainConfig by default. Values stay text, or a list of it, until
-    `settings` checks them."""
+    `settings` checks them. help: instead of the setting's own."""
     f = fields[name]
-    help = f"{f.metadata['help']} (default: {default_text(f)})".replace("%", "%%")
+    help = (help or f"{f.metadata['help']} (default: {default_text(f)})").replace("%", "%%")
     if kind(f) is bool:
-        parser.add_argument(
-            flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=help
-        )
+        how = {"action": argparse.BooleanOptionalAction, "default": argparse.SUPPRESS}
     else:
-        metavar = (
-            f"{{{','.join(choices)}}}" if (choices := f.metadata["choices"]) else METAVARS[kind(f)]
-        )
-        parser.add_argument(
-            flag(name),
-            nargs="*" if kind(f) == tuple[int, ...] else None,
-            metavar=metavar,
-            help=help,
-        )
+        choices = ",".join(f.metadata["choices"])
+        how = {"metavar": f"{{{choices}}}" if choices else METAVARS[kind(f)]}
+        if kind(f) == tuple[int, ...]:
+            how["nargs"] = "*"
+    parser.add_argument(flag(name), help=help, **how)
+
+
+def add_axis(parser, name: str, default: str = "") -> None:
+    """The flag of a setting of TrainConfig that takes one or more values, see values_of."""
+    f = FIELDS[name]
+    choices = ", ".join(f.metadata["choices"])
+    help = f.metadata["help"] + (f": {choices}" if choices else "")
+    help = f"{help} (default: {default or default_text(f)})".replace("%", "%%")
+    metavar = "NAME" if choices else METAVARS[kind(f)]
+    parser.add_argument(flag(name), nargs="+", metavar=metavar, help=help)
+
+
+def add_table(parser, rows: str) -> None:
+    """Arguments from a table of `name METAVAR: help`, whose continued lines are indented.
+
+    A name without dashes is positional, or where it has no METAVAR a setting of TrainConfig, of
+    which help may be left out. [METAVAR] is optional, METAVAR... takes one or more values, {a,b}
+    are choices, N is a whole number and X a number. A --flag without METAVAR is a switch, and
+    --[no-]flag can be turned off too.
+    """
+    for row in re.split(r"\n(?=\S)", rows.strip()):
+        head, _, help = " ".join(row.split()).partition(": ")
+        name, _, metavar = head.partition(" ")
+        how: dict = {}
+        if not metavar and not name.startswith("-"):
+            add_setting(parser, name, help=help)
+            continue
+        if not metavar:
+            both = name.startswith("--[no-]")
+            how["action"] = argparse.BooleanOptionalAction if both else "store_true"
+            how["default"], name = argparse.SUPPRESS, name.replace("[no-]", "")
+        elif metavar.startswith("{"):
+            how["choices"] = metavar[1:-1].split(",")
+        elif metavar.startswith("[") and metavar.endswith("]"):
+            how = {"metavar": metavar[1:-1], "nargs": "?"}
+            how |= {"const": ""} if name.startswith("-") else {}
+        else:
+            one = metavar.removesuffix("...")
+            how = {"metavar": one, "type": {"N": int, "X": float}.get(one)}
+            how |= {"nargs": "+"} if one != metavar else {}
+        parser.add_argument(name, help=help, **how)
+
+
+def name_position(flags: dict, word: str, name: str, what: str) -> None:
+    """Makes the positional argument `word`, where there is one, the value of the setting `name`."""
+    if word in flags:
+        if name in flags:
+            raise UserError(f"{what} given twice: as {word.upper()} and as {flag(name)}")
+        flags[name] = flags.pop(word)
 
 
 def default_text(f: Field) -> str:
@@ -162,15 +204,11 @@ def unknown_flag(words: list[str], parser: argparse.ArgumentParser) -> UserError
     if not word.startswith("-"):
         return UserError(f"unexpected argument '{word}' (see {parser.prog} --help)")
     real = parser._option_string_actions  # argparse has no public list of flags
-    names = {flag(w): flag(name) for w, name in NAMES.items() if flag(name) in real} | {
-        o: o for o in real
-    }
-    bare = {
-        o.lstrip("-"): offered for o, offered in names.items()
-    }  # dashes, which all have, would make all alike
-    return UserError(
-        f"unknown flag '{word}'{nearest(word.lstrip('-'), bare) or f' (see {parser.prog} --help)'}"
-    )
+    names = {flag(w): flag(name) for w, name in NAMES.items() if flag(name) in real}
+    # without dashes, which all have and which would make all alike
+    bare = {o.lstrip("-"): offered for o, offered in (names | {o: o for o in real}).items()}
+    hint = nearest(word.lstrip("-"), bare) or f" (see {parser.prog} --help)"
+    return UserError(f"unknown flag '{word}'{hint}")
 
 
 def values_of(name: str, words: list[str]) -> list:

@@ -1,47 +1,42 @@
 """`hardsplat mesh`."""
 
+from functools import partial
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.cli.flags import add_setting, settings, show_log
+from hardsplat.cli.flags import (
+    add_groups,
+    add_setting,
+    add_table,
+    name_position,
+    settings,
+    show_log,
+)
 from hardsplat.mesh.config import MESH_FIELDS, MESH_GROUPS, MeshConfig
 from hardsplat.settings.presets import read_settings
 
 HELP = "fit a textured triangle mesh to photographs with silhouettes, by stochastic gradients"
 REMEDIES = {"texels": "lower --texture-size", "pixels": "raise --data-factor"}
+FLAGS = """
+scene [SCENE]: scene folder, COLMAP or transforms.json, with masks or transparent photographs; same
+    as --data-dir
+--config FILE.toml: a file of settings, as an earlier run left it; flags win over it
+"""
 
 
 def add_flags(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"
-    parser.add_argument(
-        "scene",
-        nargs="?",
-        metavar="SCENE",
-        help="scene folder, COLMAP or transforms.json, with masks or transparent photographs; "
-        "same as --data-dir",
-    )
-    parser.add_argument(
-        "--config",
-        metavar="FILE.toml",
-        help="a file of settings, as an earlier run left it; flags win over it",
-    )
-    for title, fields in MESH_GROUPS.items():
-        group = parser.add_argument_group(title)
-        for f in fields:
-            add_setting(group, f.name, MESH_FIELDS)
+    add_table(parser, FLAGS)
+    add_groups(parser, MESH_GROUPS, add=partial(add_setting, fields=MESH_FIELDS))
 
 
 def handle(flags):
     saved = flags.pop("config", None)
-    if "scene" in flags:
-        if "data_dir" in flags:
-            raise UserError("the scene is given twice: as SCENE and as --data-dir")
-        flags["data_dir"] = flags.pop("scene")
-    values = (
-        read_settings(Path(saved).expanduser(), MESH_FIELDS, {n: n for n in MESH_FIELDS})
-        if saved
-        else {}
-    )
+    name_position(flags, "scene", "data_dir", "the scene is")
+    values: dict = {}
+    if saved:
+        names = {name: name for name in MESH_FIELDS}
+        values = read_settings(Path(saved).expanduser(), MESH_FIELDS, names)
     values |= settings(flags, MESH_FIELDS)
     if values.get("data_dir") is None:
         raise UserError(
@@ -49,11 +44,8 @@ def handle(flags):
             "or with transforms.json, and silhouettes"
         )
     data_dir = values["data_dir"].absolute()
-    config = MeshConfig(
-        **{"result_dir": Path("results") / f"{data_dir.name}_mesh"}
-        | values
-        | {"data_dir": data_dir}
-    )
+    values.setdefault("result_dir", Path("results") / f"{data_dir.name}_mesh")
+    config = MeshConfig(**values | {"data_dir": data_dir})
     from hardsplat.mesh.fit import fit_mesh
 
     show_log(quiet=config.quiet)

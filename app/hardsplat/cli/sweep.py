@@ -2,15 +2,7 @@
 
 from pathlib import Path
 
-from hardsplat.cli.flags import (
-    METAVARS,
-    add_groups,
-    add_setting,
-    default_text,
-    flag,
-    settings,
-    values_of,
-)
+from hardsplat.cli.flags import add_axis, add_groups, add_setting, add_table, settings, values_of
 from hardsplat.cli.train import require_scene
 from hardsplat.settings.option import kind
 from hardsplat.settings.presets import load_config
@@ -18,28 +10,24 @@ from hardsplat.settings.train import FIELDS, GROUPS, scene_folder
 from hardsplat.study.bench.axes import SWEPT, blending_of
 
 COMMON = (
-    "max_steps",
-    "data_factor",
-    "test_every",
-    "rasterizer",
-    "format",
-    "blending",
-    "reduction",
-    "strategy",
-    "cap_max",
-    "seed",
-)
+    "max_steps data_factor test_every rasterizer format blending reduction strategy cap_max seed"
+).split()
 HELP = "train a scene with every combination of settings, and compare the results"
-_OTHER = (
-    "device",
-    "result_dir",
-    "data_dir",
-    "resume",
-    "ckpt",
-    "quiet",
-    "verbose",
-    "profile",
-)  # not settings of a run, or not of several
+FLAGS = """
+scene SCENE: scene folder, COLMAP or transforms.json
+--config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
+--result-dir PATH: folder for tables, plots and runs; runs that are done there are not made again
+    (default: results/<scene name>_sweep)
+--executor {local,dask}: local: one run after another; dask: on the workers of a Dask cluster
+    (default: local)
+--scheduler ADDRESS: dask: of a running cluster, whose workers see the same files (default: a
+    cluster of this machine)
+--device INDEX|NAME...: Vulkan device; with --executor dask one or more, each with a worker of its
+    own
+quiet
+"""
+# not settings of a run, or not of several
+_OTHER = "device result_dir data_dir resume ckpt quiet verbose profile".split()
 AXES = [
     name
     for name, f in FIELDS.items()
@@ -50,62 +38,21 @@ AXES = [
 def add_flags(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"
     parser.epilog = (
-        "Settings that are choices or numbers take one or more values, and every "
-        "combination is trained; `all` stands for every choice. "
-        "Where nothing has several values, all formats are compared. Formats are "
-        "compared with --blending fixed."
+        "Settings that are choices or numbers take one or more values, and every combination is "
+        "trained; `all` means every choice. Where nothing has several values, all formats are "
+        "compared. Formats are compared with --blending fixed."
     )
-    parser.add_argument("scene", metavar="SCENE", help="scene folder, COLMAP or transforms.json")
-    parser.add_argument(
-        "--config",
-        metavar="NAME|FILE.toml",
-        help="preset from configs/, or a file of settings; flags win over it",
-    )
-    parser.add_argument(
-        "--result-dir",
-        metavar="PATH",
-        help="folder for tables, plots and runs; runs that are done there are not made again "
-        "(default: results/<scene name>_sweep)",
-    )
-    parser.add_argument(
-        "--executor",
-        choices=("local", "dask"),
-        help="local: one run after another; dask: on the workers of a Dask cluster (default: "
-        "local)",
-    )
-    parser.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="dask: of a running cluster, whose workers see the same files (default: a "
-        "cluster of this machine)",
-    )
-    parser.add_argument(
-        "--device",
-        metavar="INDEX|NAME",
-        nargs="+",
-        help="Vulkan device; with --executor dask one or more, each with a worker of its own",
-    )
-    add_setting(parser, "quiet")
-    add_groups(
-        parser,
-        {title: [f for f in fields if f.name not in _OTHER] for title, fields in GROUPS.items()},
-        COMMON,
-        _add,
-    )
+    add_table(parser, FLAGS)
+    groups = {title: [f for f in some if f.name not in _OTHER] for title, some in GROUPS.items()}
+    add_groups(parser, groups, COMMON, _add)
 
 
-def _add(group, f):
+def _add(group, name):
     """A setting's flag; an axis takes one or more values."""
-    if f.name not in AXES:
-        return add_setting(group, f.name)
-    choices = f.metadata["choices"]
-    help = (
-        f"{f.metadata['help']}{': ' + ', '.join(choices) if choices else ''} (default: "
-        f"{SWEPT if f.name == 'rasterizer' else default_text(f)})"
-    ).replace("%", "%%")
-    group.add_argument(
-        flag(f.name), nargs="+", metavar="NAME" if choices else METAVARS[kind(f)], help=help
-    )
+    if name in AXES:
+        add_axis(group, name, SWEPT if name == "rasterizer" else "")
+    else:
+        add_setting(group, name)
 
 
 def handle(flags):
@@ -126,17 +73,8 @@ def handle(flags):
     require_scene(config)
     from hardsplat.study.sweep.sweep import sweep
 
-    folder = (
-        Path(result_dir).expanduser()
-        if result_dir
-        else Path("results") / f"{scene_folder(config.data_dir).name}_sweep"
-    )
-    records = sweep(
-        preset,
-        common,
-        axes,
-        folder,
-        devices=[devices] if isinstance(devices, str) else devices,
-        **how,
-    )
+    name = f"{scene_folder(config.data_dir).name}_sweep"
+    folder = Path(result_dir).expanduser() if result_dir else Path("results") / name
+    devices = [devices] if isinstance(devices, str) else devices
+    records = sweep(preset, common, axes, folder, devices=devices, **how)
     return int(any(r["status"] == "failed" for r in records))

@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 
 from hardsplat.base.clock import Parts, process_began
 from hardsplat.base.errors import UserError
-from hardsplat.cli.flags import add_groups, add_setting, settings, show_log
+from hardsplat.cli.flags import add_groups, add_table, name_position, settings, show_log
 from hardsplat.settings.presets import SAVED_NAME, load_config
 from hardsplat.settings.train import GROUPS
 
@@ -21,55 +21,22 @@ REMEDIES = {
     "pixels": "raise --data-factor",
 }
 COMMON = (
-    "result_dir",
-    "max_steps",
-    "data_factor",
-    "test_every",
-    "background",
-    "strategy",
-    "cap_max",
-    "sh_degree",
-    "rasterizer",
-    "device",
-    "resume",
-    "quiet",
-)
+    "result_dir max_steps data_factor test_every background strategy cap_max sh_degree rasterizer "
+    "device resume quiet"
+).split()
+FLAGS = """
+scene [SCENE]: scene folder, COLMAP or transforms.json; same as --data-dir
+--config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
+--sfm: SCENE is photographs without poses, or a video: find the poses first, as hardsplat sfm does
+--view: a window that shows the splats while they are trained
+--serve [[HOST:]PORT]: show them in browsers while they are trained; without HOST only to this
+    machine
+"""
 
 
 def add_flags(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"  # all sixty would bury it
-    parser.add_argument(
-        "scene",
-        nargs="?",
-        metavar="SCENE",
-        help="scene folder, COLMAP or transforms.json; same as --data-dir",
-    )
-    parser.add_argument(
-        "--config",
-        metavar="NAME|FILE.toml",
-        help="preset from configs/, or a file of settings; flags win over it",
-    )
-    parser.add_argument(
-        "--sfm",
-        action="store_true",
-        default=False,
-        help="SCENE is photographs without poses, or a video: find the poses first, as "
-        "hardsplat sfm does",
-    )
-    parser.add_argument(
-        "--view",
-        action="store_true",
-        default=False,
-        help="a window that shows the splats while they are trained",
-    )
-    parser.add_argument(
-        "--serve",
-        nargs="?",
-        const="",
-        default=None,
-        metavar="[HOST:]PORT",
-        help="show them in browsers while they are trained; without HOST only to this machine",
-    )
+    add_table(parser, FLAGS)
     for colour in ("random", "white"):
         parser.add_argument(
             f"--{colour}-background",
@@ -78,28 +45,21 @@ def add_flags(parser):
             const=colour,
             help=f"same as --background {colour}",
         )
-    add_groups(parser, GROUPS, COMMON, lambda group, f: add_setting(group, f.name))
+    add_groups(parser, GROUPS, COMMON)
 
 
 def handle(flags):
     parts = Parts("imports", process_began())
     sys.setswitchinterval(SWITCHING)
-    preset, with_window, with_sfm, address = (
-        flags.pop("config", None),
-        flags.pop("view"),
-        flags.pop("sfm"),
-        flags.pop("serve"),
-    )
+    preset, address = flags.pop("config", None), flags.pop("serve", None)
+    with_window, with_sfm = flags.pop("view", False), flags.pop("sfm", False)
     if address:
         from hardsplat.serve.door import address_of
 
         address_of(address)  # before anything else: the scene may have been taken for it
-    if "scene" in flags:
-        if "data_dir" in flags:
-            raise UserError("the scene is given twice: as SCENE and as --data-dir")
-        flags["data_dir"] = flags.pop("scene")
+    name_position(flags, "scene", "data_dir", "the scene is")
     values = settings(flags)
-    photographs = values.get("data_dir")  # or a video, whose scene is the folder beside it
+    photographs = values.get("data_dir")  # or a video, whose scene is the folder next to it
     if with_sfm and photographs:
         from hardsplat.sfm.run import scene_of
 
@@ -109,19 +69,13 @@ def handle(flags):
         find_poses(photographs or config.data_dir, config)
     require_scene(config)
     device = None if with_window else opening(config.device)  # a window asks for more of a device
-    with (
-        nullcontext() if config.resume else reading(config, parts) as photographs
-    ):  # what is resumed has a checkpoint, or else nobody wants its photographs
+    # what is resumed has a checkpoint, or else no one wants its photographs
+    with nullcontext() if config.resume else reading(config, parts) as photographs:
         from hardsplat.train.run.trainer import train
 
         show_log(config.verbose, config.quiet)
-        train(
-            config,
-            [watcher for watcher in [with_window and _window(), _server(address)] if watcher],
-            parts,
-            device,
-            photographs,
-        )
+        watchers = [with_window and _window(), _server(address)]
+        train(config, list(filter(None, watchers)), parts, device, photographs)
 
 
 def opening(wanted):
@@ -151,6 +105,9 @@ def reading(config, parts):
         photographs.close()
 
 
+POSES = ("sparse", "transforms.json", "transforms_train.json")
+
+
 def find_poses(photographs, config):
     """What `hardsplat sfm` does with its defaults, unless the scene has poses."""
     from hardsplat.sfm.job.config import SfmConfig
@@ -163,52 +120,42 @@ def find_poses(photographs, config):
 
 
 def _has_poses(folder):
-    return any(
-        (folder / name).exists() for name in ("sparse", "transforms.json", "transforms_train.json")
-    )
+    return any((folder / name).exists() for name in POSES)
 
 
 def require_scene(config):
     """Raises UserError where --data-dir is no folder that could be a scene."""
-    if config.data_dir is None:
+    folder = config.data_dir
+    if folder is None:
         raise UserError(
             "no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, "
             "or with transforms.json"
         )
-    if not config.data_dir.exists():
-        raise UserError(f"scene {config.data_dir} does not exist")
-    if (
-        config.resume
-        and not (config.data_dir / SAVED_NAME).is_file()
-        and (config.data_dir / "ckpts").is_dir()
-    ):
+    if not folder.exists():
+        raise UserError(f"scene {folder} does not exist")
+    saved = (folder / SAVED_NAME).is_file()
+    if config.resume:
+        if not saved and (folder / "ckpts").is_dir():
+            raise UserError(
+                f"{folder}: its {SAVED_NAME} is missing, which says how to resume: hardsplat train "
+                f"SCENE --result-dir {shlex.quote(str(folder))} --resume"
+            )
+        return
+    if _has_poses(folder):
+        return
+    if saved and not (folder / "images").exists():
         raise UserError(
-            f"{config.data_dir}: its {SAVED_NAME} is missing, which says how to go on: "
-            f"hardsplat train SCENE --result-dir {shlex.quote(str(config.data_dir))} "
-            "--resume"
+            f"{folder}: this is a result folder; add --resume to continue it, or give its scene"
         )
-    is_scene = any(
-        (config.data_dir / name).exists()
-        for name in ("sparse", "images", "transforms.json", "transforms_train.json")
-    )
-    if not (config.resume or is_scene) and (config.data_dir / SAVED_NAME).is_file():
+    if near := _scene_near(folder):
         raise UserError(
-            f"{config.data_dir}: this is a result folder; add --resume to go on with it, "
-            "or give its scene"
+            f"{folder}: no camera poses are in this folder, but {near} is a scene: "
+            f"hardsplat train {shlex.quote(str(near))}"
         )
-    if not (config.resume or _has_poses(config.data_dir)) and (
-        near := _scene_near(config.data_dir)
-    ):
+    if found := _photographs(folder):
         raise UserError(
-            f"{config.data_dir}: no camera poses are in this folder, but {near} is a "
-            f"scene: hardsplat train {shlex.quote(str(near))}"
-        )
-    if not (config.resume or _has_poses(config.data_dir)) and (
-        found := _photographs(config.data_dir)
-    ):
-        raise UserError(
-            f"{config.data_dir}: {found} without camera poses; add --sfm to find them "
-            f"first (hardsplat sfm {config.data_dir} does that alone)"
+            f"{folder}: {found} without camera poses; add --sfm to find them first "
+            f"(hardsplat sfm {folder} does that alone)"
         )
 
 
@@ -217,12 +164,10 @@ def _scene_near(path):
     neither."""
     if not path.is_dir():
         return None
-    inside = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and _has_poses(folder)]
-    return (
-        path.parent
-        if path.name.startswith("images") and _has_poses(path.parent)
-        else next(iter(inside), None)
-    )
+    if path.name.startswith("images") and _has_poses(path.parent):
+        return path.parent
+    inside = (folder for folder in sorted(path.iterdir()) if folder.is_dir())
+    return next(filter(_has_poses, inside), None)
 
 
 def _photographs(path):
@@ -236,7 +181,7 @@ def _photographs(path):
 
 
 def _server(address):
-    """The pages of --serve; None where nobody asked for them."""
+    """The pages of --serve; None without it."""
     if address is None:
         return None
     from hardsplat.serve.watch import Server
@@ -251,4 +196,4 @@ def _window():
 
         return TrainingWindow(stays=True)
     except UserError as error:
-        print(f"note: {error}; training goes on without --view", file=sys.stderr)
+        print(f"note: {error}; training continues without --view", file=sys.stderr)
