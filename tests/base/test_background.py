@@ -120,15 +120,15 @@ def test_parts_add_up(monkeypatch):
 def test_the_process_began_before_its_first_line():
     """Asked late, it is another program's start: a script that installed for a minute and became
     this process then."""
-    lines = "import time", "from hardsplat import parts", "now = time.perf_counter()"
+    lines = "import time", "from hardsplat.base import clock", "now = time.perf_counter()"
 
     def seconds(*before):
-        program = "; ".join([*lines[:2], *before, lines[2], "print(now - parts.process_began())"])
+        program = "; ".join([*lines[:2], *before, lines[2], "print(now - clock.process_began())"])
         command = [sys.executable, "-c", program]
         return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
     assert 0 < seconds() < LONGEST_START
-    assert -1 < seconds("parts.LONGEST_START = 0.0") < 0.01
+    assert -1 < seconds("clock.LONGEST_START = 0.0") < 0.01
 
 
 # -- with a run

@@ -147,8 +147,10 @@ def test_no_vulkan_device(scene, tmp_path):
 
 def test_a_result_folder_that_cannot_be(error_of, scene, tmp_path, monkeypatch):
     """Said before anything is opened that takes time."""
-    for module in ("train.photographs.load_scene", "mesh.fit.load_scene", "fit.fitter.read_photo"):
-        monkeypatch.setattr(f"hardsplat.{module}", lambda *given: pytest.fail("too late"))
+    too_late = lambda *given: pytest.fail("too late")
+    monkeypatch.setattr("hardsplat.train.run.photographs.load_scene", too_late)
+    monkeypatch.setattr("hardsplat.mesh.fit.load_scene", too_late)
+    monkeypatch.setattr("hardsplat.fit.fitter.read_photo", too_late)
     file, locked, access = tmp_path / "file", tmp_path / "locked", os.access
     file.touch()
     locked.mkdir()

@@ -476,20 +476,13 @@ def test_frames_are_seen_on_the_way(fitted, tmp_path):
 
 
 def test_photographs(tmp_path):
-    """Alpha, 16 bits, grey, palette, EXIF orientation: handled."""
-    rgb, path = photograph(9, 5), tmp_path / "a.png"
-    grey, exif = rgb[..., 0], Image.Exif()
+    """Alpha and EXIF orientation are handled; tests of images have the other kinds of pixels."""
+    rgb, path, exif = photograph(9, 5), tmp_path / "a.png", Image.Exif()
     exif[0x0112] = 6  # to be turned by 90 degrees
-    for picture, options, wanted in (
-        (rgb, {}, rgb),
-        (grey, {}, rgb[..., :1].repeat(3, 2)),
-        (grey.astype(np.uint16) * 256 + 77, {}, rgb[..., :1].repeat(3, 2)),
-        (rgb, {"exif": exif}, np.rot90(rgb, -1)),
-    ):
-        Image.fromarray(picture).save(path, **options)
-        np.testing.assert_array_equal(read_photo(path), wanted)
-    cv2.imwrite(str(path), rgb[..., ::-1].astype(np.uint16) * 256 + 77)
-    np.testing.assert_array_equal(read_photo(path), rgb)
+    Image.fromarray(rgb).save(path, exif=exif)
+    np.testing.assert_array_equal(read_photo(path), np.rot90(rgb, -1))
+    Image.fromarray(rgb[..., 0]).save(path)
+    np.testing.assert_array_equal(read_photo(path), rgb[..., :1].repeat(3, 2))
     Image.fromarray(np.dstack([rgb, np.full((5, 9), 128, np.uint8)])).save(path)
     found = read_photo(path)
     assert found.shape == (5, 9, 4) and np.abs(found[..., :3] - rgb * (128 / 255)).max() < 1

@@ -295,7 +295,8 @@ def test_the_first_ctrl_c_asks_and_the_second_interrupts(capfd, first):
 
 def started(scene, out, *flags):
     """The real command in training, its second batch shown by the bar."""
-    program = "from hardsplat import cli, progress; progress.SECONDS = 0; cli.run()"
+    program = "from hardsplat import cli; from hardsplat.base import progress; "
+    program += "progress.SECONDS = 0; cli.run()"
     argv = [sys.executable, "-c", program, "train", scene, "--result-dir", out]
     argv += ["--max-steps", "1000000", "--strategy", "none", *flags]
     environment = {**os.environ, "HARDSPLAT_VALIDATION": "0", "HARDSPLAT_POISON": "0"}
@@ -397,53 +398,44 @@ def wait_in_vain(fence):
     raise LOST
 
 
-@pytest.fixture
-def fails(monkeypatch):
-    """fails(error, after): only the first `after` batches of a run can be submitted; on a lost
-    device nothing else can be waited for either."""
+def fails(patch, error, after=3):
+    """Only the first `after` batches of a run can be submitted; on a lost device nothing else can
+    be waited for either."""
+    left, submit = iter(range(after)), batch.submit
 
-    def fails(error, after):
-        left, submit = iter(range(after)), batch.submit
+    def broken(device, commands, fence=None):
+        if fence is not None and next(left, None) is None:
+            if error is LOST:
+                patch.setattr(Fence, "wait", wait_in_vain)
+            raise error
+        submit(device, commands, fence)
 
-        def broken(device, commands, fence=None):
-            if fence is not None and next(left, None) is None:
-                if error is LOST:
-                    monkeypatch.setattr(Fence, "wait", wait_in_vain)
-                raise error
-            submit(device, commands, fence)
-
-        for module in (batch, sessions):
-            monkeypatch.setattr(module, "submit", broken)
-
-    return fails
+    for module in (batch, sessions):
+        patch.setattr(module, "submit", broken)
 
 
-def test_a_lost_device_leaves_the_first_state(on_device, scene, tmp_path, fails, monkeypatch):
-    fails(LOST, after=3)
-    with pytest.raises(UserError) as error:
-        train(settings(scene, tmp_path))
-    on_device.wait_idle()
-    saves = f"step 0 with 300 splats is saved: go on with hardsplat train {tmp_path} --resume"
-    assert str(error.value) == f"the GPU stopped answering (step 15); {saves}"
-    assert saved(tmp_path) == [0]
-    monkeypatch.undo()
-    monkeypatch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: on_device)
-    assert train(resumed(tmp_path))["curve"]["step"] == [5, 10, 15, 20, 25, 30]
+LOST_AT = [({}, 3600, 0), ({"checkpoint_every": 10}, 3600, 10), ({"checkpoint_every": 10}, 0, 15)]
 
 
-@pytest.mark.parametrize("seconds, step", [(0, 15), (3600, 10)])
+@pytest.mark.parametrize("run, seconds, step", LOST_AT)
 def test_a_lost_device_leaves_the_newest_copy(
-    on_device, scene, tmp_path, fails, monkeypatch, seconds, step
+    on_device, scene, tmp_path, monkeypatch, run, seconds, step
 ):
-    """Copies are taken as time passes, and with each checkpoint."""
-    monkeypatch.setattr(keeping, "SNAPSHOT_SECONDS", seconds)
-    fails(LOST, after=3)
-    with pytest.raises(UserError, match=f"stopped answering .step 15.; step {step} with"):
-        train(settings(scene, tmp_path, checkpoint_every=10))
+    """Copies are taken of the first state, as time passes, and with each checkpoint."""
+    with monkeypatch.context() as patch:
+        patch.setattr(keeping, "SNAPSHOT_SECONDS", seconds)
+        fails(patch, LOST)
+        with pytest.raises(UserError) as error:
+            train(settings(scene, tmp_path, **run))
     on_device.wait_idle()
+    assert saved(tmp_path) == sorted({step, *range(10, step + 1, 10)})
     state = checkpoints.load(checkpoints.newest(tmp_path))
-    assert state.step == step and state.log["steps"] == list(range(5, step + 1, 5))
-    assert state.buffers["adam_means"].any()
+    saves = f"step {step} with {state.splats} splats is saved"
+    words = f"the GPU stopped answering (step 15); {saves}: go on with hardsplat train {tmp_path}"
+    assert str(error.value) == f"{words} --resume"
+    assert state.step == step and state.log.get("steps", []) == list(range(5, step + 1, 5))
+    assert state.buffers["adam_means"].any() == (step > 0)
+    assert train(resumed(tmp_path))["curve"]["step"] == [5, 10, 15, 20, 25, 30]
 
 
 def test_a_device_lost_at_the_start(on_device, scene, tmp_path, monkeypatch, capsys):
@@ -452,8 +444,8 @@ def test_a_device_lost_at_the_start(on_device, scene, tmp_path, monkeypatch, cap
     on_device.wait_idle()
 
 
-def test_out_of_memory_while_running(on_device, scene, tmp_path, fails):
-    fails(OutOfMemory("the GPU ran out of memory"), after=3)
+def test_out_of_memory_while_running(on_device, scene, tmp_path, monkeypatch):
+    fails(monkeypatch, OutOfMemory("the GPU ran out of memory"))
     with pytest.raises(UserError) as error:
         train(settings(scene, tmp_path))
     n = checkpoints.load(tmp_path / "ckpts/ckpt_15.npz").splats
@@ -466,8 +458,7 @@ def test_a_full_disk_at_the_end_still_saves_the_training(on_device, scene, tmp_p
         raise UserError(f"{path}: cannot be written: No space left on device")
 
     monkeypatch.setattr("hardsplat.io.ply.save_planes", full)
-    with pytest.raises(
-        UserError, match="No space left on device .step 30.; step 30 with .* is saved"
-    ):
+    words = "No space left on device .step 30.; step 30 with .* is saved"
+    with pytest.raises(UserError, match=words):
         train(settings(scene, tmp_path))
-    assert checkpoints.load(tmp_path / "ckpts/ckpt_30.npz").step == 30
+    assert saved(tmp_path) == [30]

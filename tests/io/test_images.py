@@ -3,7 +3,6 @@ scene can contradict itself."""
 
 import os
 import struct
-import threading
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -75,13 +74,20 @@ def test_every_kind_of_pixel_becomes_rgb8(tmp_path):
     rgb, path = pixels(), tmp_path / "a.png"
     grey, alpha = rgb[..., 0], rgb[..., 1]
     grey3, faded = np.repeat(grey[..., None], 3, axis=2), alpha[..., None] / 255.0
-    for picture, wanted in (
-        (grey, grey3),
-        (np.dstack([rgb, alpha]), np.rint(rgb * faded)),
-        (np.dstack([grey, alpha]), np.rint(grey3 * faded)),
-        (grey > 127, (grey3 > 127) * 255),
+    index = (np.arange(W * H) % 4).astype(np.uint8).reshape(H, W)
+    colors = np.array([[200, 100, 50], [1, 2, 3], [255, 0, 0], [0, 9, 255]], np.uint8)
+    palette = Image.fromarray(index).convert("L")
+    palette.putpalette(colors.tobytes())
+    of_array = Image.fromarray
+    for picture, options, wanted in (
+        (of_array(grey), {}, grey3),
+        (of_array(np.dstack([rgb, alpha])), {}, np.rint(rgb * faded)),
+        (of_array(np.dstack([grey, alpha])), {}, np.rint(grey3 * faded)),
+        (of_array(grey > 127), {}, (grey3 > 127) * 255),
+        (palette, {}, colors[index]),
+        (palette, {"transparency": 0}, colors[index] * (index > 0)[..., None]),
     ):
-        Image.fromarray(picture).save(path)
+        picture.save(path, **options)
         equal(read_rgb8(path), wanted)
     wide = rgb.astype(np.uint16) * 256 + rgb[::-1]  # the low byte must not matter
     for picture, wanted in ((wide[..., ::-1], rgb), (wide[..., 0], grey3)):
@@ -131,19 +137,6 @@ def test_jpegs_that_pillow_reads(tmp_path):
     for end in (2, 20, len(data) // 2, len(data) - 2):
         path.write_bytes(data[:end])
         assert "a.jpg: not a readable image: " in refusal(read_rgb8, path)
-
-
-def test_palette_with_and_without_transparency(tmp_path):
-    index = (np.arange(W * H) % 4).astype(np.uint8).reshape(H, W)
-    colours = np.array([[200, 100, 50], [1, 2, 3], [255, 0, 0], [0, 9, 255]])
-    image = Image.fromarray(index).convert("L")
-    image.putpalette(colours.astype(np.uint8).tobytes())
-    image.save(tmp_path / "a.png")
-    assert Image.open(tmp_path / "a.png").mode == "P"
-    equal(read_rgb8(tmp_path / "a.png"), colours[index])
-    image.save(tmp_path / "b.png", transparency=0)
-    colours[0] = 0
-    equal(read_rgb8(tmp_path / "b.png"), colours[index])
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "I;16"])
@@ -362,40 +355,30 @@ def test_images_come_in_order_and_match_single_loads(tmp_path):
         equal(image, view.load())
 
 
-@pytest.fixture
-def numbered():
-    """Stand-ins for views that load their own number, note it in `loaded`, and fail at number
-    30."""
-    loaded, lock = [], threading.Lock()
+class Numbered:
+    """Stands in for a view; loads its own number, and fails at number 30."""
 
-    class Numbered:
-        def __init__(self, number):
-            self.number = number
+    def __init__(self, number, loaded):
+        self.number, self.loaded = number, loaded
 
-        def load(self):
-            with lock:
-                loaded.append(self.number)
-            if self.number == 30:
-                raise UserError("30.png: damaged")
-            return self.number
-
-    return [Numbered(i) for i in range(200)], loaded
+    def load(self):
+        self.loaded.append(self.number)
+        if self.number == 30:
+            raise UserError("30.png: damaged")
+        return self.number
 
 
-def test_loading_reads_only_a_little_ahead(numbered):
-    views, loaded = numbered
+def test_loading_reads_only_a_little_ahead_and_passes_an_error_on_in_its_place():
+    loaded, got = [], []
+    views = [Numbered(i, loaded) for i in range(200)]
     images = load_images(views, progress=False)
     assert [next(images) for _ in range(3)] == [0, 1, 2]
     images.close()
     assert 3 <= len(loaded) <= 3 + 2 * 8 + 1
-
-
-def test_loading_passes_an_error_on_in_its_place(numbered):
-    got = []
+    loaded.clear()
     with pytest.raises(UserError, match="30.png: damaged"):
-        for image in load_images(numbered[0], progress=False):
-            got.append(image)
-    assert got == list(range(30)) and len(numbered[1]) < 100
+        got.extend(load_images(views, progress=False))
+    assert got == list(range(30)) and len(loaded) < 100
 
 
 # --- undistortion ---
