@@ -20,7 +20,7 @@ from hardsplat.model import morton
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.page import choose, export, pack
-from hardsplat.page.export import Shown, small_viewer, write_page
+from hardsplat.page.export import PageScene, small_viewer, write_page
 from hardsplat.raster.renderer import Renderer
 from tests.helpers.tables import argv, rows
 from tests.oracle import splat
@@ -190,7 +190,7 @@ def test_a_page_holds_all_it_needs(tmp_path):
     g, picture = splats(), np.zeros((24, 32, 3), np.uint8)
     names = ["</script><b>.jpg", 'rig/"b".jpg']
     views = {name: camera(i) for i, name in enumerate(names)}
-    shown = Shown("<b>title</b>", views, background=(1, 1, 1), picture=picture)
+    shown = PageScene("<b>title</b>", views, background=(1, 1, 1), picture=picture)
     written = write_page(tmp_path / "page.html", g, shown)
     text = (tmp_path / "page.html").read_text()
     header = header_of(text)
@@ -223,12 +223,12 @@ def test_sources_can_stand_in_a_page():
 
 
 def test_a_viewer_fits_its_budget():
-    g, views = splats(9000, degree=3), Shown(cameras={f"{i}": camera(i) for i in range(200)})
+    g, views = splats(9000, degree=3), PageScene(cameras={f"{i}": camera(i) for i in range(200)})
     fragment = small_viewer(g, views, budget_bytes=100_000)
     header = header_of(fragment)
     assert 80_000 < len(fragment) <= 100_000 and 500 < header["splats"] < 9000
     assert header["degree"] == 1 and len(header["cameras"]) == export.FEW_CAMERAS
-    assert header_of(small_viewer(g, Shown(), budget_bytes=400_000))["splats"] == 9000
+    assert header_of(small_viewer(g, PageScene(), budget_bytes=400_000))["splats"] == 9000
 
 
 def test_shaders_have_the_numbers_of_the_project():
@@ -321,7 +321,7 @@ def shot(browser: Browser) -> np.ndarray:
 def test_it_draws_what_the_renderer_draws(browser, device, tmp_path, degree, antialiased):
     g, background = splats(900, degree, seed=degree), (0.2, 0.4, 0.1)
     views = {"a": camera(), "b": camera(0.7)}
-    shown = Shown(cameras=views, antialiased=antialiased, background=background)
+    shown = PageScene(cameras=views, antialiased=antialiased, background=background)
     write_page(tmp_path / "page.html", g, shown)
     browser.requests.clear()
     browser.open((tmp_path / "page.html").as_uri() + "#camera=1&still")
@@ -338,7 +338,7 @@ def test_it_draws_what_the_renderer_draws(browser, device, tmp_path, degree, ant
 def test_mouse_and_keys(browser, tmp_path):
     views = {f"{i}.jpg": camera(0.2 * i) for i in range(4)}
     picture = np.zeros((24, 32, 3), np.uint8)
-    write_page(tmp_path / "page.html", splats(), Shown(cameras=views, picture=picture))
+    write_page(tmp_path / "page.html", splats(), PageScene(cameras=views, picture=picture))
     browser.open("about:blank")
     browser.open((tmp_path / "page.html").as_uri())
     ready(browser)
@@ -391,7 +391,7 @@ DAMAGE = [  # what is replaced, by what, and what the page says then
 @pytest.mark.parametrize("what, by, message", DAMAGE, ids=[row[2] for row in DAMAGE])
 def test_it_says_why_it_shows_nothing(browser, tmp_path, what, by, message):
     page = tmp_path / "page.html"
-    write_page(page, splats(), Shown())
+    write_page(page, splats(), PageScene())
     if what:
         page.write_text(re.sub(what, by, page.read_text()))
     script = "0" if what else "HTMLCanvasElement.prototype.getContext = () => null"
@@ -410,7 +410,7 @@ POLICY = (
 
 def test_a_viewer_within_another_page(browser, tmp_path):
     head = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    body = f"<body>{small_viewer(splats(), Shown(cameras={'a': camera()}))}</body>"
+    body = f"<body>{small_viewer(splats(), PageScene(cameras={'a': camera()}))}</body>"
     (tmp_path / "report.html").write_text(f"{head}<style>{export.style()}</style>{body}")
     browser.complaints.clear()
     browser.open((tmp_path / "report.html").as_uri())

@@ -22,7 +22,7 @@ from hardsplat.io.ply import save_ply
 from hardsplat.io.scenes.camera_path import read_camera_path
 from hardsplat.io.scenes.colmap import read_model, write_model
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.model.framing import look_at, setting_of
+from hardsplat.model.framing import look_at, scene_bounds
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
@@ -219,10 +219,10 @@ def test_look_at():
 def test_orbit_goes_where_the_cameras_are():
     up, centre = np.array([1.0, 2, 2]) / 3, np.array([4.0, -2, 7])
     cameras = ring_of_cameras(up, centre, 400)
-    setting = setting_of(splats(at=(90, 0, 0)), cameras)
+    setting = scene_bounds(splats(at=(90, 0, 0)), cameras)
     np.testing.assert_allclose(setting.centre, centre, atol=1e-6)
     assert setting.up @ up > 0.999  # of 400 cameras at random places
-    positions, forwards, downs = axes_of(orbit(setting_of(splats(), cameras, up), 36, 1.0))
+    positions, forwards, downs = axes_of(orbit(scene_bounds(splats(), cameras, up), 36, 1.0))
     steps = np.linalg.norm(np.diff(positions, axis=0, append=positions[:1]), axis=1)
     for found, wanted in (
         ((positions - centre) @ up, 1.2),
@@ -238,7 +238,7 @@ def test_orbit_goes_where_the_cameras_are():
 def test_orbit_without_cameras_sees_the_splats():
     gaussians = splats(at=(5, 6, 7), size=0.1)
     gaussians.means[:20] *= 1000  # floaters
-    w2c = orbit(setting_of(gaussians, up=np.array([0.0, 0, 1])), 12, 0.5)
+    w2c = orbit(scene_bounds(gaussians, up=np.array([0.0, 0, 1])), 12, 0.5)
     positions, _, downs = axes_of(w2c)
     seen = np.einsum("nij,mj->nmi", w2c[:, :3, :3], gaussians.means[20:]) + w2c[:, None, :3, 3]
     inside = (seen[..., 2] > 0) & (np.abs(seen[..., :2]) < 0.5 * seen[..., 2:]).all(axis=-1)
@@ -251,7 +251,7 @@ def test_cameras_side_by_side_look_at_the_splats():
     ahead, up = np.array([0, 0, 1.0]), np.array([0.0, -1, 0])
     poses = [look_at(at, at + ahead, up) for at in np.eye(3)[:1] * [[-1.0], [0], [1]]]
     cameras = [Camera(w2c, K, 64, 48) for w2c in poses]
-    setting = setting_of(splats(at=(0, 0, 6), size=0.2), cameras)
+    setting = scene_bounds(splats(at=(0, 0, 6), size=0.2), cameras)
     assert np.abs(setting.centre - [0, 0, 6]).max() < 0.1
     positions, forwards, _ = axes_of(spiral(setting, 40))
     assert np.abs(positions[:, 2]).max() < 1e-6
@@ -262,7 +262,7 @@ def test_cameras_side_by_side_look_at_the_splats():
 
 def test_spiral_in_a_ring_stays_near_one_camera():
     cameras = ring_of_cameras(np.array([0.0, 0, 1]), np.zeros(3))
-    positions, forwards, _ = axes_of(spiral(setting_of(splats(), cameras), 30))
+    positions, forwards, _ = axes_of(spiral(scene_bounds(splats(), cameras), 30))
     assert np.linalg.norm(positions - cameras[0].position, axis=1).max() < 1.0
     assert (forwards @ cameras[0].w2c[2, :3] > 0.9).all()
 
@@ -274,7 +274,7 @@ def test_settings_that_hold_nothing(where):
     camera = ring_of_cameras(np.array([0.0, 0, 1]), np.zeros(3))[0]
     away = look_at(camera.position, 2 * camera.position, np.array([0.0, 0, -1]))
     for cameras in ([], [camera], [camera] * 3, [camera, Camera(away, camera.K, 64, 48)]):
-        setting = setting_of(gaussians, cameras)
+        setting = scene_bounds(gaussians, cameras)
         for w2c in (*orbit(setting, 5, 0.4), *(spiral(setting, 5) if cameras else [])):
             Camera(w2c, np.eye(3), 2, 2)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hardsplat.base.errors import UserError
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.page.export import Shown
+from hardsplat.page.export import PageScene
 from hardsplat.report.apart import Apart
 from hardsplat.report.maker import Maker
 from hardsplat.report.page import (
@@ -294,7 +294,7 @@ def test_speed_has_no_spikes_where_batches_are_read_together():
     assert len(_speed(steps, np.full(20, np.nan))[0]) == 0
 
 
-SHOWN = Shown(
+SHOWN = PageScene(
     "a scene", {"a.jpg": Camera(np.eye(4), [[60, 0, 32], [0, 60, 24], [0, 0, 1]], 64, 48)}
 )
 

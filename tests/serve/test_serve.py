@@ -11,7 +11,7 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
-from hardsplat.model.framing import setting_of
+from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Camera, Renderer
@@ -177,7 +177,7 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
     parameters.upload(gaussians)
     look = Look(HardwareOptions(format="float32"), near_plane=0.01, sh_degree=1)
     views = cameras[0], [(cameras[0], False), (cameras[1], True)]
-    setting = setting_of(gaussians)
+    setting = scene_bounds(gaussians)
     frames = Frames(device, Address(port=0), "test", look, setting, *views, busy=False)
     try:
         viewers = [Viewer(frames.door.url, camera) for camera in cameras]

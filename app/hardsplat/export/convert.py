@@ -18,7 +18,7 @@ from hardsplat.base.files import check_free, replacing
 from hardsplat.base.progress import Bar
 from hardsplat.export.contribution import classic_opacities_of, directions_of, weights_of
 from hardsplat.io.formats import format_to_write
-from hardsplat.io.formats.base import PIECE, Format, Splats, writing
+from hardsplat.io.formats.base import PIECE, FileFormat, SplatStream, writing
 from hardsplat.io.formats.frames import UPS, rotated, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, open_splats, say_dropped
@@ -139,7 +139,9 @@ def convert(
 
     written = int(keep.sum())
     with writing(target), ExitStack() as stack:
-        out = Splats(written, degree, lambda: pieces("writing"), antialiased, splats.extra, seen)
+        out = SplatStream(
+            written, degree, lambda: pieces("writing"), antialiased, splats.extra, seen
+        )
         if means is not None:
             ordered = Sorted(target, written, degree, splats.extra)
             stack.callback(ordered.close)
@@ -151,10 +153,10 @@ def convert(
             for piece in pieces("sorting"):
                 ordered.put(piece, places[at : at + len(piece)])
                 at += len(piece)
-            out = Splats(
+            out = SplatStream(
                 written,
                 degree,
-                lambda: _shown(Splats(written, degree, ordered.pieces), "writing", quiet),
+                lambda: _shown(SplatStream(written, degree, ordered.pieces), "writing", quiet),
                 antialiased,
                 splats.extra,
                 seen,
@@ -170,9 +172,9 @@ def convert(
 
 
 def _classic_opacities(
-    splats: Splats,
+    splats: SplatStream,
     folder: Path | None,
-    row: Format,
+    row: FileFormat,
     target: Path,
     asked: bool,
     device: str | None,
@@ -217,7 +219,7 @@ def _seen(result: Path, sh_degree: int, device: str | None, quiet: bool) -> np.n
 
 
 def _turned(seen: np.ndarray, turn: np.ndarray) -> np.ndarray:
-    """Splats.seen of splats that are turned by a rotation."""
+    """SplatStream.seen of splats that are turned by a rotation."""
     if (turn == np.eye(3)).all():
         return seen
     n, zeros = len(seen), np.zeros((len(seen), 4), np.float32)
@@ -234,7 +236,7 @@ def _turned(seen: np.ndarray, turn: np.ndarray) -> np.ndarray:
 
 def _chosen(
     source: Path,
-    splats: Splats,
+    splats: SplatStream,
     inside: Callable[[np.ndarray], np.ndarray],
     min_opacity: float,
     max_splats: int | None,
@@ -274,7 +276,7 @@ def _chosen(
     return keep, means, means.min(axis=0), means.max(axis=0)
 
 
-def _shown(splats: Splats, what: str, quiet: bool) -> Iterator[Gaussians]:
+def _shown(splats: SplatStream, what: str, quiet: bool) -> Iterator[Gaussians]:
     with Bar(
         total=splats.count,
         desc=what,
@@ -288,7 +290,7 @@ def _shown(splats: Splats, what: str, quiet: bool) -> Iterator[Gaussians]:
             bar.update(len(piece))
 
 
-def _degree(source: Path, splats: Splats, sh_degree: int | None) -> int:
+def _degree(source: Path, splats: SplatStream, sh_degree: int | None) -> int:
     if sh_degree is None:
         return splats.sh_degree
     if not 0 <= sh_degree <= splats.sh_degree:

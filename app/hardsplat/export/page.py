@@ -14,7 +14,7 @@ from hardsplat.io.splats import load_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import direction
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.page.export import MIN_OPACITY, Shown, Written, write_page
+from hardsplat.page.export import MIN_OPACITY, PageScene, WrittenPage, write_page
 from hardsplat.page.pack import MOST_SPLATS
 from hardsplat.raster.renderer import Renderer
 from hardsplat.results.model import find_model, home_of
@@ -41,7 +41,7 @@ def export(
     title: str | None = None,
     device: str | None = None,
     overwrite: bool = False,
-) -> Written:
+) -> WrittenPage:
     """Writes the splats of a result folder, or of a file, and the training cameras of their scene
     into one HTML file.
 
@@ -71,7 +71,7 @@ def export(
     check_free(path, overwrite)
     gaussians = load_splats(file)
     cameras = _cameras(config, asked=data_dir is not None)
-    shown = Shown(
+    shown = PageScene(
         title or (config.data_dir.name if config.data_dir else file.stem),
         cameras,
         config.near_plane,

@@ -30,7 +30,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.exr import read_exr
 from hardsplat.io.media.images import over, read_upright, save_png, to_uint8
-from hardsplat.results.folder import check_folder, make_folder, set_aside, write_json
+from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
 from hardsplat.train.step.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.watchers.log import stage_medians
 
@@ -139,7 +139,7 @@ class Fitter:
         c, session = self.config, self.session
         started = time.perf_counter()
         lock = FolderLock(self.folder)
-        if earlier := set_aside(self.folder, OF_A_FIT, OF_A_FIT):
+        if earlier := archive_run(self.folder, OF_A_FIT, OF_A_FIT):
             tqdm.write(f"note: the earlier fit in {self.folder} is now in {earlier}")
         lapse, pictured = None, frames(c.max_steps, c.frames)
         try:

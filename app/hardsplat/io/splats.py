@@ -13,7 +13,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
-from hardsplat.io.formats import Splats, format_to_read, format_to_write
+from hardsplat.io.formats import SplatStream, format_to_read, format_to_write
 from hardsplat.io.formats.base import check_expansion, in_memory, size_of, writing
 from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.model import morton
@@ -23,7 +23,7 @@ from hardsplat.tables import quantities
 log = logging.getLogger(__name__)
 
 
-def open_splats(path: str | Path) -> Splats:
+def open_splats(path: str | Path) -> SplatStream:
     """Splats of a file in pieces, in hardsplat's frame, those that no renderer can draw still among
     them. Raises UserError for what is no file of splats."""
     path = Path(path)
@@ -106,7 +106,7 @@ def is_antialiased(path: str | Path) -> bool:
 # -- splats that cannot be drawn
 
 
-def usable_pieces(splats: Splats, dropped: Counter) -> Iterator[Gaussians]:
+def usable_pieces(splats: SplatStream, dropped: Counter) -> Iterator[Gaussians]:
     """Pieces without the splats that no renderer can draw, which are counted by what is wrong with
     them."""
     for piece in splats.pieces():

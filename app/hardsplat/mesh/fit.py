@@ -28,7 +28,7 @@ from hardsplat.mesh.start import bounding_sphere, icosphere
 from hardsplat.model.camera import Camera
 from hardsplat.report.charts import figure, line, save
 from hardsplat.report.page import write_comparison
-from hardsplat.results.folder import check_folder, make_folder, set_aside, write_json
+from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
 from hardsplat.settings.presets import SAVED_NAME, save_config
 from hardsplat.settings.train import scene_folder
 from hardsplat.train.run.keeping import SNAPSHOT_SECONDS
@@ -132,7 +132,7 @@ class MeshRun:
         mesh, texture = self._first_mesh(cameras, images)
         make_folder(self.folder)
         self._lock = FolderLock(self.folder)
-        if earlier := set_aside(self.folder, OF_A_MESH, OF_A_MESH[1:]):
+        if earlier := archive_run(self.folder, OF_A_MESH, OF_A_MESH[1:]):
             print(f"note: the earlier mesh in {self.folder} is now in {earlier}")
         save_config(config, self.folder / SAVED_NAME, MESH_GROUPS, "mesh")
         self.device = open_device(config.device)

@@ -15,7 +15,7 @@ PARALLEL = 1e-3  # mean squared sine of the axes' spread below which they meet n
 
 
 @dataclass(frozen=True)
-class Setting:
+class SceneBounds:
     """What a path is around. centre: world units. up: unit vector. positions, forwards: (V, 3) of
     the scene's cameras, V = 0 where there are none.
 
@@ -29,13 +29,13 @@ class Setting:
     reach: float
 
 
-def setting_of(
+def scene_bounds(
     gaussians: Gaussians, cameras: Sequence[Camera] = (), up: np.ndarray | None = None
-) -> Setting:
+) -> SceneBounds:
     """up: world direction; by default that of the cameras, or -y, which is COLMAP's."""
     middle, reach = _middle(gaussians)
     if not cameras:
-        return Setting(
+        return SceneBounds(
             middle,
             unit(np.array([0.0, -1.0, 0.0]) if up is None else up),
             np.empty((0, 3)),
@@ -50,7 +50,7 @@ def setting_of(
     if up is None:
         up = -downs.mean(axis=0)
         up = up if np.linalg.norm(up) > 1e-3 else -downs[0]  # cameras that lie in all directions
-    return Setting(
+    return SceneBounds(
         _nearest(positions, forwards, gaussians.means), unit(up), positions, forwards, reach
     )
 

@@ -18,7 +18,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
 from hardsplat.base.version import __version__
 from hardsplat.model.camera import Camera
-from hardsplat.model.framing import look_at, setting_of
+from hardsplat.model.framing import look_at, scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import kept
 from hardsplat.page.pack import MOST_SPLATS, Packed, pack
@@ -44,7 +44,7 @@ _SHADERS = ("cover.vert", "project.frag", "splat.vert", "splat.frag", "show.frag
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageScene:
     """What a page shows besides its splats.
 
     cameras: by name, in the order of the list; the page begins at the first. near: splats nearer
@@ -63,7 +63,7 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenPage:
     """Of a page: splats in it, bytes of the file, bytes of the packed splats before base64."""
 
     splats: int
@@ -74,11 +74,11 @@ class Written:
 def write_page(
     path: Path,
     gaussians: Gaussians,
-    shown: Shown,
+    shown: PageScene,
     max_splats: int | None = None,
     sh_degree: int | None = None,
     min_opacity: float = MIN_OPACITY,
-) -> Written:
+) -> WrittenPage:
     """One HTML file that needs nothing else and asks for nothing, whole or not at all.
 
     max_splats: the most important ones are taken (default: what WebGL2 has room for). sh_degree:
@@ -116,12 +116,12 @@ def write_page(
             partial.write_bytes(data)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
-    return Written(len(chosen), len(data), len(packed.data))
+    return WrittenPage(len(chosen), len(data), len(packed.data))
 
 
 def small_viewer(
     gaussians: Gaussians,
-    shown: Shown,
+    shown: PageScene,
     budget_bytes: int = SMALL_BYTES,
     picture: Callable[[], np.ndarray | None] | None = None,
 ) -> str:
@@ -169,9 +169,9 @@ def style() -> str:
 
 
 def _viewer(
-    packed: Packed, gaussians: Gaussians, shown: Shown, most_cameras: int, whole: bool
+    packed: Packed, gaussians: Gaussians, shown: PageScene, most_cameras: int, whole: bool
 ) -> str:
-    setting = setting_of(gaussians, list(shown.cameras.values()), shown.up)
+    setting = scene_bounds(gaussians, list(shown.cameras.values()), shown.up)
     cameras = dict(shown.cameras) or {"start": _from_afar(setting)}
     names = list(cameras)
     names = (

@@ -8,14 +8,14 @@ from scipy.spatial.transform import Rotation, Slerp
 
 from hardsplat.io.scenes.camera_path import CameraPath
 from hardsplat.model.camera import Camera
-from hardsplat.model.framing import Setting, look_at, unit
+from hardsplat.model.framing import SceneBounds, look_at, unit
 
 ELEVATION = np.radians(15.0)  # of an orbit around splats whose cameras are not known
 # radius of a spiral over the distance of what it looks at, where the cameras look everywhere
 SWING = 0.15
 
 
-def orbit(setting: Setting, frames: int, tan_half_fov: float) -> np.ndarray:
+def orbit(setting: SceneBounds, frames: int, tan_half_fov: float) -> np.ndarray:
     """(frames, 4, 4) world to camera: once around the axis `up` through the centre, looking at it,
     from the first camera's side; at the median height and distance of the cameras, or where most
     splats are in view."""
@@ -47,7 +47,7 @@ def orbit(setting: Setting, frames: int, tan_half_fov: float) -> np.ndarray:
     return np.array([look_at(p, centre, up) for p in positions])
 
 
-def spiral(setting: Setting, frames: int, turns: int = 2) -> np.ndarray:
+def spiral(setting: SceneBounds, frames: int, turns: int = 2) -> np.ndarray:
     """(frames, 4, 4) world to camera: ellipses that drift to and fro across the view of the mean
     camera, as LLFF renders forward-facing scenes (Mildenhall et al. 2019). Where the cameras look
     in all directions, around the first one."""

@@ -11,7 +11,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.camera_path import CameraPath
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera
-from hardsplat.model.framing import direction, setting_of
+from hardsplat.model.framing import direction, scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.render.paths import along, fitted, orbit, spiral
 
@@ -84,7 +84,7 @@ def shots_of(
             w2c, focal = along(keys, frames or _frames_of(path, keys, framing.fps or FPS))
         poses = [(pose, f * base.height) for pose, f in zip(w2c, focal)]
     else:
-        setting = setting_of(gaussians, cameras, direction(framing.up))
+        setting = scene_bounds(gaussians, cameras, direction(framing.up))
         tan = 0.5 * min(base.width / base.K[0, 0], base.height / base.K[1, 1])
         w2c = (
             orbit(setting, frames or FRAMES, tan)

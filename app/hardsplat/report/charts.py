@@ -49,12 +49,12 @@ def plain_numbers(axis) -> None:
     formulas, which take a tenth of a second to set."""
     from matplotlib.ticker import LogFormatter
 
-    class Plain(LogFormatter):
+    class PlainNumbers(LogFormatter):
         def __call__(self, x, pos=None):
             return f"{x:g}" if super().__call__(x, pos) else ""  # it knows which ones have room
 
-    axis.set_major_formatter(Plain())
-    axis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(2, 0.4)))
+    axis.set_major_formatter(PlainNumbers())
+    axis.set_minor_formatter(PlainNumbers(labelOnlyBase=False, minor_thresholds=(2, 0.4)))
 
 
 def line(i: int) -> dict:

@@ -12,7 +12,7 @@ import numpy as np
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import OWN, Gaussians
 from hardsplat.page.choose import foremost
-from hardsplat.page.export import Shown, small_viewer
+from hardsplat.page.export import PageScene, small_viewer
 from hardsplat.report import run
 from hardsplat.report.page import prepare
 from hardsplat.report.run import MOST_SHOWN, NAME, curves, early_plots, page_values, viewer_of
@@ -39,7 +39,7 @@ class Maker:
 
     # -- the viewer
 
-    def viewer(self, planes: Mapping[str, np.ndarray], shown: Shown) -> None:
+    def viewer(self, planes: Mapping[str, np.ndarray], shown: PageScene) -> None:
         """Begins with the viewer of these splats (see `for_viewer`). The picture of its first view
         is that of `picture`."""
         self._viewer = self._choosing.submit(
@@ -175,7 +175,7 @@ def _first_viewer() -> None:
     camera = Camera(np.eye(4), np.array([[50.0, 0, 32], [0, 50, 24], [0, 0, 1]]), 64, 48)
     small_viewer(
         gaussians,
-        Shown("", {"a": camera}),
+        PageScene("", {"a": camera}),
         budget_bytes=85_000,
         picture=lambda: np.zeros((48, 64, 3), np.uint8),
     )

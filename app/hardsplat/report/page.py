@@ -34,7 +34,7 @@ _LOSSLESS = 1 << 16  # px of a picture that is small enough to be shown exactly
 
 
 @dataclass(frozen=True)
-class Picture:
+class EncodedImage:
     """uri: WebP as a data URI. width, height: px as embedded."""
 
     uri: str
@@ -83,7 +83,7 @@ def plot(figure) -> str:
     return _uri("image/svg+xml", charts.svg(figure))
 
 
-def pictures(images: Sequence[np.ndarray], budget: int = BUDGET) -> list[Picture]:
+def pictures(images: Sequence[np.ndarray], budget: int = BUDGET) -> list[EncodedImage]:
     """(H, W, 3) or (H, W) uint8 arrays as WebP, all made smaller until together they take no more
     than `budget` bytes or are as small as they get."""
     with ThreadPoolExecutor() as pool:  # encoding leaves Python to others
@@ -91,7 +91,7 @@ def pictures(images: Sequence[np.ndarray], budget: int = BUDGET) -> list[Picture
             encoded = list(pool.map(_encoded, images, [side] * len(images)))
             if sum(len(data) for data, _ in encoded) <= budget:
                 break
-    return [Picture(_uri("image/webp", data), *size) for data, size in encoded]
+    return [EncodedImage(_uri("image/webp", data), *size) for data, size in encoded]
 
 
 def _encoded(image: np.ndarray, side: int) -> tuple[bytes, tuple[int, int]]:

@@ -17,7 +17,7 @@ from hardsplat.io.ply import load_ply
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import foremost
-from hardsplat.page.export import Shown, small_viewer, style
+from hardsplat.page.export import PageScene, small_viewer, style
 from hardsplat.report.charts import COLORS, figure, plain_numbers
 from hardsplat.report.page import comparison, pictures, plot, spread, write_page
 from hardsplat.report.stages import by_stage
@@ -142,17 +142,17 @@ def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
         return None
 
 
-def shown_of(scene: Scene, config: TrainConfig, name: str | None) -> Shown:
+def shown_of(scene: Scene, config: TrainConfig, name: str | None) -> PageScene:
     """What a viewer shows besides the splats of a run. It begins at the held-out view `name`, or
     else at the first training camera."""
     first = [i for i in scene.test if scene.views[i].name == name]
     cameras = {scene.views[i].name: scene.views[i].camera for i in (*first, *scene.train)}
     background = (1.0, 1.0, 1.0) if config.background == "white" else (0.0, 0.0, 0.0)
-    return Shown(scene.name, cameras, config.near_plane, background, config.antialiased)
+    return PageScene(scene.name, cameras, config.near_plane, background, config.antialiased)
 
 
 def viewer_of(
-    gaussians: Gaussians, shown: Shown, picture: Callable[[], np.ndarray | None] | None = None
+    gaussians: Gaussians, shown: PageScene, picture: Callable[[], np.ndarray | None] | None = None
 ) -> str | None:
     """A viewer of splats as HTML; None where no splat is left. picture: see small_viewer."""
     try:

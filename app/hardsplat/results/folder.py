@@ -60,7 +60,7 @@ def make_folder(path: Path) -> None:
         raise UserError(f"cannot write to the folder {path}; choose another --result-dir")
 
 
-def set_aside(
+def archive_run(
     folder: Path, files: Sequence[str] = OF_A_RUN, signs: Sequence[str] = SIGNS
 ) -> Path | None:
     """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is

@@ -15,7 +15,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.model.camera import Camera
-from hardsplat.model.framing import Setting
+from hardsplat.model.framing import SceneBounds
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.clients import Client, fov_of, wxyz_of
 from hardsplat.serve.door import Address, open_server, quiet
@@ -51,7 +51,7 @@ class Frames:
         address: Address,
         label: str,
         look: Look,
-        setting: Setting,
+        setting: SceneBounds,
         start: Camera,
         cameras: Sequence[tuple[Camera, bool]],
         busy: bool,
@@ -88,7 +88,7 @@ class Frames:
         self.server.on_client_connect(self._come)
         self.server.on_client_disconnect(self._go)
 
-    def _place(self, cameras: Sequence[tuple[Camera, bool]], setting: Setting) -> None:
+    def _place(self, cameras: Sequence[tuple[Camera, bool]], setting: SceneBounds) -> None:
         """Cameras as frusta, which browsers jump to when they are clicked."""
         chosen = (
             [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.probe import open_device
-from hardsplat.model.framing import setting_of
+from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.door import address_of, check_installed
 from hardsplat.serve.server import Frames
@@ -43,7 +43,7 @@ def serve(
         if scene
         else controls.camera(controls.lens.width, controls.lens.height)
     )
-    setting = setting_of(
+    setting = scene_bounds(
         shown.gaussians, [scene.views[i].camera for i in scene.train] if scene else []
     )
     parameters = Parameters(gpu, len(shown.gaussians), degree)

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
-from hardsplat.model.framing import setting_of
+from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.serve.door import address_of, check_installed
 from hardsplat.serve.server import REFRESH, Frames
@@ -58,7 +58,7 @@ class Server(Watcher):
             scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3))
         )
         cameras = [(view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)]
-        setting = setting_of(points, [scene.views[i].camera for i in scene.train])
+        setting = scene_bounds(points, [scene.views[i].camera for i in scene.train])
         look = replace(
             look_of(run.config, run.session.raster.rows.names), sh_degree=run.config.sh_degree
         )

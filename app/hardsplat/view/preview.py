@@ -12,7 +12,7 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.model.framing import setting_of
+from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.hardware.rasterizer import TIMED
 from hardsplat.raster.hardware.rows import HardwareOptions
@@ -43,7 +43,7 @@ def inputs_of(
         for i, v in enumerate(scene.views)
     ]
     cameras = [scene.views[i].camera for i in scene.train]
-    setting = setting_of(gaussians, cameras)
+    setting = scene_bounds(gaussians, cameras)
     controls = Controls(points[0].camera, setting.up, setting.centre)
     return Inputs(controls, points, 0, can_pause, sh_degree)
 

@@ -15,7 +15,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.model.camera import Camera
-from hardsplat.model.framing import setting_of
+from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.render.paths import orbit
@@ -83,7 +83,7 @@ def find(
 
 def around(gaussians: Gaussians, size: tuple[int, int] = (960, 720)) -> Controls:
     """Of splats that no camera is known of: they begin with most of them in view."""
-    setting, tangent = setting_of(gaussians), np.tan(FOV / 2)
+    setting, tangent = scene_bounds(gaussians), np.tan(FOV / 2)
     focal = size[1] / 2 / tangent
     start = Camera(
         orbit(setting, 1, tangent)[0],

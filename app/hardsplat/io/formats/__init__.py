@@ -7,12 +7,12 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import checkpoint, compressed_ply, glb, npz, ply, sog, splat, spz
-from hardsplat.io.formats.base import Format, Splats
+from hardsplat.io.formats.base import FileFormat, SplatStream
 
 __all__ = [
     "FILE_FORMATS",
-    "Format",
-    "Splats",
+    "FileFormat",
+    "SplatStream",
     "format_to_read",
     "format_to_write",
     "readable",
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 FILE_FORMATS = {  # of rows with the same suffix the first that holds the file reads it
-    "compressed.ply": Format(
+    "compressed.ply": FileFormat(
         ".compressed.ply",
         "compressed PLY of PlayCanvas and SuperSplat",
         "RDF",
@@ -30,20 +30,20 @@ FILE_FORMATS = {  # of rows with the same suffix the first that holds the file r
         morton=True,
         keeps_filter=True,
     ),
-    "ply": Format(
+    "ply": FileFormat(
         ".ply", "PLY as the original 3DGS", "RDF", ply.read, ply.write, keeps_filter=True
     ),
-    "checkpoint": Format(
+    "checkpoint": FileFormat(
         ".npz", "checkpoint of hardsplat train", "RDF", checkpoint.read, holds=checkpoint.holds
     ),
-    "npz": Format(
+    "npz": FileFormat(
         ".npz", "arrays with gsplat's names", "RDF", npz.read, npz.write, keeps_filter=True
     ),
-    "splat": Format(".splat", "32 bytes a splat, no SH", "RDF", splat.read, splat.write),
-    "spz": Format(
+    "splat": FileFormat(".splat", "32 bytes a splat, no SH", "RDF", splat.read, splat.write),
+    "spz": FileFormat(
         ".spz", "SPZ of Niantic", "RUB", spz.read, spz.write, morton=True, keeps_filter=True
     ),
-    "sog": Format(
+    "sog": FileFormat(
         ".sog",
         "SOG of PlayCanvas",
         "RDF",
@@ -53,7 +53,7 @@ FILE_FORMATS = {  # of rows with the same suffix the first that holds the file r
         keeps_filter=True,
         by_views=True,
     ),
-    "glb": Format(
+    "glb": FileFormat(
         ".glb", "glTF with KHR_gaussian_splatting", "LUF", glb.read, glb.write, keeps_filter=True
     ),
 }
@@ -68,7 +68,7 @@ def writable() -> list[str]:
     return [f.suffix for f in FILE_FORMATS.values() if f.writes]
 
 
-def format_to_read(path: Path) -> Format:
+def format_to_read(path: Path) -> FileFormat:
     """By the end of its name, and by its content where several formats share that. Raises UserError
     where there is none."""
     if path.is_dir():
@@ -83,7 +83,7 @@ def format_to_read(path: Path) -> Format:
     raise UserError(f"{path}: splats come as {', '.join(readable())}")
 
 
-def format_to_write(path: Path) -> Format:
+def format_to_write(path: Path) -> FileFormat:
     """By the end of its name. Raises UserError where there is none."""
     for row in FILE_FORMATS.values():
         if row.writes and path.name.lower().endswith(row.suffix):

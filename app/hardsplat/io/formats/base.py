@@ -42,7 +42,7 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True)
-class Splats:
+class SplatStream:
     """Splats in pieces of at most PIECE, from a file that is being read or from memory.
 
     count: splats of all pieces together. sh_degree: 0 to 3, the same in every piece. pieces: a
@@ -60,13 +60,13 @@ class Splats:
     seen: np.ndarray | None = None
 
 
-def not_written(path: Path, splats: Splats) -> None:
+def not_written(path: Path, splats: SplatStream) -> None:
     """The `write` of formats that are only read."""
     raise UserError(f"{path}: files of this format are only read")
 
 
 @dataclass(frozen=True)
-class Format:
+class FileFormat:
     """A format of files, as the registry lists it.
 
     suffix: end of the file's name. title: what it is, for help and messages. frame: where its axes
@@ -74,15 +74,15 @@ class Format:
     read: path -> Splats in that frame, after checks that take no memory. write: (path, Splats in
     that frame) -> None. holds: whether a file with this suffix is of this format, where formats
     share the suffix. morton: neighbours in space must be neighbours in the file for it to be small.
-    keeps_filter: it can say that splats are antialiased. by_views: it loses less where Splats.seen
-    is known.
+    keeps_filter: it can say that splats are antialiased. by_views: it loses less where `seen` of
+    the stream is known.
     """
 
     suffix: str
     title: str
     frame: str
-    read: Callable[[Path], Splats]
-    write: Callable[[Path, Splats], None] = not_written
+    read: Callable[[Path], SplatStream]
+    write: Callable[[Path, SplatStream], None] = not_written
     holds: Callable[[Path], bool] | None = None
     morton: bool = False
     keeps_filter: bool = False
@@ -93,8 +93,8 @@ class Format:
         return self.write is not not_written
 
 
-def in_memory(gaussians: Gaussians, antialiased: bool = False) -> Splats:
-    return Splats(
+def in_memory(gaussians: Gaussians, antialiased: bool = False) -> SplatStream:
+    return SplatStream(
         len(gaussians),
         gaussians.sh_degree,
         lambda: (gaussians[at : at + PIECE] for at in range(0, len(gaussians), PIECE)),
@@ -103,7 +103,7 @@ def in_memory(gaussians: Gaussians, antialiased: bool = False) -> Splats:
     )
 
 
-def of_planes(planes: Mapping[str, np.ndarray], antialiased: bool = False) -> Splats:
+def of_planes(planes: Mapping[str, np.ndarray], antialiased: bool = False) -> SplatStream:
     """Splats from their trained values, (planes, N, width) by name."""
     count, extra = planes["means"].shape[1], tuple(name for name in planes if name not in OWN)
 
@@ -115,7 +115,7 @@ def of_planes(planes: Mapping[str, np.ndarray], antialiased: bool = False) -> Sp
             for at in range(0, count, PIECE)
         )
 
-    return Splats(count, degree_of(1 + planes["shN"].shape[0]), pieces, antialiased, extra)
+    return SplatStream(count, degree_of(1 + planes["shN"].shape[0]), pieces, antialiased, extra)
 
 
 def ahead(pieces: Iterable[P], work: Callable[[P], T]) -> Iterator[T]:

@@ -22,7 +22,7 @@ from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import Behind, replacing
 from hardsplat.contract.footprint import STATISTICS
-from hardsplat.io.formats.base import Splats, in_memory, reading
+from hardsplat.io.formats.base import SplatStream, in_memory, reading
 from hardsplat.io.formats.npz import check_sizes
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.tables import quantities
@@ -274,7 +274,7 @@ def holds(path: Path) -> bool:
         return False
 
 
-def read(path: Path) -> Splats:
+def read(path: Path) -> SplatStream:
     """The splats of a checkpoint without their moments, all at once."""
     check_sizes(path)
     with reading(path, "not a usable checkpoint"):

@@ -13,7 +13,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import (
     PIECE,
-    Splats,
+    SplatStream,
     begins_with,
     check_count,
     even,
@@ -43,7 +43,7 @@ def holds(path: Path) -> bool:
     return begins_with(path, b"ply") and "chunk" in check_header(path, "chunk")
 
 
-def read(path: Path) -> Splats:
+def read(path: Path) -> SplatStream:
     """Raises UserError where an element or property is missing, or there are not as many chunks as
     the splats take."""
     names = check_header(path)
@@ -75,7 +75,7 @@ def read(path: Path) -> Splats:
             raise UserError(
                 f"{path}: element sh has {bands.count} rows for {vertex.count} splats; damaged"
             )
-    return Splats(
+    return SplatStream(
         vertex.count, REST.index(rest), lambda: _pieces(vertex, chunks, bands), is_antialiased(path)
     )
 
@@ -152,7 +152,7 @@ def _pack(unorm: np.ndarray, bits: tuple[int, ...]) -> np.ndarray:
     return out
 
 
-def write(path: Path, splats: Splats) -> None:
+def write(path: Path, splats: SplatStream) -> None:
     """SH coefficients beyond -4..4 are clipped. Small and precise only where neighbours in space
     are neighbours in the file."""
     rest = REST[splats.sh_degree]

@@ -18,7 +18,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import (
     COEFFICIENTS,
-    Splats,
+    SplatStream,
     check_count,
     exactly,
     reading,
@@ -91,7 +91,7 @@ class _Primitive:
         return self.accessors["POSITION"].count
 
 
-def read(path: Path) -> Splats:
+def read(path: Path) -> SplatStream:
     """All primitives with the extension, placed by their nodes. Raises UserError for compressed
     ones, for accessors that reach beyond the file's one binary chunk, and for nodes that shear or
     stretch.
@@ -107,7 +107,7 @@ def read(path: Path) -> Splats:
         check_count(path, count)
         degree = max(p.degree for p in primitives)
         antialiased = bool(gltf["asset"].get("extras", {}).get("antialiased", False))
-    return Splats(count, degree, lambda: _pieces(path, primitives, degree), antialiased)
+    return SplatStream(count, degree, lambda: _pieces(path, primitives, degree), antialiased)
 
 
 def _chunks(path: Path) -> tuple[dict, int, int]:
@@ -314,7 +314,7 @@ def _pieces(path: Path, primitives: list[_Primitive], degree: int) -> Iterator[G
 # -- writing
 
 
-def write(path: Path, splats: Splats) -> None:
+def write(path: Path, splats: SplatStream) -> None:
     """float32 throughout, and COLOR_0 for viewers that know points alone. Raises UserError beyond 4
     GiB, which no GLB can be larger than."""
     names = [
@@ -369,7 +369,9 @@ def _values(g: Gaussians) -> Iterator[np.ndarray]:
         yield g.sh[:, i].astype("<f4")
 
 
-def _json(splats: Splats, sizes: dict[str, int], bounds: tuple[list[float], list[float]]) -> bytes:
+def _json(
+    splats: SplatStream, sizes: dict[str, int], bounds: tuple[list[float], list[float]]
+) -> bytes:
     views, accessors, offset = [], [], 0
     for i, (name, width) in enumerate(sizes.items()):
         views.append(

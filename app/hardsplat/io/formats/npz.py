@@ -15,7 +15,7 @@ from numpy.lib import format as npy
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import (
-    Splats,
+    SplatStream,
     check_archive,
     check_count,
     degree_of,
@@ -38,7 +38,7 @@ _NEEDED = {
 _DAMAGED = "not readable splats"
 
 
-def read(path: Path) -> Splats:
+def read(path: Path) -> SplatStream:
     """means (N, 3), quats (N, 4; wxyz), opacities (N; logit), scales (N, 3; log), sh0 (N, 1, 3), of
     any numeric type; also shN (N, K - 1, 3), or shN_i8 of it times 128, `antialiased`, a truth
     value, and further trained quantities by their names, (N, width) or (N, planes, width).
@@ -82,7 +82,9 @@ def read(path: Path) -> Splats:
         for q in further:
             _check_shape(path, q.name, shapes[q.name], count, q.width * q.planes(degree))
     extra = tuple(shapes)
-    return Splats(count, degree, lambda: _pieces(path, count, degree, extra), antialiased, extra)
+    return SplatStream(
+        count, degree, lambda: _pieces(path, count, degree, extra), antialiased, extra
+    )
 
 
 def members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -192,7 +194,7 @@ class _Column:
             return values.astype(np.float32).reshape(n, -1)
 
 
-def write(path: Path, splats: Splats) -> None:
+def write(path: Path, splats: SplatStream) -> None:
     """float32 arrays means, quats, opacities, scales, sh0, shN and further trained quantities,
     uncompressed, and `antialiased` where that is so."""
     shapes = {
@@ -224,7 +226,7 @@ def write(path: Path, splats: Splats) -> None:
                 npy.write_array(member, np.array(1, np.uint8))
 
 
-def _shape(name: str, splats: Splats) -> tuple[int, ...]:
+def _shape(name: str, splats: SplatStream) -> tuple[int, ...]:
     """Of the array of a quantity: SH as (N, coefficients, 3), single numbers as (N,)."""
     q = QUANTITIES[name]
     planes = q.planes(splats.sh_degree)

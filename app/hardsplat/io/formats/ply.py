@@ -13,7 +13,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import (
     COEFFICIENTS,
-    Splats,
+    SplatStream,
     ahead,
     exactly,
     finite_log_scales,
@@ -36,7 +36,7 @@ def splat_columns(sh_degree: int, extra: Iterable[str] = ()) -> dict[str, list[s
     return {name: QUANTITIES[name].columns(sh_degree) for name in (*_ORDER, *extra)}
 
 
-def read(path: Path) -> Splats:
+def read(path: Path) -> SplatStream:
     """Binary or ascii; the SH degree follows from the number of f_rest, properties that no trained
     quantity has are ignored.
 
@@ -61,7 +61,7 @@ def read(path: Path) -> Splats:
             f"{path}: property {missing[0]} is missing; is this a point cloud instead of "
             "trained splats?"
         )
-    return Splats(
+    return SplatStream(
         table.count,
         degree,
         lambda: (_splats(records, wanted) for records in table.pieces()),
@@ -80,7 +80,7 @@ def _splats(records: np.ndarray, wanted: dict[str, list[str]]) -> Gaussians:
     return Gaussians.from_planes(planes)
 
 
-def write(path: Path, splats: Splats) -> None:
+def write(path: Path, splats: SplatStream) -> None:
     """float32 binary little endian.
 
     Properties: x y z, nx ny nz (zero), f_dc_0..2, f_rest (channel-major: all bands of red, of

@@ -19,7 +19,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import (
     COEFFICIENTS,
-    Splats,
+    SplatStream,
     check_archive,
     check_count,
     check_expansion,
@@ -54,7 +54,7 @@ _LONGEST_META = 1 << 20  # bytes; ours take 12 kB
 # -- reading
 
 
-def read(path: Path) -> Splats:
+def read(path: Path) -> SplatStream:
     """Raises UserError for other versions, images that are missing or of another size than the
     number of splats asks for, and codebooks of other lengths."""
     with reading(path):
@@ -65,7 +65,7 @@ def read(path: Path) -> Splats:
             meta = _Meta(path, archive)
         check_count(path, meta.count)
         check_expansion(path, meta.count * _PIXELS, size_of(path))
-    return Splats(meta.count, meta.degree, lambda: _pieces(path, meta), meta.antialiased)
+    return SplatStream(meta.count, meta.degree, lambda: _pieces(path, meta), meta.antialiased)
 
 
 class _Meta:
@@ -210,7 +210,7 @@ def _palette(path: Path, archive: zipfile.ZipFile, meta: _Meta) -> np.ndarray:
 # -- writing
 
 
-def write(path: Path, splats: Splats) -> None:
+def write(path: Path, splats: SplatStream) -> None:
     """Positions to 1/65535 of the scene's extent in ln(1 + |x|); scales and colours by codebooks of
     256, SH bands by a palette. Small only in Morton order.
 
@@ -307,7 +307,7 @@ def palette_size(count: int) -> int:
     return min(_MOST_ENTRIES, max(64, count // 2))
 
 
-def _surveyed(splats: Splats) -> tuple[np.ndarray, np.ndarray, Gaussians, np.ndarray]:
+def _surveyed(splats: SplatStream) -> tuple[np.ndarray, np.ndarray, Gaussians, np.ndarray]:
     """Bounds of the logarithms of positions, and a random sample of the splats, with the largest
     and the most colourful of each piece; which these are."""
     rng, share = np.random.default_rng(0), min(1, _SAMPLE / splats.count)

@@ -9,13 +9,21 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import Splats, check_count, exactly, reading, size_of, spans, unit
+from hardsplat.io.formats.base import (
+    SplatStream,
+    check_count,
+    exactly,
+    reading,
+    size_of,
+    spans,
+    unit,
+)
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
 _RECORD = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("color", "u1", 4), ("quat", "u1", 4)])
 
 
-def read(path: Path) -> Splats:
+def read(path: Path) -> SplatStream:
     """Position and linear scales, float32; colour and opacity, then the rotation wxyz, a byte
     each."""
     with reading(path):
@@ -27,7 +35,7 @@ def read(path: Path) -> Splats:
         )
     count = size // _RECORD.itemsize
     check_count(path, count)
-    return Splats(count, 0, lambda: _pieces(path, count))
+    return SplatStream(count, 0, lambda: _pieces(path, count))
 
 
 def _pieces(path: Path, count: int) -> Iterator[Gaussians]:
@@ -46,7 +54,7 @@ def _pieces(path: Path, count: int) -> Iterator[Gaussians]:
             )
 
 
-def write(path: Path, splats: Splats) -> None:
+def write(path: Path, splats: SplatStream) -> None:
     """Colours beyond 0..1 are clipped, SH bands above the constant one are left out."""
     with open(path, "wb") as file:
         for g in splats.pieces():

@@ -19,7 +19,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import (
     Readable,
-    Splats,
+    SplatStream,
     check_count,
     check_expansion,
     exactly,
@@ -65,7 +65,7 @@ def _planes(version: int, degree: int) -> dict[str, int]:
     }
 
 
-def read(path: Path) -> Splats:
+def read(path: Path) -> SplatStream:
     """Raises UserError for other versions, and where streams are not of the sizes that the number
     of splats asks for. Coefficients of degree 4 are left out.
 
@@ -93,7 +93,7 @@ def read(path: Path) -> Splats:
     opened = (
         (lambda: _opened_new(path, streams)) if new else (lambda: _opened_old(path, count, planes))
     )
-    return Splats(
+    return SplatStream(
         count,
         min(degree, 3),
         lambda: _pieces(path, opened, count, version, degree, bits),
@@ -240,7 +240,7 @@ def _rotations(raw: np.ndarray) -> np.ndarray:
     return np.roll(from_smallest_three(packed >> 30, others), 1, axis=1)  # SPZ has xyzw
 
 
-def write(path: Path, splats: Splats) -> None:
+def write(path: Path, splats: SplatStream) -> None:
     """Version 4. Positions to a power of two of a unit that all of them fit; coefficients beyond
     -1..1 and scales beyond e^-10..e^5.9 are clipped."""
     import zstandard
@@ -272,7 +272,7 @@ def write(path: Path, splats: Splats) -> None:
             copyfileobj(plane, file)
 
 
-def _fractional_bits(splats: Splats) -> int:
+def _fractional_bits(splats: SplatStream) -> int:
     """As many as make a step an eighth of the size of small splats, of which 5 % are smaller; fewer
     where the farthest splat would not fit into 24 bits.
 

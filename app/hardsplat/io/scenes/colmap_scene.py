@@ -10,11 +10,11 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.colmap import read_model
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import Masks
-from hardsplat.io.scenes.source import Posed, Source, stays_below
+from hardsplat.io.scenes.source import Posed, SceneSource, stays_below
 from hardsplat.model.camera import Camera
 
 
-def read_colmap(root: Path, model: Path, data_factor: int) -> Source:
+def read_colmap(root: Path, model: Path, data_factor: int) -> SceneSource:
     """model: the folder of the model within the scene's. Raises UserError for a damaged model, and
     for photographs that are missing."""
     cameras, images, points = read_model(model)
@@ -25,7 +25,7 @@ def read_colmap(root: Path, model: Path, data_factor: int) -> Source:
         camera = cameras[image.camera_id]
         pinhole = Camera(image.w2c, intrinsics(camera), camera.width, camera.height)
         photographs.append(Posed(image.name, path, pinhole, camera, masks.of(image.name), divisor))
-    return Source(str(model), photographs, points.xyz, points.rgb)
+    return SceneSource(str(model), photographs, points.xyz, points.rgb)
 
 
 def _image_folder(root: Path, data_factor: int, name: str) -> tuple[Path, int]:

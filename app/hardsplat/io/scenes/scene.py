@@ -30,7 +30,7 @@ from hardsplat.io.scenes.colmap_model import ColmapCamera
 from hardsplat.io.scenes.colmap_scene import read_colmap
 from hardsplat.io.scenes.lens import Lens
 from hardsplat.io.scenes.masks import FOLDER, cut_out, fitted, masked, read_kept
-from hardsplat.io.scenes.source import Posed, Source
+from hardsplat.io.scenes.source import Posed, SceneSource
 from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 from hardsplat.model.camera import Camera
 
@@ -89,7 +89,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Picture(View):
+class ArrayView(View):
     """A photograph in memory: image (H, W, 3) uint8, or (H, W, 4) with straight alpha."""
 
     image: np.ndarray = field(kw_only=True, repr=False)
@@ -166,7 +166,7 @@ class Scene:
                     f"expected uint8 of ({camera.height}, {camera.width}, 3 or 4), its "
                     "camera's size"
                 )
-            views.append(Picture(label, camera, Path(label), image=image))
+            views.append(ArrayView(label, camera, Path(label), image=image))
         points = np.zeros((0, 3)) if points is None else np.asarray(points, np.float64)
         colors = np.full(points.shape, 128, np.uint8) if colors is None else np.asarray(colors)
         if (
@@ -287,7 +287,7 @@ def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.nda
         pool.shutdown(cancel_futures=True)
 
 
-def _read(root: Path, data_factor: int) -> Source:
+def _read(root: Path, data_factor: int) -> SceneSource:
     model = next(
         (folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None
     )

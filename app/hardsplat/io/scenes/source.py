@@ -32,7 +32,7 @@ class Posed:
 
 
 @dataclass(frozen=True)
-class Source:
+class SceneSource:
     """label: where the cameras are from, for messages. points: (N, 3) float64 world units, N may be
     0; colors: (N, 3) uint8.
 

@@ -29,7 +29,7 @@ from hardsplat.io.scenes.colmap import read_model
 from hardsplat.io.scenes.colmap_model import ColmapCamera, file_bytes
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import Masks
-from hardsplat.io.scenes.source import Posed, Source, stays_below
+from hardsplat.io.scenes.source import Posed, SceneSource, stays_below
 from hardsplat.model.camera import Camera
 
 SINGLE, SPLIT = "transforms.json", "transforms_train.json"
@@ -55,7 +55,7 @@ def has_transforms(root: Path) -> bool:
     return (root / SINGLE).is_file() or (root / SPLIT).is_file()
 
 
-def read_transforms(root: Path, data_factor: int = 1) -> Source:
+def read_transforms(root: Path, data_factor: int = 1) -> SceneSource:
     """The scene in `root`; photographs are only looked at for their size. UserError for anything
     missing, damaged or contradictory."""
     main = root / (SPLIT if (root / SPLIT).is_file() else SINGLE)
@@ -83,7 +83,7 @@ def read_transforms(root: Path, data_factor: int = 1) -> Source:
     else:
         photographs, held_out = _listed(main, top, photographs, reader.names)
     points, colors = _points(root, main, top)
-    return Source(str(main), photographs, points, colors, held_out)
+    return SceneSource(str(main), photographs, points, colors, held_out)
 
 
 class _Reader:

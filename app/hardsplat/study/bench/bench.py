@@ -32,7 +32,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.raster.backends import BACKENDS, fastest
-from hardsplat.results.folder import make_folder, set_aside, write_json
+from hardsplat.results.folder import archive_run, make_folder, write_json
 from hardsplat.results.model import find_model
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench.axes import OPTIONS, blending_of
@@ -221,7 +221,7 @@ def bench(
         for options in variants(axes, known[name])
     ]
     size = None
-    if folder and (earlier := set_aside(folder, OF_A_BENCH, OF_A_BENCH)):
+    if folder and (earlier := archive_run(folder, OF_A_BENCH, OF_A_BENCH)):
         tqdm.write(
             f"note: the earlier measurement in {folder} is now in {earlier}", file=sys.stderr
         )

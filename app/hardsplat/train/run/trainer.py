@@ -26,7 +26,7 @@ from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.raster.backends import running
 from hardsplat.raster.core.choose import wanted as may_time
 from hardsplat.raster.core.sinks import moments_of
-from hardsplat.results.folder import check_folder, folder_of, make_folder, set_aside
+from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder
 from hardsplat.settings.presets import SAVED_NAME, for_photographs, save_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.measure import Measured
@@ -230,7 +230,7 @@ class Run:
         """The result folder as the first step finds it. start: what the session begins with."""
         config = self.config
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
-        if not (config.resume or ours) and (earlier := set_aside(self.folder)):
+        if not (config.resume or ours) and (earlier := archive_run(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
         self._save_config()
         self.log.restore(start.log)
