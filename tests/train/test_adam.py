@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from hardsplat import contract
+from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.raster.core.projection import Perspective
 from hardsplat.raster.core.sinks import adam
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
-from hardsplat.tables.formats import from_bfloat16, to_bfloat16
 from tests.helpers.refining import FIELDS, Refining, random_state
 from tests.helpers.training import open_session, same_state, settings
 from tests.oracle import sh as harmonics

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 # Formats of render targets and of the blending state.
 
 
@@ -94,17 +92,3 @@ MOMENT_FORMATS = {
     ),
     "float32": MomentFormat("optim/moments_float32.glsl", 4, (), "as computed"),
 }
-
-
-def to_bfloat16(values: np.ndarray) -> np.ndarray:
-    """float32 -> the bits of the nearest bfloat16, ties to even, as uint16."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    rounded = bits + (0x7FFF + (bits >> 16 & 1))
-    return (np.where(np.isnan(values), bits | 1 << 22, rounded) >> 16).astype(
-        np.uint16
-    )  # a NaN stays one
-
-
-def from_bfloat16(bits: np.ndarray) -> np.ndarray:
-    """The float32 that these uint16 are, exactly."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)

@@ -10,13 +10,14 @@ from typing import Literal
 import numpy as np
 
 from hardsplat import contract
+from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer, clear_all, download_all
 from hardsplat.gpu.memory.resources import moved
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.planes import Planes, plane_table
 from hardsplat.tables import quantities
-from hardsplat.tables.formats import MOMENT_FORMATS, from_bfloat16, to_bfloat16
+from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.quantities import Of, Quantity
 
 Gradients = Literal[

@@ -1,0 +1,19 @@
+"""Numbers of 16 bits with the exponent of float32, as Adam's moments are stored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def to_bfloat16(values: np.ndarray) -> np.ndarray:
+    """float32 -> the bits of the nearest bfloat16, ties to even, as uint16."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = bits + (0x7FFF + (bits >> 16 & 1))
+    return (np.where(np.isnan(values), bits | 1 << 22, rounded) >> 16).astype(
+        np.uint16
+    )  # a NaN stays one
+
+
+def from_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """The float32 that these uint16 are, exactly."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
