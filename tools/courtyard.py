@@ -18,12 +18,10 @@ STONE, PALE, SAND = (0.62, 0.55, 0.46), (0.80, 0.74, 0.64), (0.72, 0.50, 0.32)
 TERRACOTTA, ROOF = (0.66, 0.27, 0.13), (0.70, 0.30, 0.16)
 OAK, WALNUT = (0.56, 0.35, 0.17), (0.33, 0.19, 0.09)
 LEAF, CYPRESS = (0.19, 0.36, 0.09), (0.10, 0.24, 0.10)
-TEAL, CREAM, RED, GOLD = (
-    (0.05, 0.30, 0.36),
-    (0.86, 0.81, 0.68),
-    (0.66, 0.10, 0.08),
-    (0.85, 0.55, 0.12),
-)
+TEAL = (0.05, 0.30, 0.36)
+CREAM = (0.86, 0.81, 0.68)
+RED = (0.66, 0.10, 0.08)
+GOLD = (0.85, 0.55, 0.12)
 
 
 def sun() -> Sun:
@@ -111,10 +109,8 @@ def ring_stones(colour, radius, width, height):
 def _floor(p):
     """Checkered tiles, and around the fountain a ring of darker and lighter wedges."""
     tile = 0.78
-    (i, fu), (j, fv) = (
-        np.divmod((p[0] + p[1]) / (2**0.5 * tile), 1),
-        np.divmod((p[0] - p[1]) / (2**0.5 * tile), 1),
-    )
+    (i, fu) = np.divmod((p[0] + p[1]) / (2**0.5 * tile), 1)
+    (j, fv) = np.divmod((p[0] - p[1]) / (2**0.5 * tile), 1)
     edge = np.minimum(np.minimum(fu, 1 - fu), np.minimum(fv, 1 - fv)) * tile
     colour = np.where((i + j) % 2 > 0, _column((0.66, 0.52, 0.38)), _column((0.47, 0.30, 0.20)))
     colour = colour * (1 + 0.10 * _cell_tint(i, j) + 0.08 * _mottle(p, 0.6))

@@ -34,11 +34,8 @@ from hardsplat.results.folder import make_folder, write_json
 from hardsplat.tables.fits import FIT_RASTERS
 
 PARTS = ("variants", "blobs", "pixels", "quality")
-WARM, BATCHES, BATCH_SECONDS = (
-    200,
-    5,
-    0.3,
-)  # steps before anything is timed; batches of which the median is taken; how long each may be
+# steps before anything is timed; batches of which the median is taken; how long each may be
+WARM, BATCHES, BATCH_SECONDS = (200, 5, 0.3)
 BLOBS, WIDTH, HEIGHT = 40_960, 1024, 768
 NUMBERS = (1_000, 4_000, 10_000, 40_960, 100_000, 200_000)
 MEGAPIXELS = (0.25, 0.5, 0.786432, 2, 4, 8)
@@ -68,15 +65,11 @@ def picture(width: int, height: int, seed: int = 0) -> np.ndarray:
     )
     y, x = np.mgrid[0:height, 0:width] / height
     for _ in range(120):
-        at, size, turn = (
-            rng.uniform((0, 0), (width / height, 1)),
-            rng.uniform(0.01, 0.15, 2),
-            rng.uniform(0, np.pi),
-        )
-        u, v = (
-            np.cos(turn) * (x - at[0]) + np.sin(turn) * (y - at[1]),
-            np.cos(turn) * (y - at[1]) - np.sin(turn) * (x - at[0]),
-        )
+        at = rng.uniform((0, 0), (width / height, 1))
+        size = rng.uniform(0.01, 0.15, 2)
+        turn = rng.uniform(0, np.pi)
+        u = np.cos(turn) * (x - at[0]) + np.sin(turn) * (y - at[1])
+        v = np.cos(turn) * (y - at[1]) - np.sin(turn) * (x - at[0])
         inside = (
             (u / size[0]) ** 2 + (v / size[1]) ** 2 < 1
             if rng.random() < 0.5
@@ -93,11 +86,9 @@ def picture(width: int, height: int, seed: int = 0) -> np.ndarray:
 
 class Bench:
     def __init__(self, flags):
-        self.flags, self.folder, self.device = (
-            flags,
-            Path(flags.result_dir),
-            open_device(flags.device),
-        )
+        self.flags = flags
+        self.folder = Path(flags.result_dir)
+        self.device = open_device(flags.device)
         make_folder(self.folder)
         photo = read_photo(flags.image) if flags.image else None
         self.photo = None if photo is None else over(photo, np.zeros(3))

@@ -9,12 +9,8 @@ from hardsplat.base.errors import UserError
 
 CLASSES = ("means", "quats", "scales", "opacities", "sh")
 KEYS = ("target", "state", "blending", "block")
-LINE = {
-    "unorm8": "--",
-    "unorm16": "-.",
-    "float16": "-",
-    "unorm16 of 0..4": ":",
-}  # told apart in grey by line and marker
+# told apart in grey by line and marker
+LINE = {"unorm8": "--", "unorm16": "-.", "float16": "-", "unorm16 of 0..4": ":"}
 MARK = {"1x1": "o", "2x2": "s"}
 
 
@@ -102,9 +98,8 @@ def plot(path: Path, part: str, result: dict) -> None:
         curves = {}
         for row in result["rows"]:
             target, state, blending, block = names(row)
-            own = state == (
-                "float16" if block == "2x2" else row["format"]
-            )  # the state that goes with the target
+            # the state that goes with the target
+            own = state == ("float16" if block == "2x2" else row["format"])
             if (
                 own
                 and target in LINE

@@ -83,10 +83,8 @@ def compare(actual: dict, exact: dict) -> dict:
     """Relative L2 and cosine by parameter class."""
     l2, cosine = {}, {}
     for name in CLASSES:
-        a, b = (
-            np.asarray(actual[name], np.float64).ravel(),
-            np.asarray(exact[name], np.float64).ravel(),
-        )
+        a = np.asarray(actual[name], np.float64).ravel()
+        b = np.asarray(exact[name], np.float64).ravel()
         l2[name] = float(np.linalg.norm(a - b) / np.linalg.norm(b))
         cosine[name] = float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-300))
     return {"l2": l2, "cosine": cosine}
@@ -265,11 +263,9 @@ def loss_gradient(gpu, renderer, camera, photo) -> np.ndarray:
 
 
 def model(flags) -> dict:
-    gpu, gaussians, scene = (
-        open_device(flags.device),
-        load_splats(flags.model),
-        load_scene(flags.data_dir),
-    )
+    gpu = open_device(flags.device)
+    gaussians = load_splats(flags.model)
+    scene = load_scene(flags.data_dir)
     chosen = [
         i * max(len(scene.views) // flags.views, 1)
         for i in range(min(flags.views, len(scene.views)))
@@ -288,9 +284,8 @@ def model(flags) -> dict:
                 gpu, format="float32", blending=blending, ordering=waiting(gpu)
             ) as reference:
                 reference.forward(gaussians, view.camera, background=background, near=0.2)
-                if (
-                    d_image is None
-                ):  # every variant is given the same one: this compares rasterizers, not losses
+                # every variant is given the same one: this compares rasterizers, not losses
+                if d_image is None:
                     size = (view.camera.height, view.camera.width, 3)
                     d_image = (
                         np.random.default_rng(i).random(size, np.float32)

@@ -25,10 +25,8 @@ from tools import courtyard
 from tools.raytrace import World
 
 FIELD_OF_VIEW = 68.0  # degrees, horizontal
-FISHEYE_FIELD, FISHEYE = (
-    150.0,
-    Distortion(True, (0.02, -0.005, 0.0, 0.0)),
-)  # of a fisheye lens, with little more than the equidistant image
+# of a fisheye lens, with little more than the equidistant image
+FISHEYE_FIELD, FISHEYE = (150.0, Distortion(True, (0.02, -0.005, 0.0, 0.0)))
 HOLD_OUT = 8  # every 8th view by name is for testing, as in app/hardsplat/train/measure/command.py
 NOISE = 0.003  # of the courtyard's half width: about what structure from motion leaves
 
@@ -209,9 +207,8 @@ def _write_model(folder, views, xyz, rgb):
     images = {}
     for i, view in enumerate(views):
         w2c = view.camera.w2c
-        qvec = Rotation.from_matrix(w2c[:3, :3]).as_quat()[
-            [3, 0, 1, 2]
-        ]  # scipy puts w last, COLMAP first
+        # scipy puts w last, COLMAP first
+        qvec = Rotation.from_matrix(w2c[:3, :3]).as_quat()[[3, 0, 1, 2]]
         images[i + 1] = ColmapImage(i + 1, _name(i), 1, qvec, w2c[:3, 3])
     write_model(folder, {1: lens}, images, ColmapPoints(xyz, rgb, np.zeros(len(xyz))))
 

@@ -52,10 +52,8 @@ def report(
         raise SystemExit(2)
     seconds = time.monotonic() - began
     file, config = find_model(result, data_dir)
-    scene, gaussians = (
-        load_scene(config.data_dir, config.data_factor, config.test_every),
-        load_splats(file),
-    )
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    gaussians = load_splats(file)
     cameras = [scene.views[i].camera for i in scene.train]
     width, height = (round(scale * side) for side in (cameras[0].width, cameras[0].height))
 
@@ -81,9 +79,8 @@ def report(
     ):
         with Renderer(config.device, "tiled", antialiased=config.antialiased) as renderer:
             for i in range(0, len(cameras), max(1, len(cameras) // views)):
-                browser.open(
-                    "about:blank"
-                )  # or else the page would stay, and only its camera change
+                # or else the page would stay, and only its camera change
+                browser.open("about:blank")
                 browser.open(f"{page.resolve().as_uri()}#camera={i}&still")
                 browser.wait(STATE, 300)
                 sorts.append(float(re.search(r"sort ([0-9.]+) ms", browser.run(STATS))[1]))

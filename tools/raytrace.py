@@ -189,11 +189,9 @@ class World:
         h, w = self.size[face].T
         x, y = np.clip(u * w - 0.5, 0, w - 1), np.clip(v * h - 0.5, 0, h - 1)
         x0, y0 = np.minimum(x.astype(int), w - 2), np.minimum(y.astype(int), h - 2)
-        fx, fy, at = (
-            (x - x0).astype(np.float32),
-            (y - y0).astype(np.float32),
-            self.offset[face] + y0 * w + x0,
-        )
+        fx = (x - x0).astype(np.float32)
+        fy = (y - y0).astype(np.float32)
+        at = self.offset[face] + y0 * w + x0
         corners = (
             (at, (1 - fx) * (1 - fy)),
             (at + 1, fx * (1 - fy)),

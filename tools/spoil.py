@@ -25,10 +25,8 @@ from hardsplat.io.scenes.scene import load_scene
 def spoiled_photograph(image: np.ndarray, factors: np.ndarray, vignette: float) -> np.ndarray:
     """(H, W, 3) uint8 times factors (3,), darker by `vignette` in the corners."""
     height, width = image.shape[:2]
-    y, x = (
-        (np.arange(height) + 0.5 - height / 2)[:, None],
-        (np.arange(width) + 0.5 - width / 2)[None],
-    )
+    y = (np.arange(height) + 0.5 - height / 2)[:, None]
+    x = (np.arange(width) + 0.5 - width / 2)[None]
     falloff = 1 - vignette * (x**2 + y**2) / (width**2 + height**2) * 4
     return np.clip(np.round(image * factors * falloff[..., None]), 0, 255).astype(np.uint8)
 
@@ -57,10 +55,8 @@ def main() -> None:
     held_out = {scene.views[i].name for i in scene.test}
     (flags.out / flags.images).mkdir(parents=True, exist_ok=True)
     for image in sorted(images.values(), key=lambda image: image.name):
-        source, target = (
-            flags.scene / flags.images / image.name,
-            flags.out / flags.images / image.name,
-        )
+        source = flags.scene / flags.images / image.name
+        target = flags.out / flags.images / image.name
         factors = rng.uniform(1 - flags.gain, 1 + flags.gain) * rng.uniform(
             1 - flags.balance, 1 + flags.balance, 3
         )

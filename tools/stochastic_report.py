@@ -133,10 +133,8 @@ def main_converge(words: list[str]) -> None:
 
     counts, device = 4 ** np.arange(7), open_device(None)
     figure, axes = plt.subplots(figsize=(6, 4))
-    few, many = (
-        dict(seed=11, n=5, width=16, height=16),
-        dict(seed=12, n=16, width=32, height=24, sh_degree=2, overlap=5.0),
-    )
+    few = dict(seed=11, n=5, width=16, height=16)
+    many = dict(seed=12, n=16, width=32, height=24, sh_degree=2, overlap=5.0)
     for label, marker, scene, options in (
         ("5 splats", "o", few, {}),
         ("16 splats", "s", many, {}),

@@ -32,11 +32,9 @@ def main(words: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    training, table, plot = (
-        commands.add_parser("train"),
-        commands.add_parser("table"),
-        commands.add_parser("plot"),
-    )
+    training = commands.add_parser("train")
+    table = commands.add_parser("table")
+    plot = commands.add_parser("plot")
     for each in (training, table, plot):
         each.add_argument("plan", type=Path)
         each.add_argument("--out", type=Path, required=True, help="folder of the results")

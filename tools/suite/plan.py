@@ -99,11 +99,9 @@ def read_plan(path: Path) -> Plan:
         raise UserError(f"cannot read the plan {path}: {error.strerror}") from None
     except ValueError as error:
         raise UserError(f"{path}: not a valid TOML file: {error}") from None
-    scenes, presets, seeds = (
-        found.get("scenes", {}),
-        found.get("presets", {}),
-        found.get("seeds", [42]),
-    )
+    scenes = found.get("scenes", {})
+    presets = found.get("presets", {})
+    seeds = found.get("seeds", [42])
     if not scenes or not presets:
         raise UserError(
             f"{path}: a plan has scenes and presets, as [scenes.NAME] and [presets.NAME]"

@@ -13,10 +13,8 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer, allocate_all
 
 NUMBERS = contract.CONSTANTS["BLOB"]
-OPACITY, SHARE = (
-    0.7,
-    0.6,
-)  # of a new blob: opacity, and standard deviation over the distance to the next
+# of a new blob: opacity, and standard deviation over the distance to the next
+OPACITY, SHARE = (0.7, 0.6)
 
 
 @dataclass

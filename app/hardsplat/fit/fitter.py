@@ -43,9 +43,8 @@ OF_A_FIT = (
     "psnr.png",
 )
 BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two
-OnFrame = Callable[
-    [int, Image], None
-]  # (steps done, `target`): colour without background, premultiplied, and transmittance in alpha
+# (steps done, `target`): colour without background, premultiplied, and transmittance in alpha
+OnFrame = Callable[[int, Image], None]
 
 
 def read_photo(path: str | Path) -> np.ndarray:
@@ -64,9 +63,8 @@ class FitObserver(Protocol):
     batch_seconds: float  # how long a batch may take while the window is seen
 
     def open(self, device: Device, session: FitSession, title: str) -> None: ...
-    def turn(
-        self, session: FitSession
-    ) -> None: ...  # between batches: answers, and shows `target`; waits for nothing
+    # between batches: answers, and shows `target`; waits for nothing
+    def turn(self, session: FitSession) -> None: ...
     def close(self) -> None: ...  # before the session is destroyed
     @property
     def shown(self) -> bool: ...
@@ -108,13 +106,11 @@ class Fitter:
         preview: FitObserver | None,
         device: Device | None = None,
     ):
-        self.path, self.folder, self.config, self.on_frame, self.preview = (
-            path,
-            folder,
-            config,
-            on_frame,
-            preview,
-        )
+        self.path = path
+        self.folder = folder
+        self.config = config
+        self.on_frame = on_frame
+        self.preview = preview
         self.height, self.width = photo.shape[:2]
         self.capacity = config.blobs_for(self.width * self.height)
         self.steps: list[int] = []

@@ -283,9 +283,8 @@ def rasterizer_of(device: Device, wanted: str) -> str:
     return name_of(FIT_RASTERS, row)
 
 
-FlatRasterizer = (
-    WalkRasterizer | TiledRasterizer | HardwareRasterizer
-)  # behind a projection that is a Flat
+# behind a projection that is a Flat
+FlatRasterizer = WalkRasterizer | TiledRasterizer | HardwareRasterizer
 
 
 def open_rasterizer(

@@ -71,9 +71,8 @@ def gpu_settings(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
         [rate_plan(rate, config.final_lr * rate, config.max_steps) for rate in first],
         contract.dtype("RatePlan"),
     )
-    weights = loss_terms(
-        replace(TrainConfig(), ssim_lambda=config.ssim_lambda)
-    )  # which has no weight for parameters
+    # which has no weight for parameters
+    weights = loss_terms(replace(TrainConfig(), ssim_lambda=config.ssim_lambda))
     return {
         "step_settings": step_settings(config.seed, BETA1, BETA2, config.background),
         "adam_settings": adam_settings(BETA1, BETA2),

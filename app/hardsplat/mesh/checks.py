@@ -20,10 +20,8 @@ def checked(
     starting with `where`, for a mesh without faces, with numbers that are not finite, indices of
     nothing, or edges with more than two faces.
     """
-    vertices, faces = (
-        np.asarray(vertices, np.float64).reshape(-1, 3),
-        np.asarray(faces, np.int64).reshape(-1, 3),
-    )
+    vertices = np.asarray(vertices, np.float64).reshape(-1, 3)
+    faces = np.asarray(faces, np.int64).reshape(-1, 3)
     if not len(faces):
         raise UserError(f"{where}: has no triangles")
     if faces.min() < 0 or faces.max() >= len(vertices):
@@ -44,10 +42,8 @@ def checked(
         )
     has_uvs = uvs is not None and uv_faces is not None
     if has_uvs:
-        uvs, uv_faces = (
-            np.asarray(uvs, np.float64).reshape(-1, 2),
-            np.asarray(uv_faces, np.int64).reshape(-1, 3),
-        )
+        uvs = np.asarray(uvs, np.float64).reshape(-1, 2)
+        uv_faces = np.asarray(uv_faces, np.int64).reshape(-1, 3)
         if (
             len(uv_faces) != len(faces)
             or uv_faces.min() < 0

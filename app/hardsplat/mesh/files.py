@@ -16,9 +16,8 @@ from hardsplat.mesh.checks import checked, in_one_place
 from hardsplat.mesh.model import Mesh
 
 SUFFIXES = (".obj", ".ply")
-MOST_TRIANGLES = (
-    1 << 24
-)  # pixels carry the number of their triangle as a float32, which holds whole numbers up to here
+# pixels carry the number of their triangle as a float32, which holds whole numbers up to here
+MOST_TRIANGLES = 1 << 24
 
 
 def check_triangles(count: int, what: str, remedy: str) -> None:
@@ -44,16 +43,14 @@ def load_mesh(
         raise UserError(f"{path}: a mesh is an .obj or .ply file")
     if not path.is_file():
         raise UserError(f"{path}: mesh not found")
-    logging.getLogger("trimesh").setLevel(
-        logging.CRITICAL
-    )  # what it cannot read is said here, in a line
+    # what it cannot read is said here, in a line
+    logging.getLogger("trimesh").setLevel(logging.CRITICAL)
     try:
         found: Any = trimesh.load(path, process=False, force="mesh")
         vertices, faces = np.asarray(found.vertices), np.asarray(found.faces)
         image: Any = getattr(getattr(found.visual, "material", None), "image", None)
-        has_image = (
-            image is not None and max(image.size) >= 4
-        )  # the stand-in for a missing one is smaller
+        # the stand-in for a missing one is smaller
+        has_image = image is not None and max(image.size) >= 4
         texture = (
             np.asarray(image.convert("RGB").resize((resolution, resolution)), np.float32) / 255
             if has_image

@@ -222,10 +222,8 @@ class MeshRun:
 
     def _keep_safe(self) -> None:
         """A copy in the host's memory, which a lost device cannot take."""
-        self._safe, self._safe_at = (
-            (self.session.step, self.session.download(), self.session.texture()),
-            time.monotonic(),
-        )
+        self._safe = (self.session.step, self.session.download(), self.session.texture())
+        self._safe_at = time.monotonic()
 
     def _on_batch(self, result: BatchResult) -> None:
         r = result.records

@@ -70,13 +70,11 @@ class MeshSession:
         texture: np.ndarray,
         on_batch: Callable[[BatchResult], None] = lambda result: None,
     ):
-        self.device, self.config, self.views, self.photos, self.scale = (
-            device,
-            config,
-            views,
-            photos,
-            scale,
-        )
+        self.device = device
+        self.config = config
+        self.views = views
+        self.photos = photos
+        self.scale = scale
         self.width, self.height = canvas
         self.texture_shape, self.step = texture.shape, 0
         self.mesh, self._recorded = mesh, Recordings(device, {})
@@ -99,10 +97,8 @@ class MeshSession:
     ) -> None:
         """What does not depend on the mesh."""
         device, shared, size = self.device, self._shared, (self.width, self.height)
-        texels, groups = (
-            texture.shape[0] * texture.shape[1],
-            -(-self.width // TILE) * -(-self.height // TILE),
-        )
+        texels = texture.shape[0] * texture.shape[1]
+        groups = -(-self.width // TILE) * -(-self.height // TILE)
         sizes = {
             "mesh": 1,
             "frame": 1,
@@ -216,11 +212,9 @@ class MeshSession:
         for name, values in filled.items():
             self._own[name].upload(values)
         self._shared["mesh"].upload(mesh_data(self.config, self.scale, count, self.texture_shape))
-        self.resources, size, triangles = (
-            {**self._shared, **self._own},
-            (self.width, self.height),
-            len(mesh.faces),
-        )
+        self.resources = {**self._shared, **self._own}
+        size = (self.width, self.height)
+        triangles = len(mesh.faces)
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, self.run_of)
@@ -277,14 +271,10 @@ def mesh_data(
     """The contract's Mesh struct."""
     data = np.zeros((), contract.dtype("Mesh"))
     data["vertices"], data["texture"] = vertices, texture_shape[1::-1]
-    data["vertex_step"], data["texel_step"], data["last_share"] = (
-        config.perturb_vertices * scale.pixel,
-        config.perturb_texels,
-        config.last_perturb,
-    )
-    data["max_steps"], data["alpha_weight"], data["smoothing"] = (
-        config.max_steps,
-        config.alpha_weight,
-        config.smoothing,
-    )
+    data["vertex_step"] = config.perturb_vertices * scale.pixel
+    data["texel_step"] = config.perturb_texels
+    data["last_share"] = config.last_perturb
+    data["max_steps"] = config.max_steps
+    data["alpha_weight"] = config.alpha_weight
+    data["smoothing"] = config.smoothing
     return data

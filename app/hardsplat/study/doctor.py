@@ -33,10 +33,8 @@ REGISTRIES = (
     ("moments of Adam", "--moments", MOMENT_FORMATS),
     ("image fits", "fit --rasterizer", FIT_RASTERS),
 )
-_OPTIONAL = (
-    "backward pass of tiles",
-    "image fits",
-)  # without any of these the default rasterizer still runs
+# without any of these the default rasterizer still runs
+_OPTIONAL = ("backward pass of tiles", "image fits")
 _SH_DEGREE = 3
 _SHOWN = 4  # choices of `auto`
 QUOTES = "'"
@@ -137,9 +135,8 @@ def _about(index: int, physical) -> tuple[list[str], int]:
             "",
             f"ready to draw, not to train: {device.name} lacks {', '.join(missing)}",
         ], 0
-    tiles = device.capabilities.missing(
-        next(iter(TILE_BACKWARDS.values())).needs
-    )  # which all of them need
+    # which all of them need
+    tiles = device.capabilities.missing(next(iter(TILE_BACKWARDS.values())).needs)
     return [
         *lines,
         *table,
@@ -198,14 +195,11 @@ def _room(device, rasterizer: str, moments: str, when: str) -> str:
     """How many splats fit, and what bounds them."""
     from hardsplat.raster.backends import training_needs
 
-    each = training_needs(
-        rasterizer, _SH_DEGREE, moments, statistics=("score_stats",)
-    )  # as the default strategy has it
+    # as the default strategy has it
+    each = training_needs(rasterizer, _SH_DEGREE, moments, statistics=("score_stats",))
     limits = device.max_buffer, device.max_allocation
-    splats, by_buffer = (
-        most_splats(each, device.memory_bytes, *limits),
-        most_splats(each, math.inf, *limits),
-    )
+    splats = most_splats(each, device.memory_bytes, *limits)
+    by_buffer = most_splats(each, math.inf, *limits)
     largest = max(
         (name for name, need in each.items() if not need.addressed),
         key=lambda name: each[name].largest,

@@ -63,9 +63,8 @@ def _raw_stream(index: int) -> int:
     return torch.cuda.current_stream(index).cuda_stream
 
 
-_raw_stream = getattr(
-    torch._C, "_cuda_getCurrentRawStream", _raw_stream
-)  # the same in a tenth of the time, where PyTorch has it
+# the same in a tenth of the time, where PyTorch has it
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _raw_stream)
 _PLAIN, _ONE = ctypes.byref(_SemaphoreParams()), c_uint(1)
 
 
@@ -138,9 +137,8 @@ class Cuda:
 
     def _call(self, name: str, *arguments) -> None:
         if torch.cuda.current_device() == self._index:
-            if self._context and not getattr(
-                self._threads, "entered", False
-            ):  # PyTorch's own threads have no context before their first kernel
+            # PyTorch's own threads have no context before their first kernel
+            if self._context and not getattr(self._threads, "entered", False):
                 self._cuda.cuCtxSetCurrent(self._context)
                 self._threads.entered = True
             result = getattr(self._cuda, name)(*arguments)

@@ -89,9 +89,8 @@ class Engine:
         self._out = self._d = torch.zeros(0)  # `image_out` and `d_image_in`, in place
         self._counts = np.zeros(0)  # `counts_seen`, in place
         self._watched: Call | None = None  # whose image `counts_seen` will be of
-        self._short: WeakKeyDictionary[Call, tuple[int, int]] = (
-            WeakKeyDictionary()
-        )  # pairs that an image of a call asked for in vain, and the room that there was
+        # pairs that an image of a call asked for in vain, and the room that there was
+        self._short: WeakKeyDictionary[Call, tuple[int, int]] = WeakKeyDictionary()
         self._drawn: tuple[SplatTensors, RecordedFrame] | None = (
             None  # whose forward pass is still there for a backward pass
         )
@@ -156,10 +155,8 @@ class Engine:
     ) -> tuple[torch.Tensor, ...]:
         """Of sum(d_image * image), for the tensors of `splats`. d_image: (H, W, 3)."""
         with self.lock:
-            drawn, self._drawn = (
-                self._drawn,
-                None,
-            )  # the backward pass uses up what the forward leaves it
+            # the backward pass uses up what the forward leaves it
+            drawn, self._drawn = (self._drawn, None)
             keys = splats.keys(frame.call)
             if (
                 drawn is None
@@ -240,10 +237,8 @@ class Engine:
         self._forward, self._forward_rest, self._backward = (
             self._parts.add(Recorder(self.link.device, resources)) for _ in range(3)
         )
-        run, canvas = (
-            build_all(self.link.device, tensors.PASSES),
-            (self._raster.width, self._raster.height),
-        )
+        run = build_all(self.link.device, tensors.PASSES)
+        canvas = (self._raster.width, self._raster.height)
         self._raster.record_forward(self._forward, rest=self._forward_rest)
         self._forward.copy("counts", "counts_seen")
         self._forward_rest.run(run["image out"], threads=canvas)

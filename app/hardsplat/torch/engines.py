@@ -62,9 +62,8 @@ def engine_for(where: torch.device, antialiased: bool) -> Engine:
             config = TrainConfig(
                 **_wanted["options"], rasterizer=_wanted["rasterizer"], antialiased=antialiased
             )
-            backend = BACKENDS[
-                fastest(link.device, config) if link.device.draws else "tiled"
-            ]  # before the format is named, which the tiled one does not have
+            # before the format is named, which the tiled one does not have
+            backend = BACKENDS[fastest(link.device, config) if link.device.draws else "tiled"]
             _engines[key] = Engine(
                 link, backend, backend.options.of(replace(config, format="float32"))
             )

@@ -98,10 +98,8 @@ class Given:
         order of `shapes`, by tensor; it may be called once.
 
         Those of `sh`, the largest, have a block of their own; the others share one."""
-        blocks, starts = (
-            {"gradients": 0, "gradients of sh": 0},
-            {},
-        )  # their bytes; the first byte of each tensor's
+        # their bytes; the first byte of each tensor's
+        blocks, starts = ({"gradients": 0, "gradients of sh": 0}, {})
         for name, shape in shapes.items():
             block = _BLOCKS.get(name, "gradients")
             starts[name] = blocks[block]

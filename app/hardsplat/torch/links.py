@@ -24,9 +24,8 @@ class Loan(Protocol):
 
     address: int
 
-    def tensor(
-        self, shape: Sequence[int]
-    ) -> torch.Tensor: ...  # what is there after a run, float32; may be called once
+    # what is there after a run, float32; may be called once
+    def tensor(self, shape: Sequence[int]) -> torch.Tensor: ...
 
 
 class Link(Protocol):
@@ -35,25 +34,19 @@ class Link(Protocol):
     device: Device
     lock: threading.RLock
 
-    def buffer(
-        self, nbytes: int, name: str, addressed: bool = False
-    ) -> Buffer: ...  # one that `tensor` can show or, addressed, that `put` can fill
-    def tensor(
-        self, buffer: Buffer, shape: tuple[int, ...]
-    ) -> torch.Tensor: ...  # its first numbers, float32, in place
-    def put(
-        self, buffer: Buffer, tensor: torch.Tensor
-    ) -> None: ...  # its first numbers are those of the tensor from now on
-    def write(
-        self, buffer: Buffer, raw: bytes
-    ) -> None: ...  # its first bytes are these from now on; for small ones
-    def address(
-        self, tensor: torch.Tensor
-    ) -> int | None: ...  # where shaders find a tensor, if they can read it in place
+    # one that `tensor` can show or, addressed, that `put` can fill
+    def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer: ...
+    # its first numbers, float32, in place
+    def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor: ...
+    # its first numbers are those of the tensor from now on
+    def put(self, buffer: Buffer, tensor: torch.Tensor) -> None: ...
+    # its first bytes are these from now on; for small ones
+    def write(self, buffer: Buffer, raw: bytes) -> None: ...
+    # where shaders find a tensor, if they can read it in place
+    def address(self, tensor: torch.Tensor) -> int | None: ...
     def lend(self, nbytes: int, name: str) -> Loan: ...
-    def shared(
-        self, tensor: torch.Tensor
-    ) -> torch.Tensor: ...  # the same numbers where `address` knows them, if there is such memory
+    # the same numbers where `address` knows them, if there is such memory
+    def shared(self, tensor: torch.Tensor) -> torch.Tensor: ...
     def enter(self) -> None: ...  # before tensors of shared memory are written
     # what tensors were given before comes first, what they are asked for next comes after. watched:
     # `land` will be called
@@ -151,9 +144,8 @@ class Shared:
 
     def __init__(self, device: Device, peer: Peer):
         self.device, self.peer, self.lock = device, peer, threading.RLock()
-        self._seen: WeakKeyDictionary[Buffer, tuple[object, torch.Tensor]] = (
-            WeakKeyDictionary()
-        )  # mappings, and all that is there
+        # mappings, and all that is there
+        self._seen: WeakKeyDictionary[Buffer, tuple[object, torch.Tensor]] = WeakKeyDictionary()
         self._pool = Pool(device, peer)
         self._fence, self._flying = Fence(device), False
         self._semaphores: list[SharedSemaphore] = []

@@ -21,20 +21,14 @@ _UNIT = 1 << 16  # bytes that sizes are rounded up to
 class Peer(Protocol):
     """Another API on the same GPU. A file descriptor that it is given is its own."""
 
-    def map(
-        self, fd: int, nbytes: int
-    ) -> object: ...  # memory of that descriptor, until the object and all tensors of it are gone
-    def pointer(
-        self, mapping
-    ) -> int: ...  # where its first byte is, as `data_ptr` of tensors says it
-    def tensor(
-        self, mapping, numbers: int, lease: object = None
-    ) -> (
-        torch.Tensor
-    ): ...  # its first numbers, float32; keeps the lease as long as anybody has the memory
-    def write(
-        self, mapping, raw: bytes
-    ) -> None: ...  # its first bytes, in the order of what else is done with tensors
+    # memory of that descriptor, until the object and all tensors of it are gone
+    def map(self, fd: int, nbytes: int) -> object: ...
+    # where its first byte is, as `data_ptr` of tensors says it
+    def pointer(self, mapping) -> int: ...
+    # its first numbers, float32; keeps the lease as long as anybody has the memory
+    def tensor(self, mapping, numbers: int, lease: object = None) -> torch.Tensor: ...
+    # its first bytes, in the order of what else is done with tensors
+    def write(self, mapping, raw: bytes) -> None: ...
     def semaphore(self, fd: int) -> object: ...
     def enter(self) -> None: ...  # what the calling thread does next comes after what others did
     def signal(self, semaphore) -> None: ...  # once what tensors were given is there
@@ -47,10 +41,8 @@ class _Block:
     """An allocation that both APIs see."""
 
     def __init__(self, device: Device, peer: Peer, nbytes: int, name: str):
-        self.peer, self.buffer = (
-            peer,
-            Buffer(device, -(-nbytes // _UNIT) * _UNIT, name, addressed=True, shared=True),
-        )
+        self.peer = peer
+        self.buffer = Buffer(device, -(-nbytes // _UNIT) * _UNIT, name, addressed=True, shared=True)
         try:
             self.mapping: Any = peer.map(self.buffer.fd(), self.buffer.allocated)
         except BaseException:

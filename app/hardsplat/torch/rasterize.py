@@ -127,9 +127,8 @@ def rasterization(
     engine = engine_for(means.device, rasterize_mode == "antialiased")
     call = Call()
     coming = _Coming([viewmats, Ks, least, *([] if backgrounds is None else [backgrounds])])
-    if (
-        sh_degree is not None and coming.wait
-    ):  # the GPU has something to do while the host waits for cameras and checks them
+    # the GPU has something to do while the host waits for cameras and checks them
+    if sh_degree is not None and coming.wait:
         engine.give(
             SplatTensors(*(t.detach() for t in (means, quats, scales, opacities, colors))),
             width,
@@ -219,13 +218,11 @@ class _OneView:
     """Splats from one camera; channels go through the engine by threes."""
 
     def __init__(self, engine: Engine, camera: Camera, near: float, call: Call, *splats: Tensor):
-        self.engine, self.camera, self.near, self.call, self.splats = (
-            engine,
-            camera,
-            near,
-            call,
-            splats,
-        )
+        self.engine = engine
+        self.camera = camera
+        self.near = near
+        self.call = call
+        self.splats = splats
 
     def render(
         self,

@@ -36,10 +36,8 @@ def floor_bytes(
     moments."""
     geometry = _WORD * sum(quantities.QUANTITIES[name].width for name in GEOMETRY)
     everything = _WORD * quantities.numbers(sh_degree)
-    splat2d, pair = (
-        itemsize("splats2d") + itemsize("colors2d"),
-        itemsize("keys") + itemsize("order"),
-    )
+    splat2d = itemsize("splats2d") + itemsize("colors2d")
+    pair = itemsize("keys") + itemsize("order")
     return {
         "project": splats * (geometry + itemsize("keys") + _WORD)
         + visible * (everything - geometry + splat2d),

@@ -44,21 +44,16 @@ from hardsplat.train.step.loss import (
 from hardsplat.train.step.photos import pack
 from hardsplat.train.step.schedule import adam_settings
 
-DRAWS = {
-    "draw": "forward draw",
-    "draw backward": "backward draw",
-    "list fragments": "lists",
-}  # pass whose fragments are counted -> its stage
+# pass whose fragments are counted -> its stage
+DRAWS = {"draw": "forward draw", "draw backward": "backward draw", "list fragments": "lists"}
 GRADIENTS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
 # Seconds of drawing before anything is timed: a GPU lowers its clocks while the host prepares a
 # model or a view, and raises them only after a while of work. Likely why an H200 timed 7.9 ms for a
 # model that takes 1.8. A CPU needs none.
 WARM_SECONDS = 0.3
-_WARM_BATCH, _MOST_FRAMES = (
-    0.1,
-    64,
-)  # seconds and frames of a submission, for in a gap between two the clocks may fall again
+# seconds and frames of a submission, for in a gap between two the clocks may fall again
+_WARM_BATCH, _MOST_FRAMES = (0.1, 64)
 
 
 @dataclass
@@ -105,18 +100,14 @@ class Bench:
         repeats: int,
         bandwidth: float | None = None,
     ):
-        self.device, self.views, self.upstream, self.repeats, self.bandwidth = (
-            device,
-            views,
-            upstream,
-            repeats,
-            bandwidth,
-        )
+        self.device = device
+        self.views = views
+        self.upstream = upstream
+        self.repeats = repeats
+        self.bandwidth = bandwidth
         self.photos = [v.load() for v in views] if upstream == "loss" else [None] * len(views)
-        self.width, self.height = (
-            max(v.camera.width for v in views),
-            max(v.camera.height for v in views),
-        )
+        self.width = max(v.camera.width for v in views)
+        self.height = max(v.camera.height for v in views)
 
     def use(self, gaussians: Gaussians) -> None:
         """The model of what is measured from here on."""
@@ -214,12 +205,10 @@ class Bench:
     def _surroundings(self, owned, parameters: Parameters) -> dict[str, Buffer | Image]:
         """What a training session has around its rasterizer. Every plane moves, but not by
         anything."""
-        terms, planes = (
-            loss_terms(
-                TrainConfig(), sh_degree=self.gaussians.sh_degree, capacity=len(self.gaussians)
-            ),
-            quantities.plane_count("splat"),
+        terms = loss_terms(
+            TrainConfig(), sh_degree=self.gaussians.sh_degree, capacity=len(self.gaussians)
         )
+        planes = quantities.plane_count("splat")
         moved = np.zeros((), contract.dtype("PlaneList"))
         at = [
             p.plane + k

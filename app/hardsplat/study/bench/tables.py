@@ -92,9 +92,8 @@ def table(head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
 
 
 def markdown(results: list[Measurement], about: dict, skipped: list[str]) -> str:
-    names = sorted(
-        varying(results), key=lambda n: n != "splats" and n not in about["axes"]
-    )  # what was asked for says more than what follows from it
+    # what was asked for says more than what follows from it
+    names = sorted(varying(results), key=lambda n: n != "splats" and n not in about["axes"])
     told = {n: v for n, v in results[0].options.items() if n not in names}
     fixed = ", ".join(
         f"{n} {'as format' if n == 'state_format' and 'format' in names else v}"

@@ -146,9 +146,8 @@ def dask(
     Raises UserError where distributed is not installed, or no worker of the cluster offers a
     device.
     """
-    os.environ.setdefault(
-        "DASK_LOGGING__DISTRIBUTED", "error"
-    )  # here and in workers: the rest is of no use to people
+    # here and in workers: the rest is of no use to people
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
     try:
         from distributed import Client, Nanny, Scheduler, SpecCluster, as_completed
     except ImportError:

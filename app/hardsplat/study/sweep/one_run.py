@@ -59,9 +59,8 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
             record["metrics"] = train(replace(config, resume=checkpoint.newest(folder) is not None))
             record["gradients"] = _gradients(folder, config, record["metrics"])
             record["status"] = "done"
-            shutil.rmtree(
-                folder / "ckpts", ignore_errors=True
-            )  # several times the size of the splats, and the run is at its end
+            # several times the size of the splats, and the run is at its end
+            shutil.rmtree(folder / "ckpts", ignore_errors=True)
     except KeyboardInterrupt:
         record["status"] = "interrupted"
         raise
@@ -102,10 +101,8 @@ def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     options = asdict(BACKENDS[rasterizer].options.of(config)) | {
         n: v for n, v in metrics["variants"].items() if n in known
     }
-    for name in (
-        "stochastic",
-        "lens",
-    ):  # gradients are the analytic ones, however it was trained, and the lens is the view's
+    # gradients are the analytic ones, however it was trained, and the lens is the view's
+    for name in ("stochastic", "lens"):
         options.pop(name, None)
     options["gradient"] = "analytic"
     device = open_device(config.device)
@@ -132,9 +129,8 @@ def _stop_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a shell's background jobs ignore it, and so would this
+    # a shell's background jobs ignore it, and so would this
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     _stop_with_parent()
     silent = sys.argv[2:] == ["--quiet"]
     logging.basicConfig(format="%(message)s")

@@ -16,15 +16,8 @@ from hardsplat.settings.train import FIELDS, TrainConfig
 from hardsplat.study.bench.axes import SWEPT
 from hardsplat.train.run.unused import unused
 
-ASIDE = (
-    "result_dir",
-    "device",
-    "quiet",
-    "verbose",
-    "profile",
-    "resume",
-    "ckpt",
-)  # where and how a run is made, not what it is
+# where and how a run is made, not what it is
+ASIDE = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")
 _NAME = 80  # characters of a folder's name that speak of its settings
 
 
@@ -43,9 +36,8 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
     """A job for every combination of the axes; those that differ only in what the rasterizer does
     not know are one. Raises UserError like load_config."""
     jobs: dict[str, Job] = {}
-    axes = {
-        name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")
-    }  # seeds of one combination follow each other
+    # seeds of one combination follow each other
+    axes = {name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")}
     for values in itertools.product(*axes.values()):
         config = _for_a_sweep(load_config(preset, {**common, **dict(zip(axes, values))}))
         without = unused(config)
