@@ -1,5 +1,4 @@
-"""hardsplat for PyTorch: `rasterization` with gsplat's names, shapes and meaning, differentiable,
-on any Vulkan device.
+"""PyTorch's `rasterization` with gsplat's names, shapes and meaning, on any Vulkan device.
 
     from hardsplat.torch import rasterization
     colors, alphas, meta = rasterization(means, quats, scales, opacities, sh, viewmats, Ks, width,

@@ -1,5 +1,4 @@
-"""CUDA's driver as the peer of a Vulkan device: it maps memory and semaphores that Vulkan
-exports."""
+"""CUDA's driver as the peer of a Vulkan device, which exports memory and semaphores."""
 
 from __future__ import annotations
 
@@ -23,40 +22,24 @@ class _Handle(ctypes.Union):
     _fields_ = [("fd", c_int), ("win32", c_void_p * 2)]
 
 
+_FLAGS, _RESERVED = ("flags", c_uint), ("reserved", c_uint * 16)
+
+
 class _MemoryDesc(ctypes.Structure):  # CUDA_EXTERNAL_MEMORY_HANDLE_DESC
-    _fields_ = [
-        ("type", c_int),
-        ("handle", _Handle),
-        ("size", c_ulonglong),
-        ("flags", c_uint),
-        ("reserved", c_uint * 16),
-    ]
+    _fields_ = [("type", c_int), ("handle", _Handle), ("size", c_ulonglong), _FLAGS, _RESERVED]
 
 
 class _BufferDesc(ctypes.Structure):  # CUDA_EXTERNAL_MEMORY_BUFFER_DESC
-    _fields_ = [
-        ("offset", c_ulonglong),
-        ("size", c_ulonglong),
-        ("flags", c_uint),
-        ("reserved", c_uint * 16),
-    ]
+    _fields_ = [("offset", c_ulonglong), ("size", c_ulonglong), _FLAGS, _RESERVED]
 
 
 class _SemaphoreDesc(ctypes.Structure):  # CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC
-    _fields_ = [("type", c_int), ("handle", _Handle), ("flags", c_uint), ("reserved", c_uint * 16)]
+    _fields_ = [("type", c_int), ("handle", _Handle), _FLAGS, _RESERVED]
 
 
-class _SemaphoreParams(
-    ctypes.Structure
-    # CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS and ..._WAIT_PARAMS, which a binary semaphore leaves
-    # zero
-):
-    _fields_ = [
-        ("params", c_uint * 18),
-        ("flags", c_uint),
-        ("reserved", c_uint * 16),
-        ("more", c_uint),
-    ]
+# CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS and ..._WAIT_PARAMS, which a binary semaphore leaves zero
+class _SemaphoreParams(ctypes.Structure):
+    _fields_ = [("params", c_uint * 18), _FLAGS, _RESERVED, ("more", c_uint)]
 
 
 def _raw_stream(index: int) -> int:
@@ -69,7 +52,7 @@ _PLAIN, _ONE = ctypes.byref(_SemaphoreParams()), c_uint(1)
 
 
 class _Mapping:
-    """Memory that was imported. It is let go when the last tensor in it is gone."""
+    """Imported memory, which is freed when the last tensor in it is gone."""
 
     def __init__(self, address: int, free: Callable[[], None]):
         self.address = address
@@ -77,8 +60,7 @@ class _Mapping:
 
 
 class _Array:
-    """Memory that PyTorch takes by `__cuda_array_interface__`, and what must live as long as it
-    does."""
+    """Memory that PyTorch takes by `__cuda_array_interface__`, and what must live as long."""
 
     def __init__(self, mapping: _Mapping, numbers: int, lease: object):
         self.mapping, self.lease = mapping, lease
@@ -92,24 +74,17 @@ class _Array:
 
 
 def vulkan_index(uuid: bytes) -> int | None:
-    """The number, as --device takes it, of the Vulkan device with that UUID; None where there is
-    none."""
+    """The number, as --device takes it, of the Vulkan device with that UUID, or None."""
     instance = Instance("")
     try:
-        return next(
-            (
-                i
-                for i, physical in enumerate(instance.physical_devices())
-                if capabilities.uuid(physical.handle) == uuid
-            ),
-            None,
-        )
+        found = [capabilities.uuid(p.handle) for p in instance.physical_devices()]
+        return found.index(uuid) if uuid in found else None
     finally:
         instance.destroy()
 
 
 def _free(cuda, context: c_void_p, memory: c_void_p, address: c_ulonglong) -> None:
-    """Lets memory go, in whatever thread the last tensor of it ends."""
+    """Frees memory, in any thread, where the last tensor of it ends."""
     if cuda.cuCtxPushCurrent_v2(context):
         return  # CUDA has ended, and with it the memory
     cuda.cuMemFree_v2(address)
@@ -156,12 +131,8 @@ class Cuda:
         memory, address = c_void_p(), c_ulonglong()
         desc = _MemoryDesc(type=_OPAQUE_FD, handle=_Handle(fd=fd), size=nbytes)
         self._call("cuImportExternalMemory", ctypes.byref(memory), ctypes.byref(desc))
-        self._call(
-            "cuExternalMemoryGetMappedBuffer",
-            ctypes.byref(address),
-            memory,
-            ctypes.byref(_BufferDesc(size=nbytes)),
-        )
+        whole = ctypes.byref(_BufferDesc(size=nbytes))
+        self._call("cuExternalMemoryGetMappedBuffer", ctypes.byref(address), memory, whole)
         return _Mapping(address.value, partial(_free, self._cuda, self._context, memory, address))
 
     def pointer(self, mapping: _Mapping) -> int:
@@ -169,28 +140,19 @@ class Cuda:
 
     def tensor(self, mapping: _Mapping, numbers: int, lease: object = None) -> torch.Tensor:
         device = torch.device("cuda", self._index)
-        return (
-            torch.as_tensor(_Array(mapping, numbers, lease), device=device)
-            if numbers
-            else torch.empty(0, device=device)
-        )
+        if not numbers:
+            return torch.empty(0, device=device)
+        return torch.as_tensor(_Array(mapping, numbers, lease), device=device)
 
     def write(self, mapping: _Mapping, raw: bytes) -> None:
-        self._call(
-            "cuMemcpyHtoDAsync_v2",
-            c_ulonglong(mapping.address),
-            raw,
-            c_size_t(len(raw)),
-            self._stream(),
-        )  # copies such bytes aside before it returns
+        """Copies the bytes, which need not stay as they are once it returns."""
+        address, size = c_ulonglong(mapping.address), c_size_t(len(raw))
+        self._call("cuMemcpyHtoDAsync_v2", address, raw, size, self._stream())
 
     def semaphore(self, fd: int) -> c_void_p:
         semaphore = c_void_p()
-        self._call(
-            "cuImportExternalSemaphore",
-            ctypes.byref(semaphore),
-            ctypes.byref(_SemaphoreDesc(type=_OPAQUE_FD, handle=_Handle(fd=fd))),
-        )
+        desc = _SemaphoreDesc(type=_OPAQUE_FD, handle=_Handle(fd=fd))
+        self._call("cuImportExternalSemaphore", ctypes.byref(semaphore), ctypes.byref(desc))
         self._semaphores.append(semaphore)
         return semaphore
 
@@ -206,14 +168,12 @@ class Cuda:
         self._last, self._last_raw = stream, raw
 
     def signal(self, semaphore: c_void_p) -> None:
-        self._call(
-            "cuSignalExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
-        )
+        given = ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
+        self._call("cuSignalExternalSemaphoresAsync", *given)
 
     def wait(self, semaphore: c_void_p) -> None:
-        self._call(
-            "cuWaitExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
-        )
+        given = ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
+        self._call("cuWaitExternalSemaphoresAsync", *given)
 
     def synchronize(self) -> None:
         torch.cuda.synchronize(self._index)

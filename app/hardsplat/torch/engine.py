@@ -1,4 +1,4 @@
-"""One rasterizer for tensors: splats and a view in, image and gradients out."""
+"""A rasterizer for tensors: splats and a view in, image and gradients out."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class SplatTensors:
         return self.means.shape[0]
 
     def keys(self, call: Call) -> dict[str, tuple]:
-        """By tensor, another one where a number may have changed, as long as the tensor lives.
-        call: of `rasterization`, since not all that changes a tensor between two of them says so:
-        fused optimizers and changes through `.data` leave its version as it is."""
+        """A key by tensor, another one where a number may have changed while the tensor lives.
+
+        call: of `rasterization`. Two calls have different keys, since fused optimizers and changes
+        through `.data` leave a tensor's version as it is."""
         if call not in self._keys:
+            tensors = {name: getattr(self, name) for name in PLANES}
             self._keys[call] = {
-                name: (call, t.data_ptr(), t.shape, t.stride())
-                for name in PLANES
-                for t in [getattr(self, name)]
+                name: (call, t.data_ptr(), t.shape, t.stride()) for name, t in tensors.items()
             }
         return self._keys[call]
 
@@ -74,8 +74,7 @@ class RecordedFrame:
 
 
 class Engine:
-    """Holds buffers and recorded commands, which grow with splats and pixels. Its methods take
-    turns among threads."""
+    """Buffers and recorded commands, which grow with splats and pixels; one thread at a time."""
 
     def __init__(self, link: Link, backend: Backend, options: Options):
         self.link, self._backend, self._options = link, backend, options
@@ -89,11 +88,10 @@ class Engine:
         self._out = self._d = torch.zeros(0)  # `image_out` and `d_image_in`, in place
         self._counts = np.zeros(0)  # `counts_seen`, in place
         self._watched: Call | None = None  # whose image `counts_seen` will be of
-        # pairs that an image of a call asked for in vain, and the room that there was
+        # pairs that an image of a call requested, and the smaller capacity that there was
         self._short: WeakKeyDictionary[Call, tuple[int, int]] = WeakKeyDictionary()
-        self._drawn: tuple[SplatTensors, RecordedFrame] | None = (
-            None  # whose forward pass is still there for a backward pass
-        )
+        # whose forward pass is still there for a backward pass
+        self._drawn: tuple[SplatTensors, RecordedFrame] | None = None
 
     # -- one view
 
@@ -107,7 +105,7 @@ class Engine:
 
     def draw(self, splats: SplatTensors, frame: RecordedFrame) -> tuple[torch.Tensor, torch.Tensor]:
         """(H, W, 3) colours without the background, (H, W) transmittance behind the last splat.
-        Copies. `confirm` says whether they are complete."""
+        Both are copies. `confirm` reports whether they are complete."""
         with self.lock:
             camera = frame.camera
             self._drawn = None
@@ -129,8 +127,8 @@ class Engine:
             return colors.view(camera.height, camera.width, 3), T.view(camera.height, camera.width)
 
     def confirm(self, call: Call) -> bool:
-        """Whether all images of a call are complete: the device alone knows how many pairs of tile
-        and splat there are. Where not, there is room now: draw them again."""
+        """Whether all images of a call are complete: the device alone counts pairs of tile and
+        splat. Where they are not, the capacity has grown: draw them again."""
         with self.lock:
             self._look()
             if not (short := self._short.pop(call, None)):
@@ -143,7 +141,7 @@ class Engine:
             return self._raster.room == room  # else another call made room
 
     def _look(self) -> None:
-        """Takes down what the last image asked for, if it was more than there was room for."""
+        """Notes the pairs that the last image requested, if they exceeded the capacity."""
         if self._watched is not None:
             self.link.land()
             call, self._watched = self._watched, None
@@ -153,10 +151,10 @@ class Engine:
     def gradients(
         self, splats: SplatTensors, frame: RecordedFrame, d_image: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        """Of sum(d_image * image), for the tensors of `splats`. d_image: (H, W, 3)."""
+        """Gradients of sum(d_image * image) for the tensors of `splats`. d_image: (H, W, 3)."""
         with self.lock:
-            # the backward pass uses up what the forward leaves it
-            drawn, self._drawn = (self._drawn, None)
+            drawn = self._drawn
+            self._drawn = None  # the backward pass uses up what the forward leaves it
             keys = splats.keys(frame.call)
             if (
                 drawn is None
@@ -192,23 +190,19 @@ class Engine:
         """Makes buffers and command buffers for this size, or keeps those there are where they have
         room for it."""
         capacity = max(n, 1)
-        if self._key and all(
-            has >= wanted for has, wanted in zip(self._key, (capacity, sh_degree, width, height))
-        ):
-            return
+        wanted = capacity, sh_degree, width, height
         if self._key:
-            sh_degree, width, height = (
-                max(two) for two in zip(self._key[1:], (sh_degree, width, height))
-            )
+            if all(has >= least for has, least in zip(self._key, wanted)):
+                return
+            sh_degree, width, height = (max(two) for two in zip(self._key[1:], wanted[1:]))
         self.release()
         device = self.link.device
         try:
             self._splats = self._parts.add(Given(self.link, capacity, sh_degree))
-            self._raster = self._parts.add(
-                self._backend.rasterizer(
-                    device, self._splats, width, height, self._options, sink=STORE_ROWS
-                )
+            raster = self._backend.rasterizer(
+                device, self._splats, width, height, self._options, sink=STORE_ROWS
             )
+            self._raster = self._parts.add(raster)
             sizes = {
                 "camera": contract.itemsize("camera"),
                 "frame": contract.itemsize("frame"),
@@ -218,14 +212,11 @@ class Engine:
             self._views = {
                 name: self._parts.add(self.link.buffer(size, name)) for name, size in sizes.items()
             }
-            self._out, self._d = (
-                self.link.tensor(self._views[name], (sizes[name] // 4,))
-                for name in ("image_out", "d_image_in")
-            )
-            self._views["counts_seen"] = self._parts.add(
-                Buffer(device, contract.itemsize("counts"), "counts_seen", host=True)
-            )
-            self._counts = self._views["counts_seen"].array(contract.dtype("Counts"))
+            self._out = self.link.tensor(self._views["image_out"], (4 * width * height,))
+            self._d = self.link.tensor(self._views["d_image_in"], (3 * width * height,))
+            seen = Buffer(device, contract.itemsize("counts"), "counts_seen", host=True)
+            self._views["counts_seen"] = self._parts.add(seen)
+            self._counts = seen.array(contract.dtype("Counts"))
             self._record()
         except BaseException:
             self.release()

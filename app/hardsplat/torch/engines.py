@@ -16,7 +16,7 @@ from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.settings.train import TrainConfig
 from hardsplat.torch import cuda
 from hardsplat.torch.engine import Engine
-from hardsplat.torch.links import HostLink, Link, Shared, Through
+from hardsplat.torch.links import HostLink, Link, Shared
 
 log = logging.getLogger(__name__)
 _LOCK = threading.RLock()
@@ -38,15 +38,11 @@ def configure(
     there is not.
     """
     if rasterizer != "auto" and rasterizer not in BACKENDS:
-        raise UserError(
-            f"rasterizer {rasterizer}: there is no such one; choose from auto, "
-            f"{', '.join(BACKENDS)}"
-        )
+        names = ", ".join(BACKENDS)
+        raise UserError(f"rasterizer {rasterizer}: there is no such one; choose from auto, {names}")
     chosen = BACKENDS.values() if rasterizer == "auto" else [BACKENDS[rasterizer]]
-    known = sorted(
-        {name for backend in chosen for name in backend.options.settings()}
-        - {"antialiased", "format"}
-    )
+    taken = {name for backend in chosen for name in backend.options.settings()}
+    known = sorted(taken - {"antialiased", "format"})
     if unknown := [name for name in options if name not in known]:
         raise UserError(f"{unknown[0]}: there is no such option; there are {', '.join(known)}")
     close()
@@ -64,15 +60,13 @@ def engine_for(where: torch.device, antialiased: bool) -> Engine:
             )
             # before the format is named, which the tiled one does not have
             backend = BACKENDS[fastest(link.device, config) if link.device.draws else "tiled"]
-            _engines[key] = Engine(
-                link, backend, backend.options.of(replace(config, format="float32"))
-            )
+            options = backend.options.of(replace(config, format="float32"))
+            _engines[key] = Engine(link, backend, options)
         return _engines[key]
 
 
 def shared(tensor: torch.Tensor) -> torch.Tensor:
-    """The same numbers in memory that `rasterization` reads in place instead of copying it: for
-    parameters that an optimizer changes in place.
+    """A copy in memory that `rasterization` reads in place, for parameters under an optimizer.
 
     tensor: float32, of any shape; on a device that shares no memory with Vulkan, such as the CPU,
     it is returned as it is. Keeps `requires_grad`, not the graph. Memory is shared with the device
@@ -95,40 +89,33 @@ def link_of(where: torch.device) -> Link:
 
 def _link(where: torch.device) -> Link:
     if where.type == "cpu":
-        return HostLink(_device("cpu", _wanted["device"]))
+        return HostLink(_device("cpu", _wanted["device"]), where)
     if where.type == "cuda":
         peer = cuda.Cuda(where)
         wanted = cuda.vulkan_index(peer.uuid)
-        # tiled, on a queue that only computes: it and PyTorch's kernels take turns sooner than with
-        # one that could draw (docs/results/torch.md)
-        if (
-            wanted is not None
-            and "memory_fd"
-            in (
-                device := _device(str(where), wanted, draws=_wanted["rasterizer"] == "hardware")
-            ).capabilities
-        ):
-            return Shared(device, peer)
+        if wanted is not None:
+            # tiled, on a queue that only computes: it and PyTorch's kernels take turns sooner than
+            # with one that could draw (docs/results/torch.md)
+            device = _device(str(where), wanted, draws=_wanted["rasterizer"] == "hardware")
+            if "memory_fd" in device.capabilities:
+                return Shared(device, peer)
         log.warning(
             "no Vulkan device shares memory with %s: its tensors are copied through the host", where
         )
-        return Through(_device("cpu", _wanted["device"]), where)
+        return HostLink(_device("cpu", _wanted["device"]), where)
     raise UserError(f"tensors on {where}: hardsplat.torch takes CPU and CUDA tensors; call .cpu()")
 
 
 def _device(key: str, wanted, draws: bool = True) -> Device:
     if key not in _devices:
-        _devices[key] = (
-            (wanted, False)
-            if isinstance(wanted, Device)
-            else (open_device(wanted, draws=draws), True)
-        )
+        given = isinstance(wanted, Device)
+        _devices[key] = wanted if given else open_device(wanted, draws=draws), not given
     return _devices[key][0]
 
 
 @atexit.register
 def close() -> None:
-    """Frees what is held on devices; the next call of `rasterization` begins anew."""
+    """Frees what is held on devices; the next call of `rasterization` begins again."""
     with _LOCK:
         for engine in _engines.values():
             engine.release()

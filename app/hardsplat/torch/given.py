@@ -1,5 +1,4 @@
-"""Splats on the device as tensors hold them: where their numbers are, and where their gradients
-go."""
+"""Splats of tensors on the device: where their numbers are, and where their gradients go."""
 
 from __future__ import annotations
 
@@ -48,16 +47,14 @@ class Given:
         self._table = np.zeros((), contract.dtype("Planes"))
         self._told = b""  # what the device has of the table
         self._fields: dict[str, np.ndarray] = {}
-        for kind, member in zip(
-            quantities.ORDER, ("of_splats", "of_photographs", "of_cameras", "of_scene")
-        ):
+        members = ("of_splats", "of_photographs", "of_cameras", "of_scene")
+        for kind, member in zip(quantities.ORDER, members):
             self._table[member] = quantities.plane_count(kind)
         names = {quantity: name for name, quantity in PLANES.items()}
         for place in quantities.places():
             if place.quantity.name in names:
-                row = self._fields[names[place.quantity.name]] = self._table["at"][
-                    place.plane : place.plane + 1
-                ]
+                row = self._table["at"][place.plane : place.plane + 1]
+                self._fields[names[place.quantity.name]] = row
                 row["width"], row["quantity"] = place.quantity.width, place.index
                 row["source"] = quantities.GRADIENTS[f"GRADIENT_{place.quantity.gradient.upper()}"]
         self.set_count(0)
@@ -86,9 +83,8 @@ class Given:
         if address is None:
             if name not in self._copies:
                 numbers = 3 * (self.sh_degree + 1) ** 2 if name == "sh" else int(row["width"][0])
-                self._copies[name] = self._link.buffer(
-                    4 * numbers * self.capacity, PLANES[name], addressed=True
-                )
+                size = 4 * numbers * self.capacity
+                self._copies[name] = self._link.buffer(size, PLANES[name], addressed=True)
             address = self._copies[name].address
             self._link.put(self._copies[name], tensor)
         row["value"] = address & 0xFFFFFFFF, address >> 32
@@ -98,8 +94,8 @@ class Given:
         order of `shapes`, by tensor; it may be called once.
 
         Those of `sh`, the largest, have a block of their own; the others share one."""
-        # their bytes; the first byte of each tensor's
-        blocks, starts = ({"gradients": 0, "gradients of sh": 0}, {})
+        blocks = {"gradients": 0, "gradients of sh": 0}  # their bytes
+        starts = {}  # the first byte of each tensor's
         for name, shape in shapes.items():
             block = _BLOCKS.get(name, "gradients")
             starts[name] = blocks[block]

@@ -1,5 +1,4 @@
-"""How tensors reach the Vulkan device and come back: copied by the host, or in memory that both
-APIs see."""
+"""Links of tensors to the Vulkan device: copies by the host, or memory that both APIs see."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from hardsplat.torch.pool import Peer, Pool
 
 
 class Loan(Protocol):
-    """Memory of the device that results go to. address: where shaders find it."""
+    """Memory of the device for results. address: where shaders find it."""
 
     address: int
 
@@ -29,7 +28,7 @@ class Loan(Protocol):
 
 
 class Link(Protocol):
-    """lock: who uses it, or an engine on it, has it."""
+    """A link. lock: the thread that uses the link, or an engine on it, holds this."""
 
     device: Device
     lock: threading.RLock
@@ -57,20 +56,21 @@ class Link(Protocol):
 
 
 class _Downloaded:
-    """A Loan that is copied."""
+    """A Loan that is copied to the device of tensors."""
 
-    def __init__(self, buffer: Buffer):
-        self._buffer, self.address = buffer, buffer.address
+    def __init__(self, buffer: Buffer, where: torch.device):
+        self._buffer, self._where, self.address = buffer, where, buffer.address
 
     def tensor(self, shape: Sequence[int]) -> torch.Tensor:
-        return torch.from_numpy(self._buffer.download(np.float32, prod(shape)).reshape(shape))
+        values = self._buffer.download(np.float32, prod(shape)).reshape(shape)
+        return torch.from_numpy(values).to(self._where)
 
 
 class HostLink:
-    """For CPU tensors."""
+    """Copies by the host, for tensors of the CPU or of another GPU."""
 
-    def __init__(self, device: Device):
-        self.device, self.lock = device, threading.RLock()
+    def __init__(self, device: Device, where: torch.device):
+        self.device, self.where, self.lock = device, where, threading.RLock()
         self._lent: dict[str, Buffer] = {}  # by name; each loan ends before the next of that name
 
     def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer:
@@ -80,7 +80,7 @@ class HostLink:
         return torch.from_numpy(buffer.array(np.float32)[: prod(shape)].reshape(shape))
 
     def put(self, buffer: Buffer, tensor: torch.Tensor) -> None:
-        buffer.upload(tensor.numpy())
+        buffer.upload(tensor.cpu().numpy())
 
     def write(self, buffer: Buffer, raw: bytes) -> None:
         buffer.upload(np.frombuffer(raw, np.uint8))
@@ -93,7 +93,7 @@ class HostLink:
             if name in self._lent:
                 self._lent.pop(name).destroy()
             self._lent[name] = Buffer(self.device, nbytes, name, addressed=True)
-        return _Downloaded(self._lent[name])
+        return _Downloaded(self._lent[name], self.where)
 
     def shared(self, tensor: torch.Tensor) -> torch.Tensor:
         return tensor
@@ -116,31 +116,9 @@ class HostLink:
         self._lent.clear()
 
 
-class Through(HostLink):
-    """Copies, for tensors of another GPU."""
-
-    def __init__(self, device: Device, where: torch.device):
-        super().__init__(device)
-        self.where = where
-
-    def put(self, buffer: Buffer, tensor: torch.Tensor) -> None:
-        super().put(buffer, tensor.cpu())
-
-    def lend(self, nbytes: int, name: str) -> Loan:
-        return _Moved(super().lend(nbytes, name), self.where)
-
-
-class _Moved:
-    def __init__(self, loan: Loan, where: torch.device):
-        self._loan, self._where, self.address = loan, where, loan.address
-
-    def tensor(self, shape: Sequence[int]) -> torch.Tensor:
-        return self._loan.tensor(shape).to(self._where)
-
-
 class Shared:
-    """For tensors of an API that maps the device's own memory. Where the device exports semaphores,
-    each side waits for the other on the GPU, and the host for neither."""
+    """Memory that both APIs map. Where the device exports semaphores, each side waits for the other
+    on the GPU, and the host for neither."""
 
     def __init__(self, device: Device, peer: Peer):
         self.device, self.peer, self.lock = device, peer, threading.RLock()
@@ -183,11 +161,8 @@ class Shared:
         if self.address(tensor) is not None:
             return tensor
         self.enter()
-        return (
-            self._pool.take(4 * tensor.numel(), "shared tensor", self.settle, most=1.25)
-            .tensor(tensor.shape)
-            .copy_(tensor)
-        )
+        lent = self._pool.take(4 * tensor.numel(), "shared tensor", self.settle, most=1.25)
+        return lent.tensor(tensor.shape).copy_(tensor)
 
     def enter(self) -> None:
         self.peer.enter()
@@ -202,14 +177,10 @@ class Shared:
         key = watched, *recorders
         if key not in self._submissions:
             ours, back = (semaphore.handle for semaphore in self._semaphores)
+            last = len(parts) - 1
             self._submissions[key] = [
-                Submission(
-                    self.device,
-                    part,
-                    signal=back if part is parts[-1] else None,
-                    wait=ours if part is parts[0] else None,
-                )
-                for part in parts
+                Submission(self.device, part, back if i == last else None, None if i else ours)
+                for i, part in enumerate(parts)
             ]
         first, *rest = self._submissions[key]
         self.peer.signal(self._theirs[0])

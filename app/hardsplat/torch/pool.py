@@ -25,7 +25,7 @@ class Peer(Protocol):
     def map(self, fd: int, nbytes: int) -> object: ...
     # where its first byte is, as `data_ptr` of tensors says it
     def pointer(self, mapping) -> int: ...
-    # its first numbers, float32; keeps the lease as long as anybody has the memory
+    # its first numbers, float32; keeps the lease as long as the memory is in use
     def tensor(self, mapping, numbers: int, lease: object = None) -> torch.Tensor: ...
     # its first bytes, in the order of what else is done with tensors
     def write(self, mapping, raw: bytes) -> None: ...
@@ -56,12 +56,12 @@ class _Block:
 
 
 class _Lease:
-    """Somebody has a block."""
+    """A token that lives while a block is in use."""
 
 
 class Lent:
-    """A block for one tensor: when nobody has the tensor any more, or this object before there is
-    one, the block is free again."""
+    """A block for one tensor: it is free again when the tensor is gone, or this object where no
+    tensor was made of it."""
 
     def __init__(self, block: _Block, free: deque[_Block]):
         self._block, self._lease, self.address = block, _Lease(), block.buffer.address
@@ -118,9 +118,8 @@ class Pool:
             return None
         block = self._blocks[at - 1]
         offset = tensor.data_ptr() - block.pointer
-        return (
-            block.buffer.address + offset if offset + 4 * tensor.numel() <= block.nbytes else None
-        )
+        inside = offset + 4 * tensor.numel() <= block.nbytes
+        return block.buffer.address + offset if inside else None
 
     def close(self) -> None:
         for block in self._blocks:

@@ -11,38 +11,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hardsplat.base.errors import UserError
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import SH_C0
+from hardsplat.torch.arguments import check_offered, check_shapes
 from hardsplat.torch.engine import Call, Engine, RecordedFrame, SplatTensors
 from hardsplat.torch.engines import engine_for
 from hardsplat.torch.view import RasterizeFunction
 
 MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
-_FIXED = {  # what gsplat can do otherwise, and the one value that is offered here
-    "far_plane": 1e10,
-    "radius_clip": 0.0,
-    "eps2d": 0.3,
-    "sparse_grad": False,
-    "absgrad": False,
-    "distributed": False,
-    "camera_model": "pinhole",
-    "covars": None,
-    "with_ut": False,
-    "with_eval3d": False,
-    "radial_coeffs": None,
-    "tangential_coeffs": None,
-    "thin_prism_coeffs": None,
-    "ftheta_coeffs": None,
-    "viewmats_rs": None,
-    "rolling_shutter": None,
-}
-_WITHOUT_EFFECT = ("packed", "tile_size", "channel_chunk", "segmented")  # how gsplat goes about it
 
 
 class Meta(dict):
-    """What is known of a call: width, height, n_cameras. Asking for more that gsplat tells says
-    that it is not there."""
+    """What is known of a call: width, height, n_cameras. Other keys of gsplat raise KeyError."""
 
     def __missing__(self, name):
         raise KeyError(f"{name}: hardsplat.torch does not offer it; there are {', '.join(self)}")
@@ -73,17 +53,20 @@ def rasterization(
     channel_chunk: int = 32,
     **others,
 ) -> tuple[Tensor, Tensor, Meta]:
-    """Renders N splats from C cameras and lets gradients flow back to everything but the cameras.
+    """Renders N splats from C cameras; gradients flow back to everything but the cameras.
 
-    means: (N, 3) world units. quats: (N, 4) wxyz, need not be normalized. scales: (N, 3) linear.
-    opacities: (N,) in 0..1. colors: (N, D) or (C, N, D) as they are shown, D >= 1, every three of
-    which take a pass; with sh_degree (N, K, 3) coefficients of spherical harmonics, K = 1, 4, 9 or
-    16 at least (sh_degree + 1)^2. viewmats: (C, 4, 4) world to camera, OpenCV: +x right, +y down,
-    +z forward. Ks: (C, 3, 3) in pixels, without skew. backgrounds: (C, D). near_plane: splats
-    nearer than this are culled, world units. render_mode: D is the sum of weights times depth along
-    the camera's axis, ED that over the sum of weights, which take another pass each.
-    rasterize_mode: antialiased multiplies opacities by the compensation of the dilation (Yu et al.
-    2024). packed, tile_size, channel_chunk and segmented have no effect on results, there nor here.
+    - means: (N, 3) world units. quats: (N, 4) wxyz, need not be normalized.
+    - scales: (N, 3) linear. opacities: (N,) in 0..1.
+    - colors: (N, D) or (C, N, D) as they are shown, D >= 1; every three take a pass. With sh_degree
+      (N, K, 3) coefficients of spherical harmonics, K = 1, 4, 9 or 16, at least (sh_degree + 1)^2.
+    - viewmats: (C, 4, 4) world to camera, OpenCV: +x right, +y down, +z forward.
+    - Ks: (C, 3, 3) in pixels, without skew. backgrounds: (C, D).
+    - near_plane: splats nearer than this are culled, world units.
+    - render_mode: D is the sum of weights times depth along the camera's axis, ED that over the sum
+      of weights; each takes another pass.
+    - rasterize_mode: antialiased multiplies opacities by the compensation of the dilation (Yu et
+      al. 2024).
+    - packed, tile_size, channel_chunk and segmented have no effect on results, there nor here.
 
     Returns colors (C, H, W, D or 1 or D + 1), the depth last, alphas (C, H, W, 1) and what is known
     of the call; float32, on the tensors' device.
@@ -93,48 +76,26 @@ def rasterization(
     what is not offered; ValueError for tensors of another shape; UserError where the device cannot
     do it.
     """
-    asked = {
-        "far_plane": far_plane,
-        "radius_clip": radius_clip,
-        "eps2d": eps2d,
-        "sparse_grad": sparse_grad,
-        "absgrad": absgrad,
-        **others,
-    }
-    _check_offered(asked)
+    fixed: dict = dict(far_plane=far_plane, radius_clip=radius_clip, eps2d=eps2d)
+    check_offered({**fixed, "sparse_grad": sparse_grad, "absgrad": absgrad, **others})
     if render_mode not in MODES:
         raise ValueError(f"render_mode {render_mode!r} is not one of {', '.join(MODES)}")
     if rasterize_mode not in ("classic", "antialiased"):
         raise ValueError(f"rasterize_mode {rasterize_mode!r} is not one of classic, antialiased")
     if not 0 < near_plane < np.inf:
         raise ValueError(f"near_plane {near_plane} is not a positive distance")
-    tensors = {
-        "means": means,
-        "quats": quats,
-        "scales": scales,
-        "opacities": opacities,
-        "colors": colors,
-        "viewmats": viewmats,
-        "Ks": Ks,
-    }
-    if backgrounds is not None:
-        tensors["backgrounds"] = backgrounds
-    _check_shapes(tensors, sh_degree)
-    means, quats, scales, opacities, colors = (
-        tensors[name].float() for name in ("means", "quats", "scales", "opacities", "colors")
-    )
+    splats = dict(means=means, quats=quats, scales=scales, opacities=opacities, colors=colors)
+    behind_all = {} if backgrounds is None else {"backgrounds": backgrounds}
+    check_shapes({**splats, "viewmats": viewmats, "Ks": Ks, **behind_all}, sh_degree)
+    means, quats, scales, opacities, colors = (t.float() for t in splats.values())
     least = colors.detach().amin() if sh_degree is None and colors.numel() else torch.ones(())
     engine = engine_for(means.device, rasterize_mode == "antialiased")
     call = Call()
     coming = _Coming([viewmats, Ks, least, *([] if backgrounds is None else [backgrounds])])
     # the GPU has something to do while the host waits for cameras and checks them
     if sh_degree is not None and coming.wait:
-        engine.give(
-            SplatTensors(*(t.detach() for t in (means, quats, scales, opacities, colors))),
-            width,
-            height,
-            call,
-        )
+        detached = (t.detach() for t in (means, quats, scales, opacities, colors))
+        engine.give(SplatTensors(*detached), width, height, call)
     w2cs, matrices, least, behinds = coming.arrays(4)
     shift = 0.0 if least > 0 else 1.0 - float(least)
     cameras = [_camera(w2c.tobytes(), K.tobytes(), width, height) for w2c, K in zip(w2cs, matrices)]
@@ -142,34 +103,25 @@ def rasterization(
         images, alphas = [], []
         for c, camera in enumerate(cameras):
             own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
-            behind = (
-                None
-                if backgrounds is None
-                else _Background(backgrounds[c].float(), behinds[c].astype(np.float32))
-            )
+            behind = None
+            if backgrounds is not None:
+                behind = _Background(backgrounds[c].float(), behinds[c].astype(np.float32))
             view = _OneView(engine, camera, near_plane, call, means, quats, scales, opacities)
             image, alpha = view.render(own, sh_degree, behind, shift, render_mode)
             images.append(image)
             alphas.append(alpha)
-        found = (
-            _stacked(images),
-            _stacked(alphas),
-            Meta(width=width, height=height, n_cameras=len(cameras)),
-        )
+        meta = Meta(width=width, height=height, n_cameras=len(cameras))
+        found = _stacked(images), _stacked(alphas), meta
         if engine.confirm(call):  # late: the device draws while the host does all this
             return found
 
 
 @lru_cache(4096, typed=True)
 def _camera(w2c: bytes, K: bytes, width: int, height: int) -> Camera:
-    """Of float64 matrices, which training shows again and again: checking them takes longer than
-    all else that a camera needs."""
-    return Camera(
-        np.frombuffer(w2c).reshape(4, 4).copy(),
-        np.frombuffer(K).reshape(3, 3).copy(),
-        width,
-        height,
-    )
+    """The camera of float64 matrices, which training shows repeatedly: checking them takes longer
+    than all else that a camera needs."""
+    matrices = np.frombuffer(w2c).reshape(4, 4).copy(), np.frombuffer(K).reshape(3, 3).copy()
+    return Camera(*matrices, width, height)
 
 
 def _stacked(images: list[Tensor]) -> Tensor:
@@ -180,19 +132,15 @@ class _Coming:
     """Values of tensors on their way to the host, in one transfer for all that are on GPUs."""
 
     def __init__(self, tensors: list[Tensor]):
-        self._here = {
-            i: t.detach().cpu().double().numpy()
-            for i, t in enumerate(tensors)
-            if t.device.type != "cuda"
-        }
+        here = {i: t.detach() for i, t in enumerate(tensors) if t.device.type != "cuda"}
+        self._here = {i: t.cpu().double().numpy() for i, t in here.items()}
         self._shapes = {i: t.shape for i, t in enumerate(tensors) if i not in self._here}
         self._done = None
         self.wait = len(self._shapes) > 0  # that there is something to wait for
         if away := [tensors[i].detach().double().reshape(-1) for i in self._shapes]:
             flat = torch.cat([t.to(away[0].device) for t in away])
-            self._flat = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True).copy_(
-                flat, non_blocking=True
-            )
+            pinned = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True)
+            self._flat = pinned.copy_(flat, non_blocking=True)
             self._done = torch.cuda.current_stream(flat.device).record_event()
 
     def arrays(self, results: int) -> list[Any]:
@@ -201,9 +149,8 @@ class _Coming:
             self._done.synchronize()
             ends = np.cumsum([shape.numel() for shape in self._shapes.values()])
             parts = np.split(self._flat.numpy().copy(), ends[:-1])
-            self._here |= {
-                i: part.reshape(shape) for part, (i, shape) in zip(parts, self._shapes.items())
-            }
+            for part, (i, shape) in zip(parts, self._shapes.items()):
+                self._here[i] = part.reshape(shape)
         return [self._here.get(i) for i in range(results)]
 
 
@@ -243,9 +190,8 @@ class _OneView:
             found.append(image)
             Ts.append(T)
         if "D" in mode.replace("RGB", ""):
-            image, T = self._channels(
-                torch.stack([self._depths(), torch.ones_like(self.splats[3])], dim=1), None, 0.0
-            )
+            weighted = torch.stack([self._depths(), torch.ones_like(self.splats[3])], dim=1)
+            image, T = self._channels(weighted, None, 0.0)
             depth, weight = image[..., :1], image[..., 1:]
             found.append(depth / weight.clamp(min=1e-10) if "ED" in mode else depth)
             Ts.append(T)
@@ -264,11 +210,9 @@ class _OneView:
         images, Ts = [], []
         for first in range(0, colors.shape[1], 3):
             part = slice(first, first + 3)
-            behind = (
-                None
-                if background is None
-                else _Background(background.tensor[part], background.host[part])
-            )
+            behind = None
+            if background is not None:
+                behind = _Background(background.tensor[part], background.host[part])
             image, T = self._shifted(colors[:, part], behind, shift)
             images.append(image)
             Ts.append(T)
@@ -283,14 +227,11 @@ class _OneView:
         missing = 3 - channels
         sh = ((pad(colors + shift, (0, missing), value=0.5) - 0.5) / SH_C0)[:, None]
         if shift and background is None:
-            background = _Background(
-                torch.zeros(channels, device=colors.device), np.zeros(channels, np.float32)
-            )
+            black = torch.zeros(channels, device=colors.device)
+            background = _Background(black, np.zeros(channels, np.float32))
         if background is not None:
-            background = _Background(
-                pad(background.tensor + shift, (0, missing)),
-                np.pad(background.host + np.float32(shift), (0, missing)),
-            )
+            host = np.pad(background.host + np.float32(shift), (0, missing))
+            background = _Background(pad(background.tensor + shift, (0, missing)), host)
         image, T = self._pass(sh, 0, background)
         return (image[..., :channels] - shift if shift else image[..., :channels]), T
 
@@ -298,98 +239,5 @@ class _OneView:
         self, sh: Tensor, sh_degree: int, background: _Background | None
     ) -> tuple[Tensor, Tensor]:
         tensor, host = (None, np.zeros(3, np.float32)) if background is None else background
-        return RasterizeFunction.apply(
-            *self.splats,
-            sh,
-            tensor,
-            self.engine,
-            RecordedFrame(self.camera, sh_degree, host, self.near, self.call),
-        )
-
-
-def _check_offered(asked: dict) -> None:
-    for name, value in asked.items():
-        if name in _WITHOUT_EFFECT:
-            continue
-        if name not in _FIXED:
-            raise TypeError(f"rasterization() has no argument {name}")
-        if isinstance(value, Tensor) or (
-            value != _FIXED[name]
-            and not (name == "rolling_shutter" and getattr(value, "name", "") == "GLOBAL")
-        ):
-            raise NotImplementedError(f"{name}: hardsplat.torch offers only {_FIXED[name]!r}")
-
-
-def _check_shapes(tensors: dict[str, Tensor], sh_degree: int | None) -> None:
-    for name, t in tensors.items():
-        if not isinstance(t, Tensor):
-            raise ValueError(f"{name} is a {type(t).__name__}, expected a tensor")
-        if not t.is_floating_point():
-            raise ValueError(f"{name} has dtype {t.dtype}, expected float32")
-    means, colors, viewmats = tensors["means"], tensors["colors"], tensors["viewmats"]
-    if means.ndim > 2:
-        raise NotImplementedError(
-            f"means {tuple(means.shape)}: hardsplat.torch does not offer several scenes "
-            "in a call; means are (N, 3)"
-        )
-    n, c = (len(means) if means.ndim else -1), (len(viewmats) if viewmats.ndim else -1)
-    wanted = {
-        "means": (n, 3),
-        "quats": (n, 4),
-        "scales": (n, 3),
-        "opacities": (n,),
-        "viewmats": (c, 4, 4),
-        "Ks": (c, 3, 3),
-    }
-    for name, shape in wanted.items():
-        if tuple(tensors[name].shape) != shape:
-            raise ValueError(f"{name} has shape {tuple(tensors[name].shape)}, expected {shape}")
-    if c == 0:
-        raise ValueError("viewmats has shape (0, 4, 4): there is no camera to draw from")
-    if sh_degree is None:
-        if (
-            tuple(colors.shape[:-1]) not in ((n,), (c, n))
-            or colors.ndim < 2
-            or colors.shape[-1] < 1
-        ):
-            raise ValueError(
-                f"colors has shape {tuple(colors.shape)}, expected ({n}, D) or ({c}, {n}, "
-                f"D); with sh_degree ({n}, K, 3)"
-            )
-    else:
-        if sh_degree not in range(4):
-            raise ValueError(f"sh_degree {sh_degree} is not in 0..3")
-        if colors.ndim == 4:
-            raise NotImplementedError(
-                "colors of four dimensions: hardsplat.torch does not offer spherical "
-                "harmonics that differ by camera"
-            )
-        if (
-            colors.ndim != 3
-            or colors.shape[0] != n
-            or colors.shape[2] != 3
-            or colors.shape[1] not in (1, 4, 9, 16)
-            or colors.shape[1] < (sh_degree + 1) ** 2
-        ):
-            raise ValueError(
-                f"colors has shape {tuple(colors.shape)}, expected ({n}, 1|4|9|16, 3) of "
-                f"at least {(sh_degree + 1) ** 2} coefficients with sh_degree {sh_degree}"
-            )
-    channels = 3 if sh_degree is not None else colors.shape[-1]
-    if "backgrounds" in tensors and tuple(tensors["backgrounds"].shape) != (c, channels):
-        raise ValueError(
-            f"backgrounds has shape {tuple(tensors['backgrounds'].shape)}, expected ({c}, "
-            f"{channels})"
-        )
-    for name in ("viewmats", "Ks"):
-        if tensors[name].requires_grad:
-            raise NotImplementedError(
-                f"gradients of {name}: hardsplat.torch does not offer them; detach it"
-            )
-    if (
-        len(places := {t.device for name, t in tensors.items() if name not in ("viewmats", "Ks")})
-        > 1
-    ):
-        raise UserError(
-            f"tensors on {', '.join(sorted(map(str, places)))}: they must be on one device"
-        )
+        frame = RecordedFrame(self.camera, sh_degree, host, self.near, self.call)
+        return RasterizeFunction.apply(*self.splats, sh, tensor, self.engine, frame)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -38,19 +40,12 @@ class RasterizeFunction(torch.autograd.Function):
             if ctx.needs_input_grad[5]:
                 d_background = (d_image * T[..., None]).sum((0, 1))
         if d_T is not None and any(ctx.needs_input_grad[:4]):  # T = 1 - the image of white splats
-            white = SplatTensors(
-                splats.means,
-                splats.quats,
-                splats.scales,
-                splats.opacities,
-                torch.full((len(means), 1, 3), 0.5 / SH_C0, device=means.device),
+            white = replace(
+                splats, sh=torch.full((len(means), 1, 3), 0.5 / SH_C0, device=means.device)
             )
             d_white = torch.zeros((*d_T.shape, 3), device=d_T.device)
             d_white[..., 0] = -d_T
-            of_T = engine.gradients(
-                white,
-                RecordedFrame(frame.camera, 0, np.zeros(3, np.float32), frame.near, frame.call),
-                d_white,
-            )
+            plain = replace(frame, sh_degree=0, background=np.zeros(3, np.float32))
+            of_T = engine.gradients(white, plain, d_white)
             total = [b if a is None else a + b for a, b in zip(total[:4], of_T)] + total[4:]
         return *total, d_background, None, None
