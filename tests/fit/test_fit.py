@@ -20,8 +20,10 @@ from hardsplat.fit import densify
 from hardsplat.fit.blobs import BlobBuffers, Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.fitter import fit, read_photo
-from hardsplat.fit.raster import STORE, FitOptions, open_rasterizer
+from hardsplat.fit.flat import STORE
+from hardsplat.fit.raster import open_rasterizer
 from hardsplat.fit.session import FitSession, canvas_data
+from hardsplat.fit.walk import FitOptions
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.io.media.images import over, save_png
 from hardsplat.io.media.video import CODECS
@@ -436,7 +438,7 @@ def test_a_fit_outlives_its_time_lapse(fitted, monkeypatch, capsys, stage):
     assert "timelapse" not in str(files)
     said = capsys.readouterr()  # --quiet leaves out the bar, not the result
     result, note = sorted(said.out.splitlines())
-    words = "cannot be written: No space left on device; the fit goes on without its time-lapse"
+    words = "cannot be written: No space left on device; the fit continues without its time-lapse"
     assert note == f"note: {Path('out/timelapse.mp4')}: {words}"
     assert result.endswith("of the GPU; in out") and said.err == ""
 

@@ -21,7 +21,8 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.mesh.checks import checked
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.files import load_mesh, save_mesh
-from hardsplat.mesh.fit import MeshRun, fit_mesh, measured
+from hardsplat.mesh.fit import MeshRun, fit_mesh
+from hardsplat.mesh.measure import measured
 from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import bounding_sphere, icosphere
 from tests.helpers.drawing import fresh_seed
@@ -253,7 +254,7 @@ def test_texture_coordinates_are_made_where_there_are_none(tmp_path):
     path.write_text("".join([*lines, *(f"f {a} {b} {c}\n" for a, b, c in faces + 1)]))
     size = int(np.random.default_rng(fresh_seed()).integers(52, 300))
     mesh, texture, notes = load_mesh(path, size)
-    assert texture is None and len(notes) == 1 and "texture coordinates are made anew" in notes[0]
+    assert texture is None and len(notes) == 1 and "texture coordinates are made again" in notes[0]
     assert np.allclose(mesh.vertices[mesh.faces], vertices[faces], atol=1e-6)
     assert mesh.uvs.min() >= 0 and mesh.uvs.max() <= 1
     weights = np.random.default_rng(fresh_seed()).dirichlet([0.3, 0.3, 0.3], (len(faces), 200))
@@ -261,7 +262,7 @@ def test_texture_coordinates_are_made_where_there_are_none(tmp_path):
     texels, _ = oracle.taps(at, (size, size))
     pairs = np.unique(np.c_[np.repeat(np.arange(len(faces)), 800), texels.ravel()], axis=0)
     assert len(np.unique(pairs[:, 1])) == len(pairs), "a texel is seen through two triangles"
-    words = "320 triangles have no room in a texture of 51x51 texels: raise --texture-size to 52"
+    words = "320 triangles do not fit in a texture of 51x51 texels: raise --texture-size to 52"
     with pytest.raises(UserError, match=words):
         load_mesh(path, 51)
 
@@ -293,7 +294,7 @@ def test_what_can_be_repaired_is():
     assert len(mesh.vertices) == 4 and len(mesh.faces) == 2 and len(mesh.uvs) == 6
     assert notes == ["mesh: 2 triangles without an area are left out"]
     _, notes = checked(FAN, ONE, [[0, 0], [3, 0], [0, 3]], ONE)
-    assert "texture coordinates are made anew" in notes[0]
+    assert "texture coordinates are made again" in notes[0]
 
 
 DAMAGED = [
@@ -436,7 +437,7 @@ def test_scenes_and_settings_that_cannot_be(scene, tmp_path, capsys):
         ([tmp_path / "nowhere"], "scene folder not found"),
         ([scene, "--texture-size 4"], "--texture-size: expected a whole number of at least 16"),
         ([scene, "--textur-size 64"], "'--textur-size'; did you mean '--texture-size'?"),
-        ([bare, *out], "has no silhouette; put a mask beside it"),
+        ([bare, *out], "has no silhouette; add a mask"),
         ([scene, *out, "--init", behind], "none of its 1 triangles has an area"),
     ):
         assert hardsplat_mesh(*words) == 2

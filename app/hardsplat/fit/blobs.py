@@ -13,18 +13,17 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer, allocate_all
 
 NUMBERS = contract.CONSTANTS["BLOB"]
-# of a new blob: opacity, and standard deviation over the distance to the next
-OPACITY, SHARE = (0.7, 0.6)
+OPACITY, SHARE = 0.7, 0.6  # of a new blob: opacity, deviation over the distance to the next
 
 
 @dataclass
 class Blobs:
     """The nine parameters as they are trained, float32, a blob each, the frontmost first.
 
-    means:      (N, 2) px from the top left corner; the first pixel's centre is at (0.5, 0.5).
-    log_scales: (N, 2) log of the standard deviations along both axes, px; 0.3 px^2 are added to the
-    covariance when it is drawn. angles:     (N,) rad, of the first axis. colors:     (N, 3) sRGB,
-    not bounded. logit_opacities: (N,)
+    means: (N, 2) px from the top left corner; the first pixel's centre is at (0.5, 0.5).
+    log_scales: (N, 2) log of the standard deviations along both axes, px. Drawing adds 0.3 px^2 to
+    the covariance. angles: (N,) rad, of the first axis. colors: (N, 3) sRGB, not bounded.
+    logit_opacities: (N,).
     """
 
     means: np.ndarray
@@ -55,18 +54,13 @@ class Blobs:
     def at(
         cls, pixels: np.ndarray, photo: np.ndarray, spacing: float, rng: np.random.Generator
     ) -> Blobs:
-        """New blobs, round and of the photograph's colour: somewhere in the given pixels (N, 2;
+        """New blobs, round and of the photograph's colour, at random in the given pixels (N, 2;
         column, row) of (H, W, 3) in 0..1. spacing: px."""
         n = len(pixels)
         means = pixels + rng.random((n, 2))
+        scales, logits = np.log(SHARE * spacing), np.full(n, np.log(OPACITY / (1 - OPACITY)))
         colors = photo[pixels[:, 1], pixels[:, 0]]
-        return cls(
-            means,
-            np.full((n, 2), np.log(SHARE * spacing)),
-            np.zeros(n),
-            colors,
-            np.full(n, np.log(OPACITY / (1 - OPACITY))),
-        )
+        return cls(means, np.full((n, 2), scales), np.zeros(n), colors, logits)
 
     @classmethod
     def scattered(cls, n: int, photo: np.ndarray, seed: int) -> Blobs:
@@ -78,27 +72,17 @@ class Blobs:
     def save(self, path: Path, width: int, height: int, background) -> None:
         """NPZ in natural units: means, scales, angles, colors, opacities; with the image's size and
         background."""
-        values = dict(
-            means=self.means,
-            scales=np.exp(self.log_scales),
-            angles=self.angles,
-            colors=self.colors,
-            opacities=self.opacities.astype(np.float32),
-        )
+        values: dict = dict(means=self.means, scales=np.exp(self.log_scales), angles=self.angles)
+        values |= dict(colors=self.colors, opacities=self.opacities.astype(np.float32))
+        around = dict(size=np.array([width, height]), background=np.float32(background))
         try:
-            np.savez(
-                path,
-                **values,
-                size=np.array([width, height]),
-                background=np.asarray(background, np.float32),
-            )
+            np.savez(path, **values | around)
         except OSError as error:
             raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 class BlobBuffers:
-    """Up to `capacity` blobs on the GPU with their counts. extra: buffers beside `blobs`, of those
-    in planes."""
+    """Up to `capacity` blobs on the GPU with their counts. extra: buffers besides `blobs`."""
 
     sh_degree = 0  # a blob has one colour
 
@@ -117,12 +101,8 @@ class BlobBuffers:
 
     def read(self, name: str) -> np.ndarray:
         """(planes, N) float32."""
-        return (
-            self.all[name]
-            .download(np.float32)
-            .reshape(-1, self.capacity)[:, : int(self.counts["splats"])]
-            .copy()
-        )
+        planes = self.all[name].download(np.float32).reshape(-1, self.capacity)
+        return planes[:, : int(self.counts["splats"])].copy()
 
     def write(self, name: str, planes: np.ndarray) -> None:
         full = np.zeros((len(planes), self.capacity), np.float32)

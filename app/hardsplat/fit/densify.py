@@ -1,5 +1,4 @@
-"""Blobs where the error is: new ones at pixels drawn with the squared error as their probability,
-in front of the others, whom they would else be hidden by.
+"""Densification of image fits: new blobs at pixels drawn by squared error, in front of the others.
 
 On the host, since it happens a few times in a run: the image and 27 numbers a blob cross the bus.
 """
@@ -20,14 +19,10 @@ def plan(config: FitConfig, capacity: int) -> tuple[int, dict[int, int]]:
     first half of the run."""
     if not config.densify:
         return capacity, {}
-    first = max(1, capacity // START)
-    steps = range(config.densify_every, config.max_steps // 2 + 1, config.densify_every) or range(
-        1, 2
-    )
-    return first, {
-        step: first + round((capacity - first) * (i + 1) / len(steps))
-        for i, step in enumerate(steps)
-    }
+    first, every = max(1, capacity // START), config.densify_every
+    steps = range(every, config.max_steps // 2 + 1, every) or range(1, 2)
+    added = (round((capacity - first) * i / len(steps)) for i in range(1, len(steps) + 1))
+    return first, {step: first + n for step, n in zip(steps, added)}
 
 
 def add(
@@ -38,11 +33,10 @@ def add(
     total: int,
     rng: np.random.Generator,
 ) -> tuple[Blobs, np.ndarray]:
-    """`total` blobs and their moments (18, total): those of `blobs` that are not faded, behind new
-    ones.
+    """`total` blobs and their moments (18, total): new ones in front of those that have not faded.
 
-    image, photo: (H, W, 3) in 0..1, what is drawn and what should be. Where they are equal there is
-    nothing to add but everywhere alike.
+    image, photo: (H, W, 3) in 0..1, what is drawn and what should be. Where they are equal, new
+    blobs are uniform over the image.
     """
     keep = np.flatnonzero((blobs.opacities > FADED) & np.isfinite(blobs.planes).all(0))[:total]
     new = total - len(keep)
@@ -50,15 +44,9 @@ def add(
     error = np.sum((np.clip(image, 0, 1).astype(np.float64) - photo) ** 2, axis=2).reshape(-1)
     weight = error / error.sum() if np.isfinite(error.sum()) and error.sum() > 0 else None
     places = rng.choice(width * height, new, p=weight)
-    # in a blob's place there are now as many pixels as blobs were added over them: smaller where
-    # the error is
-    added = Blobs.at(
-        np.stack([places % width, places // width], 1),
-        photo,
-        0.5 * float(np.sqrt(width * height / total)),
-        rng,
-    )
+    pixels = np.stack([places % width, places // width], 1)
+    # half the mean distance of blobs: they are smaller where the error is
+    added = Blobs.at(pixels, photo, 0.5 * float(np.sqrt(width * height / total)), rng)
     planes = np.concatenate([added.planes, blobs.planes[:, keep]], 1)
-    return Blobs.of(planes), np.concatenate(
-        [np.zeros((2 * NUMBERS, new), np.float32), moments[:, keep]], 1
-    )
+    zeros = np.zeros((2 * NUMBERS, new), np.float32)
+    return Blobs.of(planes), np.concatenate([zeros, moments[:, keep]], 1)

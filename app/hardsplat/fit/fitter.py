@@ -34,13 +34,8 @@ from hardsplat.results.folder import archive_run, check_folder, make_folder, wri
 from hardsplat.train.step.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.watchers.log import stage_medians
 
-OF_A_FIT = (
-    "metrics.json",
-    "blobs.npz",
-    "reconstruction.png",
-    "difference.png",
-    "timelapse.mp4",
-    "psnr.png",
+OF_A_FIT = tuple(
+    "metrics.json blobs.npz reconstruction.png difference.png timelapse.mp4 psnr.png".split()
 )
 BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two
 # (steps done, `target`): colour without background, premultiplied, and transmittance in alpha
@@ -141,12 +136,8 @@ class Fitter:
         try:
             if c.frames:
                 lapse = TimeLapse(self.folder / "timelapse.mp4", self.width, self.height)
-            with (
-                StopRequest() as stopping,
-                Bar(
-                    total=c.max_steps, unit="step", disable=c.quiet, dynamic_ncols=True
-                ) as self.bar,
-            ):
+            bar = Bar(total=c.max_steps, unit="step", disable=c.quiet, dynamic_ncols=True)
+            with StopRequest() as stopping, bar as self.bar:
                 session.set(Blobs.scattered(self.start, self.photo, c.seed))
                 if lapse:
                     session.draw()
@@ -154,11 +145,9 @@ class Fitter:
                 events = sorted({*pictured, *self.growth, c.max_steps})
                 while session.step < c.max_steps and not stopping.asked:
                     following = next(e for e in events if e > session.step)
-                    seconds = (
-                        self.preview.batch_seconds
-                        if self.preview and self.preview.shown
-                        else BATCH_SECONDS
-                    )
+                    seconds = BATCH_SECONDS
+                    if self.preview and self.preview.shown:
+                        seconds = self.preview.batch_seconds
                     most = max(1, min(LONGEST_BATCH, int(seconds / session.step_seconds)))
                     session.run(min(following - session.step, most if session.step else 1))
                     if session.step in self.growth:
@@ -187,10 +176,8 @@ class Fitter:
     def _grow(self, total: int) -> None:
         blobs, moments = self.session.get()
         rng = np.random.default_rng((self.config.seed, self.session.step))
-        self.session.set(
-            *densify.add(blobs, moments, self.session.image(), self.photo, total, rng),
-            step=self.session.step,
-        )
+        grown = densify.add(blobs, moments, self.session.image(), self.photo, total, rng)
+        self.session.set(*grown, step=self.session.step)
 
     def _on_batch(self, batch: BatchResult) -> None:
         r = batch.records
@@ -200,13 +187,12 @@ class Fitter:
         self.seconds.append(self.gpu_seconds)
         self.stages.append(batch.stages)
         if self.bar is not None:
-            self.bar.set_postfix_str(
-                f"PSNR {self.psnrs[-1]:.2f} dB, {r['splats'][-1]} blobs", refresh=False
-            )
+            reached = f"PSNR {self.psnrs[-1]:.2f} dB, {r['splats'][-1]} blobs"
+            self.bar.set_postfix_str(reached, refresh=False)
             self.bar.update(len(r))
 
     def _finish(self, wall: float) -> dict:
-        session, c = self.session, self.config
+        session, c, physical = self.session, self.config, self.device.physical
         psnr, ssim = session.measure()  # draws what is left
         blobs, _ = session.get()
         image = session.image()
@@ -221,21 +207,14 @@ class Fitter:
             "steps": session.step,
             "psnr": psnr,
             "ssim": ssim,
-            "device": {
-                "name": self.device.name,
-                "driver": self.device.physical.driver,
-                "kind": self.device.physical.kind,
-            },
+            "device": {"name": self.device.name, "driver": physical.driver, "kind": physical.kind},
             "rasterizer": session.rasterizer,
             "variants": session.raster.rows.names,
             "seconds": {"gpu": self.gpu_seconds, "wall": wall},
             "stage_ms": stage_medians(self.stages),
             "clipped_steps": session.clipped_steps,
             "memory_bytes": session.memory(),
-            "settings": {
-                name: str(value) if isinstance(value, Path) else value
-                for name, value in asdict(c).items()
-            },
+            "settings": {n: str(v) if isinstance(v, Path) else v for n, v in asdict(c).items()},
             "curve": {"step": self.steps, "psnr": self.psnrs, "seconds": self.seconds},
         }
         write_json(self.folder / "metrics.json", metrics)
@@ -248,6 +227,5 @@ class Fitter:
 
 
 def frames(steps: int, count: int) -> set[int]:
-    """Steps after which the time-lapse has a picture: close together at first, when most
-    happens."""
+    """Steps after which the time-lapse has a picture, denser at first, when most happens."""
     return {max(1, round(steps * (i / count) ** 2)) for i in range(1, count + 1)}

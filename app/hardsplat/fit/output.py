@@ -1,4 +1,4 @@
-"""What a fit leaves to be looked at: difference, time-lapse, curve."""
+"""Pictures that a fit leaves: difference, time-lapse, curve."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ FPS, LARGEST = 30, 1920  # of the time-lapse: pictures a second, and its longer 
 
 
 def difference(image: np.ndarray, photo: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8, mid-grey where two images in 0..1 agree, and as far from it as they
-    differ."""
+    """(H, W, 3) uint8: half of image - photo, both in 0..1, around mid-grey."""
     return to_uint8(0.5 + 0.5 * (np.clip(np.nan_to_num(image), 0, 1) - photo))
 
 
 class TimeLapse:
-    """A video of pictures of width x height px, made smaller where they are very large. What goes
-    wrong with it costs a line, not the fit."""
+    """A video of pictures of width x height px, made smaller where they are very large. An error
+    costs a line, not the fit."""
 
     def __init__(self, path: Path, width: int, height: int):
         scale = min(1.0, LARGEST / max(width, height))
@@ -40,7 +39,7 @@ class TimeLapse:
             yield
         except UserError as error:
             self._writer = None
-            tqdm.write(f"note: {error}; the fit goes on without its time-lapse")
+            tqdm.write(f"note: {error}; the fit continues without its time-lapse")
 
     def add(self, image: np.ndarray) -> None:
         """(H, W, 3) float in 0..1."""

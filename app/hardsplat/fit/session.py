@@ -1,5 +1,4 @@
-"""An image fit on the GPU: buffers, the pre-recorded step, two batches in flight, as
-app/hardsplat/train/session/session.py runs those of a scene."""
+"""An image fit on the GPU: buffers, the pre-recorded step, two batches in flight."""
 
 from __future__ import annotations
 
@@ -13,7 +12,9 @@ from hardsplat import contract
 from hardsplat.contract.footprint import by_purpose
 from hardsplat.fit.blobs import BlobBuffers, Blobs
 from hardsplat.fit.config import FitConfig
-from hardsplat.fit.raster import ADAM, FitOptions, Flat, open_rasterizer, rasterizer_of
+from hardsplat.fit.flat import ADAM, Flat
+from hardsplat.fit.raster import open_rasterizer, rasterizer_of
+from hardsplat.fit.walk import FitOptions
 from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
@@ -23,35 +24,16 @@ from hardsplat.gpu.memory.resources import buffer_in
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train.step import loss, schedule
 from hardsplat.train.step.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
-from hardsplat.train.step.loss import (
-    LOSS_PASSES,
-    METRIC_PASSES,
-    SQUARED_PASSES,
-    allocate_loss,
-    allocate_squared,
-    loss_terms,
-    read_metrics,
-    record_loss,
-    record_metrics,
-    record_squared,
-)
 from hardsplat.train.step.photos import pack
-from hardsplat.train.step.schedule import (
-    FIT_SCHEDULE_PASSES,
-    adam_settings,
-    rate_plan,
-    record_begin,
-    record_end,
-    step_settings,
-)
+from hardsplat.train.step.schedule import record_begin, record_end
 
 BETA1, BETA2 = 0.9, 0.999  # Adam's decays
 
 
 def canvas_data(width: int, height: int) -> np.ndarray:
-    """The contract's Camera of an image that is looked at straight on: its size is all that a fit
-    takes of it."""
+    """The contract's Camera of an image: a fit reads its size alone."""
     data = np.zeros((), contract.dtype("Camera"))
     data["size"] = width, height
     return data
@@ -60,22 +42,15 @@ def canvas_data(width: int, height: int) -> np.ndarray:
 def gpu_settings(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
     """What is uploaded once, by buffer. spacing: distance between blobs, px. Rates are in the
     order of the contract's RATE_ constants and fall alike."""
-    first = (
-        config.means_lr * spacing,
-        config.scales_lr,
-        config.angles_lr,
-        config.colors_lr,
-        config.opacities_lr,
-    )
-    plans = np.array(
-        [rate_plan(rate, config.final_lr * rate, config.max_steps) for rate in first],
-        contract.dtype("RatePlan"),
-    )
+    c = config
+    first = (c.means_lr * spacing, c.scales_lr, c.angles_lr, c.colors_lr, c.opacities_lr)
+    rates = [schedule.rate_plan(rate, c.final_lr * rate, c.max_steps) for rate in first]
+    plans = np.array(rates, contract.dtype("RatePlan"))
     # which has no weight for parameters
-    weights = loss_terms(replace(TrainConfig(), ssim_lambda=config.ssim_lambda))
+    weights = loss.loss_terms(replace(TrainConfig(), ssim_lambda=c.ssim_lambda))
     return {
-        "step_settings": step_settings(config.seed, BETA1, BETA2, config.background),
-        "adam_settings": adam_settings(BETA1, BETA2),
+        "step_settings": schedule.step_settings(c.seed, BETA1, BETA2, c.background),
+        "adam_settings": schedule.adam_settings(BETA1, BETA2),
         "loss_terms": weights,
         "rate_plans": plans,
         "rates": np.zeros(len(plans), np.float32),
@@ -115,25 +90,18 @@ class FitSession(BatchedSession):
         device = self.device
         self.blobs = self._parts.add(BlobBuffers(device, capacity, ("adam_blobs",)))
         self.rasterizer = rasterizer_of(device, self.config.rasterizer)
-        options = FitOptions(
-            **{name: getattr(self.config, name) for name in FitOptions.__dataclass_fields__}
-        )
-        self.raster = self._parts.add(
-            open_rasterizer(device, self.blobs, self.width, self.height, options, ADAM)
-        )
+        names = FitOptions.__dataclass_fields__
+        options = FitOptions(**{name: getattr(self.config, name) for name in names})
+        raster = open_rasterizer(device, self.blobs, self.width, self.height, options, ADAM)
+        self.raster = self._parts.add(raster)
         self._shared: dict[str, Buffer | Image] = {}
-        for name, n, host in (
-            ("views", 1, False),
-            ("schedule", HISTORY, True),
-            ("history", HISTORY, True),
-        ):
-            self._shared[name] = self._parts.add(
-                Buffer(device, n * contract.itemsize(name), name, host)
-            )
+        for name, n in (("views", 1), ("schedule", HISTORY), ("history", HISTORY)):
+            size = n * contract.itemsize(name)
+            self._shared[name] = self._parts.add(Buffer(device, size, name, host=n > 1))
         for name, values in gpu_settings(self.config, self.spacing).items():
             self._shared[name] = self._parts.add(Buffer(device, values.nbytes, name))
             self._shared[name].upload(values)
-        allocate = allocate_squared if self.config.loss == "l2" else allocate_loss
+        allocate = loss.allocate_squared if self.config.loss == "l2" else loss.allocate_loss
         self._shared["photos"] = self._parts.add(Buffer(device, words.nbytes, "photos"))
         compared = allocate(device, self.width, self.height)
         self._shared |= compared
@@ -141,9 +109,8 @@ class FitSession(BatchedSession):
         self._shared["photos"].upload(words)
         self._shared["views"].upload(canvas_data(self.width, self.height))
         buffer_in(self._shared, "schedule").fill(0)  # always the one view
-        self._batches = self._parts.add(
-            Batches(device, buffer_in(self._shared, "history"), self._on_batch)
-        )
+        history = buffer_in(self._shared, "history")
+        self._batches = self._parts.add(Batches(device, history, self._on_batch))
         self._record()
 
     def _record(self) -> None:
@@ -152,15 +119,15 @@ class FitSession(BatchedSession):
         self.resources = {**self.raster.resources, **self._shared}
         self._recorded = recorded = Recordings(self.device, self.resources)
         squared = self.config.loss == "l2"
-        run = build_all(
-            self.device,
-            [*FIT_SCHEDULE_PASSES, *(SQUARED_PASSES if squared else LOSS_PASSES), *METRIC_PASSES],
-        )
+        compared = loss.SQUARED_PASSES if squared else loss.LOSS_PASSES
+        record_loss = loss.record_squared if squared else loss.record_loss
+        passes = [*schedule.FIT_SCHEDULE_PASSES, *compared, *loss.METRIC_PASSES]
+        run = build_all(self.device, passes)
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, run)
             self.raster.record_forward(recorder)
-            (record_squared if squared else record_loss)(recorder, run, self.width, self.height)
+            record_loss(recorder, run, self.width, self.height)
             self.raster.record_backward(recorder)
             record_end(recorder, run)
 
@@ -171,7 +138,7 @@ class FitSession(BatchedSession):
         projection = cast(Flat, self.raster.projection)
         self._begin = recorded(lambda r: projection.record_begin(r, self.raster.pipelines))
         self._draw = recorded(draw)
-        self._measure = recorded(lambda r: record_metrics(r, run, self.width, self.height))
+        self._measure = recorded(lambda r: loss.record_metrics(r, run, self.width, self.height))
         self._batches.record(recorded, step)
 
     # -- blobs in and out --------------------------------------------------------------------------
@@ -210,7 +177,7 @@ class FitSession(BatchedSession):
         """(PSNR in dB, SSIM) of the blobs as they are now, cut to 0..1."""
         self.draw()
         self._measure.run_once()
-        return read_metrics(self.resources, self.camera)
+        return loss.read_metrics(self.resources, self.camera)
 
     # -- running -----------------------------------------------------------------------------------
 

@@ -1,2 +1,1 @@
-"""Textured triangle meshes fitted to photographs through a rasterizer that nobody
-differentiated."""
+"""Textured triangle meshes fitted to photographs through a rasterizer without a derivative."""

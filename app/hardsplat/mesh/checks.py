@@ -1,5 +1,4 @@
-"""What may be fitted: meshes repaired or refused, and texture coordinates for those that have
-none."""
+"""Checks of a first mesh: repaired or refused, with texture coordinates where it has none."""
 
 from __future__ import annotations
 
@@ -16,40 +15,30 @@ def checked(
 
     Vertices in one place become one. Faces without an area and vertices without a face are left
     out. Texture coordinates that are missing or outside 0..1 (a repeated texture has no place of
-    its own for every texel) are made anew, for resolution x resolution texels. Raises UserError,
+    its own for every texel) are made again, for resolution x resolution texels. Raises UserError,
     starting with `where`, for a mesh without faces, with numbers that are not finite, indices of
     nothing, or edges with more than two faces.
     """
     vertices = np.asarray(vertices, np.float64).reshape(-1, 3)
-    faces = np.asarray(faces, np.int64).reshape(-1, 3)
+    faces, n = np.asarray(faces, np.int64).reshape(-1, 3), len(vertices)
     if not len(faces):
         raise UserError(f"{where}: has no triangles")
-    if faces.min() < 0 or faces.max() >= len(vertices):
-        raise UserError(
-            f"{where}: a triangle names vertex "
-            f"{faces.max() if faces.max() >= len(vertices) else faces.min()} of "
-            f"{len(vertices)}"
-        )
+    if faces.min() < 0 or faces.max() >= n:
+        named = faces.max() if faces.max() >= n else faces.min()
+        raise UserError(f"{where}: a triangle names vertex {named} of {n}")
     if bad := int((~np.isfinite(vertices)).any(axis=1).sum()):
-        raise UserError(
-            f"{where}: {bad} of {len(vertices)} vertices have a NaN or infinite coordinate"
-        )
+        raise UserError(f"{where}: {bad} of {n} vertices have a NaN or infinite coordinate")
     with np.errstate(over="ignore"):
         vertices = vertices.astype(np.float32)
     if not np.isfinite(vertices).all():
-        raise UserError(
-            f"{where}: coordinates are beyond what 32-bit floats hold; scale the mesh down"
-        )
+        beyond = "coordinates are beyond what 32-bit floats hold; scale the mesh down"
+        raise UserError(f"{where}: {beyond}")
     has_uvs = uvs is not None and uv_faces is not None
     if has_uvs:
         uvs = np.asarray(uvs, np.float64).reshape(-1, 2)
         uv_faces = np.asarray(uv_faces, np.int64).reshape(-1, 3)
-        if (
-            len(uv_faces) != len(faces)
-            or uv_faces.min() < 0
-            or uv_faces.max() >= len(uvs)
-            or not np.isfinite(uvs).all()
-        ):
+        matching = len(uv_faces) == len(faces) and uv_faces.min() >= 0
+        if not matching or uv_faces.max() >= len(uvs) or not np.isfinite(uvs).all():
             raise UserError(
                 f"{where}: its texture coordinates are damaged; remove them and others are made"
             )
@@ -57,20 +46,13 @@ def checked(
     places, inverse = np.unique(vertices, axis=0, return_inverse=True)
     welded = inverse.reshape(-1)[faces]
     a, b, c = (places[welded[:, k]].astype(np.float64) for k in range(3))
-    distinct = (
-        (welded[:, 0] != welded[:, 1])
-        & (welded[:, 1] != welded[:, 2])
-        & (welded[:, 2] != welded[:, 0])
-    )
+    distinct = (welded != np.roll(welded, 1, axis=1)).all(axis=1)
     longest = np.max([((p - q) ** 2).sum(1) for p, q in ((a, b), (b, c), (c, a))], axis=0)
     keep = distinct & (np.linalg.norm(np.cross(b - a, c - a), axis=1) > 1e-7 * longest)
-    notes = (
-        [f"{where}: {(~keep).sum()} triangles without an area are left out"]
-        if not keep.all()
-        else []
-    )
     if not keep.any():
         raise UserError(f"{where}: none of its {len(faces)} triangles has an area")
+    lost = (~keep).sum()
+    notes = [f"{where}: {lost} triangles without an area are left out"] if lost else []
     edges, sides = sides_of(welded[keep])
     if crowded := int((np.bincount(sides.ravel()) > 2).sum()):
         raise UserError(
@@ -80,52 +62,38 @@ def checked(
     used, faces = np.unique(welded[keep], return_inverse=True)
     vertices, faces = places[used], faces.reshape(-1, 3).astype(np.int32)
     if not has_uvs:
-        return unwrapped(vertices, faces, resolution), [
-            *notes,
-            f"{where}: texture coordinates are made anew, it has none in 0..1",
-        ]
+        notes.append(f"{where}: texture coordinates are made again, it has none in 0..1")
+        return unwrapped(vertices, faces, resolution), notes
     used, uv_faces = np.unique(uv_faces[keep], return_inverse=True)
-    return Mesh(
-        vertices,
-        faces,
-        np.clip(uvs[used], 0, 1).astype(np.float32),
-        uv_faces.reshape(-1, 3).astype(np.int32),
-    ), notes
+    uvs = np.clip(uvs[used], 0, 1).astype(np.float32)
+    return Mesh(vertices, faces, uvs, uv_faces.reshape(-1, 3).astype(np.int32)), notes
 
 
 def in_one_place(uvs: np.ndarray) -> bool:
     """Whether places in a texture are in 0..1; those of a repeated one are not."""
-    return bool(
-        len(uvs) and np.isfinite(uvs).all() and uvs.min() >= -1e-4 and uvs.max() <= 1 + 1e-4
-    )
+    return bool(len(uvs) and (uvs >= -1e-4).all() and (uvs <= 1 + 1e-4).all())
 
 
 def unwrapped(vertices: np.ndarray, faces: np.ndarray, resolution: int) -> Mesh:
-    """The mesh with places in a texture of resolution x resolution texels: every two triangles in a
-    rectangle of it, as two halves.
+    """The mesh with places in a texture of resolution x resolution texels, two triangles a
+    rectangle.
 
-    No texel is among the four around places of two triangles: the halves are two texels apart, and
-    half a texel inside the rectangle. Raises UserError where a rectangle would be smaller than 4
-    texels.
+    No texel is among the four around places of two triangles: the halves of a rectangle are two
+    texels apart, and half a texel inside it. Raises UserError where a rectangle would be smaller
+    than 4 texels.
     """
     cells = -(-len(faces) // 2)
     columns = int(np.ceil(np.sqrt(cells)))
     size = np.array([resolution // columns, resolution // -(-cells // columns)])
     if size.min() < 4:
         raise UserError(
-            f"{len(faces)} triangles have no room in a texture of "
-            f"{resolution}x{resolution} texels: raise --texture-size to {4 * columns}"
+            f"{len(faces)} triangles do not fit in a texture of {resolution}x{resolution} "
+            f"texels: raise --texture-size to {4 * columns}"
         )
     inset = 0.55  # of which 0.05 is for the rasterizer's rounding
     half = inset + np.array([[0, 0], [1, 0], [0, 1]]) * (size - 3 - 0.1)
     number = np.arange(len(faces))
     corner = np.stack([number // 2 % columns, number // 2 // columns], axis=1) * size
-    uvs = (
-        corner[:, None] + np.where((number % 2 == 0)[:, None, None], half, size - half)
-    ) / resolution
-    return Mesh(
-        vertices,
-        faces,
-        uvs.reshape(-1, 2).astype(np.float32),
-        np.arange(3 * len(faces), dtype=np.int32).reshape(-1, 3),
-    )
+    halves = np.where((number % 2 == 0)[:, None, None], half, size - half)
+    uvs = ((corner[:, None] + halves) / resolution).reshape(-1, 2).astype(np.float32)
+    return Mesh(vertices, faces, uvs, np.arange(3 * len(faces), dtype=np.int32).reshape(-1, 3))

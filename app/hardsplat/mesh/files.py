@@ -21,7 +21,7 @@ MOST_TRIANGLES = 1 << 24
 
 
 def check_triangles(count: int, what: str, remedy: str) -> None:
-    """UserError for more triangles than pixels can name."""
+    """Raises UserError for more triangles than pixels can name."""
     if count > MOST_TRIANGLES:
         raise UserError(
             f"{what}: has {count} triangles, {MOST_TRIANGLES} can be told apart; {remedy}"
@@ -51,27 +51,23 @@ def load_mesh(
         image: Any = getattr(getattr(found.visual, "material", None), "image", None)
         # the stand-in for a missing one is smaller
         has_image = image is not None and max(image.size) >= 4
-        texture = (
-            np.asarray(image.convert("RGB").resize((resolution, resolution)), np.float32) / 255
-            if has_image
-            else None
-        )
+        texture = None
+        if has_image:
+            image = image.convert("RGB").resize((resolution, resolution))
+            texture = np.asarray(image, np.float32) / 255
     except ImportError as error:  # what would guess the encoding
         raise UserError(f"{path}: not a readable mesh: not UTF-8 text") from error
     except Exception as error:  # its parsers raise almost anything
-        raise UserError(
-            f"{path}: not a readable mesh: "
-            f"{(str(error) or type(error).__name__).splitlines()[0][:120]}"
-        ) from error
+        why = (str(error) or type(error).__name__).splitlines()[0][:120]
+        raise UserError(f"{path}: not a readable mesh: {why}") from error
     check_triangles(len(faces), str(path), "simplify it first")
     uvs = getattr(found.visual, "uv", None)
     if uvs is None or len(uvs) != len(vertices):
         mesh, notes = checked(vertices, faces, where=str(path), resolution=resolution)
         return mesh, None, notes
     uvs = np.asarray(uvs, np.float64)
-    mesh, notes = checked(
-        vertices, faces, np.stack([uvs[:, 0], 1 - uvs[:, 1]], axis=1), faces, str(path), resolution
-    )
+    down = np.stack([uvs[:, 0], 1 - uvs[:, 1]], axis=1)
+    mesh, notes = checked(vertices, faces, down, faces, str(path), resolution)
     return mesh, texture if in_one_place(uvs) else None, notes
 
 
@@ -102,9 +98,8 @@ def save_mesh(folder: Path, mesh: Mesh, texture: np.ndarray) -> None:
 
 def _ply(mesh: Mesh, texture: np.ndarray) -> PlyData:
     """A vertex for every pair of place in space and place in the texture, as MeshLab has it."""
-    pairs, corners = np.unique(
-        np.stack([mesh.faces, mesh.uv_faces], axis=2).reshape(-1, 2), axis=0, return_inverse=True
-    )
+    corners = np.stack([mesh.faces, mesh.uv_faces], axis=2).reshape(-1, 2)
+    pairs, corners = np.unique(corners, axis=0, return_inverse=True)
     uvs, size = mesh.uvs[pairs[:, 1]], np.array(texture.shape[1::-1])
     at = np.clip((uvs * size).astype(int), 0, size - 1)
     columns = {
@@ -117,8 +112,5 @@ def _ply(mesh: Mesh, texture: np.ndarray) -> PlyData:
         vertices[name] = values
     faces = np.empty(len(mesh.faces), [("vertex_indices", "<i4", (3,))])
     faces["vertex_indices"] = corners.reshape(-1, 3)
-    return PlyData(
-        [PlyElement.describe(vertices, "vertex"), PlyElement.describe(faces, "face")],
-        byte_order="<",
-        comments=["TextureFile texture.png"],
-    )
+    elements = [PlyElement.describe(vertices, "vertex"), PlyElement.describe(faces, "face")]
+    return PlyData(elements, byte_order="<", comments=["TextureFile texture.png"])

@@ -1,9 +1,7 @@
-"""`hardsplat mesh`: posed photographs with silhouettes in; a textured mesh, measurements and
-renders out."""
+"""`hardsplat mesh`: from posed photographs with silhouettes to a textured mesh and its renders."""
 
 from __future__ import annotations
 
-import math
 import platform
 import shlex
 import time
@@ -12,18 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
 from hardsplat.base.version import __version__
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.scenes.scene import Scene, load_images, load_scene
+from hardsplat.io.scenes.scene import View, load_images, load_scene
 from hardsplat.mesh.config import MESH_GROUPS, MeshConfig
 from hardsplat.mesh.files import check_triangles, load_mesh, save_mesh
+from hardsplat.mesh.measure import decibels, mean_colour, measured, scale_of, silhouetted
 from hardsplat.mesh.model import Mesh
-from hardsplat.mesh.session import MeshSession, Scale
+from hardsplat.mesh.session import MeshSession
 from hardsplat.mesh.start import bounding_sphere, icosphere
 from hardsplat.model.camera import Camera
 from hardsplat.report.charts import figure, line, save
@@ -38,64 +36,8 @@ from hardsplat.train.watchers.log import stage_medians, stage_table
 
 OF_A_MESH = (
     SAVED_NAME,
-    "metrics.json",
-    "mesh.obj",
-    "mesh.mtl",
-    "mesh.ply",
-    "texture.png",
-    "loss.png",
-    "renders",
+    *"metrics.json mesh.obj mesh.mtl mesh.ply texture.png loss.png renders".split(),
 )
-_IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)
-
-
-def silhouetted(image: np.ndarray, name: str) -> np.ndarray:
-    """(H, W, 4) uint8, premultiplied, of an image of View.load(): what a mask leaves out, or is
-    transparent, is not the object. UserError without either."""
-    if image.shape[2] == 3:
-        raise UserError(
-            f"{name}: has no silhouette; put a mask beside it "
-            f"(masks/{Path(name).stem}.png, white on the object) or use transparent PNGs"
-        )
-    out = image.copy()
-    out[(image == _IGNORED).all(axis=2)] = 0
-    return out
-
-
-def scale_of(cameras: list[Camera], vertices: np.ndarray) -> Scale:
-    """Of a mesh in front of its cameras. Raises UserError where no camera sees it."""
-    low, high = vertices.min(axis=0).astype(np.float64), vertices.max(axis=0).astype(np.float64)
-    centre, radius = (low + high) / 2, float(np.linalg.norm(high - low) / 2)
-    depths = np.array([(c.w2c[:3] @ np.append(centre, 1))[2] for c in cameras])
-    if not (depths > 0).any():
-        raise UserError(
-            "the first mesh lies behind every camera; it must have the scene's position and size"
-        )
-    focal = np.array([math.sqrt(c.K[0, 0] * c.K[1, 1]) for c in cameras])
-    ahead = depths > 0
-    return Scale(
-        float(np.median(depths[ahead] / focal[ahead])),
-        radius,
-        0.01 * float(np.median(depths[ahead])),
-    )
-
-
-def measured(picture: np.ndarray, photo: np.ndarray) -> dict[str, float]:
-    """IoU of the silhouettes, PSNR over the whole picture on black, and over the photograph's
-    object alone. picture: (H, W, 4) float; photo: uint8."""
-    wanted = photo.astype(np.float64) / 255
-    inside, covered = wanted[..., 3] > 0.5, picture[..., 3] > 0.5
-    error = ((np.clip(picture[..., :3], 0, 1) - wanted[..., :3]) ** 2).mean(axis=2)
-    either = (inside | covered).sum()
-    return {
-        "iou": float((inside & covered).sum() / max(either, 1)),
-        "psnr": _db(error.mean()),
-        "psnr_object": _db(error[inside].mean() if inside.any() else 0.0),
-    }
-
-
-def _db(mse: float) -> float:
-    return -10 * math.log10(max(float(mse), 1e-10))
 
 
 class MeshRun:
@@ -106,29 +48,22 @@ class MeshRun:
     def __init__(self, config: MeshConfig):
         started = time.perf_counter()
         self.config = config
-        self.folder = (
-            config.result_dir or Path("results") / f"{scene_folder(config.data_dir).name}_mesh"
-        )
+        data = scene_folder(config.data_dir)
+        self.folder = config.result_dir or Path("results") / f"{data.name}_mesh"
         check_folder(self.folder)
-        self.scene: Scene = load_scene(
-            scene_folder(config.data_dir), config.data_factor, config.test_every
-        )
-        for note in self.scene.notes:
-            print(
-                "note: "
-                f"{note.replace('black pixels are ignored', 'black pixels are not the object')}"
-            )
-        self.views = [self.scene.views[i] for i in self.scene.train]
-        cameras = [v.camera for v in self.views]
-        images = [
-            silhouetted(image, v.name)
-            for image, v in zip(load_images(self.views, not config.quiet), self.views)
-        ]
-        self.held_out = self.scene.held_out
-        self.held_out_images = [
-            silhouetted(image, v.name)
-            for image, v in zip(load_images(self.held_out, False), self.held_out)
-        ]
+        scene = load_scene(data, config.data_factor, config.test_every)
+        for note in scene.notes:
+            ignored = note.replace("black pixels are ignored", "black pixels are not the object")
+            print(f"note: {ignored}")
+        views, self.held_out = [scene.views[i] for i in scene.train], scene.held_out
+        cameras = [v.camera for v in views]
+
+        def silhouettes(views: list[View], progress: bool) -> list[np.ndarray]:
+            loaded = zip(load_images(views, progress), views)
+            return [silhouetted(image, v.name) for image, v in loaded]
+
+        images = silhouettes(views, not config.quiet)
+        self.held_out_images = silhouettes(self.held_out, False)
         mesh, texture = self._first_mesh(cameras, images)
         make_folder(self.folder)
         self._lock = FolderLock(self.folder)
@@ -136,36 +71,23 @@ class MeshRun:
             print(f"note: the earlier mesh in {self.folder} is now in {earlier}")
         save_config(config, self.folder / SAVED_NAME, MESH_GROUPS, "mesh")
         self.device = open_device(config.device)
-        canvas = (
-            max(v.camera.width for v in self.scene.views),
-            max(v.camera.height for v in self.scene.views),
-        )
+        width = max(v.camera.width for v in scene.views)
+        canvas = width, max(v.camera.height for v in scene.views)
         photos = Photos(self.device, images, config.images, 2 * config.batch_steps)
         if texture is None:
-            texture = np.full(
-                (config.texture_size, config.texture_size, 3), _mean_colour(images), np.float32
-            )
-        self.session = MeshSession(
-            self.device,
-            config,
-            cameras,
-            photos,
-            canvas,
-            scale_of(cameras, mesh.vertices),
-            mesh,
-            texture,
-            self._on_batch,
-        )
-        self.curve: dict[str, list[float]] = {
-            name: [] for name in ("step", "loss", "psnr", "iou", "seconds")
-        }
+            side = config.texture_size
+            texture = np.full((side, side, 3), mean_colour(images), np.float32)
+        fitted = cameras, photos, canvas, scale_of(cameras, mesh.vertices)
+        self.session = MeshSession(self.device, config, *fitted, mesh, texture, self._on_batch)
+        names = ("step", "loss", "psnr", "iou", "seconds")
+        self.curve: dict[str, list[float]] = {name: [] for name in names}
         self.stages: list[dict[str, float]] = []
         self.startup_seconds = time.perf_counter() - started
 
     def _first_mesh(
         self, cameras: list[Camera], images: list[np.ndarray]
     ) -> tuple[Mesh, np.ndarray | None]:
-        """And its texture, where it has one."""
+        """The first mesh, and its texture where it has one."""
         c = self.config
         if c.init != "icosphere":
             mesh, texture, notes = load_mesh(Path(c.init).expanduser(), c.texture_size)
@@ -186,35 +108,27 @@ class MeshRun:
         levels = Counter(s for s in c.subdivide_steps if s < c.max_steps)
         self._begun = time.perf_counter()
         self._keep_safe()
+        bar = Bar(total=c.max_steps, desc="mesh", unit="step", disable=c.quiet or None)
         try:
-            with (
-                StopRequest() as stopping,
-                Bar(
-                    total=c.max_steps, desc="mesh", unit="step", disable=c.quiet or None
-                ) as self.bar,
-            ):
+            with StopRequest() as stopping, bar as self.bar:
                 while session.step < c.max_steps and not stopping.asked:
                     ends = [s for s in (*levels, c.max_steps) if s > session.step]
                     session.run(min(c.batch_steps, min(ends) - session.step))
                     if levels[session.step]:  # for whose new buffers there may be no room
                         self._keep_safe()
                     for _ in range(levels[session.step]):
-                        check_triangles(
-                            4 * len(session.mesh.faces),
-                            "--subdivide-steps",
-                            "leave out the last of them",
-                        )
+                        count, what = 4 * len(session.mesh.faces), "--subdivide-steps"
+                        check_triangles(count, what, "leave out the last of them")
                         session.subdivide()
                     if time.monotonic() - self._safe_at > SNAPSHOT_SECONDS:
                         self._keep_safe()
                 session.drain()
-        except UserError as error:  # memory or device gave out: most of what was fitted stays
+        except UserError as error:  # memory or device failed: most of what was fitted stays
             step, mesh, texture = self._safe
             save_mesh(self.folder, mesh, texture)
-            raise UserError(
-                f"{error} (step {session.step}); the mesh of step {step} is saved: go on "
-                f"from it with --init {shlex.quote(str(self.folder / 'mesh.obj'))}"
-            ) from None
+            init = f"go on from it with --init {shlex.quote(str(self.folder / 'mesh.obj'))}"
+            saved = f"the mesh of step {step} is saved: {init}"
+            raise UserError(f"{error} (step {session.step}); {saved}") from None
         metrics = self._finish(time.perf_counter() - self._begun)
         if stopping.asked:
             raise KeyboardInterrupt(stopping.asked)
@@ -227,23 +141,13 @@ class MeshRun:
 
     def _on_batch(self, result: BatchResult) -> None:
         r = result.records
-        means = {
-            "step": result.first_step + len(r),
-            "loss": r["loss"].mean(),
-            "psnr": _db(r["mse"].mean()),
-            "iou": r["iou"].mean(),
-        }
+        loss, iou, psnr = r["loss"].mean(), r["iou"].mean(), decibels(r["mse"].mean())
+        means = {"step": result.first_step + len(r), "loss": loss, "psnr": psnr, "iou": iou}
         for name, value in {**means, "seconds": time.perf_counter() - self._begun}.items():
             self.curve[name].append(float(value))
         self.stages.append(result.stages)
-        self.bar.set_postfix(
-            {
-                "loss": f"{means['loss']:.4f}",
-                "IoU": f"{means['iou']:.4f}",
-                "PSNR": f"{means['psnr']:.2f}",
-            },
-            refresh=False,
-        )
+        shown = {"loss": f"{loss:.4f}", "IoU": f"{iou:.4f}", "PSNR": f"{psnr:.2f}"}
+        self.bar.set_postfix(shown, refresh=False)
         self.bar.update(len(r))
 
     def _finish(self, seconds: float) -> dict:
@@ -255,23 +159,15 @@ class MeshRun:
             views.append({"name": view.name, **measured(picture, photo)})
             write_comparison(self.folder / "renders", view.name, picture[..., :3], photo[..., :3])
         stages = stage_medians(self.stages)
-        held_out = (
-            {
-                name: float(np.mean([r[name] for r in views]))
-                for name in ("iou", "psnr", "psnr_object")
-            }
-            if views
-            else None
-        )
+        held_out, measures = None, ("iou", "psnr", "psnr_object")
+        if views:
+            held_out = {name: float(np.mean([r[name] for r in views])) for name in measures}
+        physical = self.device.physical
+        machine = {"driver": physical.driver, "kind": physical.kind, "host": platform.platform()}
         metrics = {
             "hardsplat": __version__,
             "scene": str(self.config.data_dir),
-            "device": {
-                "name": self.device.name,
-                "driver": self.device.physical.driver,
-                "kind": self.device.physical.kind,
-                "host": platform.platform(),
-            },
+            "device": {"name": self.device.name, **machine},
             "steps": session.step,
             "vertices": len(mesh.vertices),
             "triangles": len(mesh.faces),
@@ -289,16 +185,13 @@ class MeshRun:
             save(_curves(metrics), self.folder / "loss.png")
         if self.config.profile:
             print(stage_table(stages))
-        said = (
-            (
-                f"IoU {{iou:.4f}}, PSNR {{psnr:.2f}} dB ({{psnr_object:.2f}} on the object "
-                f"alone) on {len(views)} held-out views; "
-            ).format(**held_out)
-            if held_out
-            else ""
-        )
+        reached = ""
+        if held_out:
+            iou, psnr, alone = held_out.values()
+            quality = f"IoU {iou:.4f}, PSNR {psnr:.2f} dB ({alone:.2f} on the object alone)"
+            reached = f"{quality} on {len(views)} held-out views; "
         print(
-            f"{said}{len(mesh.vertices)} vertices, {session.step} steps, {seconds:.1f} s "
+            f"{reached}{len(mesh.vertices)} vertices, {session.step} steps, {seconds:.1f} s "
             f"on {self.device.name}; everything is in {self.folder}"
         )
         return metrics
@@ -309,37 +202,16 @@ def fit_mesh(config: MeshConfig) -> dict:
     return MeshRun(config).run()
 
 
-def _mean_colour(images: list[np.ndarray]) -> np.ndarray:
-    """(3,) in 0..1 of what the silhouettes hold."""
-    sums = np.sum([image.reshape(-1, 4).sum(axis=0, dtype=np.float64) for image in images], axis=0)
-    return sums[:3] / max(sums[3], 1.0)
-
-
 def _curves(metrics: dict):
     """Loss, IoU and PSNR by step."""
-    page = figure(8, 8)
-    for axes, (name, title) in zip(
-        page.subplots(3, 1, sharex=True),
-        {
-            "loss": "loss, mean of a batch",
-            "iou": "IoU of the silhouettes",
-            "psnr": "PSNR [dB]",
-        }.items(),
-    ):
-        axes.plot(
-            metrics["curve"]["step"],
-            metrics["curve"][name],
-            color="black",
-            linewidth=1,
-            label="training views, perturbed",
-        )
+    page, curve = figure(8, 8), metrics["curve"]
+    training = dict(color="black", linewidth=1, label="training views, perturbed")
+    held_out = line(0) | {"linestyle": "", "label": "held-out views"}
+    titles = {"loss": "loss, mean of a batch", "iou": "IoU of the silhouettes", "psnr": "PSNR [dB]"}
+    for axes, (name, title) in zip(page.subplots(3, 1, sharex=True), titles.items()):
+        axes.plot(curve["step"], curve[name], **training)
         if metrics["held_out"] and name != "loss":
-            axes.plot(
-                [metrics["steps"]],
-                [metrics["held_out"][name]],
-                **line(0) | {"linestyle": ""},
-                label="held-out views",
-            )
+            axes.plot([metrics["steps"]], [metrics["held_out"][name]], **held_out)
         axes.set_ylabel(title)
         axes.grid(alpha=0.3)
         if name == "loss":

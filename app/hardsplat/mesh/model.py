@@ -10,11 +10,12 @@ from scipy.sparse import coo_matrix, csr_matrix, diags, vstack
 
 @dataclass(frozen=True)
 class Mesh:
-    """Places in the texture have indices of their own, so that a seam of the texture is none of the
+    """A mesh whose places in the texture have own indices: a seam of the texture is none of the
     surface.
 
-    vertices: (V, 3) float32, world units. faces: (F, 3) int32 into vertices, V of them used. uvs:
-    (U, 2) float32 in 0..1, v down: row v * height of the texture. uv_faces: (F, 3) int32 into uvs.
+    vertices: (V, 3) float32, world units. faces: (F, 3) int32 into vertices, V of them used.
+    uvs: (U, 2) float32 in 0..1. The v axis points down: row v * height of the texture.
+    uv_faces: (F, 3) int32 into uvs.
     """
 
     vertices: np.ndarray
@@ -66,18 +67,14 @@ def sides_of(faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _adjacency(edges, count):
     a, b = edges.T
-    return coo_matrix(
-        (np.ones(2 * len(edges)), (np.concatenate([a, b]), np.concatenate([b, a]))), (count, count)
-    ).tocsr()
+    ends = np.concatenate([a, b]), np.concatenate([b, a])
+    return coo_matrix((np.ones(2 * len(edges)), ends), (count, count)).tocsr()
 
 
 def _in_four(faces, middles):
     (a, b, c), (ab, bc, ca) = faces.T, middles.T
-    return (
-        np.stack([a, ab, ca, ab, b, bc, ca, bc, c, ab, bc, ca], axis=1)
-        .reshape(-1, 3)
-        .astype(np.int32)
-    )
+    four = np.stack([a, ab, ca, ab, b, bc, ca, bc, c, ab, bc, ca], axis=1)
+    return four.reshape(-1, 3).astype(np.int32)
 
 
 def _loop_weights(faces, edges, sides, count):
@@ -85,13 +82,9 @@ def _loop_weights(faces, edges, sides, count):
     opposite = faces[:, [2, 0, 1]]  # of sides 01, 12, 20
     ends = np.where(uses == 2, 0.375, 0.5)
     inner = uses[sides] == 2
-    far = coo_matrix(
-        (np.full(inner.sum(), 0.125), (sides[inner], opposite[inner])), (len(edges), count)
-    )
-    near = coo_matrix(
-        (np.repeat(ends, 2), (np.repeat(np.arange(len(edges)), 2), edges.ravel())),
-        (len(edges), count),
-    )
+    shape, rows = (len(edges), count), np.repeat(np.arange(len(edges)), 2)
+    far = coo_matrix((np.full(inner.sum(), 0.125), (sides[inner], opposite[inner])), shape)
+    near = coo_matrix((np.repeat(ends, 2), (rows, edges.ravel())), shape)
     border = np.zeros(count, bool)
     border[edges[uses == 1].ravel()] = True
     graph, rim = _adjacency(edges, count), _adjacency(edges[uses == 1], count)

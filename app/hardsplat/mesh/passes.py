@@ -1,10 +1,10 @@
 """A step of the estimator as passes: two ordinary draws, a gather, two Adam passes. No derivative
 of the draw, no order of fragments.
 
-Per pixel, L(+) - L(-) is gathered over the vertices and texels that the pixel saw in either image;
-times the sign of a coordinate's perturbation over twice its size that is an estimate of its
-gradient, unbiased up to the square of that size (Deliot, Heitz & Belcour 2024, arXiv 2404.09758;
-Spall 1992).
+Per pixel, L(+) - L(-) is gathered over the vertices and texels that the pixel saw in either image.
+Times the sign of a coordinate's perturbation over twice its size, that is an estimate of its
+gradient. It is unbiased up to the square of that size (Deliot, Heitz & Belcour 2024, arXiv
+2404.09758; Spall 1992).
 """
 
 from __future__ import annotations
@@ -38,30 +38,18 @@ def _draw(name: str, ids: str, direction: int, width: int, height: int) -> DrawP
 def mesh_passes(
     atomics: Atomics, loss: str, width: int, height: int
 ) -> list[ComputePass | DrawPass]:
-    """On a canvas of width x height px. loss: of LOSSES."""
+    """Passes on a canvas of width x height px. loss: of LOSSES."""
     stepped = (*_PERTURBED, "mesh_sums", "adam_settings", "rates")
+    seen = (*_PERTURBED, "camera", "corners", "photos", "texels", "ids", "ids_minus")
+    around = ("mesh", "vertices", "neighbours")
     return [
-        ComputePass(
-            "bends",
-            "fits/mesh/bends.comp",
-            reads=("mesh", "vertices", "neighbours"),
-            writes=("bends",),
-        ),
+        ComputePass("bends", "fits/mesh/bends.comp", around, ("bends",)),
         _draw("draw plus", "ids", 1, width, height),
         _draw("draw minus", "ids_minus", -1, width, height),
         ComputePass(
             "gather",
             "fits/mesh/gather.comp",
-            reads=(
-                *_PERTURBED,
-                "camera",
-                "corners",
-                "photos",
-                "texels",
-                "ids",
-                "ids_minus",
-                "d_splats2d",
-            ),
+            reads=(*seen, "d_splats2d"),
             writes=("d_splats2d", "mesh_losses"),
             spec={"SQUARED": loss == "l2"},
             slots={"atomics": atomics.slot},
@@ -86,9 +74,7 @@ def mesh_passes(
             writes=("mesh_history",),
         ),
         _draw("draw", "ids", 0, width, height),
-        ComputePass(
-            "show", "fits/mesh/show.comp", reads=(*_PERTURBED, "ids", "texels"), writes=("target",)
-        ),
+        ComputePass("show", "fits/mesh/show.comp", (*_PERTURBED, "ids", "texels"), ("target",)),
     ]
 
 

@@ -1,10 +1,9 @@
-"""A mesh on the GPU: its buffers, the pre-recorded step, batches in flight, subdivision,
-pictures."""
+"""A mesh on the GPU: buffers, the pre-recorded step, batches in flight, subdivision, pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,8 +40,8 @@ TILE = contract.CONSTANTS["TILE"]
 
 @dataclass(frozen=True)
 class Scale:
-    """pixel: world units that a pixel covers at the object. radius: of the object, world units.
-    near: nearest that is drawn."""
+    """Sizes in world units. pixel: what a pixel covers at the object. radius: of the object. near:
+    nearest that is drawn."""
 
     pixel: float
     radius: float
@@ -50,10 +49,11 @@ class Scale:
 
 
 class MeshSession:
-    """views, photos: what it is fitted to; the photos are the session's from here on. canvas: width
-    and height that hold every view. texture: (height, width, 3) in 0..1 to begin with. Raises
-    UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays
-    allocated.
+    """The session of one fit. views, photos: what is fitted; it owns the photos. canvas: width and
+    height that hold every view. texture: (height, width, 3) in 0..1 to begin with.
+
+    Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing
+    stays allocated.
     """
 
     _batches: Batches
@@ -99,21 +99,12 @@ class MeshSession:
         device, shared, size = self.device, self._shared, (self.width, self.height)
         texels = texture.shape[0] * texture.shape[1]
         groups = -(-self.width // TILE) * -(-self.height // TILE)
-        sizes = {
-            "mesh": 1,
-            "frame": 1,
-            "camera": 1,
-            "views": len(self.views),
-            "texels": texels,
-            "adam_texels": 2 * texels,
-            "mesh_losses": groups,
-        }
+        numbers = dict(mesh=1, frame=1, camera=1, views=len(self.views))
+        numbers |= dict(texels=texels, adam_texels=2 * texels, mesh_losses=groups)
         settings = gpu_settings(self.config, self.scale)
-        shared |= allocate_all(
-            device,
-            {name: n * contract.itemsize(name) for name, n in sizes.items()}
-            | {name: v.nbytes for name, v in settings.items()},
-        )
+        sizes = {name: n * contract.itemsize(name) for name, n in numbers.items()}
+        sizes |= {name: v.nbytes for name, v in settings.items()}
+        shared |= allocate_all(device, sizes)
         for name, values in settings.items():
             shared[name].upload(values)
         for name in ("schedule", "mesh_history"):
@@ -132,9 +123,8 @@ class MeshSession:
         """Queues a batch of steps. Waits only for the batch before the last."""
         self._batches.wait_for_turn()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
-        for step, view in enumerate(
-            view_order(self.config.seed, self.step, steps, len(self.views)), self.step
-        ):
+        order = view_order(self.config.seed, self.step, steps, len(self.views))
+        for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
         self._batches.submit(self.step, steps)
         self.step += steps
@@ -144,37 +134,28 @@ class MeshSession:
         self._batches.drain()
 
     def subdivide(self) -> None:
-        """Every triangle in four. Moments go along; a vertex sees a quarter of the pixels
-        afterwards, so they shrink with its gradients."""
+        """Splits every triangle in four. A vertex sees a quarter of the pixels afterwards, so
+        moments shrink with its gradients."""
         mesh = self.download()
-        moments = (
-            self._own["adam_vertices"]
-            .download(np.float32, 6 * len(mesh.vertices))
-            .reshape(2, -1, 3)
-        )
+        numbers = self._own["adam_vertices"].download(np.float32, 6 * len(mesh.vertices))
+        first, second = numbers.reshape(2, -1, 3)
         self.mesh, along = mesh.subdivided(self.config.subdivision == "loop")
-        self._allocate(
-            np.stack([along @ moments[0] / 4, along @ moments[1] / 16]).astype(np.float32)
-        )
+        self._allocate(np.stack([along @ first / 4, along @ second / 16]).astype(np.float32))
 
     # -- state -------------------------------------------------------------------------------------
 
     def download(self) -> Mesh:
         """The mesh as it is now, after all that was queued."""
         self.drain()
-        vertices = (
-            self._own["vertices"].download(np.float32, 3 * len(self.mesh.vertices)).reshape(-1, 3)
-        )
-        return Mesh(vertices, self.mesh.faces, self.mesh.uvs, self.mesh.uv_faces)
+        vertices = self._own["vertices"].download(np.float32, 3 * len(self.mesh.vertices))
+        return replace(self.mesh, vertices=vertices.reshape(-1, 3))
 
     def texture(self) -> np.ndarray:
         """(height, width, 3) float32 in 0..1."""
         self.drain()
-        return (
-            buffer_in(self._shared, "texels")
-            .download(np.float32, int(np.prod(self.texture_shape)))
-            .reshape(self.texture_shape)
-        )
+        size = int(np.prod(self.texture_shape))
+        texels = buffer_in(self._shared, "texels").download(np.float32, size)
+        return texels.reshape(self.texture_shape)
 
     def picture(self, camera: Camera) -> np.ndarray:
         """(H, W, 4) float32: colour over black, and coverage 0 or 1. The camera must fit the
@@ -206,9 +187,8 @@ class MeshSession:
             "bends": np.zeros((count, 3), np.float32),
             "mesh_sums": np.zeros(count + 3 * texels, np.float32),
         }
-        self._own = allocate_all(
-            self.device, {name: values.nbytes for name, values in filled.items()}
-        )
+        sizes = {name: values.nbytes for name, values in filled.items()}
+        self._own = allocate_all(self.device, sizes)
         for name, values in filled.items():
             self._own[name].upload(values)
         self._shared["mesh"].upload(mesh_data(self.config, self.scale, count, self.texture_shape))
@@ -250,16 +230,13 @@ class MeshSession:
 def gpu_settings(config: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
     """What is uploaded once, by buffer. Rates are in the order of the contract's RATE_
     constants and fall alike."""
-    first = (config.vertices_lr * scale.radius, config.texels_lr, 1.0)
-    plans = np.array(
-        [rate_plan(rate, config.last_lr * rate, config.max_steps) for rate in first],
-        contract.dtype("RatePlan"),
-    )
+    c, betas = config, (config.adam_beta1, config.adam_beta2)
+    first = (c.vertices_lr * scale.radius, c.texels_lr, 1.0)
+    rates = [rate_plan(rate, c.last_lr * rate, c.max_steps) for rate in first]
+    plans = np.array(rates, contract.dtype("RatePlan"))
     return {
-        "step_settings": step_settings(
-            config.seed, config.adam_beta1, config.adam_beta2, near_plane=scale.near
-        ),
-        "adam_settings": adam_settings(config.adam_beta1, config.adam_beta2, config.adam_eps),
+        "step_settings": step_settings(c.seed, *betas, near_plane=scale.near),
+        "adam_settings": adam_settings(*betas, c.adam_eps),
         "rate_plans": plans,
         "rates": np.zeros(len(plans), np.float32),
     }

@@ -1,5 +1,4 @@
-"""The mesh to begin with, where none is given: a sphere as large as the silhouettes, where the rays
-through their middles meet."""
+"""The first mesh by default: a sphere as large as the silhouettes, where their rays meet."""
 
 from __future__ import annotations
 
@@ -14,19 +13,17 @@ from hardsplat.model.camera import Camera
 
 
 def icosphere(levels: int, centre, radius: float, resolution: int) -> Mesh:
-    """An icosahedron, unwrapped for a texture of resolution x resolution texels, then subdivided so
-    many times and pushed out to a sphere."""
+    """An icosahedron, unwrapped for a texture of resolution x resolution texels, then subdivided
+    `levels` times and pushed out to a sphere."""
     import trimesh
 
     solid = trimesh.creation.icosahedron()
-    mesh = unwrapped(
-        np.asarray(solid.vertices, np.float32), np.asarray(solid.faces, np.int32), resolution
-    )
+    vertices, faces = np.asarray(solid.vertices, np.float32), np.asarray(solid.faces, np.int32)
+    mesh = unwrapped(vertices, faces, resolution)
     for _ in range(levels):
         mesh, _ = mesh.subdivided(smooth=False)
-        mesh = replace(
-            mesh, vertices=mesh.vertices / np.linalg.norm(mesh.vertices, axis=1, keepdims=True)
-        )
+        lengths = np.linalg.norm(mesh.vertices, axis=1, keepdims=True)
+        mesh = replace(mesh, vertices=mesh.vertices / lengths)
     return replace(mesh, vertices=(mesh.vertices * radius + np.asarray(centre)).astype(np.float32))
 
 
@@ -38,9 +35,8 @@ def bounding_sphere(cameras: list[Camera], coverages: list[np.ndarray]) -> tuple
         y, x = np.nonzero(covered)
         if not len(y):
             continue
-        ray = camera.w2c[:3, :3].T @ np.linalg.solve(
-            camera.K, [x.mean() + 0.5, y.mean() + 0.5, 1.0]
-        )
+        middle = [x.mean() + 0.5, y.mean() + 0.5, 1.0]
+        ray = camera.w2c[:3, :3].T @ np.linalg.solve(camera.K, middle)
         ray /= np.linalg.norm(ray)
         across = np.eye(3) - np.outer(ray, ray)
         normal, right = normal + across, right + across @ camera.position
