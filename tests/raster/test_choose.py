@@ -129,7 +129,13 @@ def test_time_ends_the_search():
 
 
 @pytest.fixture
-def cache(monkeypatch, tmp_path):
+def compiled():
+    """Where shaders lie that were compiled before."""
+    return module.shader.cache_dir() / "spirv"
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path, compiled):
     monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HARDSPLAT_AUTO", "time")
     return tmp_path / "cache"
@@ -285,8 +291,11 @@ SHAPES_ONLY = dict(block="1x1", reduction="atomic", atomics="cas", segments=1)
 
 
 @pytest.fixture
-def forgetful(device, monkeypatch):
-    """The device without what it remembers."""
+def forgetful(device, cache, compiled, monkeypatch):
+    """The device without what it remembers, but for its shaders."""
+    compiled.mkdir(parents=True, exist_ok=True)
+    cache.mkdir()
+    (cache / "spirv").symlink_to(compiled)
 
     def forget():
         monkeypatch.setitem(device._shared, "choices", {})
@@ -320,8 +329,9 @@ LEVELS = {"--verbose": {"INFO", "DEBUG"}, "--no-verbose": {"INFO"}, "--quiet": s
 def test_the_program_says_it(
     scene, on_device, cache, forgetful, capsys, monkeypatch, tmp_path, flag
 ):
-    words = "--rasterizer hardware --block 1x1 --reduction atomic --atomics cas --segments 1"
-    flags = [*words.split(), "--max-steps", "2", "--result-dir", str(tmp_path / "run"), flag]
+    words = "--rasterizer hardware --ordering lists --blending lists --atomics cas"
+    words += f" --block 1x1 --reduction atomic --segments 1 --max-steps 2 {flag} --result-dir"
+    flags = [*words.split(), str(tmp_path / "run")]
     assert main(["train", str(scene), *flags]) == 0
     said = capsys.readouterr().err
     chooses = f"choosing variants for {on_device.name}, once ..."

@@ -52,7 +52,7 @@ def installed(wheel, tmp_path_factory):
 
 def test_the_wheel_holds_every_shader_module_and_preset(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    modules = {f"hardsplat/spirv/{shader.key(source)}.spv" for source in catalog.sources()}
+    modules = {f"hardsplat/spirv/{shader.key(source)}.spv" for source in set(catalog.sources())}
     assert modules == {n for n in names if n.endswith(".spv")}
     for folder, root in (("shaders", ROOT), ("configs", ROOT), ("report/templates", APP)):
         files = [path.relative_to(root) for path in (root / folder).rglob("*") if path.is_file()]
