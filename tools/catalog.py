@@ -184,7 +184,7 @@ def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]
     yield from tile_passes.all_passes(perturbed, rows, 1, 1, 32, 1)
 
 
-def sources() -> Iterator[shader.Source]:
+def sources() -> Iterator[shader.ShaderSource]:
     for owner in passes():
         yield from owner.sources()
 
@@ -193,7 +193,7 @@ def compile_all(folder: Path) -> int:
     """Compiles every module into `folder` under its key; returns how many there are."""
     folder.mkdir(parents=True, exist_ok=True)
 
-    def one(source: shader.Source) -> None:
+    def one(source: shader.ShaderSource) -> None:
         (folder / f"{shader.key(source)}.spv").write_bytes(shader.compile_source(source))
 
     modules = set(sources())

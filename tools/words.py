@@ -130,7 +130,8 @@ def phrases(path: str, text: str, table: list[tuple[re.Pattern[str], str]]) -> I
 def sentences(text: str) -> Iterator[tuple[int, str]]:
     """Yields (line, sentence) of prose: without code blocks, tables, headings and link targets.
 
-    A blank line, a list item and an indented block end a sentence, as a full stop does.
+    A blank line, a list item and an indented block end a sentence, as a full stop does, also before
+    `name: what it is`.
     """
     paragraphs: list[tuple[int, list[str]]] = []
     fenced, ended = False, True
@@ -152,7 +153,7 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
         joined = " ".join(lines)
         joined = re.sub(r"\]\([^)]*\)", "]", joined)
         joined = re.sub(r"`[^`]*`", "Code", joined)
-        for sentence in re.split(r"(?<=[.!?])[)\"'*_]*\s+(?=[^a-z])", joined):
+        for sentence in re.split(r"(?<=[.!?])[)\"'*_]*\s+(?=[^a-z]|[a-z_, ]+: )", joined):
             yield number, sentence
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hardsplat.base.background import Background
-from hardsplat.base.clock import LONGEST_START, Parts
+from hardsplat.base.clock import LONGEST_START, PhaseClock
 from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.scene import View
 from hardsplat.train.run.trainer import train
@@ -93,7 +93,7 @@ def test_long_waits_have_a_progress_line(capfd, monkeypatch):
 def test_parts_add_up(monkeypatch):
     now, compiled = [0.0], [0.0]
     monkeypatch.setattr("hardsplat.base.clock.time.perf_counter", lambda: now[0])
-    parts = Parts("imports", begun=-1.0)
+    parts = PhaseClock("imports", begun=-1.0)
     parts.compiling = lambda: compiled[0]
 
     def passes(seconds):

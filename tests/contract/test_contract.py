@@ -53,7 +53,7 @@ def test_a_header_stands_alone_but_for_what_it_includes(name, monkeypatch, tmp_p
     (tmp_path / "loss").symlink_to(shader.SHADERS / "loss")
     (tmp_path / "include").symlink_to(shader.SHADERS / "include")
     monkeypatch.setattr(shader, "SHADERS", tmp_path)
-    assert shader.compile_source(shader.Source.of("p.comp"))
+    assert shader.compile_source(shader.ShaderSource.of("p.comp"))
 
 
 def moved(spec: BufferSpec) -> str:

@@ -22,7 +22,7 @@ from hardsplat.gpu.passes import declarations, shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, PassError
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.gpu.passes.reflect import reflect
-from hardsplat.gpu.passes.shader import ShaderError, Source
+from hardsplat.gpu.passes.shader import ShaderError, ShaderSource
 from hardsplat.tables.hardware import ORDERINGS, QUADS
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from tools import catalog
@@ -122,7 +122,7 @@ BROKEN = [  # text, slots, the error
 def test_includes_that_are_not_there_and_slots(shaders, text, slots, words):
     shaders("empty.glsl", "")
     with pytest.raises(ShaderError, match=words):
-        shader.expand(Source.of(shaders("p.comp", text), slots))
+        shader.expand(ShaderSource.of(shaders("p.comp", text), slots))
 
 
 def test_a_slot_with_a_default_may_stay_empty(shaders):
@@ -131,7 +131,7 @@ def test_a_slot_with_a_default_may_stay_empty(shaders):
     shaders("copy.comp", COPY.replace("void main", slot))
     shaders("plain.comp", COPY)
     shaders("more.glsl", "#error it is in")
-    compiled = lambda name, **slots: shader.compile_source(Source.of(name, slots))
+    compiled = lambda name, **slots: shader.compile_source(ShaderSource.of(name, slots))
     assert compiled("copy.comp", more="") == compiled("plain.comp")
     with pytest.raises(ShaderError, match="it is in"):
         compiled("copy.comp", more="more.glsl")
@@ -140,37 +140,40 @@ def test_a_slot_with_a_default_may_stay_empty(shaders):
 def test_a_file_enters_once(shaders):
     files = ("common.glsl", "contract/core.glsl", "common.glsl")
     shaders("p.comp", "".join(f'#include "{file}"\n' for file in files))
-    assert shader.expand(Source.of("p.comp")).count("const float ALPHA_MIN") == 1
+    assert shader.expand(ShaderSource.of("p.comp")).count("const float ALPHA_MIN") == 1
 
 
 def test_a_file_of_no_stage():
     words = "p.glsl: the stage is the file's ending, one of comp, vert, geom, frag"
     with pytest.raises(ShaderError, match=words):
-        _ = Source.of("p.glsl").stage
+        _ = ShaderSource.of("p.glsl").stage
 
 
 def test_compile_errors_point_at_our_file_and_line(shaders):
     shaders("part.glsl", "// fine\nfloat twice(float x) { return x * undeclared; }\n")
     text = '#include "part.glsl"\nlayout(local_size_x = 1) in;\nvoid main() {}\n'
     with pytest.raises(ShaderError) as error:
-        shader.compile_source(Source.of(shaders("p.comp", text)))
+        shader.compile_source(ShaderSource.of(shaders("p.comp", text)))
     for words in ("p.comp does not compile", "part.glsl:2", "undeclared"):
         assert words in str(error.value)
 
 
 def test_cached_shaders_need_no_compiler(shaders, monkeypatch):
     shaders("copy.comp", COPY)
-    first = shader.compile_source(Source.of("copy.comp"))
+    first = shader.compile_source(ShaderSource.of("copy.comp"))
     monkeypatch.setenv("PATH", "")
-    assert shader.compile_source(Source.of("copy.comp")) == first
+    assert shader.compile_source(ShaderSource.of("copy.comp")) == first
     with pytest.raises(UserError, match="no GLSL compiler: install glslang"):
-        shader.compile_source(Source.of("copy.comp", macros={"OTHER": "1"}))
+        shader.compile_source(ShaderSource.of("copy.comp", macros={"OTHER": "1"}))
 
 
 def test_a_home_that_cannot_be_written_costs_only_time(shaders, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path / "file"))
-    assert shader.compile_source(Source.of(shaders("copy.comp", COPY)))[:4] == b"\x03\x02\x23\x07"
+    assert (
+        shader.compile_source(ShaderSource.of(shaders("copy.comp", COPY)))[:4]
+        == b"\x03\x02\x23\x07"
+    )
 
 
 def test_pipelines_are_made_once(device, shaders):
@@ -487,7 +490,9 @@ def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, a
     if quads:
         slots["quads"] = QUADS[quads].slot
     macros = {} if order.attachment else {"STATE_FORMAT": "rgba16f"}
-    info = reflect(shader.compile_source(Source.of("draw/ordered/backward.frag", slots, macros)))
+    info = reflect(
+        shader.compile_source(ShaderSource.of("draw/ordered/backward.frag", slots, macros))
+    )
     opened = {contract.BINDINGS[binding]: b for binding, b in info.bindings.items()}
     assert set(opened) == {"d_image", "state", "d_splats2d"}
     assert opened["state"].kind == ("input" if order.attachment else "storage")

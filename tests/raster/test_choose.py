@@ -12,7 +12,7 @@ import pytest
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.cli import main
 from hardsplat.gpu.device.context import DeviceLost
-from hardsplat.gpu.passes.shader import Source
+from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core import choose as module
 from hardsplat.raster.core import trial
 from hardsplat.raster.core.choose import BUDGET, choose, greedy, lines, remembered
@@ -204,7 +204,7 @@ def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatc
     assert ask(TRIANGLE)[1]
     (tmp_path / "new.comp").write_text("// one")
     monkeypatch.setattr(module.shader, "SHADERS", tmp_path)
-    monkeypatch.setattr(sys.modules[__name__], "SOURCES", {Source.of("new.comp")})
+    monkeypatch.setattr(sys.modules[__name__], "SOURCES", {ShaderSource.of("new.comp")})
     assert ask(STRIP)[0].shape == "geometry" and not ask(TRIANGLE)[1]
     (tmp_path / "other.comp").write_text("// of no candidate")
     assert not ask(TRIANGLE)[1]

@@ -1,5 +1,5 @@
 """What a run does beside its training: files, pictures, measurements of nothing on the device.
-Threads do it; nobody else need wait, but at the end."""
+Threads do it; no one else waits, but at the end."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 LONGEST_START = 10.0  # s from the start of a process to the first line of ours
 
 
-class Parts:
+class PhaseClock:
     """A clock that is always in one part, of one thread; what other threads do meanwhile takes no
     time here.
 
@@ -69,9 +69,10 @@ class Parts:
 
 
 def process_began() -> float:
-    """When this process was started, on the clock of time.perf_counter; now, where the system does
-    not say, or says that it was so long ago that another program was it before, such as a shell
-    script that ended with `exec hardsplat`."""
+    """The start of this process on the clock of time.perf_counter, or now where it is not known.
+
+    A start more than LONGEST_START ago is that of another program, such as a shell script that
+    ended with `exec hardsplat`."""
     now = time.perf_counter()
     try:
         ticks = int(

@@ -22,7 +22,7 @@ _NO_SYNC = (
 
 
 def check_free(path: Path, overwrite: bool) -> None:
-    """UserError where a file is there that nobody asked to replace."""
+    """UserError where a file is there that no one asked to replace."""
     if path.exists() and not overwrite:
         raise UserError(f"{path}: exists; add --overwrite to replace it")
 
@@ -52,7 +52,7 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
 
 
 class Behind:
-    """A file that is written by a thread, while whoever writes prepares what comes next. Bytes must
+    """A file that is written by a thread, while the caller prepares what comes next. Bytes must
     stay as they are until the next call, which raises what went wrong."""
 
     def __init__(self, file: BinaryIO):

@@ -16,7 +16,7 @@ _LINE = "{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt}, {elapsed}, {remaini
 
 
 class _Lines:
-    """What tqdm writes to in the place of a terminal: each state of the bar becomes a line."""
+    """What tqdm writes to instead of to a terminal: each state of the bar becomes a line."""
 
     def __init__(self, stream: TextIO):
         self._stream = stream

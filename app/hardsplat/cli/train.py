@@ -5,7 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 
-from hardsplat.base.clock import Parts, process_began
+from hardsplat.base.clock import PhaseClock, process_began
 from hardsplat.base.errors import UserError
 from hardsplat.cli.flags import add_groups, add_table, name_position, settings, show_log
 from hardsplat.settings.presets import SAVED_NAME, load_config
@@ -49,7 +49,7 @@ def add_flags(parser):
 
 
 def handle(flags):
-    parts = Parts("imports", process_began())
+    parts = PhaseClock("imports", process_began())
     sys.setswitchinterval(SWITCHING)
     preset, address = flags.pop("config", None), flags.pop("serve", None)
     with_window, with_sfm = flags.pop("view", False), flags.pop("sfm", False)

@@ -22,7 +22,7 @@ POSE = Subsystem(
 )
 
 
-# Exposure and colour of photographs: what the loss compares in the place of the rendered image.
+# Exposure and colour of photographs: what the loss compares instead of the rendered image.
 
 EXPOSURE = Subsystem(
     "exposure",

@@ -10,7 +10,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.raster.core.projection import Plain, allocate_drawn
+from hardsplat.raster.core.projection import PlainProjection, allocate_drawn
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.core.sort import RADIX, SORT_PASSES
 
@@ -24,7 +24,7 @@ ADAM = Sink(
 
 
 @dataclass(frozen=True)
-class Flat(Plain):
+class Flat(PlainProjection):
     """The projection of blobs, which are on the image already. All are drawn in the order of their
     rows, so there is nothing to sort."""
 

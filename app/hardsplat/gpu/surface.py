@@ -46,8 +46,8 @@ def extensions() -> list[str]:
 class Surface:
     """The swapchain of a glfw window on a device that was opened with `extensions()`.
 
-    An image of the swapchain is acquired with a timeout of 0 and a fence that `ready` looks at, so
-    that neither the host nor the queue, which training shares, waits for the screen: when no image
+    An image of the swapchain is acquired with a timeout of 0 and a fence that `ready` looks at.
+    So neither the host nor the queue, which training shares, waits for the screen. When no image
     is free, the frame is left out. width, height: of the swapchain in px, 0 without one. Raises
     UserError where this device cannot draw to this window.
     """
@@ -298,7 +298,7 @@ class Surface:
         vk.vkCmdPipelineBarrier(self._commands, _ALL, _ALL, 0, 0, None, 0, None, 1, [barrier])
 
     def destroy(self) -> None:
-        """Of the device, the surface and its swapchain; may be called again."""
+        """Destroys the surface and its swapchain; may be called again."""
         self._drop()
         self._lose()
         self._free.destroy()

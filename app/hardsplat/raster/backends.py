@@ -7,7 +7,7 @@ from typing import Any, get_args
 from hardsplat.base.errors import UserError
 from hardsplat.contract.footprint import STATISTICS, Need, needs
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.passes.shader import Source
+from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core.choose import choose as timed_choice
 from hardsplat.raster.core.protocols import Trainable, Variants
 from hardsplat.raster.hardware import rasterizer as hardware
@@ -32,10 +32,12 @@ class Backend:
     ]  # (device, options): UserError for what the device cannot run
     first: Callable[
         [Device, Any], Any
-        # (device, options) -> options with the first rows that run in the place of those that would
+        # (device, options) -> options with the first rows that run instead of those that would
         # be timed; UserError like resolve
     ]
-    sources: Callable[[Device, Any], set[Source]]  # (device, options): the shaders it is made of
+    sources: Callable[
+        [Device, Any], set[ShaderSource]
+    ]  # (device, options): the shaders it is made of
     passes: Callable[
         ..., list
         # (device, SH planes, width, height, options, sink): all that it builds at first, for

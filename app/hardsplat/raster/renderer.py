@@ -137,8 +137,8 @@ class Renderer:
 
         sh_degree: highest band used, default all that `gaussians` has. background: (3,) colour.
         near: splats nearer than this are culled, world units. Returns image (H, W, 3) float32 with
-        the background in it, and T (H, W) float32, the transmittance left behind the last splat;
-        for a sequence of C cameras (C, H, W, 3) and (C, H, W). Splats that hold a number that is
+        the background in it, and T (H, W) float32, the transmittance behind the last splat. For a
+        sequence of C cameras these are (C, H, W, 3) and (C, H, W). Splats with a number that is
         not finite, or a quaternion of zeros, are not drawn. Raises ValueError for arguments of
         another shape or range, UserError when the device cannot do it (OutOfMemory: this size does
         not fit).
@@ -219,8 +219,8 @@ class Renderer:
 
         d_image: (H, W, 3), or (C, H, W, 3) where forward() was given a sequence of C cameras;
         gradients are then summed over them. Returns means (N, 3), quats (N, 4), scales (N, 3),
-        opacities (N,), sh (N, K, 3): of the linear scales and of opacities in 0..1, as `Gaussians`
-        holds them; further quantities of the trained table (planes, N, width), as they are trained.
+        opacities (N,), sh (N, K, 3), of linear scales and of opacities in 0..1. Further quantities
+        of the trained table are (planes, N, width), as they are trained.
         Splats that were not visible have zeros. Raises RuntimeError without a forward(), ValueError
         for a d_image of another shape.
         """

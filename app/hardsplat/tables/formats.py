@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Format:
+class TargetFormat:
     vk: int  # VkFormat
     qualifier: str  # GLSL image format
     texel: str  # numpy dtype of a channel
@@ -25,7 +25,7 @@ class Format:
 _HALVES = "draw/state_float16.glsl"
 
 FORMATS = {
-    "unorm8": Format(
+    "unorm8": TargetFormat(
         37,
         "rgba8",
         "uint8",
@@ -35,7 +35,7 @@ FORMATS = {
         (),
         "R8G8B8A8_UNORM: fastest blending, coarse gradients",
     ),
-    "unorm16": Format(
+    "unorm16": TargetFormat(
         91,
         "rgba16",
         "uint16",
@@ -45,7 +45,7 @@ FORMATS = {
         ("extended_formats", "unorm16_images"),
         "R16G16B16A16_UNORM: 16 bits, even steps over 0..1",
     ),
-    "float16": Format(
+    "float16": TargetFormat(
         97,
         "rgba16f",
         "float16",
@@ -57,7 +57,7 @@ FORMATS = {
         shifted=True,
         resolved="float32",
     ),
-    "float32": Format(
+    "float32": TargetFormat(
         109,
         "rgba32f",
         "float32",

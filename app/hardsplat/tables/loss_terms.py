@@ -1,10 +1,10 @@
 """The loss: a sum of terms, each with a weight that settings say. A term is a file in
 shaders/loss/terms and one entry here.
 
-A term of pixels has three functions: `NAME_of(c)`, its value at a pixel, summed over the channels;
-`d_NAME_of(c)`, the derivative of that by the rendered colour; and `NAME_difference(c)`, its value
-less that at a second rendered colour, for stochastic gradients (shaders/loss/compared.glsl has what
-they are given). The loss takes the mean over all values of the image.
+A term of pixels has three functions. `NAME_of(c)` is its value at a pixel, summed over channels.
+`d_NAME_of(c)` is the derivative of that by the rendered colour. `NAME_difference(c)` is its value
+less that at a second rendered colour, for stochastic gradients. shaders/loss/compared.glsl has what
+they are given. The loss takes the mean over all values of the image.
 
 A term of a trained quantity has `NAME_of(p)` and `d_NAME_of(p)`, of four numbers of the quantity.
 The loss takes the mean over all its numbers.

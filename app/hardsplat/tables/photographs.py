@@ -54,7 +54,7 @@ EXPOSURES = {
 
 
 @dataclass(frozen=True)
-class Lens:
+class LensModel:
     """slot: the file that fills <lens>, with the projection of a splat and its gradient."""
 
     slot: str
@@ -62,11 +62,11 @@ class Lens:
 
 
 LENSES = {
-    "pinhole": Lens(
+    "pinhole": LensModel(
         "include/lens_pinhole.glsl",
         "straight lines stay straight; photographs of other lenses are undistorted",
     ),
-    "distorted": Lens(
+    "distorted": LensModel(
         "include/lens_distorted.glsl",
         "each camera distorts as it does: not at all, as COLMAP's FULL_OPENCV or as its "
         "OPENCV_FISHEYE",

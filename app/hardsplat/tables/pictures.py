@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Picture:
+class PictureMode:
     number: int  # PICTURE in shaders
     note: str
     depth: bool = False  # the colour of a splat is (depth, 1, 0)
@@ -27,8 +27,8 @@ class Picture:
 
 
 PICTURES = {
-    "image": Picture(0, "colours over the background"),
-    "depth": Picture(
+    "image": PictureMode(0, "colours over the background"),
+    "depth": PictureMode(
         1,
         "expected depth sum(w z) / sum(w), z along the axis of the camera",
         depth=True,
@@ -36,8 +36,8 @@ PICTURES = {
         palette="turbo",
         formats=("float32", "float16"),
     ),
-    "alpha": Picture(2, "opacity, 1 - T", numbers=True, range=(0.0, 1.0)),
-    "count": Picture(
+    "alpha": PictureMode(2, "opacity, 1 - T", numbers=True, range=(0.0, 1.0)),
+    "count": PictureMode(
         3,
         "how many splats cover a pixel, with alpha of at least 1/255 there; who draws "
         "front to back stops at 2346",
@@ -45,5 +45,5 @@ PICTURES = {
         palette="inferno",
         formats=("float32",),
     ),
-    "outlines": Picture(4, "the edge of every splat, where its alpha is 1/255"),
+    "outlines": PictureMode(4, "the edge of every splat, where its alpha is 1/255"),
 }

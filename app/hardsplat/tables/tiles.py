@@ -19,9 +19,7 @@ class TileBackward:
     )
     needs: tuple[str, ...]
     note: str
-    gathers: bool = (
-        False  # pairs' records, summed splat by splat afterwards, in the place of atomics
-    )
+    gathers: bool = False  # pairs' records, summed splat by splat afterwards, instead of atomics
 
 
 def _by_pixel(

@@ -319,7 +319,7 @@ class Device:
             # app/hardsplat/gpu/passes/pipelines.py
         ] = {}
         self.builders, self.building = ThreadPoolExecutor(BUILDERS, "builder"), threading.Lock()
-        self.build_seconds = 0.0  # that somebody waited for them
+        self.build_seconds = 0.0  # that the user waited for them
 
     def _read_limits(self) -> None:
         struct, stype = (

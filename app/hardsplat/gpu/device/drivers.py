@@ -2,9 +2,9 @@
 loader does not say.
 
 A driver is a library that a manifest names: a JSON file in one of the folders that the loader looks
-into. Where the library cannot be loaded, for want of another package as a rule, the loader goes on
-without the driver and without a word. This module knows no Vulkan: it must work where that does
-not. Folders and variables:
+into. Where the library cannot be loaded, for want of another package as a rule, the loader
+continues without the driver and without a word. This module knows no Vulkan: it must work where
+that does not. Folders and variables:
 https://github.com/KhronosGroup/Vulkan-Loader/blob/main/docs/LoaderDriverInterface.md, "Driver
 Discovery".
 """

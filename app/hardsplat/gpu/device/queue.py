@@ -98,7 +98,7 @@ class SharedSemaphore:
         )
 
     def fd(self) -> int:
-        """A new file descriptor. Whoever imports it owns it; else it must be closed."""
+        """A new file descriptor. The API that imports it owns it; else it must be closed."""
         info = vk.VkSemaphoreGetFdInfoKHR(
             semaphore=self.handle, handleType=vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
         )

@@ -160,7 +160,7 @@ class Buffer:
             self.fill(POISON)
 
     def fd(self) -> int:
-        """A new file descriptor of the memory of a shared buffer, `allocated` bytes. Whoever
+        """A new file descriptor of the memory of a shared buffer, `allocated` bytes. The API that
         imports it owns it; else it must be closed."""
         info = vk.VkMemoryGetFdInfoKHR(
             memory=self._memory, handleType=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT

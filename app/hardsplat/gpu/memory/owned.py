@@ -1,4 +1,4 @@
-"""What somebody has on the device, destroyed together."""
+"""What an owner has on the device, destroyed together."""
 
 from __future__ import annotations
 

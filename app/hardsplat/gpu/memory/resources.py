@@ -14,7 +14,7 @@ from hardsplat.gpu.memory.image import Image
 def exchange(
     device: Device, own: MutableMapping[str, Buffer | Image], buffers: Mapping[str, Buffer]
 ) -> None:
-    """Puts buffers in the place of those of `own` with their names, which are destroyed once no
+    """Puts buffers instead of those of `own` with their names, which are destroyed once no
     work is under way."""
     device.wait_idle()
     for name, buffer in buffers.items():

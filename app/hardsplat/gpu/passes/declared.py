@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from hardsplat.gpu.passes.shader import Source
+from hardsplat.gpu.passes.shader import ShaderSource
 
 
 class PassError(Exception):
@@ -29,7 +29,7 @@ class _Pass:
 
 @dataclass(frozen=True)
 class ComputePass(_Pass):
-    """One compute shader. `bind` puts another resource in the place of one of the contract:
+    """One compute shader. `bind` binds another resource instead of one of the contract:
     {"keys": "keys_alt"}.
 
     reads, writes: names of the contract, and of the trained table: `means`, `adam_means`,
@@ -53,8 +53,8 @@ class ComputePass(_Pass):
     full_subgroups: bool = False
     subgroup: int = 0
 
-    def sources(self) -> list[Source]:
-        return [Source.of(self.shader, self.slots, self.macros)]
+    def sources(self) -> list[ShaderSource]:
+        return [ShaderSource.of(self.shader, self.slots, self.macros)]
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,12 @@ class DrawPass(_Pass):
     macros: Mapping[str, str] = field(default_factory=dict)
     bind: Mapping[str, str] = field(default_factory=dict)
 
-    def sources(self) -> list[Source]:
-        last = Source.of(self.geometry or self.vertex, self.outline)
+    def sources(self) -> list[ShaderSource]:
+        last = ShaderSource.of(self.geometry or self.vertex, self.outline)
         return [
-            *([Source.of(self.vertex)] if self.geometry else []),
+            *([ShaderSource.of(self.vertex)] if self.geometry else []),
             last,
-            Source.of(self.fragment, self.slots, self.macros),
+            ShaderSource.of(self.fragment, self.slots, self.macros),
         ]
 
 

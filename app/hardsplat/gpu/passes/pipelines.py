@@ -20,7 +20,7 @@ from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.passes.graphics import graphics_pipeline, render_pass_of
 from hardsplat.gpu.passes.pipeline_cache import pipeline_cache
 from hardsplat.gpu.passes.reflect import Reflection, reflect
-from hardsplat.gpu.passes.shader import Source
+from hardsplat.gpu.passes.shader import ShaderSource
 
 _FULL_SUBGROUPS = (
     0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, None in the package
@@ -64,7 +64,7 @@ def _specialization(spec: Mapping, info: Reflection):
 
 def _stage(
     device: Device,
-    source: Source,
+    source: ShaderSource,
     spirv: bytes,
     spec: Mapping,
     info: Reflection,
@@ -100,7 +100,7 @@ def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
 def _build(
     device: Device,
     owner: ComputePass | DrawPass,
-    modules: Mapping[Source, Future[tuple[bytes, Reflection]]],
+    modules: Mapping[ShaderSource, Future[tuple[bytes, Reflection]]],
 ) -> Pipeline:
     sources = owner.sources()
     binaries, infos = zip(*(modules[source].result() for source in sources))
@@ -184,7 +184,7 @@ def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[
     except BaseException:
         for key in keys:
             if key in known and (not known[key].done() or known[key].exception()):
-                del known[key]  # whoever asks again builds again
+                del known[key]  # the next request builds it again
         raise
     return built
 
@@ -223,6 +223,6 @@ def _wait(device: Device, pipelines: list[Future]) -> None:
         device.build_seconds += time.perf_counter() - begun
 
 
-def _module(source: Source) -> tuple[bytes, Reflection]:
+def _module(source: ShaderSource) -> tuple[bytes, Reflection]:
     binary = shader.compile_source(source)
     return binary, reflect(binary)

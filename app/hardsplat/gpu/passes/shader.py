@@ -36,9 +36,9 @@ class ShaderError(Exception):
 
 
 @dataclass(frozen=True)
-class Source:
+class ShaderSource:
     """What a SPIR-V module is made from. `slots` and `macros` are sorted tuples of pairs so that a
-    Source can be a key; a slot without a file is left out."""
+    ShaderSource can be a key; a slot without a file is left out."""
 
     path: str
     slots: tuple[tuple[str, str], ...] = ()
@@ -50,7 +50,7 @@ class Source:
         path: str,
         slots: Mapping[str, str] | None = None,
         macros: Mapping[str, str] | None = None,
-    ) -> Source:
+    ) -> ShaderSource:
         filled = sorted((name, file) for name, file in (slots or {}).items() if file)
         return cls(path, tuple(filled), tuple(sorted((macros or {}).items())))
 
@@ -64,7 +64,7 @@ class Source:
         return stage
 
 
-def expand(source: Source) -> str:
+def expand(source: ShaderSource) -> str:
     """The complete text of a module, with #line marks naming our files."""
     slots = dict(source.slots)
     unused = set(slots)
@@ -139,15 +139,15 @@ def cache_dir() -> Path:
     return Path(base)
 
 
-def key(source: Source) -> str:
+def key(source: ShaderSource) -> str:
     return _hash(source, expand(source))
 
 
-def _hash(source: Source, text: str) -> str:
+def _hash(source: ShaderSource, text: str) -> str:
     return hashlib.sha256(f"{source.stage}\n{text}".encode()).hexdigest()[:32]
 
 
-def compile_source(source: Source) -> bytes:
+def compile_source(source: ShaderSource) -> bytes:
     """SPIR-V of a module: from the wheel, else from the cache, else compiled now."""
     text = expand(source)
     name = _hash(source, text) + ".spv"
@@ -164,7 +164,7 @@ def compile_source(source: Source) -> bytes:
     return spirv
 
 
-def run_glslang(text: str, source: Source) -> bytes:
+def run_glslang(text: str, source: ShaderSource) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         out, module = Path(folder) / "module.spv", Path(folder) / f"module.{source.stage}"
         module.write_text(text, encoding="utf-8")

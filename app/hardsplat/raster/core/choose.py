@@ -1,8 +1,8 @@
 """`auto`: which rows of the registries suit a device, by timing them once on a small scene
 (app/hardsplat/raster/core/trial.py).
 
-Greedy, knob by knob: what is 3 % faster than the best so far, forward and backward together and
-twice, takes its place. Knobs that are still to come have the rows that come first with what was
+Greedy, option by option: what is 3 % faster than the best so far, forward and backward together and
+twice, takes its place. Options that are still to come have the rows that come first with what was
 chosen so far. The outcome is kept on disk per device and driver, with a digest of what was
 compared, for every set of options that were named, which stay as they are. HARDSPLAT_AUTO=first
 takes the first rows and times nothing, as does a device without a clock.
@@ -44,10 +44,10 @@ def wanted() -> bool:
     return word == "time"
 
 
-Rows = dict[str, str | int]  # row by knob
+Rows = dict[str, str | int]  # row by option
 First = Callable[
     [Any], Mapping[str, str | int]
-    # options -> of each knob the row that they name, or the first that runs; raises UserError for
+    # options -> of each option the row that they name, or the first that runs; raises UserError for
     # what does not go together
 ]
 
@@ -57,21 +57,21 @@ def choose(
     backend: str,
     options,
     first: First,
-    knobs: Mapping[str, Sequence[str | int]],
+    choices: Mapping[str, Sequence[str | int]],
     make: Callable,
     sources: Callable,
 ):
-    """`options` with a row for each of `knobs`, which are left to us: knob -> the rows that run
+    """`options` with a row for each of `choices`, which are left to us: option -> the rows that run
     here.
 
     make, sources: see Trial. Raises UserError for a HARDSPLAT_AUTO that means nothing.
     """
-    chosen = replace(options, **_begun(options, first, knobs))
-    if all(len(names) < 2 for names in knobs.values()) or not wanted() or not device.timestamp_ns:
+    chosen = replace(options, **_begun(options, first, choices))
+    if all(len(names) < 2 for names in choices.values()) or not wanted() or not device.timestamp_ns:
         return chosen
     known: dict[tuple, dict] = device.shared("choices", dict)
-    path, given = _path(device), _given(backend, options, knobs)
-    key, candidates = (path, given), {knob: list(names) for knob, names in knobs.items()}
+    path, given = _path(device), _given(backend, options, choices)
+    key, candidates = (path, given), {choice: list(names) for choice, names in choices.items()}
     if known.get(key, {}).get("candidates") != candidates:
         found, digest = _load(path).get(given), _digest(options, first, candidates, sources)
         if found and found["candidates"] == candidates and found["digest"] == digest:
@@ -88,26 +88,26 @@ def choose(
 
 
 def greedy(
-    trial: Trial, options, first: First, knobs: Mapping[str, Sequence[str | int]]
+    trial: Trial, options, first: First, choices: Mapping[str, Sequence[str | int]]
 ) -> tuple[Rows, dict[str, dict[str, float]]]:
-    """(row by knob, milliseconds by knob and row timed). No milliseconds at all where not even the
-    first rows run."""
-    rows = _begun(options, first, knobs)
+    """(row by option, milliseconds by choice and row timed). No milliseconds at all where not even
+    the first rows run."""
+    rows = _begun(options, first, choices)
     table: dict[str, dict[str, float]] = {}
     best, why = trial.attempt(replace(options, **rows))
     if best is None:
         log.debug("  %s does not run here: %s", rows, why)
         return rows, table
     decided: Rows = {}
-    for knob, names in knobs.items():
+    for choice, names in choices.items():
         if len(names) < 2:
             continue
         others = {
             name: each
-            for name, each in _candidates(options, decided, knob, names, first, knobs).items()
-            if name != rows[knob]
+            for name, each in _candidates(options, decided, choice, names, first, choices).items()
+            if name != rows[choice]
         }
-        table[knob] = {str(rows[knob]): best}  # by words, as JSON has them
+        table[choice] = {str(rows[choice]): best}  # by words, as JSON has them
         if trial.spent < BUDGET:
             trial.prepare(replace(options, **each) for each in others.values())
         for name, candidate in others.items():
@@ -115,61 +115,61 @@ def greedy(
                 break
             ms, why = trial.attempt(replace(options, **candidate), best)
             if ms is None:
-                log.debug("  %s %s left out: %s", knob, name, why)
+                log.debug("  %s %s left out: %s", choice, name, why)
                 continue
             if (
                 ms < (1 - MARGIN) * best
             ):  # it must win twice: clocks rise with work, and others may have been at work too
                 best = min(best, trial.attempt(replace(options, **rows))[0] or best)
                 ms = max(ms, trial.attempt(replace(options, **candidate))[0] or float("inf"))
-            table[knob] |= {str(rows[knob]): best, str(name): ms}
+            table[choice] |= {str(rows[choice]): best, str(name): ms}
             if ms < (1 - MARGIN) * best:
                 rows, best = candidate, ms
-        decided[knob] = rows[knob]
+        decided[choice] = rows[choice]
     return rows, table
 
 
-def _begun(options, first: First, knobs: Iterable[str]) -> Rows:
+def _begun(options, first: First, choices: Iterable[str]) -> Rows:
     """The rows that come first for these options."""
     names = first(options)
-    return {knob: names[knob] for knob in knobs}
+    return {choice: names[choice] for choice in choices}
 
 
 def _candidates(
     options,
     decided: Rows,
-    knob: str,
+    choice: str,
     names: Sequence[str | int],
     first: First,
-    knobs: Iterable[str],
+    choices: Iterable[str],
 ) -> dict[str | int, Rows]:
-    """name of a row of the knob -> the rows that come first with it and with those decided. Names
+    """name of a row of an option -> the rows that come first with it and with those decided. Names
     that do not go with these are left out."""
     out = {}
     for name in names:
         with suppress(UserError):
-            out[name] = _begun(replace(options, **decided, **{knob: name}), first, knobs)
+            out[name] = _begun(replace(options, **decided, **{choice: name}), first, choices)
     return out
 
 
 def lines(found: Mapping) -> list[str]:
-    """What was chosen and why, a line a knob."""
+    """What was chosen and why, a line an option."""
     out = []
-    for knob, row in found["rows"].items():
-        timed = found["ms"].get(knob, {})
+    for choice, row in found["rows"].items():
+        timed = found["ms"].get(choice, {})
         others = sorted((ms, name) for name, ms in timed.items() if name != str(row))
         if others:
             note = (
                 f", less than {100 * MARGIN:g} % faster" if others[0][0] < timed[str(row)] else ""
             )
             out.append(
-                f"{knob} {row}: {timed[str(row)]:.3g} ms, next {others[0][1]}: "
+                f"{choice} {row}: {timed[str(row)]:.3g} ms, next {others[0][1]}: "
                 f"{others[0][0]:.3g} ms{note}"
             )
         else:
-            alone = len(found["candidates"][knob]) < 2
+            alone = len(found["candidates"][choice]) < 2
             why = "the only one that runs" if alone else "the first that runs, no other was timed"
-            out.append(f"{knob} {row}: {why}")
+            out.append(f"{choice} {row}: {why}")
     return out
 
 
@@ -198,11 +198,11 @@ def _timed(device: Device, options, first, candidates, make, sources) -> dict:
     return found
 
 
-def _given(backend: str, options, knobs) -> str:
+def _given(backend: str, options, choices) -> str:
     named = {
         name: value
         for name, value in asdict(options).items()
-        if name not in knobs and value not in ("auto", None)
+        if name not in choices and value not in ("auto", None)
     }
     return ", ".join([backend, *(f"{name} {value}" for name, value in named.items())])
 
@@ -213,16 +213,17 @@ def _path(device: Device) -> Path:
 
 
 def _digest(
-    options, first: First, knobs: Mapping[str, Sequence[str | int]], sources: Callable
+    options, first: First, choices: Mapping[str, Sequence[str | int]], sources: Callable
 ) -> str:
-    """Of the trial scene, and of the rows and shaders of all candidates: when one changes, times no
-    longer hold."""
+    """Digest of the trial scene and of the rows and shaders of all candidates.
+
+    When one of these changes, times no longer hold."""
     rows = [
         each
-        for knob, names in knobs.items()
-        for each in _candidates(options, {}, knob, names, first, knobs).values()
+        for choice, names in choices.items()
+        for each in _candidates(options, {}, choice, names, first, choices).values()
     ]
-    found: set[shader.Source] = set()
+    found: set[shader.ShaderSource] = set()
     for each in rows:
         with suppress(UserError):
             found |= sources(replace(options, **each))
@@ -240,7 +241,9 @@ def _load(path: Path) -> dict[str, dict]:
             if not (
                 isinstance(found["date"], str)
                 and isinstance(found["digest"], str)
-                and all(found["rows"][knob] in names for knob, names in found["candidates"].items())
+                and all(
+                    found["rows"][choice] in names for choice, names in found["candidates"].items()
+                )
             ):
                 return {}
         return choices

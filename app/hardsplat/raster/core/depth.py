@@ -1,4 +1,4 @@
-"""Depth in the place of colour: the passes that change one for the other and back, and what they
+"""Depth instead of colour: the passes that change one for the other and back, and what they
 keep."""
 
 from __future__ import annotations

@@ -224,8 +224,8 @@ class Parameters:
         return planes.buffers[roles[0]]
 
     def shape(self, name: str, n: int) -> tuple[int, ...]:
-        """Of the first n items of a quantity or its gradient (planes, n, width), of its moments (2,
-        planes, n, width), of a buffer that follows (1, n, numbers)."""
+        """Shape of the first n items: (planes, n, width) of a quantity or its gradient, (2, planes,
+        n, width) of its moments, (1, n, numbers) of a buffer that follows."""
         if name in self._follow:
             return 1, n, contract.itemsize(name) // 4
         planes, roles = self._found(name)

@@ -88,7 +88,7 @@ class Projection(Protocol):
     ) -> None: ...
 
 
-class Plain:
+class PlainProjection:
     """What projections have in common that draw one image and differentiate it."""
 
     images: tuple[str, ...] = ("",)
@@ -134,7 +134,7 @@ def allocate_drawn(
 
 
 @dataclass(frozen=True)
-class Perspective(Plain):
+class Perspective(PlainProjection):
     """3D splats: EWA projection, order by depth, analytic gradients."""
 
     sh_planes: int
@@ -282,7 +282,7 @@ def project_forward(
 
 
 def bound(p: P, word: str, names: Mapping[str, str]) -> P:
-    """The pass under another name, with other resources in the place of those in `names`."""
+    """The pass under another name, with other resources instead of those in `names`."""
     actual = {name: p.bind.get(name, name) for name in (*p.reads, *p.writes)}
     changed = replace(
         p,

@@ -24,16 +24,15 @@ _ITEMS: dict[Of, str] = {"photograph": "photographs", "camera": "cameras", "scen
 
 @dataclass(frozen=True)
 class Sink:
-    """stores: gradients are left for the Python API, and nobody else makes `d_image`. slots, reads,
-    writes: what the last pass of the backward pass takes for it.
+    """stores: gradients are left for the Python API, and no other pass makes `d_image`. slots,
+    reads, writes: what the last pass of the backward pass takes for it.
 
     visible_only: splats that were not visible are left alone. grows: the statistics of
     densification are wanted. scores: draws of SCORES will be asked for. cameras: what the camera
     gets is summed too. depths: steps draw depth as well, see raster/core/depth.py. rows: splats are
-    read, and their gradients stored, as PyTorch has them: scales and opacities themselves in the
-    planes of log_scales and logit_opacities, all SH coefficients of a splat beside each other in
-    that of sh0, whose width in the table says how many numbers they are; there are no planes of
-    shN.
+    read, and their gradients stored, as PyTorch has them. Then the planes of log_scales and
+    logit_opacities hold scales and opacities. That of sh0 holds all SH coefficients of a splat,
+    as many as its width in the table says; there are no planes of shN.
     """
 
     stores: bool
@@ -52,7 +51,7 @@ class Sink:
 
 
 # Backward draws that find no gradients but what densification goes by, each with its constants and
-# what is bound in the place of other resources: of means, the sum of the absolute gradients of
+# what is bound instead of other resources: of means, the sum of the absolute gradients of
 # single pixels; of colours, T alpha times `weights`.
 SCORES: dict[str, tuple[dict[str, int], dict[str, str]]] = {
     "absolute": ({"ABSOLUTE": True}, {}),

@@ -1,11 +1,11 @@
 """GPU radix sort of one depth key of 28 bits per visible splat; the count stays on the GPU.
 
-Least significant digit first, 4 digits of 7 bits, each scan / scatter: Satish, Harris & Garland,
-"Designing Efficient Sorting Algorithms for Manycore GPUs" (IPDPS 2009), in the reduce-then-scan
-order of Merrill & Grimshaw, "High Performance and Scalable Radix Sorting" (Parallel Processing
-Letters 2011). What puts keys in order by one digit also counts the next one, at the places where
-the keys go, if that has many values: atomics on few addresses wait for one another (63 us for 22 on
-an H200), so the last digit, that of the exponent, has a pass that counts, as the first one has.
+Least significant digit first, 4 digits of 7 bits, each scan / scatter (Satish, Harris & Garland,
+"Designing Efficient Sorting Algorithms for Manycore GPUs", IPDPS 2009). The order is reduce, then
+scan (Merrill & Grimshaw, "High Performance and Scalable Radix Sorting", Parallel Processing Letters
+2011). The pass that orders keys by one digit also counts the next one, if that has many values.
+Atomics on few addresses wait for one another (63 us for 22 on an H200). So the last digit, that of
+the exponent, has a pass that counts, as the first one has.
 Stable, so ties break by splat index; no assumption on forward progress, and none on subgroups
 unless `lanes` says how many they have. The first digit's passes read all splats and drop the culled
 ones, which is the compaction.
@@ -46,9 +46,9 @@ def digit_passes(
 ) -> list[ComputePass]:
     """The passes of one of `digits` digits of so many bits. bind: resources for the buffers of the
     sort. Even digits go from keys to keys_alt, odd ones back; the last one leaves the order in
-    `order`. counted: somebody counted this digit. counts_next: its last pass counts the next one.
-    command, lanes: as of sort_passes. arrived: what notes in the buffers `noted` where keys went,
-    if anything does."""
+    `order`. counted: another pass counted this digit. counts_next: its last pass counts the next
+    one. command, lanes: as of sort_passes. arrived: what notes in the buffers `noted` where keys
+    went, if anything does."""
     names = {each: (bind or {}).get(each, each) for each in (*_SWAP, "digit_counts")}
     turned = {"keys": digit % 2 == 1, "order": (digits - digit) % 2 == 1}
     named = {

@@ -180,7 +180,7 @@ def projection(
     lens: str = "pinhole",
     in_order: bool = True,
 ) -> Perspective:
-    """Of 3D splats, with gradients as the options of a rasterizer say. lens: a variant of LENSES.
+    """The projection of 3D splats, with the gradients that the options ask for. lens: of LENSES.
     in_order: sorted by depth, as those with stochastic gradients always are."""
     if (
         estimator

@@ -28,9 +28,10 @@ HOPELESS = 1.5  # times the best: after such a frame no more are drawn
 
 
 def scene(width: int, height: int) -> tuple[Gaussians, Camera]:
-    """As a trained one looks from one of its cameras, always the same: half axes (to alpha = 1/255)
-    log-normal around 3.7 x 1.8 px, faint splats and solid ones, and one splat for 2 px, which makes
-    about 90 a pixel."""
+    """Splats as a trained scene shows them to one of its cameras, always the same.
+
+    Half axes (to alpha = 1/255) are log-normal around 3.7 x 1.8 px. Splats are faint and solid,
+    one for 2 px, which makes about 90 a pixel."""
     rng = np.random.default_rng(0)
     n, focal = width * height // 2, float(width)
     z, angle, opacity = rng.uniform(2, 6, n), rng.uniform(0, np.pi, n), rng.uniform(0.02, 0.7, n)

@@ -10,9 +10,9 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
 from hardsplat.gpu.passes.declared import ComputePass, DepthTest, DrawPass
-from hardsplat.tables.formats import Format
+from hardsplat.tables.formats import TargetFormat
 from hardsplat.tables.hardware import Block, Shape
-from hardsplat.tables.pictures import Picture
+from hardsplat.tables.pictures import PictureMode
 
 if TYPE_CHECKING:
     from hardsplat.raster.hardware.rows import Rows
@@ -25,13 +25,13 @@ def canvas_of(rows: Rows, width: int, height: int, segments: int) -> dict[str, i
     return {**canvas, "LARGEST": rows.format.largest, **shape}
 
 
-def macros(rows: Rows, format: Format) -> dict[str, str]:
+def macros(rows: Rows, format: TargetFormat) -> dict[str, str]:
     """A storage image names its format in the shader; an attachment does not."""
     return {} if rows.ordering.attachment else {"STATE_FORMAT": format.qualifier}
 
 
 def outline(shape: Shape, shifted: bool = False) -> dict:
-    """Returns what a draw of splats takes from their shape. shifted: as of Format."""
+    """Returns what a draw of splats takes from their shape. shifted: as of TargetFormat."""
     slots = {"color": "draw/color_shifted.glsl" if shifted else ""}
     draw, rectangle = shape.draw, shape.rectangle
     return dict(
@@ -43,7 +43,7 @@ def outline(shape: Shape, shifted: bool = False) -> dict:
     )
 
 
-def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePass | DrawPass]:
+def forward_passes(rows: Rows, canvas: dict, picture: PictureMode) -> list[ComputePass | DrawPass]:
     draw = DrawPass(
         **outline(rows.shape),
         name="draw",

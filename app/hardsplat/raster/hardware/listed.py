@@ -36,7 +36,7 @@ from hardsplat.raster.hardware.draws import (
 )
 from hardsplat.raster.hardware.rows import Rows
 from hardsplat.tables.hardware import QUADS
-from hardsplat.tables.pictures import PICTURES, Picture
+from hardsplat.tables.pictures import PICTURES, PictureMode
 
 FIRST_ROOM, MOST_FIRST = (
     128,
@@ -77,7 +77,7 @@ class FragmentLists:
         blocks are finished."""
         return self.rows.blending.listed
 
-    def passes(self, picture: Picture = PICTURES["image"]) -> list[ComputePass | DrawPass]:
+    def passes(self, picture: PictureMode = PICTURES["image"]) -> list[ComputePass | DrawPass]:
         """order, splats2d, and the drawn image or what is to become it -> fragment_lists,
         fragments."""
         rows, block, (across, down) = self.rows, self.rows.block, self.blocks
@@ -181,7 +181,7 @@ class FragmentLists:
 
 @dataclass(frozen=True)
 class Listed(Blocked):
-    """Of a canvas of width x height px."""
+    """Draws that list fragments, on a canvas of width x height px."""
 
     @property
     def lists(self) -> FragmentLists:

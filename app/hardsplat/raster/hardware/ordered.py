@@ -32,7 +32,7 @@ from hardsplat.raster.hardware.draws import (
 
 @dataclass(frozen=True)
 class Ordered(Blocked):
-    """Of a canvas of width x height px."""
+    """Draws of ordered fragments, on a canvas of width x height px."""
 
     @property
     def lists(self) -> None:

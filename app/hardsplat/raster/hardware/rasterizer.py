@@ -22,7 +22,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import exchange
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.gpu.passes.shader import Source
+from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core import stochastic
 from hardsplat.raster.core.choose import choose
 from hardsplat.raster.core.parameters import Parameters, pairs_wanted
@@ -111,13 +111,13 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
         if backward
         else replace(_exact(options), segments=options.segments or SEGMENTS[0])
     )
-    knobs: dict[str, Sequence[str | int]] = {
-        knob: runnable(device, rows)
-        for knob, rows in TIMED.items()
-        if getattr(options, knob) == "auto"
+    choices: dict[str, Sequence[str | int]] = {
+        choice: runnable(device, rows)
+        for choice, rows in TIMED.items()
+        if getattr(options, choice) == "auto"
     }
     if not options.segments and not _in_order(options):
-        knobs["segments"] = SEGMENTS
+        choices["segments"] = SEGMENTS
     return Rows.first(
         device,
         choose(
@@ -125,7 +125,7 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
             "hardware",
             options,
             lambda o: Rows.first(device, o).names,
-            knobs,
+            choices,
             HardwareRasterizer,
             lambda o: sources(device, o),
         ),
@@ -170,16 +170,16 @@ def all_passes(
 
 
 def first(device: Device, options: HardwareOptions) -> HardwareOptions:
-    """These options with the first rows that run here in the place of those that would be timed.
+    """These options with the first rows that run here instead of those that would be timed.
     Raises UserError for what the device cannot run."""
     names = Rows.first(device, _exact(options), by_unit=bool(options.stochastic)).names
-    rows: dict[str, Any] = {knob: names[knob] for knob in TIMED}
+    rows: dict[str, Any] = {choice: names[choice] for choice in TIMED}
     options = replace(options, **rows)
     rows_of(device, options)
     return options
 
 
-def sources(device: Device, options: HardwareOptions) -> set[Source]:
+def sources(device: Device, options: HardwareOptions) -> set[ShaderSource]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
     rows = Rows.first(device, options)
     return {

@@ -12,7 +12,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.raster.core.resolve import V, ahead, name_of, resolve
 from hardsplat.settings.raster import Options, Stochastic
-from hardsplat.tables.formats import FORMATS, Format
+from hardsplat.tables.formats import FORMATS, TargetFormat
 from hardsplat.tables.hardware import (
     BLENDINGS,
     BLOCKS,
@@ -65,8 +65,8 @@ class HardwareOptions(Options):
 class Rows:
     """The registry rows that a rasterizer is made of, and their names there."""
 
-    format: Format
-    state_format: Format
+    format: TargetFormat
+    state_format: TargetFormat
     blending: Blending
     reduction: Reduction
     ordering: Ordering
@@ -94,7 +94,7 @@ class Rows:
         )
 
     @property
-    def target(self) -> Format:
+    def target(self) -> TargetFormat:
         """The format of finished images."""
         return (
             FORMATS[self.format.resolved]

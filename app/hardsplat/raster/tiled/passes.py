@@ -6,7 +6,7 @@ from __future__ import annotations
 from hardsplat import contract
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import ComputePass
-from hardsplat.gpu.passes.shader import Source
+from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core import stochastic
 from hardsplat.raster.core.projection import Perspective, Projection, for_images, scored
 from hardsplat.raster.core.sinks import STORE, Sink
@@ -229,7 +229,7 @@ def first(device: Device, options: TiledOptions) -> TiledOptions:
     return options
 
 
-def sources(device: Device, options: TiledOptions) -> set[Source]:
+def sources(device: Device, options: TiledOptions) -> set[ShaderSource]:
     """The shaders of a rasterizer with these options."""
     return {
         source

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.base.clock import Parts
+from hardsplat.base.clock import PhaseClock
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.media.images import over, save_png, to_uint8
@@ -178,7 +178,7 @@ class Results:
 
     # -- at the end --------------------------------------------------------------------------------
 
-    def finish(self, metrics: dict, parts: Parts) -> dict:
+    def finish(self, metrics: dict, parts: PhaseClock) -> dict:
         """Writes plots and the report, waits for all that was begun, then writes metrics.json with
         the seconds of all `parts`, and returns it.
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardsplat.base.clock import Parts
+from hardsplat.base.clock import PhaseClock
 from hardsplat.base.stop import StopRequest
 from hardsplat.base.version import __version__
 from hardsplat.gpu.device.context import Device
@@ -33,7 +33,7 @@ class RunState:
     session: Session
     log: Log
     results: Results
-    clock: Parts
+    clock: PhaseClock
     stop: StopRequest
     trials: list[dict]
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.base.clock import Parts
+from hardsplat.base.clock import PhaseClock
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
@@ -70,7 +70,7 @@ _log = logging.getLogger("hardsplat")
 def train(
     config: TrainConfig,
     watchers: Sequence[Watcher] = (),
-    parts: Parts | None = None,
+    parts: PhaseClock | None = None,
     device: Device | Future[Device] | None = None,
     photographs: Photographs | None = None,
 ) -> dict:
@@ -100,12 +100,12 @@ class Run:
         watchers: Sequence[Watcher] = (),
         device: Device | Future[Device] | None = None,
         photographs: Photographs | None = None,
-        parts: Parts | None = None,
+        parts: PhaseClock | None = None,
     ):
         self.config, self.log, self.stopping = config, Log(), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.log)]), *watchers])
         self.bar: Bar | None = None
-        self.parts, self._open = parts or Parts("load"), False
+        self.parts, self._open = parts or PhaseClock("load"), False
         self._stopped = self._warned = False  # stopped: by a watcher
         self._averages = config.average_steps > 0
         self.folder = folder_of(config)
