@@ -171,10 +171,8 @@ def _training(result: Path, device: str | None) -> tuple[Gaussians, list[Camera]
     file, config = find_model(result, device=device)
     if config.data_dir is None:
         raise UserError(f"{result}: does not say which scene it was trained on")
-    scene, gaussians = (
-        load_scene(config.data_dir, config.data_factor, config.test_every),
-        load_splats(file),
-    )
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    gaussians = load_splats(file)
     if len(gaussians) < open_splats(file).count:
         raise UserError(f"{file}: some of its splats cannot be drawn")
     chosen = np.unique(

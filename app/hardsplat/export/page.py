@@ -24,9 +24,8 @@ from hardsplat.train.measure.measure import BACKGROUNDS
 log = logging.getLogger("hardsplat")
 NAME = "page.html"
 LIGHT = 25e6  # bytes of a page that people are asked to load
-_PER_SPLAT = [
-    4 / 3 * packed for packed in (14.0, 18.0, 27.0, 35.0)
-]  # bytes of a page by SH degree, as bonsai and the courtyard have them
+# bytes of a page by SH degree, as bonsai and the courtyard have them
+_PER_SPLAT = [4 / 3 * packed for packed in (14.0, 18.0, 27.0, 35.0)]
 _SIDE = 640  # px, the longer side of the picture that is shown while a page loads
 
 

@@ -43,10 +43,8 @@ def scene_bounds(
             reach,
         )
     positions = np.array([c.position for c in cameras])
-    forwards, downs = (
-        np.array([c.w2c[2, :3] for c in cameras]),
-        np.array([c.w2c[1, :3] for c in cameras]),
-    )
+    forwards = np.array([c.w2c[2, :3] for c in cameras])
+    downs = np.array([c.w2c[1, :3] for c in cameras])
     if up is None:
         up = -downs.mean(axis=0)
         up = up if np.linalg.norm(up) > 1e-3 else -downs[0]  # cameras that lie in all directions

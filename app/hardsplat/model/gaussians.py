@@ -11,14 +11,8 @@ import numpy as np
 from hardsplat.base.parallel import in_blocks
 from hardsplat.tables import quantities
 
-OWN = (
-    "means",
-    "quats",
-    "log_scales",
-    "logit_opacities",
-    "sh0",
-    "shN",
-)  # quantities that the fields of Gaussians hold
+# quantities that the fields of Gaussians hold
+OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")
 _BLOCK = 1 << 16  # splats whose numbers are converted at a time
 SH_C0 = 0.28209479177387814  # Y_0^0: constant band of the real spherical harmonics
 
@@ -163,11 +157,9 @@ class Gaussians:
         """From what `planes` returns. Values are not checked: training may leave some that are not
         finite."""
         n, rest = planes["means"].shape[1], planes["shN"].shape[0]
-        scales, opacities, sh = (
-            np.empty((n, 3), np.float32),
-            np.empty(n, np.float32),
-            np.empty((n, 1 + rest, 3), np.float32),
-        )
+        scales = np.empty((n, 3), np.float32)
+        opacities = np.empty(n, np.float32)
+        sh = np.empty((n, 1 + rest, 3), np.float32)
 
         def fill(part: slice) -> None:
             scales[part], opacities[part] = _activated(
@@ -198,18 +190,16 @@ class Gaussians:
         points (N, 3) world units; colors (N, 3) uint8. Isotropic; the scale is the root mean square
         distance to the 3 nearest neighbours.
         """
-        from scipy.spatial import (
-            cKDTree,
-        )  # takes a third of a second, for which those who read splats need not wait
+        # takes a third of a second, for which those who read splats need not wait
+        from scipy.spatial import cKDTree
 
         points = np.asarray(points, np.float64)
         n = len(points)
         if n == 0:
             raise ValueError("the point cloud is empty: nothing to initialize splats from")
         neighbours = min(4, n)
-        tree = cKDTree(
-            points, balanced_tree=False, compact_nodes=False
-        )  # built in a third of the time, for tens of millions of points
+        # built in a third of the time, for tens of millions of points
+        tree = cKDTree(points, balanced_tree=False, compact_nodes=False)
         distance = tree.query(points, k=neighbours, workers=-1)[0].reshape(n, neighbours)[:, 1:]
         squared = np.mean(distance**2, axis=1) if neighbours > 1 else np.ones(n)
         scale = np.sqrt(np.maximum(squared, 1e-7))

@@ -71,9 +71,9 @@ def _good(part: Gaussians, min_opacity: float) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         good &= np.abs(part.quats) @ np.ones(4, np.float32) > 0
         for values in (part.means, part.quats, part.scales, part.sh.reshape(len(part), -1)):
-            good &= np.isfinite(
-                values @ np.ones(values.shape[1], np.float32)
-            )  # what is not finite makes the sum so, in a tenth of the time of a look at each
+            # what is not finite makes the sum so, in a tenth of the time of a look
+            # at each
+            good &= np.isfinite(values @ np.ones(values.shape[1], np.float32))
     return good
 
 
@@ -118,9 +118,8 @@ def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
     section 4)."""
     n, squares = len(gaussians), gaussians.scales.astype(np.float64) ** 2
     weight = gaussians.opacities * _surface(squares) + 1e-30
-    first = np.repeat(
-        gaussians.means[starts].astype(np.float64), np.diff(starts, append=n), axis=0
-    )  # means are small next to it, so that nothing cancels in their squares
+    # means are small next to it, so that nothing cancels in their squares
+    first = np.repeat(gaussians.means[starts].astype(np.float64), np.diff(starts, append=n), axis=0)
     columns = [
         np.ones(n),
         *(gaussians.means - first).T,
@@ -191,17 +190,14 @@ def importance(
 
     def of(part: slice) -> np.ndarray:
         a, b, c = np.ascontiguousarray(scales[part].T)
-        middle, large = (
-            np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c)),
-            np.maximum(np.maximum(a, b), c),
-        )
+        middle = np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
+        large = np.maximum(np.maximum(a, b), c)
         sizes = np.sqrt(middle * large)
         if not chosen:
             return opacities[part] * sizes
         seen = _sides(np.ascontiguousarray(means[part].T), middle, large, chosen)
-        return opacities[part] * (
-            1e-9 * sizes + seen.sum(axis=0)
-        )  # those that no camera sees come last, the largest first
+        # those that no camera sees come last, the largest first
+        return opacities[part] * (1e-9 * sizes + seen.sum(axis=0))
 
     return (
         np.concatenate(in_blocks(len(means), _CACHED, of))
@@ -222,22 +218,16 @@ def _sides(
     turned = np.concatenate([camera.w2c[:3, :3] for camera in cameras]).astype(np.float32) @ points
     shift = np.array([camera.w2c[:3, 3] for camera in cameras], np.float32)
     x, y, z = (turned[i::3] + shift[:, i : i + 1] for i in range(3))
-    px = np.divide(
-        each(lambda camera: camera.K[0, 0]), z, out=np.zeros_like(z), where=z > 0
-    )  # of a world unit
+    # of a world unit
+    px = np.divide(each(lambda camera: camera.K[0, 0]), z, out=np.zeros_like(z), where=z > 0)
     middle, large = middle * px, large * px
-    width, height, widest = (
-        each(lambda camera: camera.width / 2),
-        each(lambda camera: camera.height / 2),
-        each(lambda camera: max(camera.width, camera.height)),
-    )
-    reach = (
-        np.float32(_SIGMAS) * large
-    )  # widest: what a splat across the whole image counts as, however near it is
-    u, v = (
-        np.abs(x * px + each(lambda camera: camera.K[0, 2]) - width),
-        np.abs(y * px + each(lambda camera: camera.K[1, 2]) - height),
-    )
+    width = each(lambda camera: camera.width / 2)
+    height = each(lambda camera: camera.height / 2)
+    widest = each(lambda camera: max(camera.width, camera.height))
+    # widest: what a splat across the whole image counts as, however near it is
+    reach = np.float32(_SIGMAS) * large
+    u = np.abs(x * px + each(lambda camera: camera.K[0, 2]) - width)
+    v = np.abs(y * px + each(lambda camera: camera.K[1, 2]) - height)
     visible = (z > 0) & (u < width + reach) & (v < height + reach)
     return np.where(visible, np.sqrt(np.clip(middle, 0.5, widest) * np.clip(large, 0.5, widest)), 0)
 

@@ -27,15 +27,13 @@ MIN_OPACITY = 0.005  # at which training removes splats, too
 MOST_CAMERAS, FEW_CAMERAS = 500, 60  # of a page, of a small viewer
 SMALL_BYTES = 3_000_000  # of a viewer within a report
 _BASE64 = 4 / 3
-_PER_SPLAT, _AROUND = (
-    17.8,
-    55_000,
-)  # bytes of a packed splat with SH of degree 1, and of scripts and cameras: a first guess
+# bytes of a packed splat with SH of degree 1, and of scripts and cameras: a first guess
+_PER_SPLAT = 17.8
+_AROUND = 55_000
 _ESTIMATED_FROM = 8  # cameras; more of them say little that is new
-_FOV, _SIZE = (
-    np.radians(50.0),
-    (1280, 720),
-)  # of the camera that looks at splats without any: vertical, px
+# of the camera that looks at splats without any: vertical, px
+_FOV = np.radians(50.0)
+_SIZE = (1280, 720)
 _PICTURE_SIDE = 640  # px at most, of the picture that is shown while the scene is unpacked
 _PICTURE_BYTES = 60_000  # that it may take; a first guess
 _SCRIPTS = ("controls.js", "painter.js", "input.js", "viewer.js")
@@ -93,10 +91,8 @@ def write_page(
         sh_degree,
     )
     packed = pack(chosen)
-    style, script = (
-        "html, body { margin: 0; height: 100%; background: #000; }\n" + _source("viewer.css"),
-        _script(),
-    )
+    style = "html, body { margin: 0; height: 100%; background: #000; }\n" + _source("viewer.css")
+    script = _script()
     policy = (
         f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src "
         f"{_hash(script)}; worker-src blob:; base-uri 'none'; form-action 'none'"
@@ -152,9 +148,8 @@ def small_viewer(
     splats = max(1, int((budget_bytes - around) / _BASE64 / _PER_SPLAT))
     chosen = gaussians
     for _ in range(5):
-        chosen = kept(
-            chosen, cameras, min(splats, MOST_SPLATS), MIN_OPACITY, sh_degree=1
-        )  # of those that are left, for there are much fewer of them
+        # of those that are left, for there are much fewer of them
+        chosen = kept(chosen, cameras, min(splats, MOST_SPLATS), MIN_OPACITY, sh_degree=1)
         if picture:
             shown, picture = replace(shown, picture=picture()), None
         text, data = fragment(chosen)

@@ -44,10 +44,9 @@ _DEPTH_OF_SCALES = (
     16.0  # natural logarithms; smaller scales than that below the largest are rounded up
 )
 _LEVEL = 6  # of zlib; 9 saves a further hundredth and takes six times as long
-_WINDOW, _PIECE = (
-    1 << 15,
-    1 << 18,
-)  # bytes that deflate looks back, and that a thread compresses at a time
+# bytes that deflate looks back, and that a thread compresses at a time
+_WINDOW = 1 << 15
+_PIECE = 1 << 18
 _BLOCK = 1 << 14  # splats that temporary arrays are made for at a time
 
 
@@ -72,11 +71,9 @@ def pack(gaussians: Gaussians) -> Packed:
         logs = np.log(scales.astype(np.float64))
     colors = 0.5 + SH_C0 * gaussians.sh[order, 0].astype(np.float64)
     rest = gaussians.sh[order, 1:]
-    scale_ends, color_ends, steps = (
-        _scale_ends(logs),
-        _ends(np.quantile(colors, [0.0005, 0.9995])),
-        _sh_steps(rest, degree),
-    )
+    scale_ends = _scale_ends(logs)
+    color_ends = _ends(np.quantile(colors, [0.0005, 0.9995]))
+    steps = _sh_steps(rest, degree)
     sh = np.clip(
         128 + np.rint(rest / _per_coefficient(steps).astype(np.float32)[:, None]), 0, 255
     ).astype(np.uint8)

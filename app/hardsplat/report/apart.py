@@ -24,13 +24,8 @@ from hardsplat.base.errors import UserError
 
 SWITCHING = 5e-4  # s until Python hands over to a thread that waits for it
 _PIPE_BYTES = 1 << 20
-_FAILED = (
-    OSError,
-    EOFError,
-    ValueError,
-    AttributeError,
-    pickle.PickleError,
-)  # of a process that could not be started or died
+# of a process that could not be started or died
+_FAILED = (OSError, EOFError, ValueError, AttributeError, pickle.PickleError)
 _ASKED = ("html", "page")  # whose outcome is sent back
 log = logging.getLogger("hardsplat")
 
@@ -76,9 +71,8 @@ class Apart:
 
     def _send(self, process: str, *call: Any) -> None:
         pipe = self._processes[process].stdin  # type: ignore[union-attr]  # None raises AttributeError
-        arrays: list[
-            pickle.PickleBuffer
-        ] = []  # follow the rest as they are, so that nobody copies them more than once
+        # follow the rest as they are, so that nobody copies them more than once
+        arrays: list[pickle.PickleBuffer] = []
         words = pickle.dumps(call, protocol=5, buffer_callback=arrays.append)
         pickle.dump((words, [array.raw().nbytes for array in arrays]), pipe)  # type: ignore[arg-type]
         for array in arrays:

@@ -11,11 +11,8 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 
-COLORS = (
-    "#0b4f9e",
-    "#e8891c",
-    "#5f6670",
-)  # of the series of a plot; on paper dark, light and between
+# of the series of a plot; on paper dark, light and between
+COLORS = ("#0b4f9e", "#e8891c", "#5f6670")
 GREYS = ("0.15", "0.85", "0.4", "0.65", "0.95", "0.3", "0.75", "0.55", "1.0", "0.05")
 HATCHES = ("", "///", "", "xxx", "...", "", "\\\\\\", "", "++", "")
 MARKERS = "os^Dvx*P<>"
@@ -27,9 +24,8 @@ def figure(width: float, height: float, left: float = 0.0):
     left: inches of a margin that holds the words beside one column of axes; by default the figure
     measures all words, which takes half of the time of a plot.
     """
-    from matplotlib.figure import (
-        Figure,
-    )  # a third of a second, which help and bad input need not wait for
+    # a third of a second, which help and bad input need not wait for
+    from matplotlib.figure import Figure
 
     if not left:
         return Figure(figsize=(width, height), layout="constrained")

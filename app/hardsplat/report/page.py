@@ -19,15 +19,8 @@ from hardsplat.io.media.images import read_rgb8, save_png
 from hardsplat.report import charts
 
 BUDGET = 6_000_000  # bytes of a page's pictures before base64, which adds a third
-SIDES = (
-    1280,
-    960,
-    640,
-    420,
-    280,
-    180,
-    120,
-)  # px of a picture's longer side, the first at which all fit the budget
+# px of a picture's longer side, the first at which all fit the budget
+SIDES = (1280, 960, 640, 420, 280, 180, 120)
 MOST_VIEWS = 8
 PARTS = ("render", "photo")  # of a held-out view, below renders/
 _LOSSLESS = 1 << 16  # px of a picture that is small enough to be shown exactly
@@ -48,9 +41,8 @@ def write_page(path: Path, template: str, **values) -> Path:
     text = _templates().get_template(template).render(**values)
     try:
         with replacing(path) as partial:
-            partial.write_text(
-                text, encoding="utf-8", errors="replace"
-            )  # names of files may hold bytes that are no text
+            # names of files may hold bytes that are no text
+            partial.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
     return path

@@ -189,10 +189,8 @@ def _settings(config: dict) -> list[tuple[str, list[dict]]]:
 def early_plots(metrics: dict) -> dict[str, str]:
     """Plots by their words that do without measurements of held-out views, of those that there are
     numbers for. memory_bytes and stage_ms are of the whole run."""
-    stages, memory = (
-        by_stage(metrics["stage_ms"]),
-        {purpose: n / 2**20 for purpose, n in metrics["memory_bytes"].items() if n},
-    )
+    stages = by_stage(metrics["stage_ms"])
+    memory = {purpose: n / 2**20 for purpose, n in metrics["memory_bytes"].items() if n}
     out = {
         words: _curve(words, metrics)
         for words in _CURVES
@@ -339,16 +337,10 @@ def _bars(values: dict[str, float], title: str, unit: str):
     return page
 
 
-_LOSS, _QUALITY, _RATE, _STAGES, _MEMORY = (
-    "Loss by step",
-    "PSNR by step",
-    "Steps per second by training time",
-    "Time of a step",
-    "Memory by purpose",
-)
-_CURVES = {
-    _LOSS: _loss,
-    _QUALITY: _quality,
-    "Number of splats by step": _splats,
-    _RATE: _rate,
-}  # what draws each, in the order of the page
+_LOSS = "Loss by step"
+_QUALITY = "PSNR by step"
+_RATE = "Steps per second by training time"
+_STAGES = "Time of a step"
+_MEMORY = "Memory by purpose"
+# what draws each, in the order of the page
+_CURVES = {_LOSS: _loss, _QUALITY: _quality, "Number of splats by step": _splats, _RATE: _rate}

@@ -279,6 +279,5 @@ def finite_log_scales(g: Gaussians) -> np.ndarray:
     return np.log(np.maximum(g.scales, np.finfo(np.float32).tiny))
 
 
-OTHERS = np.array(
-    [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
-)  # components besides the one at each index
+# components besides the one at each index
+OTHERS = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])

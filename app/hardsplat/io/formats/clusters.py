@@ -155,9 +155,8 @@ def _lloyd(
         sums = np.add.reduceat((vectors * weights[:, None])[order], starts[used])
         centres[used] = sums / np.bincount(label, weights, size)[used, None]
         empty = np.flatnonzero(number == 0)
-        centres[empty] = vectors[
-            np.argsort(weights * squared)[len(vectors) - len(empty) :]
-        ]  # those that are farthest from any
+        # those that are farthest from any
+        centres[empty] = vectors[np.argsort(weights * squared)[len(vectors) - len(empty) :]]
     return centres
 
 

@@ -28,13 +28,10 @@ from hardsplat.io.formats.base import (
 from hardsplat.model.gaussians import OWN, Gaussians
 from hardsplat.tables.quantities import QUANTITIES, of
 
-_ARRAYS = {
-    "log_scales": "scales",
-    "logit_opacities": "opacities",
-}  # gsplat's names, where they are others than in the table of what is trained
-_NEEDED = {
-    _ARRAYS.get(name, name): QUANTITIES[name].width for name in OWN if name != "shN"
-}  # array -> numbers of a splat
+# gsplat's names, where they are others than in the table of what is trained
+_ARRAYS = {"log_scales": "scales", "logit_opacities": "opacities"}
+# array -> numbers of a splat
+_NEEDED = {_ARRAYS.get(name, name): QUANTITIES[name].width for name in OWN if name != "shN"}
 _DAMAGED = "not readable splats"
 
 

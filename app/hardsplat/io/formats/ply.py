@@ -142,9 +142,9 @@ class Table:
     binary, and all of an ascii file."""
 
     def __init__(self, path: Path, element: str):
-        from plyfile import (
-            PlyData,
-        )  # with the import below a twentieth of a second, for which trainings need not wait
+        # with the import below a twentieth of a second, for which trainings need not
+        # wait
+        from plyfile import PlyData
 
         check_header(path, element)
         with reading(path):

@@ -220,10 +220,8 @@ def write(path: Path, splats: SplatStream) -> None:
     """
     low, high, sample, sampled = _surveyed(splats)
     levels = _LEVELS_OF_FEW if splats.count < _MANY else _LEVELS_OF_MANY
-    scales, sh0 = (
-        scalar_codebook(finite_log_scales(sample), levels["scales"]),
-        scalar_codebook(sample.sh[:, 0], levels["sh0"]),
-    )
+    scales = scalar_codebook(finite_log_scales(sample), levels["scales"])
+    sh0 = scalar_codebook(sample.sh[:, 0], levels["sh0"])
     bands = sample.sh[:, 1:].reshape(len(sample), -1)
     palette = None
     if splats.sh_degree:

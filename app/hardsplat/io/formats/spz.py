@@ -34,12 +34,10 @@ from hardsplat.io.formats.base import (
 from hardsplat.model.gaussians import Gaussians
 
 _MAGIC = b"NGSP"
-_OLD = struct.Struct(
-    "<4sIIBBBB"
-)  # magic, version, count, SH degree, fractional bits, flags, reserved
-_NEW = struct.Struct(
-    "<4sIIBBBBI12x"
-)  # the same with the number of streams, and where their table is
+# magic, version, count, SH degree, fractional bits, flags, reserved
+_OLD = struct.Struct("<4sIIBBBB")
+# the same with the number of streams, and where their table is
+_NEW = struct.Struct("<4sIIBBBBI12x")
 _ENTRY = struct.Struct("<QQ")  # packed and raw size of a stream
 _ANTIALIASED = 1  # flag
 _BLOCK = 1 << 20
@@ -282,9 +280,8 @@ def _fractional_bits(splats: SplatStream) -> int:
     farthest, sizes = 0.0, []
     for g in splats.pieces():
         farthest = max(farthest, float(np.abs(g.means).max()))
-        axes = np.sort(g.scales[:: max(1, splats.count >> 18)], axis=1).astype(
-            np.float64
-        )  # a sample is enough
+        # a sample is enough
+        axes = np.sort(g.scales[:: max(1, splats.count >> 18)], axis=1).astype(np.float64)
         sizes.append(np.sqrt(axes[:, 1] * axes[:, 2]))
     small = max(float(np.quantile(np.concatenate(sizes), 0.05)), 1e-30)
     bits = int(np.clip(np.ceil(np.log2(8 / small)), 4, 24))

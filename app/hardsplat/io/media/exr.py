@@ -44,9 +44,8 @@ def read_exr(path: str | Path) -> np.ndarray:
         )
     light = np.stack([channels["RGB"[i] if names == "RGB" else "Y"] for i in range(3)], axis=2)
     alpha = _unit(channels["A"])[..., None] if "A" in channels else np.ones((1, 1, 1), np.float32)
-    color = (
-        to_srgb(_unit(light / np.maximum(alpha, 1e-6))) * alpha
-    )  # OpenEXR's colour is premultiplied too
+    # OpenEXR's colour is premultiplied too
+    color = to_srgb(_unit(light / np.maximum(alpha, 1e-6))) * alpha
     if (alpha >= 1).all():
         return _bytes(color)
     return np.concatenate([_bytes(color), _bytes(alpha)], axis=2)

@@ -11,10 +11,9 @@ import imageio.plugins.pillow  # noqa: F401  # by name when the first file is op
 import imageio.v3 as iio
 import numpy as np
 from imageio.core.request import InitializationError
-from PIL import (
-    Image,
-    UnidentifiedImageError,
-)  # for sizes alone: imageio takes 5 times as long to say them (docs/results/images.md)
+
+# for sizes alone: imageio takes 5 times as long to say them (docs/results/images.md)
+from PIL import Image, UnidentifiedImageError
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
@@ -24,9 +23,8 @@ try:
     import pillow_heif  # type: ignore[import-not-found]  # noqa: F401
 except ImportError:
     sys.modules["pillow_heif"] = None  # type: ignore[assignment]  # imageio would look for it in all folders for each file, with other threads waiting
-warnings.filterwarnings(
-    "ignore", category=Image.DecompressionBombWarning
-)  # phones take pictures of 108 million pixels; _pixels looks for damage itself
+# phones take pictures of 108 million pixels; _pixels looks for damage itself
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 _PNG_EFFORT = 3  # of 9: half the time of Pillow's 6 for files 2 % larger
 _UNDOUBTED = 1 << 25  # pixels, of which some formats say so many in a few bytes where all are alike
 _DENSEST = 10_000  # pixels a byte of a larger picture: deflate, at its best, has 8 256 of one bit

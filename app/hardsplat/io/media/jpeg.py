@@ -6,11 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 _START, _END = b"\xff\xd8\xff", b"\xff\xd9"
-_FRAMES = (
-    0xC0,
-    0xC1,
-    0xC2,
-)  # markers of frames that are baseline, extended sequential, progressive
+# markers of frames that are baseline, extended sequential, progressive
+_FRAMES = (0xC0, 0xC1, 0xC2)
 _ALONE = (0x01, *range(0xD0, 0xD9))  # markers without a segment
 
 
@@ -23,12 +20,10 @@ def size_of(data: bytes) -> tuple[int, int] | None:
     while at + 9 < len(data) and data[at] == 0xFF:
         marker = data[at + 1]
         if marker in _FRAMES:
-            precision, height, width, channels = (
-                data[at + 4],
-                int.from_bytes(data[at + 5 : at + 7]),
-                int.from_bytes(data[at + 7 : at + 9]),
-                data[at + 9],
-            )
+            precision = data[at + 4]
+            height = int.from_bytes(data[at + 5 : at + 7])
+            width = int.from_bytes(data[at + 7 : at + 9])
+            channels = data[at + 9]
             return (width, height) if (precision, channels) == (8, 3) and width and height else None
         at += (
             1

@@ -80,9 +80,8 @@ def _open_webp(handle, fps: float):
 
 
 def _context(file):
-    return (
-        file._video_stream.codec_context
-    )  # imageio has no public place for quality and colour tags
+    # imageio has no public place for quality and colour tags
+    return file._video_stream.codec_context
 
 
 def _write_mp4(file, frame: np.ndarray, ends: list[float]) -> None:
@@ -93,9 +92,8 @@ def _write_mp4(file, frame: np.ndarray, ends: list[float]) -> None:
 
 
 def _write_gif(file, frame: np.ndarray, ends: list[float]) -> None:
-    durations = (
-        (10 * np.diff(np.round(100 * np.array(ends)), prepend=0)).astype(int).tolist()
-    )  # GIF counts hundredths of a second, Pillow thousandths
+    # GIF counts hundredths of a second, Pillow thousandths
+    durations = (10 * np.diff(np.round(100 * np.array(ends)), prepend=0)).astype(int).tolist()
     file.write(
         frame,
         is_batch=False,

@@ -120,11 +120,9 @@ def read_images(path: Path) -> Iterator[ColmapImage]:
 def read_points(path: Path) -> ColmapPoints:
     file = _Cursor(path)
     count, data = file.count("points", _POINT.itemsize), file.data
-    starts, at, length_of = (
-        np.empty(count, np.int64),
-        file.at,
-        struct.Struct(f"<{_POINT.itemsize - 8}xQ").unpack_from,
-    )
+    starts = np.empty(count, np.int64)
+    at = file.at
+    length_of = struct.Struct(f"<{_POINT.itemsize - 8}xQ").unpack_from
     try:
         for i in range(
             count

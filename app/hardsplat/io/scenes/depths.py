@@ -92,14 +92,12 @@ def _sparse(view: View, points: np.ndarray) -> np.ndarray:
 
 def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Maps in world units; zeros for photographs that have none, or one that fits nothing."""
-    parameters, there = (
-        _parameters(root),
-        {
-            path.stem: path
-            for path in sorted((root / FOLDER).rglob("*"))
-            if path.suffix.lower() in (".png", ".npy")
-        },
-    )
+    parameters = _parameters(root)
+    there = {
+        path.stem: path
+        for path in sorted((root / FOLDER).rglob("*"))
+        if path.suffix.lower() in (".png", ".npy")
+    }
     maps: list[np.ndarray] = []
     scales: list[float] = []
     for view, points in zip(views, sparse):

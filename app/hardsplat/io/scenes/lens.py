@@ -27,9 +27,8 @@ _OPENCV = {
     "RADIAL_FISHEYE": (True, [0, 1]),
     "OPENCV_FISHEYE": (True, [0, 1, 2, 3]),
 }
-_HALF = np.array(
-    [[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]]
-)  # OpenCV has pixel centres at integers, COLMAP and Camera at +0.5
+# OpenCV has pixel centres at integers, COLMAP and Camera at +0.5
+_HALF = np.array([[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]])
 _ADVICE = (
     "undistort first: colmap image_undistorter --image_path IMAGES --input_path sparse/0 "
     "--output_path UNDISTORTED"

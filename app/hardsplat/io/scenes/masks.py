@@ -67,9 +67,8 @@ def kept_bits(path: Path, changed: int, width: int, height: int, lens: Lens | No
     changed: time of the file's last change, so that another file is read. Raises UserError like
     read_rgb8, and where nothing is kept.
     """
-    keep = (
-        fitted(read_mask(path), width, height, lens) == 255
-    )  # a pixel that mixes in an ignored one is ignored
+    # a pixel that mixes in an ignored one is ignored
+    keep = fitted(read_mask(path), width, height, lens) == 255
     if not keep.any():
         raise UserError(f"{path}: keeps no pixel; white is what counts, black what is ignored")
     return np.packbits(keep)

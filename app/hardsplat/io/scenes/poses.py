@@ -77,10 +77,8 @@ def _lens(view: View, number: int, camera: Camera) -> ColmapCamera:
     model: str = "PINHOLE"
     more: tuple[float, ...] = ()
     if c.distortion:
-        model, more = (
-            "OPENCV_FISHEYE" if c.distortion.fisheye else "FULL_OPENCV",
-            c.distortion.coefficients,
-        )
+        model = "OPENCV_FISHEYE" if c.distortion.fisheye else "FULL_OPENCV"
+        more = c.distortion.coefficients
     lens = view.original or ColmapCamera(
         number,
         model,
@@ -98,9 +96,8 @@ def _lens(view: View, number: int, camera: Camera) -> ColmapCamera:
 
 
 def _image(number: int, name: str, camera: int, w2c: np.ndarray) -> ColmapImage:
-    from scipy.spatial.transform import (
-        Rotation,
-    )  # takes a third of a second, for which those who only read poses need not wait
+    # takes a third of a second, for which those who only read poses need not wait
+    from scipy.spatial.transform import Rotation
 
     x, y, z, w = Rotation.from_matrix(w2c[:3, :3]).as_quat()
     return ColmapImage(number, name, camera, np.array([w, x, y, z]), w2c[:3, 3])
