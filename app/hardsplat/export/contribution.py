@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,13 +55,11 @@ def directions_seen(
     Raises UserError where no device can draw the splats.
     """
     total = np.zeros((len(gaussians), (sh_degree + 1) ** 2))
-    for camera, (weight, _) in zip(
-        cameras, _by_camera(gaussians, cameras, near, device, antialiased, quiet)
-    ):
+    drawn = _by_camera(gaussians, cameras, near, device, antialiased, quiet)
+    for camera, (weight, _) in zip(cameras, drawn):
         shown = np.flatnonzero(weight)
-        total[shown] += weight[shown, None] * _basis(
-            gaussians.means[shown] - camera.position, sh_degree
-        )
+        rays = gaussians.means[shown] - camera.position
+        total[shown] += weight[shown, None] * _basis(rays, sh_degree)
     return total
 
 
@@ -90,9 +89,8 @@ def classic_opacities(
     for weight, opacity in _by_camera(gaussians, cameras, near, device, True, quiet):
         total += weight
         drawn += weight * opacity
-    return np.where(total > 0, drawn / np.where(total > 0, total, 1), gaussians.opacities).astype(
-        np.float32
-    )
+    mean = drawn / np.where(total > 0, total, 1)
+    return np.where(total > 0, mean, gaussians.opacities).astype(np.float32)
 
 
 def _by_camera(
@@ -108,26 +106,15 @@ def _by_camera(
 
     The first is the gradient of the sum of all pixels by the splat's colour.
     """
-    grey = Gaussians(
-        gaussians.means,
-        gaussians.quats,
-        gaussians.scales,
-        gaussians.opacities,
-        np.zeros((len(gaussians), 1, 3), np.float32),
-        check=False,
-    )
+    grey = replace(gaussians, sh=np.zeros((len(gaussians), 1, 3), np.float32), check=False)
     with Renderer(device, "tiled", antialiased=antialiased) as renderer:
         for camera in Bar(cameras, desc="weighing", unit="view", leave=False, disable=quiet):
             renderer.forward(grey, camera, near=near)
             d_image = np.zeros((camera.height, camera.width, 3), np.float32)
             d_image[..., 0] = 1
             weight = renderer.backward(d_image)["sh"][:, 0, 0] / np.float32(SH_C0)
-            yield (
-                weight,
-                buffer_in(renderer.resources, "colors2d")
-                .download(np.float32, 4 * len(gaussians))
-                .reshape(-1, 4)[:, 3],
-            )
+            colors = buffer_in(renderer.resources, "colors2d")
+            yield weight, colors.download(np.float32, 4 * len(gaussians)).reshape(-1, 4)[:, 3]
 
 
 def weights_of(
@@ -138,11 +125,10 @@ def weights_of(
     try:
         weights = directions_of(result, 0, device, quiet)[:, 0]
     except UserError as error:
-        log.warning(
-            "splats are chosen by opacity and size, not by what they contribute to "
-            "training views: %s",
-            error,
+        note = (
+            "splats are chosen by opacity and size, not by what they contribute to training views"
         )
+        log.warning("%s: %s", note, error)
         return None
     return lambda first, piece: weights[first : first + len(piece)]
 
@@ -175,7 +161,6 @@ def _training(result: Path, device: str | None) -> tuple[Gaussians, list[Camera]
     gaussians = load_splats(file)
     if len(gaussians) < open_splats(file).count:
         raise UserError(f"{file}: some of its splats cannot be drawn")
-    chosen = np.unique(
-        np.linspace(0, len(scene.train) - 1, min(len(scene.train), MOST_VIEWS)).round().astype(int)
-    )
+    n = len(scene.train)
+    chosen = np.unique(np.linspace(0, n - 1, min(n, MOST_VIEWS)).round().astype(int))
     return gaussians, [scene.views[scene.train[i]].camera for i in chosen], config

@@ -100,11 +100,9 @@ def convert(
         raise UserError(f"--up {up}: expected one of {', '.join(UPS)}")
     splats = open_splats(source)
     degree = _degree(source, splats, sh_degree)
-    opacities = (
-        _classic_opacities(splats, folder, row, target, classic, device, quiet)
-        if splats.antialiased
-        else None
-    )
+    opacities = None
+    if splats.antialiased:
+        opacities = _classic_opacities(folder, row, target, classic, device, quiet)
     antialiased = splats.antialiased and opacities is None
     seen = _seen(folder, degree, device, quiet) if folder and degree and row.by_views else None
     if weigh is None and seen is not None:
@@ -112,16 +110,8 @@ def convert(
         weigh = lambda first, piece: shown[first : first + len(piece)]  # noqa: E731
     if weigh is None and folder and max_splats and max_splats < splats.count:
         weigh = weights_of(folder, device, quiet)
-    keep, means, low, high = _chosen(
-        source,
-        splats,
-        inside,
-        min_opacity,
-        max_splats,
-        weigh or importance,
-        morton or row.morton,
-        quiet,
-    )
+    weigh, ordered = weigh or importance, morton or row.morton
+    keep, means = _chosen(source, splats, inside, min_opacity, max_splats, weigh, ordered, quiet)
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
     seen = None if seen is None else _turned(seen[keep], turn)
 
@@ -139,46 +129,28 @@ def convert(
 
     written = int(keep.sum())
     with writing(target), ExitStack() as stack:
-        out = SplatStream(
-            written, degree, lambda: pieces("writing"), antialiased, splats.extra, seen
-        )
+        given = antialiased, splats.extra, seen
+        out = SplatStream(written, degree, lambda: pieces("writing"), *given)
         if means is not None:
-            ordered = Sorted(target, written, degree, splats.extra)
-            stack.callback(ordered.close)
-            places = morton_places(means, low, high)
+            order = Sorted(target, written, degree, splats.extra)
+            stack.callback(order.close)
+            places = morton_places(means, means.min(axis=0), means.max(axis=0))
             del means
             if seen is not None:
                 seen[places] = seen.copy()
             at = 0
             for piece in pieces("sorting"):
-                ordered.put(piece, places[at : at + len(piece)])
+                order.put(piece, places[at : at + len(piece)])
                 at += len(piece)
-            out = SplatStream(
-                written,
-                degree,
-                lambda: _shown(SplatStream(written, degree, ordered.pieces), "writing", quiet),
-                antialiased,
-                splats.extra,
-                seen,
-            )
+            again = SplatStream(written, degree, order.pieces)
+            out = SplatStream(written, degree, lambda: _shown(again, "writing", quiet), *given)
         row.write(stack.enter_context(replacing(target)), out)
-    return Converted(
-        splats.count,
-        written,
-        source.stat().st_size,
-        target.stat().st_size,
-        time.perf_counter() - begun,
-    )
+    sizes = source.stat().st_size, target.stat().st_size
+    return Converted(splats.count, written, *sizes, time.perf_counter() - begun)
 
 
 def _classic_opacities(
-    splats: SplatStream,
-    folder: Path | None,
-    row: FileFormat,
-    target: Path,
-    asked: bool,
-    device: str | None,
-    quiet: bool,
+    folder: Path | None, row: FileFormat, target: Path, asked: bool, device: str | None, quiet: bool
 ) -> np.ndarray | None:
     """(splats of the file,) opacities for viewers without the filter, where those are wanted and
     can be had."""
@@ -186,21 +158,14 @@ def _classic_opacities(
         return None
     try:
         if folder is None:
-            raise UserError(
-                "a file alone does not say what was seen from where: give the result "
-                "folder of the training"
-            )
+            alone = "a file alone does not say what was seen from where"
+            raise UserError(f"{alone}: give the result folder of the training")
         return classic_opacities_of(folder, device, quiet)
     except UserError as error:
         if asked:
             raise UserError(f"--classic: {error}") from None
-        log.warning(
-            "%s: %s cannot say that its splats are antialiased; programs will draw them "
-            "too bold: %s",
-            target,
-            row.suffix,
-            error,
-        )
+        bold = "cannot say that its splats are antialiased; programs will draw them too bold"
+        log.warning("%s: %s %s: %s", target, row.suffix, bold, error)
         return None
 
 
@@ -210,11 +175,10 @@ def _seen(result: Path, sh_degree: int, device: str | None, quiet: bool) -> np.n
     try:
         return directions_of(result, sh_degree, device, quiet).astype(np.float32)
     except UserError as error:
-        log.warning(
-            "colours are packed for all directions alike, not for those that training "
-            "views look in: %s",
-            error,
+        note = (
+            "colours are packed for all directions alike, not for those that training views look in"
         )
+        log.warning("%s: %s", note, error)
         return None
 
 
@@ -222,15 +186,11 @@ def _turned(seen: np.ndarray, turn: np.ndarray) -> np.ndarray:
     """SplatStream.seen of splats that are turned by a rotation."""
     if (turn == np.eye(3)).all():
         return seen
-    n, zeros = len(seen), np.zeros((len(seen), 4), np.float32)
-    as_colors = Gaussians(
-        zeros[:, :3],
-        zeros,
-        zeros[:, :3],
-        zeros[:, 0],
-        np.broadcast_to(seen[..., None], (n, seen.shape[1], 3)),
-        check=False,
+    zeros, sh = (
+        np.zeros((len(seen), 4), np.float32),
+        np.broadcast_to(seen[..., None], (*seen.shape, 3)),
     )
+    as_colors = Gaussians(zeros[:, :3], zeros, zeros[:, :3], zeros[:, 0], sh, check=False)
     return rotated(as_colors, turn).sh[..., 0].copy()
 
 
@@ -243,9 +203,9 @@ def _chosen(
     weigh: Callable[[int, Gaussians], np.ndarray],
     ordered: bool,
     quiet: bool,
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]:
-    """(splats of the file,) bool, which are kept; where they shall be ordered their means (kept,
-    3); and the bounds of those."""
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """(splats of the file,) bool, which are kept; where they are to be ordered their means (kept,
+    3)."""
     keep, at = np.zeros(splats.count, bool), 0
     dropped: Counter[str] = Counter()
     weights = np.zeros(splats.count if max_splats else 0, np.float32)
@@ -270,21 +230,12 @@ def _chosen(
             f"{source}: none of its {splats.count} splats is left; --crop or "
             "--min-opacity leaves nothing"
         )
-    if not ordered:
-        return keep, None, np.zeros(3), np.zeros(3)
-    means = means if keep.all() else means[keep]
-    return keep, means, means.min(axis=0), means.max(axis=0)
+    return keep, (means if keep.all() else means[keep]) if ordered else None
 
 
 def _shown(splats: SplatStream, what: str, quiet: bool) -> Iterator[Gaussians]:
-    with Bar(
-        total=splats.count,
-        desc=what,
-        unit="splat",
-        unit_scale=True,
-        leave=False,
-        disable=quiet or splats.count <= PIECE,
-    ) as bar:
+    hidden, n = quiet or splats.count <= PIECE, splats.count
+    with Bar(total=n, desc=what, unit="splat", unit_scale=True, leave=False, disable=hidden) as bar:
         for piece in splats.pieces():
             yield piece
             bar.update(len(piece))

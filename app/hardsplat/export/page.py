@@ -58,13 +58,8 @@ def export(
         if value is not None and not low <= value <= high:
             raise UserError(f"{flag} {value}: expected a number of {low} to {high}")
     file, config = find_model(result, data_dir, device)
-    path = (
-        Path(output)
-        if output
-        else home_of(file) / NAME
-        if Path(result).is_dir()
-        else file.with_suffix(".html")
-    )
+    beside = home_of(file) / NAME if Path(result).is_dir() else file.with_suffix(".html")
+    path = Path(output) if output else beside
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{path}: a page ends in .html")
     check_free(path, overwrite)
@@ -79,21 +74,17 @@ def export(
         direction(up),
         _picture(gaussians, next(iter(cameras.values())), config) if cameras else None,
     )
-    degree = (
-        light_degree(min(len(gaussians), max_splats or MOST_SPLATS), gaussians.sh_degree)
-        if sh_degree is None
-        else min(sh_degree, gaussians.sh_degree)
-    )
+    if sh_degree is None:
+        degree = light_degree(min(len(gaussians), max_splats or MOST_SPLATS), gaussians.sh_degree)
+    else:
+        degree = min(sh_degree, gaussians.sh_degree)
     written = write_page(path, gaussians, shown, max_splats, degree, min_opacity)
     size = (
         f"{written.bytes / 1e6:.2f} MB, {written.splats:,} of {len(gaussians):,} splats in "
         f"{written.packed / written.splats:.1f} bytes each"
     )
-    less = (
-        f", colour of SH degree {degree} (--sh-degree {gaussians.sh_degree} keeps all)"
-        if sh_degree is None and degree < gaussians.sh_degree
-        else ""
-    )
+    less = f", colour of SH degree {degree} (--sh-degree {gaussians.sh_degree} keeps all)"
+    less = less if sh_degree is None and degree < gaussians.sh_degree else ""
     print(f"{path}: {size}, {len(cameras)} cameras{less}")
     return written
 
@@ -123,13 +114,12 @@ def _cameras(config: TrainConfig, asked: bool) -> dict[str, Camera]:
 def _picture(gaussians: Gaussians, camera: Camera, config: TrainConfig) -> np.ndarray | None:
     """(H, W, 3) uint8, what a camera sees; None where nothing here can render it."""
     scale = _SIDE / max(camera.width, camera.height)
-    camera = camera.resized(
-        max(1, round(scale * camera.width)), max(1, round(scale * camera.height))
-    )
+    camera = camera.resized(*(max(1, round(scale * n)) for n in (camera.width, camera.height)))
+    background = BACKGROUNDS[config.background]
     try:
         with Renderer(config.device, "tiled", antialiased=config.antialiased) as renderer:
             image, _ = renderer.forward(
-                gaussians, camera, background=BACKGROUNDS[config.background], near=config.near_plane
+                gaussians, camera, background=background, near=config.near_plane
             )
     except UserError as error:
         log.warning("note: the page has no picture to show while it loads: %s", error)

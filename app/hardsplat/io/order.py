@@ -77,15 +77,9 @@ class Sorted:
                     v[:, at : at + planes * width].reshape(n, planes, width).transpose(1, 0, 2)
                 )
                 at += planes * width
-            yield Gaussians(
-                v[:, :3],
-                v[:, 3:7],
-                v[:, 7:10],
-                v[:, 10],
-                v[:, 11 : 11 + 3 * self._k].reshape(n, self._k, 3),
-                extra,
-                check=False,
-            )
+            means, quats, scales, opacities, sh = np.split(v, [3, 7, 10, 11], axis=1)
+            sh = sh[:, : 3 * self._k].reshape(n, self._k, 3)
+            yield Gaussians(means, quats, scales, opacities[:, 0], sh, extra, check=False)
 
     def close(self) -> None:
         self._stack.close()

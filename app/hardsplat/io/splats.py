@@ -17,7 +17,7 @@ from hardsplat.io.formats import SplatStream, format_to_read, format_to_write
 from hardsplat.io.formats.base import check_expansion, in_memory, size_of, writing
 from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.model import morton
-from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.gaussians import FIELDS, Gaussians
 from hardsplat.tables import quantities
 
 log = logging.getLogger(__name__)
@@ -30,8 +30,7 @@ def open_splats(path: str | Path) -> SplatStream:
     row = format_to_read(path)
     splats = row.read(path)
     check_expansion(path, splats.count * 4 * (11 + 3 * (splats.sh_degree + 1) ** 2), size_of(path))
-    rotation = to_ours(row.frame)
-    return replace(splats, pieces=lambda: (rotated(piece, rotation) for piece in splats.pieces()))
+    return _rotated(splats, to_ours(row.frame))
 
 
 def load_splats(path: str | Path) -> Gaussians:
@@ -44,14 +43,8 @@ def load_splats(path: str | Path) -> Gaussians:
     splats = open_splats(path)
     dropped: Counter[str] = Counter()
     n, k, at = splats.count, (splats.sh_degree + 1) ** 2, 0
-    shapes = {
-        "means": (n, 3),
-        "quats": (n, 4),
-        "scales": (n, 3),
-        "opacities": (n,),
-        "sh": (n, k, 3),
-    }
-    arrays = {name: np.empty(shape, np.float32) for name, shape in shapes.items()}
+    shapes = ((n, 3), (n, 4), (n, 3), (n,), (n, k, 3))
+    arrays = {name: np.empty(shape, np.float32) for name, shape in zip(FIELDS, shapes)}
     extra = {
         name: np.empty(quantities.QUANTITIES[name].shape(n, splats.sh_degree), np.float32)
         for name in splats.extra
@@ -63,16 +56,9 @@ def load_splats(path: str | Path) -> Gaussians:
             array[:, at : at + len(piece)] = piece.extra[name]
         at += len(piece)
     say_dropped(path, n, dropped)
-    means, quats, scales, opacities, sh = (array[:at] for array in arrays.values())
-    return Gaussians(
-        means,
-        quats,
-        scales,
-        opacities,
-        sh,
-        {name: array[:, :at] for name, array in extra.items()},
-        check=False,
-    )
+    further = {name: array[:, :at] for name, array in extra.items()}
+    fields = {name: array[:at] for name, array in arrays.items()}
+    return Gaussians(**fields, extra=further, check=False)
 
 
 def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = False) -> None:
@@ -89,12 +75,13 @@ def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = Fals
         raise UserError(f"{path}: there are no splats to write")
     if row.morton:
         gaussians = gaussians[morton.order(gaussians.means)]
-    splats, rotation = in_memory(gaussians, antialiased), to_ours(row.frame).T
+    splats = _rotated(in_memory(gaussians, antialiased), to_ours(row.frame).T)
     with writing(path), replacing(path) as partial:
-        row.write(
-            partial,
-            replace(splats, pieces=lambda: (rotated(piece, rotation) for piece in splats.pieces())),
-        )
+        row.write(partial, splats)
+
+
+def _rotated(splats: SplatStream, rotation: np.ndarray) -> SplatStream:
+    return replace(splats, pieces=lambda: (rotated(g, rotation) for g in splats.pieces()))
 
 
 def is_antialiased(path: str | Path) -> bool:

@@ -28,14 +28,9 @@ class Distortion:
     coefficients: tuple[float, ...]
 
     def __post_init__(self):
-        if (
-            len(self.coefficients) != (4 if self.fisheye else 8)
-            or not np.isfinite(self.coefficients).all()
-        ):
-            raise ValueError(
-                f"a {'fisheye' if self.fisheye else 'perspective'} lens has "
-                f"{4 if self.fisheye else 8} finite coefficients, got {self.coefficients}"
-            )
+        kind, n = ("fisheye", 4) if self.fisheye else ("perspective", 8)
+        if len(self.coefficients) != n or not np.isfinite(self.coefficients).all():
+            raise ValueError(f"a {kind} lens has {n} finite coefficients, got {self.coefficients}")
 
     def __call__(self, ratio: np.ndarray) -> np.ndarray:
         """(N, 2) x / z and y / z of rays -> (N, 2) pixels from the principal point over the focal
@@ -105,7 +100,7 @@ class Camera:
         return -self.w2c[:3, :3].T @ self.w2c[:3, 3]
 
     def resized(self, width: int, height: int) -> Camera:
-        """The same view sampled at another image size; focal lengths and centre scale with it."""
+        """Samples the view at another image size; focal lengths and centre scale with it."""
         scale = np.diag([width / self.width, height / self.height, 1.0])
         return Camera(self.w2c, scale @ self.K, width, height, self.distortion)
 
@@ -116,16 +111,24 @@ class Camera:
         if not self.distortion:
             return float("inf")
         focal, centre = np.diag(self.K)[:2], self.K[:2, 2]
-        corners = (
-            np.array([[0, 0], [self.width, 0], [0, self.height], [self.width, self.height]])
-            - centre
-        ) / focal
+        w, h = self.width, self.height
+        corners = (np.array([[0, 0], [w, 0], [0, h], [w, h]]) - centre) / focal
+        farthest = MARGIN * np.linalg.norm(corners, axis=1).max()
         r = np.tan(np.radians(np.linspace(0, STEEPEST, 4096)))
         outward = self.distortion(np.stack([r, np.zeros_like(r)], axis=1))[:, 0]
-        past = np.flatnonzero(
-            (np.diff(outward) <= 0) | (outward[1:] > MARGIN * np.linalg.norm(corners, axis=1).max())
-        )
+        past = np.flatnonzero((np.diff(outward) <= 0) | (outward[1:] > farthest))
         return float(r[past[0] if len(past) else -1] ** 2)
+
+
+def rotation_matrix(w, x, y, z) -> np.ndarray:
+    """(3, 3) of a unit quaternion; (3, 3, N) of N of them, whose components are (N,) each."""
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
 
 
 def _not_rigid(w2c: np.ndarray) -> str:
@@ -137,11 +140,8 @@ def _not_rigid(w2c: np.ndarray) -> str:
         )
     R = w2c[:3, :3]
     if np.abs(R @ R.T - np.eye(3)).max() <= 1e-3:
-        return (
-            ""
-            if np.linalg.det(R) > 0
-            else "its 3x3 is a reflection (determinant -1), not a rotation"
-        )
+        reflection = "its 3x3 is a reflection (determinant -1), not a rotation"
+        return "" if np.linalg.det(R) > 0 else reflection
     sizes = np.linalg.svd(R, compute_uv=False)
     if sizes[0] - sizes[2] <= 1e-3 * sizes[0]:
         return f"its 3x3 is a rotation scaled by {sizes.mean():g}"

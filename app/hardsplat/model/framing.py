@@ -35,32 +35,24 @@ def scene_bounds(
     """up: world direction; by default that of the cameras, or -y, which is COLMAP's."""
     middle, reach = _middle(gaussians)
     if not cameras:
-        return SceneBounds(
-            middle,
-            unit(np.array([0.0, -1.0, 0.0]) if up is None else up),
-            np.empty((0, 3)),
-            np.empty((0, 3)),
-            reach,
-        )
+        up, none = np.array([0.0, -1.0, 0.0]) if up is None else up, np.empty((0, 3))
+        return SceneBounds(middle, unit(up), none, none, reach)
     positions = np.array([c.position for c in cameras])
     forwards = np.array([c.w2c[2, :3] for c in cameras])
     downs = np.array([c.w2c[1, :3] for c in cameras])
     if up is None:
         up = -downs.mean(axis=0)
         up = up if np.linalg.norm(up) > 1e-3 else -downs[0]  # cameras that lie in all directions
-    return SceneBounds(
-        _nearest(positions, forwards, gaussians.means), unit(up), positions, forwards, reach
-    )
+    centre = _nearest(positions, forwards, gaussians.means)
+    return SceneBounds(centre, unit(up), positions, forwards, reach)
 
 
 def _middle(gaussians: Gaussians) -> tuple[np.ndarray, float]:
     """Median of the means that can be seen, and the distance from it within which four fifths of
     them are."""
-    means = gaussians.means[np.isfinite(gaussians.means).all(axis=1)].astype(np.float64)
-    seen = gaussians.means[
-        (gaussians.opacities > 0.1) & np.isfinite(gaussians.means).all(axis=1)
-    ].astype(np.float64)
-    means = seen if len(seen) else means
+    finite = np.isfinite(gaussians.means).all(axis=1)
+    seen = finite & (gaussians.opacities > 0.1)
+    means = gaussians.means[seen if seen.any() else finite].astype(np.float64)
     if not len(means):
         return np.zeros(3), 1.0
     middle = np.median(means, axis=0)

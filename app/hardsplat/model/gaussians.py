@@ -13,6 +13,7 @@ from hardsplat.tables import quantities
 
 # quantities that the fields of Gaussians hold
 OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")
+FIELDS = ("means", "quats", "scales", "opacities", "sh")  # arrays of Gaussians
 _BLOCK = 1 << 16  # splats whose numbers are converted at a time
 SH_C0 = 0.28209479177387814  # Y_0^0: constant band of the real spherical harmonics
 
@@ -46,22 +47,14 @@ class Gaussians:
                 raise ValueError(f"{name} has shape {value.shape}, expected {shape}")
             setattr(self, name, value)
         self.sh = _float32(self.sh)
-        if (
-            self.sh.ndim != 3
-            or self.sh.shape[0] != n
-            or self.sh.shape[2] != 3
-            or self.sh.shape[1] not in (1, 4, 9, 16)
-        ):
+        if self.sh.shape not in [(n, k, 3) for k in (1, 4, 9, 16)]:
             raise ValueError(f"sh has shape {self.sh.shape}, expected ({n}, 1|4|9|16, 3)")
         if check:
             for name in (*wanted, "sh"):
                 self._refuse(name, ~np.isfinite(getattr(self, name)), "NaN or infinite")
             self._refuse("scales", self.scales < 0, "negative; scales are linear, not logarithms")
-            self._refuse(
-                "opacities",
-                (self.opacities < 0) | (self.opacities > 1),
-                "not in 0..1; opacities are linear, not logits",
-            )
+            outside = (self.opacities < 0) | (self.opacities > 1)
+            self._refuse("opacities", outside, "not in 0..1; opacities are linear, not logits")
 
     def _refuse(self, name: str, bad: np.ndarray, what: str) -> None:
         if bad.any():
@@ -84,15 +77,8 @@ class Gaussians:
             return values[:, which] if axis else values[which]
 
         extra = {name: pick(values, 1) for name, values in self.extra.items()}
-        return Gaussians(
-            pick(self.means),
-            pick(self.quats),
-            pick(self.scales),
-            pick(self.opacities),
-            pick(self.sh),
-            extra,
-            check=False,
-        )
+        fields = {name: pick(getattr(self, name)) for name in FIELDS}
+        return Gaussians(**fields, extra=extra, check=False)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Gaussians]) -> Gaussians:
@@ -102,15 +88,12 @@ class Gaussians:
             return parts[0]
         if any(part.extra.keys() != parts[0].extra.keys() for part in parts):
             raise ValueError("splats with different further quantities do not go together")
-        means, quats, scales, opacities, sh = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("means", "quats", "scales", "opacities", "sh")
-        )
+        fields = {n: np.concatenate([getattr(part, n) for part in parts]) for n in FIELDS}
         extra = {
             name: np.concatenate([part.extra[name] for part in parts], axis=1)
             for name in parts[0].extra
         }
-        return cls(means, quats, scales, opacities, sh, extra, check=False)
+        return cls(**fields, extra=extra, check=False)
 
     @property
     def sh_degree(self) -> int:
@@ -147,9 +130,7 @@ class Gaussians:
             elif hasattr(self, q.name):
                 out[q.name] = getattr(self, q.name).reshape(1, len(self), q.width)
             else:
-                out[q.name] = np.full(
-                    (q.planes(sh_degree), len(self), q.width), q.first, np.float32
-                )
+                out[q.name] = np.full(q.shape(len(self), sh_degree), q.first, np.float32)
         return out
 
     @classmethod
@@ -165,10 +146,8 @@ class Gaussians:
             scales[part], opacities[part] = _activated(
                 planes["log_scales"][0, part], planes["logit_opacities"][0, part, 0]
             )
-            sh[part, 0], sh[part, 1:] = (
-                planes["sh0"][0, part],
-                planes["shN"][:, part].transpose(1, 0, 2),
-            )
+            sh[part, 0] = planes["sh0"][0, part]
+            sh[part, 1:] = planes["shN"][:, part].transpose(1, 0, 2)
 
         in_blocks(n, _BLOCK, fill)
         out = cls(planes["means"][0], planes["quats"][0], scales, opacities, sh, check=False)

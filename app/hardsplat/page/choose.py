@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -12,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from hardsplat.base.errors import UserError
 from hardsplat.base.parallel import THREADS, in_blocks
 from hardsplat.model import morton
-from hardsplat.model.camera import Camera
+from hardsplat.model.camera import Camera, rotation_matrix
 from hardsplat.model.gaussians import Gaussians
 
 _CAMERAS = 16  # that importance is estimated from
@@ -37,32 +38,18 @@ def kept(
 
     Raises UserError where none is left.
     """
-    planes = (
-        gaussians.sh.shape[1]
-        if sh_degree is None
-        else min((sh_degree + 1) ** 2, gaussians.sh.shape[1])
-    )
-    part = Gaussians(
-        gaussians.means,
-        gaussians.quats,
-        gaussians.scales,
-        gaussians.opacities,
-        gaussians.sh[:, :planes],
-        check=False,
-    )
-    rows = np.flatnonzero(
-        np.concatenate(in_blocks(len(part), _BLOCK, lambda block: _good(part[block], min_opacity)))
-    )
+    planes = gaussians.sh.shape[1] if sh_degree is None else (sh_degree + 1) ** 2
+    part = replace(gaussians, sh=gaussians.sh[:, :planes], extra={}, check=False)
+    good = in_blocks(len(part), _BLOCK, lambda block: _good(part[block], min_opacity))
+    rows = np.flatnonzero(np.concatenate(good))
     if not len(rows):
         raise UserError(
             f"none of {len(part)} splats is left: all are fainter than --min-opacity "
             f"{min_opacity:g} or hold numbers that are not finite"
         )
-    return (
-        part[rows]
-        if max_splats is None or len(rows) <= max_splats
-        else thinned(part, cameras, max_splats, rows)
-    )
+    if max_splats is None or len(rows) <= max_splats:
+        return part[rows]
+    return thinned(part, cameras, max_splats, rows)
 
 
 def _good(part: Gaussians, min_opacity: float) -> np.ndarray:
@@ -156,11 +143,7 @@ def _covariances(quats: np.ndarray, squares: np.ndarray) -> list[np.ndarray]:
     w, x, y, z = quats.T.astype(np.float64)
     length = np.sqrt(w * w + x * x + y * y + z * z)
     w, x, y, z = w / length, x / length, y / length, z / length
-    axes = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-    )
+    axes = rotation_matrix(w, x, y, z)
     a, b, c = squares.T
     return [
         axes[i][0] * axes[j][0] * a + axes[i][1] * axes[j][1] * b + axes[i][2] * axes[j][2] * c
@@ -177,16 +160,8 @@ def importance(
     The root keeps small splats, which carry detail, beside large ones. What stands in front is left
     out. Without cameras: of the size in world units.
     """
-    chosen = (
-        [
-            cameras[i]
-            for i in np.unique(
-                np.linspace(0, len(cameras) - 1, min(len(cameras), _CAMERAS)).astype(int)
-            )
-        ]
-        if cameras
-        else []
-    )
+    places = np.linspace(0, len(cameras) - 1, min(len(cameras), _CAMERAS)).astype(int)
+    chosen = [cameras[i] for i in np.unique(places)]
 
     def of(part: slice) -> np.ndarray:
         a, b, c = np.ascontiguousarray(scales[part].T)
@@ -199,11 +174,7 @@ def importance(
         # those that no camera sees come last, the largest first
         return opacities[part] * (1e-9 * sizes + seen.sum(axis=0))
 
-    return (
-        np.concatenate(in_blocks(len(means), _CACHED, of))
-        if len(means)
-        else np.empty(0, np.float32)
-    )
+    return np.concatenate([np.empty(0, np.float32), *in_blocks(len(means), _CACHED, of)])
 
 
 def _sides(

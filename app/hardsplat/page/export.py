@@ -83,13 +83,8 @@ def write_page(
     highest degree of colour kept, default all. Raises UserError where no splat is left or the file
     cannot be written.
     """
-    chosen = kept(
-        gaussians,
-        list(shown.cameras.values()),
-        min(max_splats or MOST_SPLATS, MOST_SPLATS),
-        min_opacity,
-        sh_degree,
-    )
+    most, cameras = min(max_splats or MOST_SPLATS, MOST_SPLATS), list(shown.cameras.values())
+    chosen = kept(gaussians, cameras, most, min_opacity, sh_degree)
     packed = pack(chosen)
     style = "html, body { margin: 0; height: 100%; background: #000; }\n" + _source("viewer.css")
     script = _script()
@@ -98,15 +93,9 @@ def write_page(
         f"{_hash(script)}; worker-src blob:; base-uri 'none'; form-action 'none'"
     )
     viewer = _viewer(packed, chosen, shown, MOST_CAMERAS, whole=True)
-    text = _template("page.html").render(
-        version=__version__,
-        title=shown.title,
-        policy=policy,
-        style=style,
-        script=script,
-        viewer=viewer,
-    )
-    data = text.encode()
+    parts = dict(policy=policy, style=style, script=script, viewer=viewer)
+    page = _template("page.html").render(version=__version__, title=shown.title, **parts)
+    data = page.encode()
     try:
         with replacing(path) as partial:
             partial.write_bytes(data)
@@ -129,12 +118,7 @@ def small_viewer(
     workers from blob: URLs. Raises UserError where no splat is left.
     """
 
-    cameras = list(shown.cameras.values())
-    cameras = (
-        [cameras[i * len(cameras) // _ESTIMATED_FROM] for i in range(_ESTIMATED_FROM)]
-        if len(cameras) > _ESTIMATED_FROM
-        else cameras
-    )
+    cameras = _spread(list(shown.cameras.values()), _ESTIMATED_FROM)
 
     def fragment(chosen: Gaussians) -> tuple[str, int]:
         """With these splats, and the bytes that they take."""
@@ -168,12 +152,7 @@ def _viewer(
 ) -> str:
     setting = scene_bounds(gaussians, list(shown.cameras.values()), shown.up)
     cameras = dict(shown.cameras) or {"start": _from_afar(setting)}
-    names = list(cameras)
-    names = (
-        [names[i * len(names) // most_cameras] for i in range(most_cameras)]
-        if len(names) > most_cameras
-        else names
-    )
+    names = _spread(list(cameras), most_cameras)
     first = cameras[names[0]]
     header = {
         **packed.header,
@@ -197,6 +176,12 @@ def _viewer(
     )
 
 
+def _spread(items: list, most: int) -> list:
+    """All items, or `most` of them, evenly spaced from the first on."""
+    n = len(items)
+    return [items[i * n // min(n, most)] for i in range(min(n, most))]
+
+
 def _entry(name: str, camera: Camera) -> dict:
     K = camera.K
     return {
@@ -214,20 +199,12 @@ def _rounded(numbers) -> list[float]:
 def _from_afar(setting) -> Camera:
     """A camera that has most splats in view, a little from above."""
     ahead = np.cross(setting.up, np.eye(3)[np.argmin(np.abs(setting.up))])
-    away = (
-        1.1
-        * setting.reach
-        / np.tan(_FOV / 2)
-        * (np.cos(0.25) * ahead / np.linalg.norm(ahead) - np.sin(0.25) * setting.up)
-    )
+    toward = np.cos(0.25) * ahead / np.linalg.norm(ahead) - np.sin(0.25) * setting.up
+    away = 1.1 * setting.reach / np.tan(_FOV / 2) * toward
     width, height = _SIZE
     focal = 0.5 * height / np.tan(_FOV / 2)
-    return Camera(
-        look_at(setting.centre - away, setting.centre, setting.up),
-        np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]]),
-        width,
-        height,
-    )
+    K = np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
+    return Camera(look_at(setting.centre - away, setting.centre, setting.up), K, width, height)
 
 
 def _picture(image: np.ndarray) -> str:
@@ -257,11 +234,6 @@ def _source(name: str) -> str:
 def _template(name: str):
     import jinja2
 
+    blocks: dict = dict(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     loader = jinja2.FileSystemLoader(Path(__file__).parent / "web")
-    return jinja2.Environment(
-        loader=loader,
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    ).get_template(name)
+    return jinja2.Environment(loader=loader, autoescape=True, **blocks).get_template(name)

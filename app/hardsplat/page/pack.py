@@ -33,6 +33,7 @@ import numpy as np
 
 from hardsplat.base.parallel import in_blocks
 from hardsplat.model import morton
+from hardsplat.model.camera import rotation_matrix
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
 CHUNK = 256  # splats that share bounds
@@ -74,9 +75,8 @@ def pack(gaussians: Gaussians) -> Packed:
     scale_ends = _scale_ends(logs)
     color_ends = _ends(np.quantile(colors, [0.0005, 0.9995]))
     steps = _sh_steps(rest, degree)
-    sh = np.clip(
-        128 + np.rint(rest / _per_coefficient(steps).astype(np.float32)[:, None]), 0, 255
-    ).astype(np.uint8)
+    sh = np.rint(rest / _per_coefficient(steps).astype(np.float32)[:, None])
+    sh = np.clip(128 + sh, 0, 255).astype(np.uint8)
     planes = [
         (positions & 255).astype(np.uint8),
         (positions >> 8).astype(np.uint8),
@@ -86,17 +86,9 @@ def pack(gaussians: Gaussians) -> Packed:
         _less_green(_bytes(colors, color_ends)),
         _less_green(sh).reshape(n, -1),
     ]
-    data = bounds.astype("<f4").tobytes() + b"".join(
-        np.ascontiguousarray(plane.T).tobytes() for plane in planes
-    )
-    header = {
-        "splats": n,
-        "degree": degree,
-        "scale": list(scale_ends),
-        "color": list(color_ends),
-        "sh": steps,
-        "bytes": len(data),
-    }
+    data = b"".join([bounds.astype("<f4").tobytes(), *(plane.T.tobytes() for plane in planes)])
+    ends = dict(scale=list(scale_ends), color=list(color_ends))
+    header = dict(splats=n, degree=degree, **ends, sh=steps, bytes=len(data))
     return Packed(header, _deflated(data))
 
 
@@ -106,18 +98,13 @@ def _deflated(data: bytes) -> bytes:
 
     def piece(part: slice) -> bytes:
         before = data[max(0, part.start - _WINDOW) : part.start]
-        coder = (
-            zlib.compressobj(_LEVEL, zlib.DEFLATED, -15, zdict=before)
-            if before
-            else zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)
-        )
-        return coder.compress(data[part]) + coder.flush(
-            zlib.Z_FINISH if part.stop == len(data) else zlib.Z_SYNC_FLUSH
-        )
+        more: dict = {"zdict": before} if before else {}
+        coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15, **more)
+        last = zlib.Z_FINISH if part.stop == len(data) else zlib.Z_SYNC_FLUSH
+        return coder.compress(data[part]) + coder.flush(last)
 
-    return (
-        b"\x78\x9c" + b"".join(in_blocks(len(data), _PIECE, piece)) + zlib.adler32(data).to_bytes(4)
-    )
+    pieces = in_blocks(len(data), _PIECE, piece)
+    return b"".join([b"\x78\x9c", *pieces, zlib.adler32(data).to_bytes(4)])
 
 
 def unpack(packed: Packed) -> Gaussians:
@@ -125,13 +112,8 @@ def unpack(packed: Packed) -> Gaussians:
     header, data = packed.header, np.frombuffer(zlib.decompress(packed.data), np.uint8)
     n, degree = header["splats"], header["degree"]
     coefficients, chunks = (degree + 1) ** 2 - 1, -(-n // CHUNK)
-    bounds = (
-        data[: 24 * chunks]
-        .view("<f4")
-        .reshape(chunks, 2, 3)
-        .astype(np.float64)
-        .repeat(CHUNK, axis=0)[:n]
-    )
+    bounds = data[: 24 * chunks].view("<f4").reshape(chunks, 2, 3).astype(np.float64)
+    bounds = bounds.repeat(CHUNK, axis=0)[:n]
     planes = data[24 * chunks :].reshape(-1, n)
     low, high, scale, rotation, opacity, color, sh = np.split(planes, np.cumsum([3, 3, 3, 3, 1, 3]))
     share = (low + 256.0 * high).T / (2**POSITION_BITS - 1)
@@ -139,13 +121,11 @@ def unpack(packed: Packed) -> Gaussians:
     xyz = (rotation.T - 128.0) * (LARGEST / 127)
     quats = np.column_stack([np.sqrt(np.maximum(1 - (xyz**2).sum(axis=1), 0)), xyz])
     colors = _numbers(_plus_green(color.T), header["color"])
-    rest = (_plus_green(sh.T.reshape(n, coefficients, 3)) - 128.0) * _per_coefficient(header["sh"])[
-        :, None
-    ]
+    rest = _plus_green(sh.T.reshape(n, coefficients, 3)) - 128.0
+    rest = rest * _per_coefficient(header["sh"])[:, None]
     coefficients = np.concatenate([(colors[:, None] - 0.5) / SH_C0, rest], axis=1)
-    return Gaussians(
-        means, quats, np.exp(_numbers(scale.T, header["scale"])), opacity[0] / 255, coefficients
-    )
+    scales = np.exp(_numbers(scale.T, header["scale"]))
+    return Gaussians(means, quats, scales, opacity[0] / 255, coefficients)
 
 
 def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -156,9 +136,9 @@ def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarra
     def rename(part: slice) -> None:
         q = quats[part].astype(np.float64)
         q /= np.linalg.norm(q, axis=1, keepdims=True)
-        best = np.abs(q.astype(np.float32) @ (_AXES * [1, -1, -1, -1]).T.astype(np.float32)).argmax(
-            axis=1
-        )  # the real part of q times each of them
+        conjugates = (_AXES * [1, -1, -1, -1]).astype(np.float32)
+        # by the real part of q times each of them
+        best = np.abs(q.astype(np.float32) @ conjugates.T).argmax(axis=1)
         q = _product(q, _AXES[best])
         out[part] = q * np.where(q[:, :1] < 0, -1, 1)
         renamed[part] = np.take_along_axis(scales[part], _NAMES[best], axis=1)
@@ -189,11 +169,8 @@ def _cube() -> tuple[np.ndarray, np.ndarray]:
     first = found[np.arange(len(found)), np.abs(found).argmax(axis=1)]
     quats = found[first > 0].astype(np.float64)  # of q and -q, which are one rotation, the one
     quats /= np.linalg.norm(quats, axis=1, keepdims=True)
-    turned = [
-        _product(_product(quats, np.array([0.0, *axis])), quats * [1, -1, -1, -1])[:, 1:]
-        for axis in np.eye(3)
-    ]
-    return quats, np.abs(np.stack(turned, axis=1)).argmax(axis=2)
+    turned = rotation_matrix(*quats.T)  # (3, 3, 24)
+    return quats, np.abs(turned).argmax(axis=0).T
 
 
 _AXES, _NAMES = _cube()
@@ -202,11 +179,8 @@ _AXES, _NAMES = _cube()
 def _positions(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bounds of chunks (C, 6) float32, and (N, 3) uint16 between them."""
     n, chunks = len(means), -(-len(means) // CHUNK)
-    padded = (
-        np.pad(means, ((0, chunks * CHUNK - n), (0, 0)), mode="edge")
-        .reshape(chunks, CHUNK, 3)
-        .astype(np.float64)
-    )
+    padded = np.pad(means, ((0, chunks * CHUNK - n), (0, 0)), mode="edge").astype(np.float64)
+    padded = padded.reshape(chunks, CHUNK, 3)
     low, high = padded.min(axis=1, keepdims=True), padded.max(axis=1, keepdims=True)
     share = (padded - low) / np.where(high > low, high - low, 1)
     steps = np.rint(share * (2**POSITION_BITS - 1)).astype(np.uint16)

@@ -8,6 +8,7 @@ COLMAP, as PLY files of the original 3DGS do.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -53,9 +54,8 @@ def rotated(gaussians: Gaussians, rotation: np.ndarray) -> Gaussians:
     if (rotation == np.eye(3)).all():
         return gaussians
     R = rotation.astype(np.float32)
-    if (
-        np.diag(np.diag(R)) == R
-    ).all():  # turning the local axes alike changes no ellipsoid, and only signs of the quaternion
+    # turning the local axes alike changes no ellipsoid, and only signs of the quaternion
+    if (np.diag(np.diag(R)) == R).all():
         quats = gaussians.quats * np.array([1, *np.diag(R)], np.float32)
     else:
         quats = _product(quaternion(rotation), gaussians.quats)
@@ -67,42 +67,20 @@ def rotated(gaussians: Gaussians, rotation: np.ndarray) -> Gaussians:
             sh[:, band] = np.einsum("ij,njc->nic", turn, gaussians.sh[:, band])
     with np.errstate(invalid="ignore", over="ignore"):
         means = gaussians.means @ R.T
-    return Gaussians(
-        means, quats, gaussians.scales, gaussians.opacities, sh, gaussians.extra, check=False
-    )
+    return replace(gaussians, means=means, quats=quats, sh=sh, check=False)
 
 
 def quaternion(rotation: np.ndarray) -> np.ndarray:
     """(4,) wxyz of a (3, 3) rotation."""
-    m = rotation
+    (a, b, c), (d, e, f), (g, h, i) = rotation
     # Each row of this symmetric matrix is the quaternion times one of its components; the row with
     # the largest is the most accurate.
     k = np.array(
         [
-            [
-                1 + m[0, 0] + m[1, 1] + m[2, 2],
-                m[2, 1] - m[1, 2],
-                m[0, 2] - m[2, 0],
-                m[1, 0] - m[0, 1],
-            ],
-            [
-                m[2, 1] - m[1, 2],
-                1 + m[0, 0] - m[1, 1] - m[2, 2],
-                m[0, 1] + m[1, 0],
-                m[0, 2] + m[2, 0],
-            ],
-            [
-                m[0, 2] - m[2, 0],
-                m[0, 1] + m[1, 0],
-                1 - m[0, 0] + m[1, 1] - m[2, 2],
-                m[1, 2] + m[2, 1],
-            ],
-            [
-                m[1, 0] - m[0, 1],
-                m[0, 2] + m[2, 0],
-                m[1, 2] + m[2, 1],
-                1 - m[0, 0] - m[1, 1] + m[2, 2],
-            ],
+            [1 + a + e + i, h - f, c - g, d - b],
+            [h - f, 1 + a - e - i, b + d, c + g],
+            [c - g, b + d, 1 - a + e - i, f + h],
+            [d - b, c + g, f + h, 1 - a - e + i],
         ]
     )
     largest = k[np.diag(k).argmax()]

@@ -10,7 +10,7 @@ import json
 import logging
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from hardsplat.io.formats.base import (
     unit,
 )
 from hardsplat.io.formats.frames import rotated
+from hardsplat.model.camera import rotation_matrix
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,12 @@ _MOST = (1 << 32) - 1  # bytes of a GLB
 
 def _sh_names(degree: int) -> list[str]:
     return [f"{_NAME}:SH_DEGREE_{l}_COEF_{n}" for l in range(degree + 1) for n in range(2 * l + 1)]
+
+
+def _names(degree: int) -> list[str]:
+    """Attributes of splats."""
+    own = (f"{_NAME}:{part}" for part in ("ROTATION", "SCALE", "OPACITY"))
+    return ["POSITION", *own, *_sh_names(degree)]
 
 
 # -- reading
@@ -63,16 +70,10 @@ class _Accessor:
     def piece(self, file, first: int, n: int) -> np.ndarray:
         """(n, width) float32."""
         file.seek(self.offset + first * self.stride)
-        raw = np.frombuffer(
-            exactly(file, (n - 1) * self.stride + self.width * self.dtype.itemsize), np.uint8
-        )
-        strided = np.ndarray(
-            (n, self.width), self.dtype, raw.data, strides=(self.stride, self.dtype.itemsize)
-        )
-        values = strided.astype(np.float32)
-        if self.normalized:
-            values = np.maximum(values / np.iinfo(self.dtype).max, -1)
-        return values
+        shape, strides = (n, self.width), (self.stride, self.dtype.itemsize)
+        raw = exactly(file, (n - 1) * self.stride + self.width * self.dtype.itemsize)
+        values = np.ndarray(shape, self.dtype, raw, strides=strides).astype(np.float32)
+        return np.maximum(values / np.iinfo(self.dtype).max, -1) if self.normalized else values
 
 
 @dataclass(frozen=True)
@@ -166,13 +167,7 @@ def _matrix(node: dict) -> np.ndarray:
         return np.array(node["matrix"], np.float64).reshape(4, 4).T
     out = np.eye(4)
     x, y, z, w = unit(np.array([node.get("rotation", (0, 0, 0, 1))], np.float64).reshape(1, 4))[0]
-    turn = np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+    turn = rotation_matrix(w, x, y, z)
     out[:3, :3] = turn * np.array(node.get("scale", (1, 1, 1)), np.float64).reshape(3)
     out[:3, 3] = np.array(node.get("translation", (0, 0, 0)), np.float64).reshape(3)
     return out
@@ -210,29 +205,16 @@ def _primitive(
         )
     attributes = primitive["attributes"]
     degree = max((l for l in range(4) if set(_sh_names(l)) <= attributes.keys()), default=-1)
-    names = [
-        "POSITION",
-        f"{_NAME}:ROTATION",
-        f"{_NAME}:SCALE",
-        f"{_NAME}:OPACITY",
-        *_sh_names(max(degree, 0)),
-    ]
-    for name in names:
+    accessors = {}
+    for name in _names(max(degree, 0)):
         if name not in attributes:
             raise UserError(f"{path}: attribute {name} is missing")
-    accessors = {
-        name: _accessor(path, gltf, start, length, name, attributes[name]) for name in names
-    }
-    if len({a.count for a in accessors.values()}) > 1:
-        raise UserError(
-            f"{path}: its attributes are of "
-            f"{', '.join(sorted({str(a.count) for a in accessors.values()}))} splats; "
-            "damaged"
-        )
-    near_identity = np.allclose(rotation, np.eye(3), atol=1e-7)
-    return _Primitive(
-        accessors, degree, np.eye(3) if near_identity else rotation, float(scale), matrix[:3, 3]
-    )
+        accessors[name] = _accessor(path, gltf, start, length, name, attributes[name])
+    counts = sorted({str(a.count) for a in accessors.values()})
+    if len(counts) > 1:
+        raise UserError(f"{path}: its attributes are of {', '.join(counts)} splats; damaged")
+    rotation = np.eye(3) if np.allclose(rotation, np.eye(3), atol=1e-7) else rotation
+    return _Primitive(accessors, degree, rotation, float(scale), matrix[:3, 3])
 
 
 def _accessor(
@@ -270,14 +252,8 @@ def _accessor(
             f"{path}: truncated, {name} of {count} splats reaches beyond the {length} "
             "bytes there are"
         )
-    return _Accessor(
-        start + view_offset + offset,
-        stride,
-        dtype,
-        width,
-        bool(accessor.get("normalized")) and dtype.kind != "f",
-        count,
-    )
+    normalized = bool(accessor.get("normalized")) and dtype.kind != "f"
+    return _Accessor(start + view_offset + offset, stride, dtype, width, normalized, count)
 
 
 def _pieces(path: Path, primitives: list[_Primitive], degree: int) -> Iterator[Gaussians]:
@@ -291,24 +267,13 @@ def _pieces(path: Path, primitives: list[_Primitive], degree: int) -> Iterator[G
                 for i, name in enumerate(_sh_names(p.degree)):
                     sh[:, i] = values[name]
                 quats = np.roll(values[f"{_NAME}:ROTATION"], 1, axis=1)  # glTF has xyzw
-                g = Gaussians(
-                    values["POSITION"],
-                    quats,
-                    values[f"{_NAME}:SCALE"],
-                    values[f"{_NAME}:OPACITY"][:, 0],
-                    sh,
-                    check=False,
-                )
+                scales, opacities = values[f"{_NAME}:SCALE"], values[f"{_NAME}:OPACITY"][:, 0]
+                g = Gaussians(values["POSITION"], quats, scales, opacities, sh, check=False)
                 g = rotated(g, p.rotation)
                 with np.errstate(over="ignore", invalid="ignore"):
-                    yield Gaussians(
-                        g.means * np.float32(p.scale) + p.shift.astype(np.float32),
-                        g.quats,
-                        g.scales * np.float32(p.scale),
-                        g.opacities,
-                        g.sh,
-                        check=False,
-                    )
+                    scale = np.float32(p.scale)
+                    means = g.means * scale + p.shift.astype(np.float32)
+                    yield replace(g, means=means, scales=g.scales * scale, check=False)
 
 
 # -- writing
@@ -317,15 +282,8 @@ def _pieces(path: Path, primitives: list[_Primitive], degree: int) -> Iterator[G
 def write(path: Path, splats: SplatStream) -> None:
     """float32 throughout, and COLOR_0 for viewers that know points alone. Raises UserError beyond 4
     GiB, which no GLB can be larger than."""
-    names = [
-        "POSITION",
-        "COLOR_0",
-        f"{_NAME}:ROTATION",
-        f"{_NAME}:SCALE",
-        f"{_NAME}:OPACITY",
-        *_sh_names(splats.sh_degree),
-    ]
-    sizes = {name: _size(name) for name in names}
+    position, *others = _names(splats.sh_degree)
+    sizes = {name: _size(name) for name in (position, "COLOR_0", *others)}
     head = _json(splats, sizes, ([0.0] * 3, [0.0] * 3))
     length = splats.count * sum(sizes.values())
     room = len(head) + 512  # for bounds with more digits
@@ -374,51 +332,30 @@ def _json(
 ) -> bytes:
     views, accessors, offset = [], [], 0
     for i, (name, width) in enumerate(sizes.items()):
-        views.append(
-            {
-                "buffer": 0,
-                "byteOffset": offset,
-                "byteLength": splats.count * width,
-                "target": _ARRAY_BUFFER,
-            }
-        )
+        size = splats.count * width
+        views.append(dict(buffer=0, byteOffset=offset, byteLength=size, target=_ARRAY_BUFFER))
         kind = "VEC4" if width == 16 or name == "COLOR_0" else "SCALAR" if width == 4 else "VEC3"
-        accessor = {
-            "bufferView": i,
-            "componentType": _BYTE if name == "COLOR_0" else _FLOAT,
-            "count": splats.count,
-            "type": kind,
-        }
-        accessors.append(
-            accessor
-            | ({"normalized": True} if name == "COLOR_0" else {})
-            | ({"min": bounds[0], "max": bounds[1]} if name == "POSITION" else {})
-        )
-        offset += splats.count * width
-    primitive = {
-        "attributes": {name: i for i, name in enumerate(sizes)},
-        "mode": _POINTS,
-        "extensions": {
-            _NAME: {
-                "kernel": "ellipse",
-                "colorSpace": _COLORS,
-                "projection": "perspective",
-                "sortingMethod": "cameraDistance",
-            }
-        },
-    }
-    asset = {"version": "2.0", "generator": "hardsplat"} | (
-        {"extras": {"antialiased": True}} if splats.antialiased else {}
+        accessor: dict = dict(bufferView=i, componentType=_FLOAT, count=splats.count, type=kind)
+        if name == "COLOR_0":
+            accessor |= dict(componentType=_BYTE, normalized=True)
+        if name == "POSITION":
+            accessor |= dict(min=bounds[0], max=bounds[1])
+        accessors.append(accessor)
+        offset += size
+    kernel = dict(kernel="ellipse", colorSpace=_COLORS, projection="perspective")
+    attributes = {name: i for i, name in enumerate(sizes)}
+    extensions = {_NAME: kernel | dict(sortingMethod="cameraDistance")}
+    primitive = dict(attributes=attributes, mode=_POINTS, extensions=extensions)
+    asset = dict(version="2.0", generator="hardsplat")
+    gltf = dict(
+        asset=asset | ({"extras": {"antialiased": True}} if splats.antialiased else {}),
+        extensionsUsed=[_NAME],
+        scene=0,
+        scenes=[{"nodes": [0]}],
+        nodes=[{"mesh": 0}],
+        meshes=[{"primitives": [primitive]}],
+        buffers=[{"byteLength": offset}],
+        bufferViews=views,
+        accessors=accessors,
     )
-    gltf = {
-        "asset": asset,
-        "extensionsUsed": [_NAME],
-        "scene": 0,
-        "scenes": [{"nodes": [0]}],
-        "nodes": [{"mesh": 0}],
-        "meshes": [{"primitives": [primitive]}],
-        "buffers": [{"byteLength": offset}],
-        "bufferViews": views,
-        "accessors": accessors,
-    }
     return json.dumps(gltf, separators=(",", ":")).encode()

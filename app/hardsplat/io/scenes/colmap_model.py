@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.model.camera import rotation_matrix
 
 # name: (id in binary files, number of focal lengths, number of parameters); the focal lengths come
 # first, then the principal point
@@ -60,15 +61,10 @@ class ColmapImage:
     @property
     def w2c(self) -> np.ndarray:
         """(4, 4) float64 rigid world-to-camera matrix."""
-        w, x, y, z = self.qvec / np.linalg.norm(self.qvec)
-        return np.array(
-            [
-                [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y), self.tvec[0]],
-                [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x), self.tvec[1]],
-                [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y), self.tvec[2]],
-                [0, 0, 0, 1],
-            ]
-        )
+        out = np.eye(4)
+        out[:3, :3] = rotation_matrix(*self.qvec / np.linalg.norm(self.qvec))
+        out[:3, 3] = self.tvec
+        return out
 
 
 @dataclass
