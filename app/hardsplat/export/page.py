@@ -115,12 +115,10 @@ def _picture(gaussians: Gaussians, camera: Camera, config: TrainConfig) -> np.nd
     """(H, W, 3) uint8, what a camera sees; None where nothing here can render it."""
     scale = _SIDE / max(camera.width, camera.height)
     camera = camera.resized(*(max(1, round(scale * n)) for n in (camera.width, camera.height)))
-    background = BACKGROUNDS[config.background]
+    color = BACKGROUNDS[config.background]
     try:
         with Renderer(config.device, "tiled", antialiased=config.antialiased) as renderer:
-            image, _ = renderer.forward(
-                gaussians, camera, background=background, near=config.near_plane
-            )
+            image, _ = renderer.forward(gaussians, camera, background=color, near=config.near_plane)
     except UserError as error:
         log.warning("note: the page has no picture to show while it loads: %s", error)
         return None
