@@ -1,4 +1,4 @@
-"""Legends of pictures that stand for numbers: a bar of the palette with the numbers at its ends, in
+"""Legends of pictures that represent numbers: a bar of the palette with the numbers at its ends, in
 a corner of the picture."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont  # fonts, for which imageio has noth
 from hardsplat.tables.pictures import PICTURES
 
 UNITS = {"depth": "depth [world units]", "count": "splats a pixel"}
-SMALLEST = 240, 120  # px of a picture that has room for one
+SMALLEST = 240, 120  # px of a picture that is large enough for one
 
 
 class Legend:
@@ -20,11 +20,8 @@ class Legend:
 
     def __init__(self, picture: str, span: tuple[float, float], width: int, height: int):
         self.text = f"{picture} from {span[0]:.4g} to {span[1]:.4g}"
-        self._box = (
-            _drawn(picture, span, width, height)
-            if width >= SMALLEST[0] and height >= SMALLEST[1]
-            else None
-        )
+        large = width >= SMALLEST[0] and height >= SMALLEST[1]
+        self._box = _drawn(picture, span, width, height) if large else None
 
     def put_on(self, image: np.ndarray) -> np.ndarray:
         """A copy of (H, W, 3 or 4) uint8 with the legend in its lower left corner, opaque; the
@@ -54,14 +51,10 @@ def _drawn(picture: str, span: tuple[float, float], width: int, height: int) -> 
     line = sum(font.getmetrics())
     box = Image.new("RGB", (length + 2 * pad, line + px + 2 * pad), (24, 24, 24))
     draw = ImageDraw.Draw(box)
-    for at, anchor, text in (
-        (pad, "la", low),
-        (pad + length / 2, "ma", UNITS[picture]),
-        (pad + length, "ra", high),
-    ):
-        draw.text((at, pad // 2), text, fill=(240, 240, 240), font=font, anchor=anchor)
-    out = np.array(box)
-    out[line + pad : line + pad + px, pad : pad + length] = colormaps[PICTURES[picture].palette](
-        np.linspace(0, 1, length), bytes=True
-    )[:, :3]
+    for share, anchor, text in ((0, "la", low), (0.5, "ma", UNITS[picture]), (1, "ra", high)):
+        at = pad + share * length, pad // 2
+        draw.text(at, text, fill=(240, 240, 240), font=font, anchor=anchor)
+    out, palette = np.array(box), colormaps[PICTURES[picture].palette]
+    bar = palette(np.linspace(0, 1, length), bytes=True)[:, :3]
+    out[line + pad : line + pad + px, pad : pad + length] = bar
     return out

@@ -43,13 +43,10 @@ class Painter:
         self._parts = Owned()
         self._recorders: dict[str, Recorder] = {}
         try:
-            parameters = self._parts.add(
-                Parameters(device, max(len(gaussians), 1), gaussians.sh_degree)
-            )
-            parameters.upload(gaussians)
-            self.raster = self._parts.add(
-                backend.rasterizer(device, parameters, width, height, options, sink=None)
-            )
+            parameters = Parameters(device, max(len(gaussians), 1), gaussians.sh_degree)
+            self._parts.add(parameters).upload(gaussians)
+            raster = backend.rasterizer(device, parameters, width, height, options, sink=None)
+            self.raster = self._parts.add(raster)
             self._shown = allocate_show(device, width, height)
             self._parts.add_all(self._shown.values())
             self._palettes = {picture: palette_data(picture) for picture in pictures}
@@ -83,11 +80,9 @@ class Painter:
         drawn: of what draw() has just drawn."""
         if not drawn:
             self._run(picture, camera)
-        return (
-            buffer_in(self._shown, "values")
-            .download(np.float32, self.width * self.height)
-            .reshape(self.height, self.width)[: camera.height, : camera.width]
-        )
+        buffer = buffer_in(self._shown, "values")
+        values = buffer.download(np.float32, self.width * self.height)
+        return values.reshape(self.height, self.width)[: camera.height, : camera.width]
 
     def _run(self, picture: str, camera: Camera) -> None:
         self.resources["camera"].upload(camera_data(camera))

@@ -17,7 +17,7 @@ SWING = 0.15
 
 def orbit(setting: SceneBounds, frames: int, tan_half_fov: float) -> np.ndarray:
     """(frames, 4, 4) world to camera: once around the axis `up` through the centre, looking at it,
-    from the first camera's side; at the median height and distance of the cameras, or where most
+    from the first camera's side. Height and distance are the cameras' medians, or such that most
     splats are in view."""
     up, centre = setting.up, setting.centre
     if len(setting.positions):
@@ -27,11 +27,8 @@ def orbit(setting: SceneBounds, frames: int, tan_half_fov: float) -> np.ndarray:
         radius, height, start = np.median(np.linalg.norm(flat, axis=1)), np.median(heights), flat[0]
     else:
         distance = 1.1 * setting.reach / min(tan_half_fov, 1.0)
-        radius, height, start = (
-            distance * np.cos(ELEVATION),
-            distance * np.sin(ELEVATION),
-            np.zeros(3),
-        )
+        radius, height = distance * np.cos(ELEVATION), distance * np.sin(ELEVATION)
+        start = np.zeros(3)
     if np.linalg.norm(start) < 1e-6 * setting.reach:
         start = np.cross(up, np.eye(3)[np.argmin(np.abs(up))])
     if np.hypot(radius, height) < 1e-6 * setting.reach:
@@ -39,11 +36,8 @@ def orbit(setting: SceneBounds, frames: int, tan_half_fov: float) -> np.ndarray:
     e1 = unit(start)
     e2 = np.cross(up, e1)
     angles = np.arange(frames) * (2 * np.pi / frames)
-    positions = (
-        centre
-        + height * up
-        + radius * (np.cos(angles)[:, None] * e1 + np.sin(angles)[:, None] * e2)
-    )
+    around = np.cos(angles)[:, None] * e1 + np.sin(angles)[:, None] * e2
+    positions = centre + height * up + radius * around
     return np.array([look_at(p, centre, up) for p in positions])
 
 
@@ -61,11 +55,9 @@ def spiral(setting: SceneBounds, frames: int, turns: int = 2) -> np.ndarray:
         focus = max(float((setting.centre - middle) @ forward), 1e-6)
         offsets = np.full((1, 3), SWING * focus)
     axes = look_at(middle, middle + forward, setting.up)[:3, :3]
-    radii = (
-        np.percentile(np.abs(offsets @ axes.T), 90, axis=0)
-        if len(offsets) > 1
-        else np.abs(offsets[0])
-    )
+    radii = np.abs(offsets[0])
+    if len(offsets) > 1:
+        radii = np.percentile(np.abs(offsets @ axes.T), 90, axis=0)
     t = np.arange(frames) * (2 * np.pi * turns / frames)
     sway = np.stack([np.cos(t), -np.sin(t), np.sin(t / turns)], axis=1) * radii
     return np.array(
@@ -95,9 +87,22 @@ def along(path: CameraPath, frames: int) -> tuple[np.ndarray, np.ndarray]:
     return w2c, np.exp(smooth[:, 3:])
 
 
+def intrinsics(fov: float, width: int, height: int) -> np.ndarray:
+    """(3, 3) of square pixels seen straight on. fov: vertical, radians; width, height: px."""
+    focal = 0.5 * height / np.tan(fov / 2)
+    return np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
+
+
+def spread(count: int, most: int) -> np.ndarray:
+    """Indices of at most `most` of `count` things, evenly over all of them."""
+    if not count:
+        return np.zeros(0, int)
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
 def fitted(camera: Camera, width: int | None = None, height: int | None = None) -> Camera:
-    """The same view at another size. One side alone keeps the proportions; of both the height
-    counts, and the picture shows more or less at its sides."""
+    """The view at another size. One side alone keeps the proportions; of both the height counts,
+    and the picture shows more or less at its sides."""
     if not height:
         if not width:
             return camera

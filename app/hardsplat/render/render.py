@@ -25,6 +25,7 @@ from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.render.legend import UNITS, Legend
 from hardsplat.render.painter import Painter
+from hardsplat.render.paths import spread
 from hardsplat.render.shots import AROUND, FPS, MOST_FRAMES, VIEWS, Framing, Shot, shots_of
 from hardsplat.render.sink import Stills, Videos
 from hardsplat.results.model import find_model, run_of
@@ -35,13 +36,8 @@ from hardsplat.train.measure.measure import BACKGROUNDS
 
 log = logging.getLogger("hardsplat")
 SAMPLES = 8  # frames that the ends of a palette are taken from
-LIMITS = {
-    "frames": (1, MOST_FRAMES),
-    "fps": (0.01, 1000),
-    "width": (1, 65536),
-    "height": (1, 65536),
-    "fov": (0.1, 179),
-}
+LIMITS = {"frames": (1, MOST_FRAMES), "fps": (0.01, 1000), "fov": (0.1, 179)}
+LIMITS |= {"width": (1, 65536), "height": (1, 65536)}
 
 
 @dataclass(frozen=True)
@@ -49,10 +45,12 @@ class RenderStyle:
     """What pictures show, and how; what is left out is as trained.
 
     mode: pictures of hardsplat.tables.pictures. With several modes each has files of its own, named
-    after it. background: a colour by name or as #rrggbb, or transparent for stills. range: numbers
-    with the first and last colour of depth or count. legend: whether pictures of depth and count
-    say what their colours stand for. depth_raw: also float32 depth of every frame, (H, W) .npy,
-    world units, 0 where there is nothing.
+    after it. background: a colour by name or as #rrggbb, or transparent for stills.
+
+    range: numbers with the first and last colour of depth or count. legend: whether these pictures
+    have one.
+
+    depth_raw: also float32 depth of every frame, (H, W) .npy, world units, 0 for nothing.
     """
 
     mode: Sequence[str] = ("image",)
@@ -110,10 +108,8 @@ def render(
     shots = shots_of(framing, keys, scene, gaussians)
     sizes = {(s.camera.width, s.camera.height) for s in shots}
     if is_video(out) and len(sizes) > 1:
-        raise UserError(
-            f"{out}: the views have {len(sizes)} different sizes, a video has one; add "
-            "--width and --height"
-        )
+        what = f"the views have {len(sizes)} different sizes, a video has one"
+        raise UserError(f"{out}: {what}; add --width and --height")
     gpu = open_device(config.device)
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
     frame = frame_data(degree, color, config.near_plane)
@@ -126,18 +122,16 @@ def render(
                 painter.span(name, *span)
                 legends[name] = {size: Legend(name, span, *size) for size in sizes}
         pace = framing.fps or (keys.fps if keys else None) or FPS
-        sink = (
-            Videos(out, names, shots[0].camera, pace)
-            if is_video(out)
-            else Stills(out, names, transparent)
-        )
+        sink: Videos | Stills
+        if is_video(out):
+            sink = Videos(out, names, shots[0].camera, pace)
+        else:
+            sink = Stills(out, names, transparent)
         _draw(painter, shots, modes, sink, depth_raw, quiet, legends if look.legend else {})
         said = [next(iter(of_sizes.values())).text for of_sizes in legends.values()]
         if said:
-            print(
-                "colours: "
-                f"{', '.join(said)}{'' if look.range else ' (--range LOW HIGH chooses others)'}"
-            )
+            others = "" if look.range else " (--range LOW HIGH chooses others)"
+            print(f"colours: {', '.join(said)}{others}")
     finally:
         painter.destroy()
     return sink.written()
@@ -177,15 +171,14 @@ def _modes(look: RenderStyle) -> list[str]:
     range = look.range
     for name in look.mode:
         if name not in PICTURES:
-            raise UserError(
-                f"--mode {name}: there is no such one; choose from {', '.join(PICTURES)}"
-            )
+            names = ", ".join(PICTURES)
+            raise UserError(f"--mode {name}: there is no such one; choose from {names}")
     modes = list(dict.fromkeys([*look.mode, *(["depth"] if look.depth_raw else [])]))
     ranged = [name for name in modes if name in UNITS]
     if range and (len(ranged) != 1 or not (np.isfinite(range).all() and range[0] < range[1])):
-        what = (
-            "LOW below HIGH, both finite" if ranged else "a --mode with a palette, depth or count"
-        )
+        what = "LOW below HIGH, both finite"
+        if not ranged:
+            what = "a --mode with a palette, depth or count"
         if len(ranged) > 1:
             what = f"one --mode with a palette, not {' and '.join(ranged)}"
         raise UserError(f"--range {range[0]:g} {range[1]:g}: expected {what}")
@@ -197,9 +190,9 @@ def _format(modes: list[str], wanted: str | None, configured: str) -> str:
     else that of the settings."""
     for name in modes:
         if wanted and wanted not in PICTURES[name].formats:
+            use = " or ".join(PICTURES[name].formats)
             raise UserError(
-                f"--format {wanted} cannot hold --mode {name}; use "
-                f"{' or '.join(PICTURES[name].formats)}, or leave it out"
+                f"--format {wanted} cannot hold --mode {name}; use {use}, or leave it out"
             )
     pickiest = min((PICTURES[name].formats for name in modes), key=len)
     return wanted or (configured if len(pickiest) == len(FORMATS) else pickiest[0])
@@ -214,9 +207,8 @@ def _background(wanted: str | None, config: TrainConfig) -> tuple[tuple[float, .
     try:
         return tuple(c / 255 for c in ImageColor.getrgb(wanted)[:3]), False
     except ValueError:
-        raise UserError(
-            f"--background {wanted}: expected a colour by name or as #rrggbb, or transparent"
-        ) from None
+        expected = "expected a colour by name or as #rrggbb, or transparent"
+        raise UserError(f"--background {wanted}: {expected}") from None
 
 
 def _path_file(path: str) -> CameraPath:
@@ -237,11 +229,8 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
             "PNG, without ending"
         )
     if is_video(out) and (transparent or depth_raw):
-        raise UserError(
-            f"--output {out}: "
-            f"{'--background transparent' if transparent else '--depth-raw'} is for "
-            "stills; give a folder, without ending"
-        )
+        what = "--background transparent" if transparent else "--depth-raw"
+        raise UserError(f"--output {out}: {what} is for stills; give a folder, without ending")
     folder = out.parent if is_video(out) else out
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -249,9 +238,8 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
         if is_video(out) and out.exists() and (out.is_dir() or not os.access(out, os.W_OK)):
             raise UserError(f"--output {out}: cannot be written; choose another")
     except OSError as error:
-        raise UserError(
-            f"--output {out}: cannot be written: {error.strerror}; choose another"
-        ) from None
+        why = f"cannot be written: {error.strerror}; choose another"
+        raise UserError(f"--output {out}: {why}") from None
     return out
 
 
@@ -270,10 +258,8 @@ def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
                 "cameras; add --data-dir SCENE, or use --path orbit"
             )
         if config.data_dir:
-            log.info(
-                "%s is not there: the orbit is around the splats, without the scene's cameras",
-                config.data_dir,
-            )
+            what = "%s is not there: the orbit is around the splats, without the scene's cameras"
+            log.info(what, config.data_dir)
         return None
     scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     if path == "held-out" and not scene.test:
@@ -300,20 +286,18 @@ def _painter(
             f"({gpu.max_image} a side)",
             "pixels",
         )
-    return Painter(
-        gpu, backend, backend.options.of(drawn_by), gaussians, *canvas, modes, frame, transparent
-    )
+    options = backend.options.of(drawn_by)
+    return Painter(gpu, backend, options, gaussians, *canvas, modes, frame, transparent)
 
 
 def _span(painter: Painter, picture: str, shots: list[Shot]) -> tuple[float, float]:
     """The numbers between which nearly all pixels of a few frames are; counts begin at 0."""
-    chosen = np.unique(np.linspace(0, len(shots) - 1, SAMPLES).round().astype(int))
-    values = np.concatenate([painter.values(picture, shots[i].camera).ravel() for i in chosen])
+    cameras = [shots[i].camera for i in spread(len(shots), SAMPLES)]
+    values = np.concatenate([painter.values(picture, camera).ravel() for camera in cameras])
     values = values[np.isfinite(values) & (values > 0)]
     if not len(values):
         return 0.0, 1.0
-    return (
-        (0.0, float(np.percentile(values, 99.9)))
-        if picture == "count"
-        else tuple(np.percentile(values, [1, 99]).tolist())
-    )
+    if picture == "count":
+        return 0.0, float(np.percentile(values, 99.9))
+    low, high = np.percentile(values, [1, 99]).tolist()
+    return low, high

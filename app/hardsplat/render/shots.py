@@ -1,4 +1,4 @@
-"""The pictures that a path stands for: a camera and a name each, from views of the scene, around
+"""The pictures of a path: a camera and a name each, from views of the scene, around
 it, or along keyframes."""
 
 from __future__ import annotations
@@ -13,30 +13,28 @@ from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import direction, scene_bounds
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.render.paths import along, fitted, orbit, spiral
+from hardsplat.render.paths import along, fitted, intrinsics, orbit, spiral, spread
 
 VIEWS, AROUND = ("held-out", "train"), ("orbit", "spiral")
-SIZE, FOV, FPS, FRAMES = (
-    (1280, 720),
-    50.0,
-    30.0,
-    120,
-)  # of a path that says nothing else; degrees, vertical
-# px of an orbit or a spiral that is asked for without a size, where its cameras are smaller
+# of a path that says nothing else; degrees, vertical
+SIZE, FOV, FPS, FRAMES = (1280, 720), 50.0, 30.0, 120
+# px of an orbit or a spiral without a given size, where its cameras are smaller
 NARROWEST = 960
-MOST_FRAMES = (
-    100_000  # of a path: 55 minutes at 30 a second; each takes a kilobyte before it is drawn
-)
+# of a path: 55 minutes at 30 a second; each takes a kilobyte before it is drawn
+MOST_FRAMES = 100_000
 
 
 @dataclass(frozen=True)
 class Framing:
     """Which pictures are drawn, and how large.
 
-    path: held-out, train, orbit, spiral or a JSON file (app/hardsplat/io/scenes/camera_path.py).
-    frames: how many; of a list of views, so many evenly chosen. fps: frames a second of a video,
-    and of keyframes that have no pace of their own. width, height: px, by default as the cameras
-    have them. fov: vertical, degrees, and up: a world axis such as "-y"; of paths that go around.
+    path: held-out, train, orbit, spiral or a JSON file, see io.scenes.camera_path. frames: their
+    number; of a list of views, evenly chosen ones.
+
+    fps: frames a second of a video, and of keyframes that have no pace of their own. width, height:
+    px, by default as the cameras have them.
+
+    fov: vertical, degrees, and up: a world axis such as "-y". Both are of orbit and spiral.
     """
 
     path: str = "orbit"
@@ -67,12 +65,7 @@ def shots_of(
         if scene is None:
             raise UserError(f"--path {path}: there is no scene whose cameras it could take")
         indices = scene.test if path == "held-out" else scene.train
-        chosen = np.unique(
-            np.linspace(0, len(indices) - 1, min(frames or len(indices), len(indices)))
-            .round()
-            .astype(int)
-        )
-        views = [scene.views[indices[i]] for i in chosen]
+        views = [scene.views[indices[i]] for i in spread(len(indices), frames or len(indices))]
         return [Shot(v.name, fitted(v.camera, width, height)) for v in views]
     cameras = [scene.views[i].camera for i in scene.train] if scene else []
     base = _base(cameras[0] if cameras and not keys else None, keys, framing)
@@ -86,11 +79,8 @@ def shots_of(
     else:
         setting = scene_bounds(gaussians, cameras, direction(framing.up))
         tan = 0.5 * min(base.width / base.K[0, 0], base.height / base.K[1, 1])
-        w2c = (
-            orbit(setting, frames or FRAMES, tan)
-            if path == "orbit"
-            else spiral(setting, frames or FRAMES)
-        )
+        n = frames or FRAMES
+        w2c = orbit(setting, n, tan) if path == "orbit" else spiral(setting, n)
         poses = [(pose, base.K[[0, 1], [0, 1]]) for pose in w2c]
     shots = []
     for i, (pose, focal) in enumerate(poses):
@@ -104,8 +94,8 @@ def shots_of(
 
 
 def _frames_of(path: str, keys: CameraPath, fps: float) -> int:
-    """As many as its seconds have at its pace, or at `fps` where it has none. UserError where
-    nobody means that."""
+    """The number of frames of its seconds at its pace, or at `fps` where it has none. Raises
+    UserError for too many."""
     seconds, pace = keys.times[-1] - keys.times[0], keys.fps or fps
     frames = max(1, round(seconds * pace) + 1)
     _check_frames(path, frames, f"{seconds:g} s at {pace:g} a second")
@@ -125,10 +115,7 @@ def _base(camera: Camera | None, keys: CameraPath | None, framing: Framing) -> C
     width, height = framing.width, framing.height
     if camera is None or framing.fov:
         w, h = (keys.size if keys else None) or ((camera.width, camera.height) if camera else SIZE)
-        focal = 0.5 * h / np.tan(np.radians(framing.fov or FOV) / 2)
-        camera = Camera(
-            np.eye(4), np.array([[focal, 0, w / 2], [0, focal, h / 2], [0, 0, 1]]), w, h
-        )
+        camera = Camera(np.eye(4), intrinsics(np.radians(framing.fov or FOV), w, h), w, h)
     if not (width or height or (keys and keys.size)) and camera.width < NARROWEST:
         width = NARROWEST
     return fitted(camera, width, height)

@@ -56,11 +56,8 @@ class Stills(_Sink):
 
     def picture(self, name: str, mode: str, image: np.ndarray) -> None:
         suffix = f".{mode}" if len(self.modes) > 1 else ""
-        self._later(
-            save_png,
-            self.folder / f"{name}{suffix}.png",
-            image if self.transparent else image[..., :3],
-        )
+        pixels = image if self.transparent else image[..., :3]
+        self._later(save_png, self.folder / f"{name}{suffix}.png", pixels)
 
     def numbers(self, name: str, values: np.ndarray) -> None:
         self._later(_save_npy, self.folder / f"{name}.depth.npy", values)
@@ -75,12 +72,10 @@ class Videos(_Sink):
     def __init__(self, path: Path, modes: Sequence[str], camera: Camera, fps: float):
         super().__init__(1)
         self.modes = modes
-        files = (
-            [path] if len(modes) == 1 else [path.with_stem(f"{path.stem}_{mode}") for mode in modes]
-        )
         self._writers: dict[str, VideoWriter] = {}
         try:
-            for mode, file in zip(modes, files):
+            for mode in modes:
+                file = path if len(modes) == 1 else path.with_stem(f"{path.stem}_{mode}")
                 self._writers[mode] = VideoWriter(file, camera.width, camera.height, fps)
         except UserError:
             self._closed()

@@ -26,15 +26,14 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True)
 class Address:
-    """host: by number or name. port: None for the first free one from PORT on. named: somebody
-    asked for that host."""
+    """host: by number or name. port: None for the first free one from PORT on."""
 
     host: str = HOST
     port: int | None = None
 
     @property
     def local(self) -> bool:
-        """Whether nobody but this machine can connect."""
+        """Whether only this machine can connect."""
         return self.host in (HOST, "localhost", "::1")
 
 
@@ -43,9 +42,8 @@ def address_of(text: str | None) -> Address:
     if not text:
         return Address()
     host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit() and 0 <= int(port) <= 65535) or (
-        ":" in text and not host
-    ):
+    valid = port.isascii() and port.isdigit() and 0 <= int(port) <= 65535
+    if not valid or (":" in text and not host):
         raise UserError(f"--serve {text}: expected PORT or HOST:PORT, such as 8080 or 0.0.0.0:8080")
     return Address(host.strip("[]") or HOST, int(port))
 
@@ -64,11 +62,9 @@ def free_port(address: Address) -> int:
                 return probe.getsockname()[1]
         except OSError as error:
             reason = error.strerror or str(error)
-    where = (
-        f"{address.host}:{address.port}"
-        if address.port is not None
-        else f"ports {PORT} to {PORT + TRIES - 1} of {address.host}"
-    )
+    where = f"ports {PORT} to {PORT + TRIES - 1} of {address.host}"
+    if address.port is not None:
+        where = f"{address.host}:{address.port}"
     raise UserError(
         f"--serve: cannot listen on {where}: {reason}; choose another port, or an address "
         "of this machine"
@@ -98,31 +94,25 @@ class Door:
     ) -> tuple[http.HTTPStatus, dict[str, str], str] | None:
         """None for a request that may come in; else status, headers and text of the answer.
         headers: a mapping, as of websockets."""
+        forbidden = http.HTTPStatus.FORBIDDEN
         host, origin = _one(headers, "Host"), _one(headers, "Origin")
         if self.address.local and urlsplit(f"//{host}").hostname not in (HOST, "localhost", "::1"):
-            return http.HTTPStatus.FORBIDDEN, {}, "this server is for pages of its own machine\n"
+            return forbidden, {}, "this server is for pages of its own machine\n"
         if origin is not None and urlsplit(origin).netloc != host:
-            return http.HTTPStatus.FORBIDDEN, {}, "this server is for its own page\n"
+            return forbidden, {}, "this server is for its own page\n"
         if not self.token:
             return None
         if (asked := parse_qs(urlsplit(path).query).get("token")) and self._fits(asked[0]):
             cookie = f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-            return (
-                http.HTTPStatus.SEE_OTHER,
-                {"Location": "/", "Set-Cookie": cookie, "Referrer-Policy": "no-referrer"},
-                "",
-            )
+            answer = {"Location": "/", "Set-Cookie": cookie, "Referrer-Policy": "no-referrer"}
+            return http.HTTPStatus.SEE_OTHER, answer, ""
         try:
             cookies = SimpleCookie(_one(headers, "Cookie") or "")
         except CookieError:
             cookies = SimpleCookie()
         if COOKIE in cookies and self._fits(cookies[COOKIE].value):
             return None
-        return (
-            http.HTTPStatus.FORBIDDEN,
-            {},
-            "open the URL that hardsplat printed, with its token\n",
-        )
+        return forbidden, {}, "open the URL that hardsplat printed, with its token\n"
 
     def _fits(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.token.encode())
@@ -174,20 +164,15 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
                 return process_request(connection, request)
             status, headers, text = refused
             body = text.encode()
-            return Response(
-                status,
-                status.phrase,
-                Headers(
-                    {**headers, "Content-Type": "text/plain", "Content-Length": str(len(body))}
-                ),
-                body,
-            )
+            kind = {"Content-Type": "text/plain", "Content-Length": str(len(body))}
+            return Response(status, status.phrase, Headers(headers | kind), body)
 
         behind.append(port)
         return serve(handler, host, port, process_request=request, **others)
 
     with _LOCK, quiet():  # viser's own banner knows no token
-        setattr(served, "serve", guarded)  # noqa: B010 - viser has no hook for requests; it calls this in the constructor
+        # viser has no hook for requests; it calls this in the constructor
+        setattr(served, "serve", guarded)  # noqa: B010
         try:
             server = viser.ViserServer(address.host, door.port, label=label, verbose=False)
         finally:
@@ -196,10 +181,10 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
         with quiet():
             server.stop()
         raise UserError(
-            f"--serve: viser {viser.__version__} does not listen through websockets, so "
-            "nobody could be kept out: pip install 'hardsplat[web]' installs one that "
-            "does"
+            f"--serve: viser {viser.__version__} does not listen through websockets, so no one "
+            "could be kept out: pip install 'hardsplat[web]' installs one that does"
         )
     door.port = server.get_port()
-    setattr(server, "request_share_url", lambda verbose=True: None)  # noqa: B010 - viser would open a tunnel to a server of its own for any client that asks
+    # viser would open a tunnel to a server of its own for any client that asks
+    setattr(server, "request_share_url", lambda verbose=True: None)  # noqa: B010
     return server, door

@@ -17,22 +17,14 @@ from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import SceneBounds
 from hardsplat.raster.core.parameters import Parameters
+from hardsplat.render.paths import spread
 from hardsplat.serve.clients import Client, fov_of, wxyz_of
 from hardsplat.serve.door import Address, open_server, quiet
-from hardsplat.view.screen import Layout, Look, Screen
+from hardsplat.view.screen import REFRESH, Layout, Look, Screen, coarse
 
-REFRESH = 1 / 30  # s between frames, at least
-RESTING, TOUCHED = (
-    0.03,
-    0.5,
-    # share of the time that frames may take while others use the GPU, and while somebody moves a
-    # camera
-)
-COARSE_MS = (
-    50.0,
-    200.0,
-)  # frames that take longer than this are drawn in larger pixels while they move
-KEPT = 10.0  # s for which what draws a picture that nobody looks at any more is kept
+# share of the time that frames may take while others use the GPU, and while a camera moves
+RESTING, TOUCHED = 0.03, 0.5
+KEPT = 10.0  # s for which what draws a picture that no client shows any more is kept
 FONT = 12  # of text that is never shown
 MOST_FRUSTA = 200
 TRAINED, HELD_OUT = (40, 110, 200), (220, 130, 40)  # colours of cameras
@@ -40,7 +32,7 @@ TRAINED, HELD_OUT = (40, 110, 200), (220, 130, 40)  # colours of cameras
 
 class Frames:
     """What is drawn in browsers. cameras: of photographs, and whether they are held out. busy:
-    somebody else uses the GPU, who must hardly notice.
+    others use the GPU, which must hardly notice.
 
     Raises UserError as open_server does.
     """
@@ -59,14 +51,12 @@ class Frames:
         self.device, self.look, self.busy, self.closed, self.frames = device, look, busy, False, 0
         self._clients: dict[int, Client] = {}
         self._lock = threading.Lock()
-        self._screens: dict[
-            str, tuple[Screen, float]
-        ] = {}  # by picture, and when it was last wanted
+        # by picture, and when it was last wanted
+        self._screens: dict[str, tuple[Screen, float]] = {}
         self._spans: dict[str, tuple[float, float] | None] = {}  # of palettes, by picture
         self._flying: tuple[Client, Screen, Camera, tuple, int] | None = None
-        self._full_ms = self._cost = (
-            0.0  # ms of a frame in full; s that the last frame took, compression included
-        )
+        # ms of a frame in full; s that the last frame took, compression included
+        self._full_ms = self._cost = 0.0
         self._drawn_at = -np.inf
         self._sender = ThreadPoolExecutor(1, "hardsplat-serve")
         self._fence = Fence(device)
@@ -78,30 +68,15 @@ class Frames:
         self.server.gui.configure_theme(show_share_button=False, show_logo=False)
         self.server.scene.set_up_direction(tuple(setting.up))
         initial = self.server.initial_camera
-        initial.position, initial.look_at, initial.up, initial.fov = (
-            start.position,
-            setting.centre,
-            setting.up,
-            fov_of(start),
-        )
+        initial.position, initial.fov = start.position, fov_of(start)
+        initial.look_at, initial.up = setting.centre, setting.up
         self._place(cameras, setting)
         self.server.on_client_connect(self._come)
         self.server.on_client_disconnect(self._go)
 
     def _place(self, cameras: Sequence[tuple[Camera, bool]], setting: SceneBounds) -> None:
         """Cameras as frusta, which browsers jump to when they are clicked."""
-        chosen = (
-            [
-                cameras[i]
-                for i in np.unique(
-                    np.linspace(0, len(cameras) - 1, min(len(cameras), MOST_FRUSTA))
-                    .round()
-                    .astype(int)
-                )
-            ]
-            if cameras
-            else []
-        )
+        chosen = [cameras[i] for i in spread(len(cameras), MOST_FRUSTA)]
         away = [np.linalg.norm(camera.position - setting.centre) for camera, _ in chosen]
         scale = 0.05 * max(float(np.median(away)), 1e-6) if away else 1.0
         self._frusta = []
@@ -155,7 +130,7 @@ class Frames:
 
     @property
     def touched(self) -> bool:
-        """Whether somebody moves a camera."""
+        """Whether a camera moves."""
         return any(client.moving for client in self.clients)
 
     def turn(
@@ -194,17 +169,14 @@ class Frames:
             self._full_ms = ms
         self._cost = ms / 1000
         picture, span = key[1], screen.respan(camera)
-        client.sent = (
-            key if span == self._spans.get(picture) else None
-        )  # else once more, with the palette that fits
+        # once more, with the palette that fits, where that differs
+        client.sent = key if span == self._spans.get(picture) else None
         self._spans[picture] = span
         client.sending, client.sent_at = True, time.perf_counter()
-        self._sender.submit(
-            self._send,
-            client,
-            screen.pixels(camera.width, camera.height),
-            60 if scale > 1 or client.moving else 85,
-        )
+        image, quality = screen.pixels(camera.width, camera.height), 85
+        if scale > 1 or client.moving:
+            quality = 60
+        self._sender.submit(self._send, client, image, quality)
 
     def _send(self, client: Client, image: np.ndarray, quality: int) -> None:
         begun = time.perf_counter()
@@ -223,9 +195,9 @@ class Frames:
         return time.perf_counter() - self._drawn_at >= max(REFRESH, self._cost / share)
 
     def _next(self, parameters: Parameters, sh_degree: int, state: object) -> None:
-        """The frame of whoever waits longest: those who move first."""
+        """The frame of the client that waits longest: those that move first."""
         for client in sorted(self.clients, key=lambda c: (not c.moving, c.sent_at)):
-            scale = 2 ** sum(self._full_ms > ms for ms in COARSE_MS) if client.moving else 1
+            scale = coarse(self._full_ms) if client.moving else 1
             camera = client.camera(scale)
             if client.sending or camera is None:
                 continue
@@ -233,13 +205,8 @@ class Frames:
             key = state, picture, degree, camera.w2c.tobytes(), camera.K.tobytes(), id(parameters)
             if client.sent == key:
                 continue
-            screen = self._screen(picture, parameters, camera)
-            screen.place(
-                camera,
-                degree,
-                Layout((camera.width, camera.height), (camera.width, camera.height)),
-                [],
-            )
+            screen, size = self._screen(picture, parameters, camera), (camera.width, camera.height)
+            screen.place(camera, degree, Layout(size, size), [])
             submit(self.device, [screen.commands], self._fence)
             self._flying, self._drawn_at = (client, screen, camera, key, scale), time.perf_counter()
             return
@@ -247,28 +214,19 @@ class Frames:
     def _screen(self, picture: str, parameters: Parameters, camera: Camera) -> Screen:
         """What draws a picture of that size."""
         now = time.perf_counter()
-        for name in [
-            name for name, (_, at) in self._screens.items() if name != picture and now - at > KEPT
-        ]:
-            self._screens.pop(name)[0].destroy()
-            self._spans.pop(name, None)
+        for name, (old, at) in list(self._screens.items()):
+            if name != picture and now - at > KEPT:
+                old.destroy()
+                del self._screens[name]
+                self._spans.pop(name, None)
         if picture not in self._screens:
             self._screens[picture] = Screen(self.device, self.look, FONT, captured=True), now
-        screen, size = self._screens[picture][0], (camera.width, camera.height)
+        screen = self._screens[picture][0]
         self._screens[picture] = screen, now
-        largest = [
-            c
-            for client in self.clients
-            if client.picture == picture and (c := client.camera()) is not None
-        ]
-        screen.fit(
-            parameters,
-            (
-                max([size[0], *(c.width for c in largest)]),
-                max([size[1], *(c.height for c in largest)]),
-            ),
-            picture,
-        )
+        seen = [client.camera() for client in self.clients if client.picture == picture]
+        cameras = [camera, *filter(None, seen)]
+        size = max(c.width for c in cameras), max(c.height for c in cameras)
+        screen.fit(parameters, size, picture)
         return screen
 
     def close(self) -> None:

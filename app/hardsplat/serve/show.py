@@ -12,7 +12,7 @@ from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.door import address_of, check_installed
 from hardsplat.serve.server import Frames
-from hardsplat.view.preview import look_of
+from hardsplat.view.preview import cameras_of, look_of
 from hardsplat.view.show import around, find
 
 
@@ -24,8 +24,8 @@ def serve(
     device: str | None = None,
     format: str | None = None,
 ) -> None:
-    """Until Ctrl-C. Raises UserError for bad input, without viser, and where the address cannot be
-    had."""
+    """Shows it until Ctrl-C. Raises UserError for bad input, without viser, and where the address
+    cannot be had."""
     place = address_of(address)
     check_installed()
     shown = find(target, data_dir, data_factor)
@@ -34,32 +34,19 @@ def serve(
     scene, config = shown.scene, replace(shown.config, format=format or shown.config.format)
     gpu = open_device(device or config.device)
     degree = shown.gaussians.sh_degree
-    cameras = (
-        [(view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)] if scene else []
-    )
+    cameras = cameras_of(scene) if scene else []
     controls = around(shown.gaussians)
-    start = (
-        scene.views[0].camera
-        if scene
-        else controls.camera(controls.lens.width, controls.lens.height)
-    )
-    setting = scene_bounds(
-        shown.gaussians, [scene.views[i].camera for i in scene.train] if scene else []
-    )
+    start = controls.camera(controls.lens.width, controls.lens.height)
+    if scene:
+        start = scene.views[0].camera
+    trained = [scene.views[i].camera for i in scene.train] if scene else []
+    setting = scene_bounds(shown.gaussians, trained)
     parameters = Parameters(gpu, len(shown.gaussians), degree)
     frames = None
     try:
         parameters.upload(shown.gaussians)
-        frames = Frames(
-            gpu,
-            place,
-            f"{shown.title} - hardsplat",
-            replace(look_of(config), sh_degree=degree),
-            setting,
-            start,
-            cameras,
-            busy=False,
-        )
+        title, look = f"{shown.title} - hardsplat", replace(look_of(config), sh_degree=degree)
+        frames = Frames(gpu, place, title, look, setting, start, cameras, busy=False)
         frames.server.gui.add_markdown(f"{len(shown.gaussians)} splats")
         print(f"view: {frames.door.url} (Ctrl-C ends)", flush=True)
         while not frames.closed:

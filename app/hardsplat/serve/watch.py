@@ -12,16 +12,15 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.model.framing import scene_bounds
-from hardsplat.model.gaussians import Gaussians
 from hardsplat.serve.door import address_of, check_installed
 from hardsplat.serve.server import REFRESH, Frames
 from hardsplat.train.watchers.watch import Running, Watcher
-from hardsplat.view.preview import look_of
+from hardsplat.view.preview import cameras_of, degree_of, dots_of, look_of
 
-BATCH_SECONDS = 0.5  # how long a batch may take while somebody looks on
+BATCH_SECONDS = 0.5  # how long a batch may take while a page is open
 SAID_EVERY = 0.5  # s between lines of text
 SURE = 5.0  # s within which Stop must be clicked again
-DESERTED = 30.0  # s after which a run that was paused goes on when everybody has left
+DESERTED = 30.0  # s after which a paused run continues when everybody has left
 
 
 class Server(Watcher):
@@ -29,7 +28,7 @@ class Server(Watcher):
     this machine can connect, else the URL has a token.
 
     Raises UserError without viser and for an address that is none. Whatever goes wrong with it
-    afterwards closes it with a note, and the run goes on without.
+    afterwards closes it with a note, and the run continues.
     """
 
     def __init__(self, address: str | int = ""):
@@ -53,23 +52,16 @@ class Server(Watcher):
         return self._frames.frames if self._frames else 0
 
     def open(self, run: Running) -> None:
-        scene, n = run.scene, len(run.scene.points)
-        points = Gaussians(
-            scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3))
-        )
-        cameras = [(view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)]
-        setting = scene_bounds(points, [scene.views[i].camera for i in scene.train])
-        look = replace(
-            look_of(run.config, run.session.raster.rows.names), sh_degree=run.config.sh_degree
-        )
+        scene, look = run.scene, look_of(run.config, run.session.raster.rows.names)
+        trained = [scene.views[i].camera for i in scene.train]
         self._frames = Frames(
             run.device,
             self._address,
             f"{scene.name} - hardsplat",
-            look,
-            setting,
+            replace(look, sh_degree=run.config.sh_degree),
+            scene_bounds(dots_of(scene), trained),
             scene.views[0].camera,
-            cameras,
+            cameras_of(scene),
             busy=True,
         )
         self._add_controls(self._frames.server.gui)
@@ -79,12 +71,10 @@ class Server(Watcher):
         self._text = gui.add_markdown("")
         self._pause = gui.add_button("Pause")
         self._pause.on_click(lambda _: self._toggle())
-        gui.add_button("Save", hint="a checkpoint and splats.ply, now").on_click(
-            lambda _: self._asked.add("save")
-        )
-        self._stop = gui.add_button(
-            "Stop", color="red", hint="ends the training here, as after its last step"
-        )
+        save = gui.add_button("Save", hint="a checkpoint and splats.ply, now")
+        save.on_click(lambda _: self._asked.add("save"))
+        hint = "ends the training here, as after its last step"
+        self._stop = gui.add_button("Stop", color="red", hint=hint)
         self._stop.on_click(lambda _: self._ask_to_stop())
 
     def _toggle(self) -> None:
@@ -115,19 +105,13 @@ class Server(Watcher):
         frames = self._frames
         self._answer(run, frames)
         self._say(run, frames)
-        session, config = run.session, run.config
-        frames.busy = not wait
+        session, frames.busy = run.session, not wait
         try:
-            frames.turn(
-                session.parameters,
-                min(session.step // config.sh_degree_interval, config.sh_degree),
-                session.step,
-                wait,
-            )
+            frames.turn(session.parameters, degree_of(run), session.step, wait)
         except DeviceLost:
             raise
         except UserError as error:
-            tqdm.write(f"note: the page is closed: {error}. Training goes on")
+            tqdm.write(f"note: the page is closed: {error}. Training continues")
 
     def _answer(self, run: Running, frames: Frames) -> None:
         """Does what buttons asked for."""
@@ -144,21 +128,17 @@ class Server(Watcher):
         if not self._pausing or frames.clients:
             self._seen_at = now
         elif now - self._seen_at > DESERTED:
-            tqdm.write("note: everybody has left the page; the paused training goes on")
+            tqdm.write("note: everybody has left the page; the paused training continues")
             self._toggle()
 
     def _say(self, run: Running, frames: Frames) -> None:
         now, log = time.monotonic(), run.log
         if not frames.clients or (self._said_at is not None and now - self._said_at < SAID_EVERY):
             return
-        lines = [
-            f"**step {run.session.step}** of {run.config.max_steps}"
-            + (
-                ", paused"
-                if self._pausing
-                else f", {1 / max(run.session.step_seconds, 1e-6):.1f} a second"
-            )
-        ]
+        pace = f"{1 / max(run.session.step_seconds, 1e-6):.1f} a second"
+        if self._pausing:
+            pace = "paused"
+        lines = [f"**step {run.session.step}** of {run.config.max_steps}, {pace}"]
         if log.steps:
             lines += [
                 f"loss {log.losses[-1]:.4f}, PSNR {log.psnrs[-1]:.2f} dB",

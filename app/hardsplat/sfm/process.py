@@ -19,13 +19,8 @@ from hardsplat.base.paths import PACKAGE
 from hardsplat.sfm.job.plan import spoken
 
 LOG = "log.txt"
-_SHOWN = {
-    "frames": "frames",
-    "features": "features",
-    "similar": "comparing",
-    "matches": "matches",
-    "poses": "poses",
-}
+_SHOWN = {name: name for name in ("frames", "features", "matches", "poses")}
+_SHOWN["similar"] = "comparing"
 
 
 def require_pycolmap() -> None:
@@ -42,14 +37,8 @@ class StageProgress:
     stage. intention: said before the first that has work to do."""
 
     def __init__(self, seconds: dict[str, float], quiet: bool, intention: str):
-        self._seconds, self._quiet, self._intention, self._bar, self._pace = (
-            seconds,
-            quiet,
-            intention,
-            None,
-            1.0,
-        )
-        self._begun: dict[str, Any] = {}
+        self._seconds, self._quiet, self._intention = seconds, quiet, intention
+        self._bar, self._pace, self._total, self._before = None, 1.0, 1, 0
         self.spent: dict[str, float] = {}
 
     def say(self, text: str) -> None:
@@ -63,7 +52,7 @@ class StageProgress:
             self._intention = ""
         expected = self._seconds.get(stage, 0) * self._pace * (1 - done / max(total, 1))
         about = f" about {spoken(expected)}" if expected > 10 and done < total else ""
-        self._begun = {"stage": stage, "total": total, "done": done}
+        self._total, self._before = total, done
         self._bar = tqdm(
             total=total,
             initial=done,
@@ -84,10 +73,9 @@ class StageProgress:
             self._bar.set_postfix_str(text)
 
     def end(self, stage: str, seconds: float) -> None:
-        """What one stage took against what was expected tells how fast this machine is, for those
-        that follow."""
+        """Ends a stage. Its time over the expected one is the pace of those that follow."""
         self.close()
-        share = 1 - self._begun.get("done", 0) / max(self._begun.get("total", 1), 1)
+        share = 1 - self._before / max(self._total, 1)
         if seconds > 4 and share > 0.5 and self._seconds.get(stage):
             self._pace = min(max(seconds / share / self._seconds[stage], 0.3), 4.0)
         self.spent[stage] = self.spent.get(stage, 0) + seconds
@@ -95,10 +83,8 @@ class StageProgress:
             stages = list(self._seconds)
             left = stages[stages.index(stage) + 1 :] if stage in stages else []
             rest = sum(self._seconds[s] for s in left) * self._pace
-            self.say(
-                f"{_SHOWN[stage]:<10} {self._begun['total']} in {spoken(seconds)}"
-                + (f"; about {spoken(rest)} to go" if left else "")
-            )
+            more = f"; about {spoken(rest)} to go" if left else ""
+            self.say(f"{_SHOWN[stage]:<10} {self._total} in {spoken(seconds)}{more}")
 
     def close(self) -> None:
         if self._bar is not None:
@@ -114,12 +100,10 @@ def work(job: dict[str, Any], folder: Path, progress: StageProgress) -> dict[str
     """
     log = folder / LOG
     with open(log, "ab") as said:
-        environment = os.environ | dict.fromkeys(
-            ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-        )  # the worker's pool has a thread a core
-        environment["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")])
-        )
+        threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+        environment = os.environ | dict.fromkeys(threads, "1")  # the worker has a thread a core
+        paths = filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")])
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
         # a session of its own: Ctrl-C is for us, who then end it
         process = subprocess.Popen(
             [sys.executable, "-m", "hardsplat.sfm.worker"],
@@ -141,7 +125,14 @@ def work(job: dict[str, Any], folder: Path, progress: StageProgress) -> dict[str
                     return message["result"]
                 if "error" in message:
                     raise UserError(message["error"])
-                _show(message, progress)
+                if "stage" in message:
+                    progress.begin(message["stage"], message["total"], message["done"])
+                elif "end" in message:
+                    progress.end(message["end"], message["seconds"])
+                elif "phase" in message:
+                    progress.phase(message["phase"])
+                elif "done" in message:
+                    progress.at(message["done"])
         except BrokenPipeError:
             pass  # it ended at once; the log says why
         finally:
@@ -149,28 +140,14 @@ def work(job: dict[str, Any], folder: Path, progress: StageProgress) -> dict[str
             _end(process)
     raise UserError(
         f"the process that finds the poses ended with {process.returncode}: "
-        f"{_last_line(log)} (see {log}); the same command goes on where it stopped"
+        f"{_last_line(log)} (see {log}); the same command continues where it stopped"
     )
-
-
-def _show(message: dict[str, Any], progress: StageProgress) -> None:
-    if "stage" in message:
-        progress.begin(message["stage"], message["total"], message["done"])
-    elif "end" in message:
-        progress.end(message["end"], message["seconds"])
-    elif "phase" in message:
-        progress.phase(message["phase"])
-    elif "done" in message:
-        progress.at(message["done"])
 
 
 def _end(process: subprocess.Popen) -> None:
     """It ends when its input closes; where it does not, it is made to."""
-    for stop in (
-        *([process.stdin.close] if process.stdin else []),
-        process.terminate,
-        process.kill,
-    ):
+    closed = [process.stdin.close] if process.stdin else []
+    for stop in (*closed, process.terminate, process.kill):
         with suppress(OSError):
             stop()
         with suppress(subprocess.TimeoutExpired):

@@ -20,6 +20,7 @@ from hardsplat.sfm.job.photographs import (
     image_folder,
     is_video,
     listed,
+    size_and_time,
 )
 from hardsplat.sfm.job.plan import Plan, make_plan, spoken
 from hardsplat.sfm.job.state import State, stamps
@@ -32,18 +33,17 @@ _FEW = 15  # photographs with which splats are seldom good
 
 
 def sfm(config: SfmConfig) -> Outcome:
-    """Finds where each photograph was taken from. What is done already, by an earlier run with the
-    same settings, is not done again.
+    """Finds where each photograph was taken from. What an earlier run with the same settings did is
+    not done again.
 
     Writes SCENE/sparse/0, see scene_of, and SCENE/sfm. Raises UserError for bad input,
-    KeyboardInterrupt when stopped: the same call then goes on.
+    KeyboardInterrupt when stopped: the same call then continues.
     """
     started = time.monotonic()
     data = config.data
     if data is None:
-        raise UserError(
-            "no photographs given: hardsplat sfm INPUT, a folder of photographs or a video"
-        )
+        what = "a folder of photographs or a video"
+        raise UserError(f"no photographs given: hardsplat sfm INPUT, {what}")
     if not data.exists():
         raise UserError(f"{data}: not found; give a folder of photographs, or a video")
     if not data.is_dir() and not is_video(data):
@@ -54,21 +54,17 @@ def sfm(config: SfmConfig) -> Outcome:
     require_pycolmap()
     scene, video = scene_of(data, config.out), not data.is_dir()
     state = State(scene / WORK)
-    copied = not video and scene.resolve() != data.resolve()
+    copied, mode = not video and scene.resolve() != data.resolve(), config.camera_mode
     if not video:
-        photographs = find_photographs(
-            data, config.camera_mode
-        )  # or an error, before anything is written
+        photographs = find_photographs(data, mode)  # or an error, before anything is written
     try:
-        _make_room(scene, state, config.overwrite)
+        _check_model(scene, state, config.overwrite)
         if video:
             _take_frames(data, scene, state, config)
         elif copied:
             _copy(data, scene)
         if video or copied:
-            photographs = find_photographs(
-                scene, "single" if video and config.camera_mode == "auto" else config.camera_mode
-            )
+            photographs = find_photographs(scene, "single" if video and mode == "auto" else mode)
         if len(photographs.items) < 2:
             raise UserError(
                 f"{photographs.folder}: only one photograph; poses are found by comparing "
@@ -78,9 +74,8 @@ def sfm(config: SfmConfig) -> Outcome:
         (scene / WORK / LOG).unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"{error.filename or scene}: {error.strerror or error}") from error
-    plan = make_plan(
-        config, [(p.width, p.height) for p in photographs.items], video or bool(state.get("frames"))
-    )
+    sizes = [(p.width, p.height) for p in photographs.items]
+    plan = make_plan(config, sizes, video or bool(state.get("frames")))
     progress = StageProgress(plan.seconds, config.quiet, _intention(plan))
     for line in _introduction(photographs):
         progress.say(line)
@@ -90,21 +85,21 @@ def sfm(config: SfmConfig) -> Outcome:
     outcome.missing = photographs.left_out | outcome.missing
     outcome.seconds = progress.spent
     with replacing(scene / WORK / REPORT) as partial:
-        partial.write_text(json.dumps(outcome.as_dict(), indent=1), encoding="utf-8")
+        partial.write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
     for line in _summary(outcome, scene, kept, time.monotonic() - started):
         progress.say(line)
     return outcome
 
 
 def scene_of(data: Path, out: Path | None = None) -> Path:
-    """The scene folder: `out`; or the folder of photographs itself; or beside a video, a folder
+    """The scene folder: `out`; or the folder of photographs itself; or a folder next to a video,
     with its name."""
     return out or (data if data.is_dir() else data.with_suffix(""))
 
 
-def _make_room(scene: Path, state: State, overwrite: bool) -> None:
-    """Refuses to replace a model that somebody else made; with `overwrite` it is set aside, and
-    every stage begins anew."""
+def _check_model(scene: Path, state: State, overwrite: bool) -> None:
+    """Refuses to replace a model that hardsplat did not make; with `overwrite` it is renamed, and
+    every stage begins again."""
     folder, model = scene / "sparse", scene / "sparse" / "0"
     theirs = (
         folder.is_dir()
@@ -114,7 +109,7 @@ def _make_room(scene: Path, state: State, overwrite: bool) -> None:
     if theirs and not overwrite:
         raise UserError(
             f"{folder}: has a model that hardsplat sfm did not make; add --overwrite to "
-            "set it aside, or --out SCENE to write elsewhere"
+            "rename it, or --out SCENE to write elsewhere"
         )
     if theirs:
         number = next(n for n in range(1, 10_000) if not (scene / f"sparse_{n}").exists())
@@ -155,48 +150,38 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
     shutil.rmtree(images, ignore_errors=True)
     fresh.rename(images)
     state.put("frames", {"key": key, "names": listed(images)})
-    progress.say(
-        f"frames     {count} of {video.name} in {images}, {spoken(time.monotonic() - started)}"
-    )
+    spent = spoken(time.monotonic() - started)
+    progress.say(f"frames     {count} of {video.name} in {images}, {spent}")
 
 
 def _copy(data: Path, scene: Path) -> None:
     """The photographs, and their masks, into SCENE/images and SCENE/masks; what is there already is
     left."""
     source = image_folder(data)
-    names = [
-        name
-        for name in listed(source)
-        if not (source / name).absolute().is_relative_to(scene.absolute())
+    olds = [source / name for name in listed(source)]
+    pairs = [
+        (old, scene / "images" / old.relative_to(source))
+        for old in olds
+        if not old.absolute().is_relative_to(scene.absolute())
     ]  # the scene may lie among the photographs
-    pairs = [(source / name, scene / "images" / name) for name in names]
-    if (data / "masks").is_dir():
-        pairs += [
-            (path, scene / "masks" / path.relative_to(data / "masks"))
-            for path in (data / "masks").rglob("*")
-            if path.is_file()
-        ]
+    masks = data / "masks"
+    olds = [path for path in masks.rglob("*") if path.is_file()]
+    pairs += [(old, scene / "masks" / old.relative_to(masks)) for old in olds]
     for old, new in pairs:
-        if new.is_file() and (new.stat().st_size, new.stat().st_mtime_ns) == (
-            old.stat().st_size,
-            old.stat().st_mtime_ns,
-        ):
-            continue
-        with replacing(new) as partial:
-            shutil.copy2(old, partial)
+        if not new.is_file() or size_and_time(new) != size_and_time(old):
+            with replacing(new) as partial:
+                shutil.copy2(old, partial)
 
 
 def _job(scene: Path, photographs: PhotographFolder, plan: Plan, config: SfmConfig) -> dict:
+    def mask_of(photograph):
+        return str(photograph.mask.absolute()) if photograph.mask else None
+
     return {
         "scene": str(scene.absolute()),
         "images": str(photographs.folder.absolute()),
         "photographs": [
-            {
-                "name": p.name,
-                "camera": p.camera,
-                "mask": str(p.mask.absolute()) if p.mask else None,
-                "stamp": p.stamp,
-            }
+            {"name": p.name, "camera": p.camera, "mask": mask_of(p), "stamp": p.stamp}
             for p in photographs.items
         ],
         "cameras": [asdict(camera) for camera in photographs.cameras],
@@ -215,13 +200,9 @@ def _introduction(photographs: PhotographFolder) -> list[str]:
     items, cameras = photographs.items, photographs.cameras
     sizes = sorted({f"{p.width}x{p.height}" for p in items})
     known = sum(camera.focal is not None for camera in cameras)
-    focal = (
-        "focal length from EXIF"
-        if known == len(cameras)
-        else "focal length unknown"
-        if not known
-        else f"{known} focal lengths from EXIF"
-    )
+    focal = f"{known} focal lengths from EXIF" if known else "focal length unknown"
+    if known == len(cameras):
+        focal = "focal length from EXIF"
     size = sizes[0] if len(sizes) == 1 else f"{len(sizes)} sizes"
     lines = [
         f"{len(items)} photographs in {photographs.folder}, {size}, {len(cameras)} "
@@ -244,12 +225,11 @@ def _intention(plan: Plan) -> str:
 
 def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[str]:
     total = len(outcome.registered) + len(outcome.missing)
-    size = (
-        f"{outcome.points} points seen by {outcome.track:.1f} photographs, reprojection error "
-        f"{outcome.error:.2f} px"
-    )
-    lines = [f"{len(outcome.registered)} of {total} photographs have a pose; {size}"]
-    lines += outcome.cameras[:_LISTED]
+    lines = [
+        f"{len(outcome.registered)} of {total} photographs have a pose; {outcome.points} points "
+        f"seen by {outcome.track:.1f} photographs, reprojection error {outcome.error:.2f} px",
+        *outcome.cameras[:_LISTED],
+    ]
     if outcome.missing:
         names = list(outcome.missing)
         lines.append(f"{len(names)} without a pose:")
@@ -257,19 +237,14 @@ def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[
         if len(names) > _LISTED:
             lines.append(f"  and {len(names) - _LISTED} more, all in {scene / WORK / REPORT}")
     if outcome.explained < DOUBTFUL:
-        why = "look alike parts of the scene do that, or too few photographs"
         lines.append(
-            f"note: the model explains only {100 * outcome.explained:.0f} % of the "
-            f"matches, so it may be wrong; {why}"
+            f"note: the model explains only {100 * outcome.explained:.0f} % of the matches, so it "
+            "may be wrong; look alike parts of the scene do that, or too few photographs"
         )
-    if len(outcome.registered) < _FEW:
-        lines.append(
-            f"note: {len(outcome.registered)} photographs are few for splats; 30 to 200 are usual"
-        )
+    if (n := len(outcome.registered)) < _FEW:
+        lines.append(f"note: {n} photographs are few for splats; 30 to 200 are usual")
     if len(outcome.registered) < 0.7 * total:
         lines.append("note: many photographs have no pose; docs/guide/capture.md says what helps")
-    lines.append(
-        f"{'done before with these settings' if kept else f'done in {spoken(seconds)}'}: "
-        f"{scene / 'sparse' / '0'}; next: hardsplat train {scene}"
-    )
+    done = "done before with these settings" if kept else f"done in {spoken(seconds)}"
+    lines.append(f"{done}: {scene / 'sparse' / '0'}; next: hardsplat train {scene}")
     return lines

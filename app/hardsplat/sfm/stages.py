@@ -47,8 +47,8 @@ class Stages:
     # -- features ----------------------------------------------------------------------------------
 
     def _prepared(self) -> Path:
-        """The database, begun anew where photographs changed or features are to be found in another
-        way; new photographs are added to an old one."""
+        """The database, empty where photographs changed or features are to be found in another way;
+        new photographs are added to an old one."""
         settings = fingerprint(
             {k: self.job[k] for k in ("camera_model", "image_size", "max_features")}, 1
         )
@@ -58,14 +58,9 @@ class Stages:
             "photographs": {p["name"]: [p["stamp"], p["camera"]] for p in self.photographs},
         }
         found = self.state.get("features")
-        same = (
-            found.get("key") == settings
-            and found.get("cameras") == wanted["cameras"][: len(found.get("cameras", []))]
-        )
-        same = same and all(
-            wanted["photographs"].get(name) == was
-            for name, was in found.get("photographs", {}).items()
-        )
+        cameras, there = found.get("cameras", []), found.get("photographs", {})
+        same = found.get("key") == settings and cameras == wanted["cameras"][: len(cameras)]
+        same = same and all(wanted["photographs"].get(name) == there[name] for name in there)
         if not same or not self.path.is_file():
             db.remove(self.work)
             for stage in ("matches", "model"):
@@ -80,37 +75,24 @@ class Stages:
             if number not in there:
                 first = next(p for p in self.photographs if p["camera"] == number - 1)
                 focal = camera["focal"] or self._focal_by_sensor(camera, first)
-                size = camera["width"], camera["height"]
-                db.write_camera(
-                    self.database,
-                    number,
-                    self.job["camera_model"],
-                    *size,
-                    focal or _FOCAL * max(size),
-                    bool(focal),
-                )
+                size, model = (camera["width"], camera["height"]), self.job["camera_model"]
+                guess = focal or _FOCAL * max(size)
+                db.write_camera(self.database, number, model, *size, guess, bool(focal))
         done = db.ids_by_name(self.database)
         todo = [p for p in self.photographs if p["name"] not in done]
-        self.send(
-            stage="features", total=len(self.photographs), done=len(self.photographs) - len(todo)
-        )
-        ids = itertools.count(
-            max([image.image_id for image in self.database.read_all_images()], default=0) + 1
-        )
-        for number, (photograph, found) in enumerate(
-            zip(todo, self._ahead(self._features_of, todo)), len(self.photographs) - len(todo) + 1
-        ):
+        before = len(self.photographs) - len(todo)
+        self.send(stage="features", total=len(self.photographs), done=before)
+        last = max([image.image_id for image in self.database.read_all_images()], default=0)
+        ids, found_in = itertools.count(last + 1), self._ahead(self._features_of, todo)
+        for number, (photograph, found) in enumerate(zip(todo, found_in), before + 1):
+            name, camera = photograph["name"], photograph["camera"] + 1
             if isinstance(found, str):
-                self.unreadable[photograph["name"]] = found
+                self.unreadable[name] = found
             else:
-                db.write_image(
-                    self.database, next(ids), photograph["name"], photograph["camera"] + 1, *found
-                )
+                db.write_image(self.database, next(ids), name, camera, *found)
             self.send(done=number)
-        self.send(
-            end="features",
-            seconds=time.monotonic() - started if len(todo) > len(self.unreadable) else 0,
-        )
+        spent = time.monotonic() - started if len(todo) > len(self.unreadable) else 0
+        self.send(end="features", seconds=spent)
 
     def _ahead(self, work, items):
         """work(item) for each, in order, by the pool's threads, of which none is more than a few
@@ -126,13 +108,9 @@ class Stages:
     def _features_of(self, photograph):
         """Features, or why there are none."""
         path = self.images / photograph["name"]
+        mask = Path(photograph["mask"]) if photograph["mask"] else None
         try:
-            return find_features(
-                path,
-                Path(photograph["mask"]) if photograph["mask"] else None,
-                self.job["image_size"],
-                self.job["max_features"],
-            )
+            return find_features(path, mask, self.job["image_size"], self.job["max_features"])
         except UserError as error:
             return str(error).removeprefix(f"{path}: ")
 
@@ -144,10 +122,8 @@ class Stages:
             found = pycolmap.infer_camera_from_image(self.images / photograph["name"])
         except (RuntimeError, ValueError):
             return None
-        known = found.has_prior_focal_length and (found.width, found.height) == (
-            camera["width"],
-            camera["height"],
-        )
+        size = camera["width"], camera["height"]
+        known = found.has_prior_focal_length and (found.width, found.height) == size
         return float(found.params[found.focal_length_idxs()[0]]) if known else None
 
     # -- matches -----------------------------------------------------------------------------------
@@ -162,13 +138,12 @@ class Stages:
                 f"{self.images}: {len(self.unreadable)} of {len(self.photographs)} "
                 f"photographs cannot be read, which leaves too few; {name}: {reason}"
             )
-        key = fingerprint(
-            self.state.get("features"), self.names, self.job["method"], self.job["seed"]
-        )
+        job = self.job
+        key = fingerprint(self.state.get("features"), self.names, job["method"], job["seed"])
         if self.state.get("matches").get("key") == key:
             return
         started = time.monotonic()
-        comparison = Comparison(self.database, self.ids, self.job["image_size"], self.job["seed"])
+        comparison = Comparison(self.database, self.ids, job["image_size"], job["seed"])
         wanted = self._pairs(comparison)
         todo = comparison.left(wanted)
         done = len(wanted) - len(todo)
@@ -181,16 +156,11 @@ class Stages:
         """Indices into self.names."""
         count = len(self.ids)
         if self.job["method"] == "exhaustive":
-            return pairs.exhaustive(count)
+            return list(itertools.combinations(range(count), 2))
         self.send(stage="similar", total=count, done=0)
-        similarity = pairs.similarities(
-            [comparison.first_descriptors(i, pairs.PROBES) for i in range(count)],
-            self.pool,
-            lambda done: self.send(done=done),
-        )
+        probes = [comparison.first_descriptors(i, pairs.PROBES) for i in range(count)]
+        similarity = pairs.similarities(probes, self.pool, lambda done: self.send(done=done))
         self.send(end="similar", seconds=0)
-        return (
-            pairs.sequential(count, similarity)
-            if self.job["method"] == "sequential"
-            else pairs.retrieval(similarity)
-        )
+        if self.job["method"] == "sequential":
+            return pairs.sequential(count, similarity)
+        return pairs.retrieval(similarity)

@@ -7,7 +7,7 @@ on its input; messages leave as lines of JSON.
     {"result": {...}}, {"error": text}         the last message
 
 What libraries print goes to the log, which is this process's stderr. It ends at once when its input
-closes: whoever started it is gone.
+closes: the process that started it is gone.
 """
 
 from __future__ import annotations
@@ -47,15 +47,12 @@ def main() -> None:
             send(error=f"{error.filename or job['scene']}: {error.strerror or error}")
         except (RuntimeError, ValueError) as error:  # what COLMAP's failed checks become
             traceback.print_exc()
-            send(
-                error="COLMAP failed: "
-                f"{str(error).splitlines()[0] if str(error) else type(error).__name__}; "
-                f"all it said is in {job['log']}"
-            )
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            send(error=f"COLMAP failed: {why}; all it said is in {job['log']}")
 
 
 def _end_with_input() -> None:
-    """Ends this process when nobody holds the other end of its input any more."""
+    """Ends this process once its input has closed."""
     while os.read(0, 4096):
         pass
     os._exit(1)

@@ -37,7 +37,7 @@ def placed(camera: Camera, width: int, height: int) -> tuple[int, int, int, int]
 
 class Controls:
     """start: the first view, whose lens stays until another is jumped to. up: (3,), where horizons
-    are level. centre: (3,) the middle of the scene; what is orbited lies straight ahead, as far
+    are level. centre: (3,) the middle of the scene. What is orbited lies straight ahead, as far
     away as that.
 
     Angles in radians, lengths in world units. Dragging to the right turns the view to the right, or
@@ -75,9 +75,8 @@ class Controls:
         """Turns on the spot."""
         elevation = np.arcsin(np.clip(self.forward @ self.up, -1, 1))
         level = self.forward - np.sin(elevation) * self.up
-        if (
-            np.linalg.norm(level) < 1e-6
-        ):  # straight up or down: the upper edge of the image says where ahead is
+        if np.linalg.norm(level) < 1e-6:
+            # straight up or down: the upper edge of the image tells where ahead is
             level = -self.rotation[1] * np.sign(-elevation)
             level = level - (level @ self.up) * self.up
         level, elevation = unit(level), np.clip(elevation - down, -STEEPEST, STEEPEST)
@@ -91,21 +90,19 @@ class Controls:
         self.position = pivot - self.distance * self.forward
 
     def pan(self, right: float, down: float, height: int) -> None:
-        """Moves sideways so that the pivot follows the mouse by so many px of an image of that
+        """Moves sideways so that the pivot follows the mouse by as many px of an image of that
         height."""
         scale = self.distance / self.camera(height, height).K[1, 1]
         self.position = self.position - scale * (right * self.rotation[0] + down * self.rotation[1])
 
     def fly(self, right: float, down: float, ahead: float, seconds: float) -> None:
         """Moves along the axes of the camera at `speed`."""
-        self.position = self.position + self.speed * seconds * (
-            np.array([right, down, ahead]) @ self.rotation
-        )
+        way = np.array([right, down, ahead]) @ self.rotation
+        self.position = self.position + self.speed * seconds * way
 
     def faster(self, notches: float) -> None:
-        self.speed = float(
-            np.clip(self.speed * 1.2**notches, 1e-4 * self.distance, 1e4 * self.distance)
-        )
+        speeds = 1e-4 * self.distance, 1e4 * self.distance
+        self.speed = float(np.clip(self.speed * 1.2**notches, *speeds))
 
     def level(self) -> None:
         self.aim(self.forward)

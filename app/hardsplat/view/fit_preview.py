@@ -27,7 +27,7 @@ from hardsplat.view.viewer import REFRESH
 
 class FitPreview:
     """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it
-    with a note, and the fit goes on without."""
+    with a note, and the fit continues."""
 
     batch_seconds = REFRESH  # how long a batch may take while the window is seen
 
@@ -35,9 +35,8 @@ class FitPreview:
         self.surfaces, self._size, self.frames = window.start(), size, 0
         self._parts: list = []
         self._flying, self._drawn_at = False, -1e9
-        self._drawn: tuple[Buffer | Image, Buffer | Image, tuple[int, int]] | None = (
-            None  # target, frame and size that the commands are for
-        )
+        # target, frame and size that the commands are for
+        self._drawn: tuple[Buffer | Image, Buffer | Image, tuple[int, int]] | None = None
         self.window: window.Window | None = None
         self._surface: Surface | None = None
         self._image: Image | None = None
@@ -45,9 +44,8 @@ class FitPreview:
 
     def open(self, device: Device, session: FitSession, title: str) -> None:
         try:
-            self.window = window.Window(
-                f"{title} - hardsplat", (session.width, session.height), self, self._size
-            )
+            size = session.width, session.height
+            self.window = window.Window(f"{title} - hardsplat", size, self, self._size)
             self._surface, self._fence = Surface(device, self.window.handle), Fence(device)
             self._overlay = Buffer(device, contract.itemsize("overlay"), "overlay", host=True)
             self._parts += [self._fence, self._overlay]
@@ -73,11 +71,8 @@ class FitPreview:
                 self._flying = False
                 self._fence.reset()
                 self.frames += 1
-            if (
-                not self._flying
-                and self.window.shown
-                and time.perf_counter() - self._drawn_at >= REFRESH
-            ):
+            due = time.perf_counter() - self._drawn_at >= REFRESH
+            if due and not self._flying and self.window.shown:
                 self._show(session, self.window, self._surface)
         except DeviceLost:
             raise
@@ -93,11 +88,8 @@ class FitPreview:
             return
         size = surface.width, surface.height
         drawn = (session.resources["target"], session.resources["frame"], size)
-        if (
-            self._drawn is None
-            or any(a is not b for a, b in zip(drawn[:2], self._drawn))
-            or size != self._drawn[2]
-        ):
+        was = self._drawn
+        if was is None or size != was[2] or drawn[0] is not was[0] or drawn[1] is not was[1]:
             self._record(session, size)
             self._drawn = drawn
         if self._commands and self._image:
@@ -115,14 +107,13 @@ class FitPreview:
         self._overlay.upload(data)
         rgba8 = FORMATS["unorm8"]
         self._image = image = Image(session.device, *size, rgba8.vk, rgba8.texel, "screen")
-        self._commands = commands = Recorder(
-            session.device, {**session.resources, "overlay": self._overlay, "screen": image}
-        )
+        resources = {**session.resources, "overlay": self._overlay, "screen": image}
+        self._commands = commands = Recorder(session.device, resources)
         commands.run(build(session.device, FIT_SCREEN_PASS), threads=size)
         commands.end()
 
     def _end(self, error: UserError) -> None:
-        tqdm.write(f"note: the window is closed: {error}. The fit goes on")
+        tqdm.write(f"note: the window is closed: {error}. The fit continues")
         self.close()
 
     def close(self) -> None:

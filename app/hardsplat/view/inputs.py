@@ -47,7 +47,7 @@ HELP = (
     ("C", "screenshot"),
     ("O", "text on, off"),
     ("F1", "these keys"),
-    ("Esc", "close the window; a training goes on"),
+    ("Esc", "close the window; a training continues"),
 )
 KEYS: dict[int, tuple[Any, ...]] = {
     glfw.KEY_LEFT: ("hop", -1),
@@ -80,8 +80,10 @@ class Inputs:
     from, if there are any.
 
     point: the one whose camera is the present one, None once that moved. picture: a row of
-    PICTURES. degree: highest SH band wanted, None for all. changed: something to be seen did, since
-    whoever draws cleared it; moved_at, touched_at: of time.perf_counter().
+    PICTURES. degree: highest SH band wanted, None for all.
+
+    changed: something to be seen did, since the viewer cleared it. moved_at, touched_at: of
+    time.perf_counter().
     """
 
     def __init__(
@@ -92,17 +94,10 @@ class Inputs:
         can_pause: bool = False,
         sh_degree: int = 3,
     ):
-        self.controls, self.points, self.can_pause, self.sh_degree = (
-            controls,
-            points,
-            can_pause,
-            sh_degree,
-        )
-        self._home, self._first, self._last = (
-            controls.camera(controls.lens.width, controls.lens.height),
-            first,
-            first,
-        )
+        self.controls, self.points = controls, points
+        self.can_pause, self.sh_degree = can_pause, sh_degree
+        self._home = controls.camera(controls.lens.width, controls.lens.height)
+        self._first = self._last = first
         self.point = first if points else None
         self.picture, self.photo = "image", "none"
         self.degree: int | None = None
@@ -163,7 +158,7 @@ class Inputs:
     # -- what keys do
 
     def hop(self, by: int) -> None:
-        """To the camera so many after the last one that was jumped to."""
+        """Jumps to the camera `by` places after the last one that was jumped to."""
         if self.points:
             self.point = self._last = (self._last + by) % len(self.points)
             self.controls.jump(self.points[self.point].camera)

@@ -21,9 +21,8 @@ def atlas(px: int) -> tuple[np.ndarray, tuple[int, int]]:
     font of that size."""
     import matplotlib  # takes a while
 
-    font = ImageFont.truetype(
-        str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono.ttf"), px
-    )
+    file = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSansMono.ttf"
+    font = ImageFont.truetype(str(file), px)
     ascent, descent = font.getmetrics()
     width, height = round(font.getlength("M")), ascent + descent
     out = np.zeros((LAST - FIRST + 1, height, width), np.uint8)
@@ -49,14 +48,8 @@ def panel(lines: Sequence[str]) -> list[str]:
 
 def bar_of(lines: Sequence[str]) -> tuple[int, int, int] | None:
     """(column, row, characters) of the LEGEND in some lines; None where there is none."""
-    return next(
-        (
-            (line.index(LEGEND), row, len(LEGEND))
-            for row, line in enumerate(lines)
-            if LEGEND in line
-        ),
-        None,
-    )
+    found = ((line.find(LEGEND), row, len(LEGEND)) for row, line in enumerate(lines))
+    return next((bar for bar in found if bar[0] >= 0), None)
 
 
 def grid(lines: Sequence[str]) -> np.ndarray:
@@ -64,9 +57,7 @@ def grid(lines: Sequence[str]) -> np.ndarray:
     ASCII becomes a question mark, the LEGEND is left free."""
     out = np.zeros((ROWS, COLUMNS), np.uint32)
     for codes_of_line, line in zip(out, lines):
-        line = line.replace(LEGEND, " " * len(LEGEND))
-        codes = np.array(
-            [ord(c) if FIRST <= ord(c) <= LAST else ord("?") for c in line[:COLUMNS]], np.uint32
-        )
+        line = line.replace(LEGEND, " " * len(LEGEND))[:COLUMNS]
+        codes = [ord(c) if FIRST <= ord(c) <= LAST else ord("?") for c in line]
         codes_of_line[: len(codes)] = codes
     return out

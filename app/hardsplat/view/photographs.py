@@ -30,11 +30,8 @@ class PhotographCache:
             return None
         key = (point.name, width, height)
         if key != self._key:
-            self._key, self._future, self._taken = (
-                key,
-                self._pool.submit(self._load, point.photo, width, height),
-                False,
-            )
+            self._key, self._taken = key, False
+            self._future = self._pool.submit(self._load, point.photo, width, height)
         if self._future is None or not self._future.done():
             return None
         self._taken = True

@@ -12,6 +12,7 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.io.scenes.scene import Scene
+from hardsplat.model.camera import Camera
 from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.hardware.rasterizer import TIMED
@@ -25,11 +26,25 @@ from hardsplat.view.inputs import Inputs, Viewpoint
 from hardsplat.view.screen import Look
 from hardsplat.view.viewer import REFRESH, Viewer
 
-_DRAWN = (
-    "format",
-    "blending",
-    *TIMED,
-)  # options that a frame of the window has like one of the training
+# options that a frame of the window has like one of the training
+_DRAWN = ("format", "blending", *TIMED)
+
+
+def dots_of(scene: Scene) -> Gaussians:
+    """Splats at the points of a scene, to frame them by."""
+    n, ones = len(scene.points), np.ones
+    return Gaussians(scene.points, ones((n, 4)), ones((n, 3)), ones(n), np.zeros((n, 1, 3)))
+
+
+def cameras_of(scene: Scene) -> list[tuple[Camera, bool]]:
+    """The cameras of all photographs, and whether they are held out."""
+    held_out = set(scene.test)
+    return [(view.camera, i in held_out) for i, view in enumerate(scene.views)]
+
+
+def degree_of(run: Running) -> int:
+    """The highest SH band that the present step of a run uses."""
+    return min(run.session.step // run.config.sh_degree_interval, run.config.sh_degree)
 
 
 def inputs_of(
@@ -37,13 +52,11 @@ def inputs_of(
 ) -> Inputs:
     """Begins at the first camera and can jump to every one; horizons are level to all of them
     together. gaussians: what they show, more or less."""
-    held_out = set(scene.test)
     points = [
-        Viewpoint(v.name + " (held out)" * (i in held_out), v.camera, v.load)
-        for i, v in enumerate(scene.views)
+        Viewpoint(view.name + " (held out)" * held_out, view.camera, view.load)
+        for view, (_, held_out) in zip(scene.views, cameras_of(scene))
     ]
-    cameras = [scene.views[i].camera for i in scene.train]
-    setting = scene_bounds(gaussians, cameras)
+    setting = scene_bounds(gaussians, [scene.views[i].camera for i in scene.train])
     controls = Controls(points[0].camera, setting.up, setting.centre)
     return Inputs(controls, points, 0, can_pause, sh_degree)
 
@@ -51,27 +64,23 @@ def inputs_of(
 def look_of(config: TrainConfig, names: Mapping[str, str | int] | None = None) -> Look:
     """How a run's splats are drawn. names: rows that its rasterizer is made of."""
     options = HardwareOptions(format=config.format, antialiased=config.antialiased)
-    known: dict[str, Any] = {knob: row for knob, row in (names or {}).items() if knob in _DRAWN}
+    known: dict[str, Any] = {name: row for name, row in (names or {}).items() if name in _DRAWN}
     return Look(replace(options, **known), BACKGROUNDS[config.background], config.near_plane)
 
 
 class TrainingWindow(Watcher):
     """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it
-    with a note, and the run goes on without.
+    with a note, and the run continues.
 
     stays: when all is done the result is shown until the window is closed.
     """
 
-    batch_seconds = (
-        REFRESH  # how long a batch may take while the window is seen, which answers between batches
-    )
+    # how long a batch may take while the window is seen, which answers between batches
+    batch_seconds = REFRESH
 
     def __init__(self, size: tuple[int, int] | None = None, stays: bool = False):
-        self.stays = stays
-        self.surfaces, self._size = (
-            window.start(),
-            size,
-        )  # the extensions that the device must be opened with
+        self.stays, self._size = stays, size
+        self.surfaces = window.start()  # the extensions that the device must be opened with
         self.viewer: Viewer | None = None
 
     def open(self, run: Running) -> None:
@@ -79,20 +88,9 @@ class TrainingWindow(Watcher):
         config, scene, session = run.config, run.scene, run.session
         try:
             look = look_of(config, session.raster.rows.names)
-            n = len(scene.points)
-            points = Gaussians(
-                scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3))
-            )
-            inputs = inputs_of(scene, points, can_pause=True, sh_degree=config.sh_degree)
-            self.viewer = Viewer(
-                run.device,
-                f"{scene.name} - hardsplat",
-                look,
-                inputs,
-                run.folder,
-                busy=True,
-                size=self._size,
-            )
+            inputs = inputs_of(scene, dots_of(scene), can_pause=True, sh_degree=config.sh_degree)
+            title = f"{scene.name} - hardsplat"
+            self.viewer = Viewer(run.device, title, look, inputs, run.folder, True, self._size)
             self.viewer.prepare(session.parameters)
         except DeviceLost:
             raise
@@ -119,7 +117,7 @@ class TrainingWindow(Watcher):
             return
         c, session, log = run.config, run.session, run.log
         if log.steps and log.steps[-1] >= c.max_steps and self.viewer.busy:
-            self.viewer.busy = False  # nobody else needs the GPU any more
+            self.viewer.busy = False  # nothing else needs the GPU any more
             self.viewer.inputs.changed = True  # the last frame may be of long ago
         lines = [
             f"step {session.step} of {c.max_steps}   {1 / max(session.step_seconds, 1e-6):.1f} it/s"
@@ -129,19 +127,14 @@ class TrainingWindow(Watcher):
                 f"loss {log.losses[-1]:.4f}   PSNR {log.psnrs[-1]:.2f} dB   {log.splats[-1]} splats"
             )
         try:
-            self.viewer.turn(
-                session.parameters,
-                min(session.step // c.sh_degree_interval, c.sh_degree),
-                lines,
-                wait,
-            )
+            self.viewer.turn(session.parameters, degree_of(run), lines, wait)
         except DeviceLost:
             raise
         except UserError as error:
             self._note(error)
 
     def _note(self, error: UserError) -> None:
-        tqdm.write(f"note: the window is closed: {error}. Training goes on")
+        tqdm.write(f"note: the window is closed: {error}. Training continues")
 
     def close(self) -> None:
         """Before the session that is shown is destroyed. May be called again."""

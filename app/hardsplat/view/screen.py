@@ -1,5 +1,5 @@
-"""The picture in the window, drawn on the GPU: splats by a rasterizer of its own over somebody
-else's parameters, photograph, text."""
+"""The picture in the window, drawn on the GPU: splats by a rasterizer of its own over given
+parameters, photograph, text."""
 
 from __future__ import annotations
 
@@ -24,9 +24,16 @@ from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import PICTURES
 from hardsplat.view.overlay import COLUMNS, ROWS, atlas, bar_of, grid, packed, panel
 
+REFRESH = 1 / 30  # s between frames, at least
+COARSE_MS = 50.0, 200.0  # frames that take longer are drawn in larger pixels while they move
 # px by which the canvas grows with the window, so that dragging its edge rarely makes new pipelines
 STEP = 128
 SAMPLES = 65536  # numbers that the span of a palette is taken from
+
+
+def coarse(ms: float) -> int:
+    """Sides of the pixels to draw in while a camera moves, px. ms: of a frame in full."""
+    return 2 ** sum(ms > limit for limit in COARSE_MS)
 
 
 @dataclass(frozen=True)
@@ -41,9 +48,11 @@ class Look:
 
 @dataclass(frozen=True)
 class Layout:
-    """What lies where: the render in the upper left of the window, px; each of its pixels `scale`
-    px wide; the photograph and its share; the frame that a photograph beside the render shows of
-    it, beyond which it is darker."""
+    """What lies where, px. render: of the upper left of the window, in pixels `scale` px wide.
+
+    photo: the photograph, and its share. frame: what a photograph next to the render shows of it,
+    beyond which it is darker.
+    """
 
     size: tuple[int, int]
     render: tuple[int, int]
@@ -54,12 +63,12 @@ class Layout:
 
 
 def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
-    """With a row for each of those left to `auto`: the first that runs, since only the forward draw
-    counts here. Images from lists would need room, which a window has no time to make."""
+    """The options with the first row that runs for each that is `auto`: only the forward draw
+    counts here. Images from lists would need capacity, which a window has no time to make."""
     if options.blending == "lists":
         options = replace(options, blending="auto")
     first = Rows.first(device, options, by_unit=True).names
-    rows: dict[str, Any] = {knob: first[knob] for knob in ("blending", *TIMED)}
+    rows: dict[str, Any] = {name: first[name] for name in ("blending", *TIMED)}
     return replace(options, **rows)
 
 
@@ -74,23 +83,18 @@ class Screen:
         self.device, self.look, self._captured = device, look, captured
         self._options = untimed(device, look.options)
         coverage, self._cell = atlas(font)
-        sizes = {
-            "camera": 1,
-            "frame": 1,
-            "overlay": 1,
-            "glyphs": -(-coverage.size // 4),
-            "text": ROWS * COLUMNS,
-            "photos": 1,
-        }
-        self._own = {
-            n: Buffer(device, count * contract.itemsize(n), n, host=True)
-            for n, count in sizes.items()
-        }
+        sizes = dict.fromkeys(("camera", "frame", "overlay", "photos"), 1)
+        sizes |= {"glyphs": -(-coverage.size // 4), "text": ROWS * COLUMNS}
+        self._own = {name: self._host(name, count) for name, count in sizes.items()}
         self._own["glyphs"].upload(packed(coverage))
         self._raster: HardwareRasterizer | None = None
         self._recorder: Recorder | None = None
         self._canvas: dict[str, Buffer | Image] = {}
         self._drawn: tuple = (None, None, None)
+
+    def _host(self, name: str, count: int) -> Buffer:
+        """Rows of the contract in host memory."""
+        return Buffer(self.device, count * contract.itemsize(name), name, host=True)
 
     @property
     def commands(self) -> Recorder:
@@ -118,27 +122,20 @@ class Screen:
         self._release()
         row = PICTURES[picture]
         format = self._options.format if self._options.format in row.formats else row.formats[0]
-        self._raster = HardwareRasterizer(
-            self.device, parameters, width, height, replace(self._options, format=format), sink=None
-        )
-        self._canvas = allocate_show(self.device, width, height)
-        self._canvas.pop("palette").destroy()
-        self._canvas.pop("values").destroy()
-        self._canvas["palette"] = Buffer(
-            self.device, contract.itemsize("palette"), "palette", host=True
-        )
-        self._values = self._canvas["values"] = Buffer(
-            self.device, width * height * contract.itemsize("values"), "values", host=True
-        )
+        options, device = replace(self._options, format=format), self.device
+        self._raster = HardwareRasterizer(device, parameters, width, height, options, sink=None)
+        self._canvas = allocate_show(device, width, height)
+        for name in ("palette", "values"):
+            self._canvas.pop(name).destroy()
+        palette = self._canvas["palette"] = self._host("palette", 1)
+        palette.upload(palette_data(picture))
+        self._values = self._canvas["values"] = self._host("values", width * height)
         rgba8 = FORMATS["unorm8"]
-        self._screen = self._canvas["screen"] = Image(
-            self.device, width, height, rgba8.vk, rgba8.texel, "screen"
-        )
-        self._canvas["palette"].upload(palette_data(picture))
+        self._screen = Image(device, width, height, rgba8.vk, rgba8.texel, "screen")
+        self._canvas["screen"] = self._screen
         if self._captured:
-            self._copy = self._canvas["captured"] = Buffer(
-                self.device, width * height * 4, "captured", host=True
-            )
+            self._copy = Buffer(device, width * height * 4, "captured", host=True)
+            self._canvas["captured"] = self._copy
         self._record(self._raster, picture)
         self._drawn = drawn
         return True
@@ -147,9 +144,8 @@ class Screen:
         width, height = raster.width, raster.height
         if self._recorder is not None:
             self._recorder.destroy()
-        self._recorder = recorder = Recorder(
-            self.device, {**raster.resources, **self._canvas, **self._own}, timed=True
-        )
+        resources = {**raster.resources, **self._canvas, **self._own}
+        self._recorder = recorder = Recorder(self.device, resources, timed=True)
         raster.record_forward(recorder, picture)
         record_show(recorder, picture, width, height)
         recorder.run(build(self.device, SCREEN_PASS), threads=(width, height))
@@ -164,21 +160,16 @@ class Screen:
         own["camera"].upload(camera_data(camera))
         own["frame"].upload(frame_data(sh_degree, self.look.background, self.look.near_plane))
         data["size"], data["render"], data["scale"] = layout.size, layout.render, layout.scale
-        data["photo_at"], data["photo_size"], data["photo_share"] = (
-            layout.photo[:2],
-            layout.photo[2:],
-            layout.share,
-        )
+        data["photo_at"], data["photo_size"] = layout.photo[:2], layout.photo[2:]
+        data["photo_share"] = layout.share
         data["frame_at"], data["frame_size"] = layout.frame[:2], layout.frame[2:]
         data["cell"], data["grid"] = self._cell, (COLUMNS, ROWS)
         lines = panel(lines)
         if bar := bar_of(lines):
             width, height = self._cell
             edge = max(1, height // 6)
-            data["legend_at"], data["legend_size"] = (
-                (bar[0] * width, bar[1] * height + edge),
-                (bar[2] * width, height - 2 * edge),
-            )
+            data["legend_at"] = bar[0] * width, bar[1] * height + edge
+            data["legend_size"] = bar[2] * width, height - 2 * edge
         own["overlay"].upload(data)
         own["text"].upload(grid(lines))
 
@@ -199,10 +190,9 @@ class Screen:
         row = PICTURES[picture]
         if not row.numbers or row.range is not None or self._raster is None:
             return row.range
-        values = self._values.array(np.float32)[: self._raster.width * self._raster.height]
-        values = values.reshape(self._raster.height, self._raster.width)[
-            : camera.height, : camera.width
-        ]
+        width, height = self._raster.width, self._raster.height
+        values = self._values.array(np.float32)[: width * height].reshape(height, width)
+        values = values[: camera.height, : camera.width]
         step = max(1, int(np.sqrt(values.size / SAMPLES)))
         values = values[::step, ::step]
         values = values[np.isfinite(values) & (values > 0)]
@@ -222,7 +212,7 @@ class Screen:
 
     @property
     def format(self) -> str:
-        """Of the render target."""
+        """The format of the render target."""
         return str(self._raster.rows.names["format"]) if self._raster else self._options.format
 
     def ms(self) -> float:

@@ -18,7 +18,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.render.paths import orbit
+from hardsplat.render.paths import intrinsics, orbit
 from hardsplat.results.model import find_model
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.train import TrainConfig
@@ -31,9 +31,8 @@ from hardsplat.view.viewer import Viewer
 
 FOV = np.radians(50.0)  # vertical, and
 NEAR = 0.01  # world units, where no run says
-DOTS: dict[str, Any] = dict(
-    init_opa=0.8, init_scale=0.5
-)  # points to be looked at: not the fog that training starts from
+# points to be looked at: not the fog that training starts from
+DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,8 @@ def find(
             f"{path}: not found; give a result folder, a .ply or another file of splats, or a scene"
         )
     scene: Scene | None = None
-    is_scene = path.is_dir() and not any(
-        (path / name).exists() for name in ("splats.ply", SAVED_NAME, "ckpts")
-    )
-    if is_scene:
+    of_results = ("splats.ply", SAVED_NAME, "ckpts")
+    if path.is_dir() and not any((path / name).exists() for name in of_results):
         scene = load_scene(path, data_factor or 1)
         config = TrainConfig(data_dir=path, sh_degree=0, **DOTS)
         return Viewable(scene.name, initial_gaussians(config, scene), config, scene)
@@ -82,14 +79,9 @@ def find(
 
 
 def around(gaussians: Gaussians, size: tuple[int, int] = (960, 720)) -> Controls:
-    """Of splats that no camera is known of: they begin with most of them in view."""
-    setting, tangent = scene_bounds(gaussians), np.tan(FOV / 2)
-    focal = size[1] / 2 / tangent
-    start = Camera(
-        orbit(setting, 1, tangent)[0],
-        np.array([[focal, 0, size[0] / 2], [0, focal, size[1] / 2], [0, 0, 1]]),
-        *size,
-    )
+    """Controls for splats without known cameras: they begin with most of them in view."""
+    setting = scene_bounds(gaussians)
+    start = Camera(orbit(setting, 1, np.tan(FOV / 2))[0], intrinsics(FOV, *size), *size)
     return Controls(start, setting.up, setting.centre)
 
 
@@ -100,18 +92,17 @@ def view(
     device: str | None = None,
     format: str | None = None,
 ) -> None:
-    """Until the window is closed. Raises UserError for bad input and where no window can be had."""
+    """Shows it until the window is closed. Raises UserError for bad input and without a window."""
     shown = find(target, data_dir, data_factor)
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
     config = replace(shown.config, format=format or shown.config.format)
     gpu = open_device(device or config.device, window.start())
     degree = shown.gaussians.sh_degree
-    inputs = (
-        inputs_of(shown.scene, shown.gaussians, sh_degree=degree)
-        if shown.scene
-        else Inputs(around(shown.gaussians), sh_degree=degree)
-    )
+    if shown.scene:
+        inputs = inputs_of(shown.scene, shown.gaussians, sh_degree=degree)
+    else:
+        inputs = Inputs(around(shown.gaussians), sh_degree=degree)
     parameters = Parameters(gpu, len(shown.gaussians), shown.gaussians.sh_degree)
     parameters.upload(shown.gaussians)
     viewer = Viewer(gpu, f"{shown.title} - hardsplat", look_of(config), inputs, folder=Path())

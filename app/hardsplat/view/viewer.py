@@ -22,32 +22,23 @@ from hardsplat.view.controls import placed
 from hardsplat.view.inputs import HELP, Inputs
 from hardsplat.view.overlay import LEGEND
 from hardsplat.view.photographs import PhotographCache
-from hardsplat.view.screen import Layout, Look, Screen
+from hardsplat.view.screen import REFRESH, Layout, Look, Screen, coarse
 from hardsplat.view.window import Window
 
 OPENED = (1280, 720)  # px of a window to begin with, where the screen has room for it
-REFRESH = 1 / 30  # s between frames, at least
-RESTING, TOUCHED = (
-    0.02,
-    0.5,
-    # share of the GPU's time that frames may take while others use it, and while somebody moves the
-    # camera
-)
+# share of the GPU's time that frames may take while others use it, and while the camera moves
+RESTING, TOUCHED = 0.02, 0.5
 TOUCH = 0.5  # s that a touch lasts
 SETTLED = 0.1  # s without a change of size before the swapchain follows
 UNITS = {"depth": " world units", "count": " splats"}  # of numbers that a palette shows
-COARSE_MS = (
-    50.0,
-    200.0,
-)  # pictures that take longer than this are drawn in larger pixels while they move
 
 
 class Viewer:
     """device: opened with the extensions of window.start(). inputs: what the window's keys and
     mouse change. folder: for screenshots.
 
-    busy: somebody else uses the GPU, who must hardly notice: frames are few while nobody touches
-    the window. size: see Window. Raises UserError where this device cannot draw to the window.
+    busy: others use the GPU, which must hardly notice: frames are few while the window is not
+    touched. size: see Window. Raises UserError where this device cannot draw to the window.
     """
 
     def __init__(
@@ -60,13 +51,8 @@ class Viewer:
         busy: bool = False,
         size: tuple[int, int] | None = None,
     ):
-        self.device, self.look, self.inputs, self.folder, self.busy = (
-            device,
-            look,
-            inputs,
-            folder,
-            busy,
-        )
+        self.device, self.look, self.inputs = device, look, inputs
+        self.folder, self.busy = folder, busy
         self.closed, self.frames, self.frame_ms = False, 0, 0.0
         self.camera: Camera | None = None  # of the last frame
         self._full_ms = 0.0  # of a frame that was not drawn in larger pixels
@@ -95,8 +81,7 @@ class Viewer:
         return not self.closed and self.inputs.paused
 
     def prepare(self, parameters: Parameters) -> None:
-        """Builds what the first frame takes, which is slow on some drivers, before anybody is kept
-        waiting by it."""
+        """Builds what the first frame takes, which is slow on some drivers, before it is due."""
         self.screen.fit(parameters, self.window.size, self.inputs.picture)
 
     def turn(
@@ -151,14 +136,8 @@ class Viewer:
         i, training = self.inputs, self.busy and not self.inputs.paused
         i.noted()
         share = (TOUCHED if now - i.touched_at < TOUCH else RESTING) if training else 1.0
-        changed = (
-            training
-            or i.changed
-            or self.window.resized
-            or self.surface.stale
-            or self._scale > 1
-            or self._photographs.arrived
-        )
+        changed = training or i.changed or self._scale > 1 or self._photographs.arrived
+        changed = changed or self.window.resized or self.surface.stale
         return changed and now - self._drawn_at >= max(REFRESH, self.frame_ms / 1000 / share)
 
     def _fits(self, now: float) -> bool:
@@ -190,7 +169,7 @@ class Viewer:
             i.picture = "image"
             self.screen.fit(parameters, size, i.picture)
         moving = time.perf_counter() - i.moved_at < TOUCH and not capturing
-        self._scale = 2 ** sum(self._full_ms > ms for ms in COARSE_MS) if moving else 1
+        self._scale = coarse(self._full_ms) if moving else 1
         point = None if i.point is None else i.points[i.point]
         beside = i.photo == "beside" and point is not None and point.photo is not None
         render = max(1, size[0] // 2) if beside else size[0], size[1]
@@ -202,12 +181,8 @@ class Viewer:
                 frame = (x, y, across, down) if beside else frame
         self.camera = i.controls.camera(*(-(-side // self._scale) for side in render))
         share = 0.5 if i.photo == "half over" else 1.0
-        self.screen.place(
-            self.camera,
-            self._degree(sh_degree),
-            Layout(size, render, self._scale, photo, share, frame),
-            text,
-        )
+        layout = Layout(size, render, self._scale, photo, share, frame)
+        self.screen.place(self.camera, self._degree(sh_degree), layout, text)
 
     def _photograph(self, point, width: int, height: int) -> bool:
         """Whether the photograph of this size is on the GPU."""
@@ -229,32 +204,17 @@ class Viewer:
         if not i.text:
             return []
         spent = [f"{self.frame_ms:.1f} ms a frame"] if self.frame_ms else []
-        out = [
-            *lines,
-            "   ".join(
-                [
-                    i.picture,
-                    *spent,
-                    f"SH degree {self._degree(sh_degree)}",
-                    self.screen.format,
-                    f"{size[0]}x{size[1]}",
-                ]
-            ),
-        ]
+        shown = f"SH degree {self._degree(sh_degree)}", self.screen.format, f"{size[0]}x{size[1]}"
+        out = [*lines, "   ".join([i.picture, *spent, *shown])]
         if self._span and i.picture != "image":
-            out.append(
-                f"{i.picture} {self._span[0]:.3g} {LEGEND} "
-                f"{self._span[1]:.3g}{UNITS.get(i.picture, '')}"
-            )
+            low, high = (f"{end:.3g}" for end in self._span)
+            out.append(f"{i.picture} {low} {LEGEND} {high}{UNITS.get(i.picture, '')}")
         if i.point is not None:
             out.append(f"camera {i.point + 1} of {len(i.points)}: {i.points[i.point].name}")
         out += ["paused: space resumes"] * i.paused + [i.note] * bool(i.noted())
         if i.help:
-            return [
-                *out,
-                "",
-                *(f"{keys:{max(len(keys) for keys, _ in HELP) + 3}}{what}" for keys, what in HELP),
-            ]
+            width = max(len(keys) for keys, _ in HELP) + 3
+            return [*out, "", *(f"{keys:{width}}{what}" for keys, what in HELP)]
         return [*out, "F1: keys"]
 
     def _capture(self, parameters: Parameters, sh_degree: int) -> None:

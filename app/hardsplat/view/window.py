@@ -11,9 +11,8 @@ from hardsplat.base.errors import UserError
 try:
     import glfw
 except ImportError as error:
-    raise UserError(
-        f"no window: the glfw library cannot be loaded ({error}); pip install glfw"
-    ) from None
+    why = f"no window: the glfw library cannot be loaded ({error}); pip install glfw"
+    raise UserError(why) from None
 
 from hardsplat.gpu import surface
 
@@ -31,11 +30,11 @@ def start() -> list[str]:
     their address, and would take the next one for this.
     """
     said = []
-    glfw.set_error_callback(
-        lambda code, text: said.append(
-            text.decode(errors="replace") if isinstance(text, bytes) else str(text)
-        )
-    )
+
+    def note(code, text) -> None:
+        said.append(text.decode(errors="replace") if isinstance(text, bytes) else str(text))
+
+    glfw.set_error_callback(note)
     if not glfw.init():
         why = said[0].rstrip(".") if said else "glfw does not start"
         raise UserError(
@@ -79,17 +78,10 @@ class Window:
 
     def _on_cursor(self, window, x: float, y: float) -> None:
         before, self._cursor = self._cursor, (x, y)
-        button = next(
-            (b for b in (0, 1, 2) if glfw.get_mouse_button(window, b) == glfw.PRESS), None
-        )
-        if before is not None and button is not None:
-            self.handler.on_drag(
-                button,
-                x - before[0],
-                y - before[1],
-                self.shift,
-                max(1, glfw.get_window_size(window)[1]),
-            )
+        pressed = [b for b in (0, 1, 2) if glfw.get_mouse_button(window, b) == glfw.PRESS]
+        if before is not None and pressed:
+            dx, dy, height = x - before[0], y - before[1], glfw.get_window_size(window)[1]
+            self.handler.on_drag(pressed[0], dx, dy, self.shift, max(1, height))
 
     def held(self, key: int) -> bool:
         return glfw.get_key(self.handle, key) == glfw.PRESS
@@ -101,11 +93,9 @@ class Window:
     @property
     def shown(self) -> bool:
         """Whether there is anything to draw to: neither hidden nor minimized."""
-        return (
-            bool(glfw.get_window_attrib(self.handle, glfw.VISIBLE))
-            and not glfw.get_window_attrib(self.handle, glfw.ICONIFIED)
-            and min(self.size) > 0
-        )
+        visible = bool(glfw.get_window_attrib(self.handle, glfw.VISIBLE))
+        iconified = glfw.get_window_attrib(self.handle, glfw.ICONIFIED)
+        return visible and not iconified and min(self.size) > 0
 
     @property
     def size(self) -> tuple[int, int]:
@@ -122,7 +112,7 @@ class Window:
         return bool(glfw.window_should_close(self.handle))
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Handles events; waits up to so long for one."""
+        """Handles events; waits for one as long as that."""
         glfw.wait_events_timeout(seconds) if seconds > 0 else glfw.poll_events()
 
     def destroy(self) -> None:

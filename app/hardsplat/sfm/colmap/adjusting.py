@@ -14,10 +14,8 @@ _SWEEPS, _SWEEPS_OF_MANY = 50, 15  # most iterations of each adjustment
 _SETTLED = 1e-6  # relative change of the cost at which they end
 _ROUNDS = 3
 _NO_WORSE = 0.01  # share that the cost may grow by where photographs show no distortion
-_NEIGHBOURS, _STRAY = (
-    5,
-    4.0,
-)  # of a point; how many times the median of all the mean distance to them may be, over depth
+# of a point; how many times the median of all the mean distance to them may be, over depth
+_NEIGHBOURS, _STRAY = 5, 4.0
 _TWO_VIEW_ANGLE = 3.0  # degrees between the two rays to a point that two photographs see
 
 
@@ -100,16 +98,11 @@ def _cost(model: pycolmap.Reconstruction, width: float) -> float:
 def _options(width: float, settings: Settings) -> pycolmap.BundleAdjustmentOptions:
     options = pycolmap.BundleAdjustmentOptions()
     options.print_summary = False
-    options.ceres.loss_function_type, options.ceres.loss_function_scale = (
-        pycolmap.LossFunctionType.CAUCHY,
-        width,
-    )
+    options.ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
+    options.ceres.loss_function_scale = width
     solver = options.ceres.solver_options
-    solver.max_num_iterations, solver.function_tolerance, solver.num_threads = (
-        _SWEEPS_OF_MANY if settings.many else _SWEEPS,
-        _SETTLED,
-        settings.threads,
-    )
+    solver.max_num_iterations = _SWEEPS_OF_MANY if settings.many else _SWEEPS
+    solver.function_tolerance, solver.num_threads = _SETTLED, settings.threads
     return options
 
 
@@ -125,12 +118,11 @@ def add_points(
     options.extract_colors = False
     options.num_threads, options.random_seed = settings.threads, settings.seed
     error = settings.error / 2
-    options.triangulation.ignore_two_view_tracks = False
-    options.triangulation.min_angle = options.mapper.filter_min_tri_angle = _TWO_VIEW_ANGLE
+    triangulation = options.triangulation
+    triangulation.ignore_two_view_tracks = False
+    triangulation.min_angle = options.mapper.filter_min_tri_angle = _TWO_VIEW_ANGLE
     options.mapper.filter_max_reproj_error = error
-    options.triangulation.merge_max_reproj_error = (
-        options.triangulation.complete_max_reproj_error
-    ) = error
+    triangulation.merge_max_reproj_error = triangulation.complete_max_reproj_error = error
     out = pycolmap.triangulate_points(model, database, images, fresh(work), False, options)
     for number in _strays(out):
         out.delete_point3D(number)
@@ -142,19 +134,17 @@ def _strays(model: pycolmap.Reconstruction) -> list[int]:
     mostly wrong matches that happen to meet, which become fog near cameras."""
     from scipy.spatial import KDTree
 
-    points = list(model.points3D.items())
+    numbers, points = list(model.points3D), list(model.points3D.values())
     if len(points) <= _NEIGHBOURS:
         return []
     centres = {i: image.projection_center() for i, image in model.images.items() if image.has_pose}
-    places = np.array([point.xyz for _, point in points])
-    depths = np.array(
-        [
-            np.mean([np.linalg.norm(point.xyz - centres[e.image_id]) for e in point.track.elements])
-            for _, point in points
-        ]
-    )
+
+    def depth(point) -> float:
+        seen_from = [centres[e.image_id] for e in point.track.elements]
+        return np.mean([np.linalg.norm(point.xyz - centre) for centre in seen_from])
+
+    places, depths = np.array([p.xyz for p in points]), np.array([depth(p) for p in points])
     apart = KDTree(places).query(places, k=_NEIGHBOURS + 1)[0][:, 1:].mean(axis=1) / depths
     far = apart > _STRAY * np.median(apart)
-    return [
-        number for (number, point), away in zip(points, far) if away and point.track.length() == 2
-    ]
+    seen_twice = [point.track.length() == 2 for point in points]
+    return [number for number, *stray in zip(numbers, far, seen_twice) if all(stray)]

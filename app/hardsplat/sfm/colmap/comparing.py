@@ -28,9 +28,7 @@ class Comparison:
         cameras = {camera.camera_id: camera for camera in database.read_all_cameras()}
         self._cameras = [cameras[database.read_image(i).camera_id] for i in ids]
         self._points = [database.read_keypoints(i)[:, :2].astype(np.float64) for i in ids]
-        self._errors = [
-            match_error(camera.width, camera.height, image_size) for camera in self._cameras
-        ]
+        self._errors = [match_error(c.width, c.height, image_size) for c in self._cameras]
         self.descriptors = lru_cache(_CACHED)(self.first_descriptors)
 
     def first_descriptors(self, i: int, count: int | None = None) -> np.ndarray:
@@ -65,10 +63,5 @@ class Comparison:
         if len(matches) < FEWEST:
             return matches, None
         error = (self._errors[i] + self._errors[j]) / 2
-        return matches, mapping.two_view_geometry(
-            (self._cameras[i], self._cameras[j]),
-            (self._points[i], self._points[j]),
-            matches,
-            error,
-            self._seed,
-        )
+        cameras, points = (self._cameras[i], self._cameras[j]), (self._points[i], self._points[j])
+        return matches, mapping.two_view_geometry(cameras, points, matches, error, self._seed)

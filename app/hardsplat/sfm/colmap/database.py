@@ -44,26 +44,21 @@ def write_image(
 ) -> None:
     """An image with its features, (N, 4) float32 and (N, 128) uint8, at once or not at all."""
     image = pycolmap.Image()
-    image.image_id, image.name, image.camera_id, image.frame_id = (
-        image_id,
-        name,
-        camera_id,
-        image_id,
-    )
+    image.image_id, image.name, image.camera_id = image_id, name, camera_id
+    image.frame_id = image_id
     frame = pycolmap.Frame()
     frame.frame_id, frame.rig_id = image_id, camera_id
     frame.add_data_id(image.data_id)
+    sift = pycolmap.FeatureDescriptors(pycolmap.FeatureExtractorType.SIFT, descriptors)
     with pycolmap.DatabaseTransaction(database):
         database.write_frame(frame, use_frame_id=True)
         database.write_image(image, use_image_id=True)
         database.write_keypoints(image_id, keypoints)
-        database.write_descriptors(
-            image_id, pycolmap.FeatureDescriptors(pycolmap.FeatureExtractorType.SIFT, descriptors)
-        )
+        database.write_descriptors(image_id, sift)
 
 
 def ids_by_name(database: pycolmap.Database) -> dict[str, int]:
-    """Of the images that have features."""
+    """Ids of the images that have features."""
     return {
         image.name: image.image_id
         for image in database.read_all_images()

@@ -34,18 +34,13 @@ def find_features(
     keep = _kept(image, mask, size)
     grey = cv2.cvtColor(np.ascontiguousarray(image[..., :3]), cv2.COLOR_RGB2GRAY)
     if size != (width, height):
-        grey = cv2.resize(
-            grey, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
-        )
+        how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
+        grey = cv2.resize(grey, size, interpolation=how)
     points, descriptors = _sift(grey, keep, _CONTRAST)
     if len(points) < FEW or max(width, height) < SMALL:
         points, descriptors = _sift(grey, keep, _FAINT)
-    points = points * [
-        width / size[0],
-        height / size[1],
-        (width / size[0] + height / size[1]) / 2,
-        1,
-    ]
+    across, down = width / size[0], height / size[1]
+    points = points * [across, down, (across + down) / 2, 1]
     largest = np.argsort(-points[:, 2], kind="stable")[:most]
     return points[largest].astype(np.float32), descriptors[largest]
 
@@ -74,9 +69,8 @@ def _kept(image: np.ndarray, mask: Path | None, size: tuple[int, int]) -> np.nda
 def _sift(
     grey: np.ndarray, keep: np.ndarray | None, contrast: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    found, descriptors = cv2.SIFT.create(
-        contrastThreshold=contrast, enable_precise_upscale=True
-    ).detectAndCompute(grey, keep)
+    sift = cv2.SIFT.create(contrastThreshold=contrast, enable_precise_upscale=True)
+    found, descriptors = sift.detectAndCompute(grey, keep)
     if not found:
         return np.zeros((0, 4)), np.zeros((0, 128), np.uint8)
     points = np.array([(*k.pt, k.size / 2, np.deg2rad(k.angle)) for k in found])

@@ -17,19 +17,16 @@ from hardsplat.sfm.colmap.matching import FEWEST
 
 SMALLEST_MODEL = 3  # photographs
 MODELS = 10  # tried where photographs do not connect
-_TRIALS = (
-    3000,
-    1.0,
-    # RANSAC's most trials, and how many it takes over those it needs; with COLMAP's 10 000 and 3.0
-    # it finds the same in thrice the time
-)
+# RANSAC's most trials, and how many it takes over those it needs; with COLMAP's 10 000 and 3.0 it
+# finds the same in thrice the time
+_TRIALS = 3000, 1.0
 _ANGLE = 16.0  # degrees, COLMAP's default
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Of every mapping. error: px, see plan.match_error. many: there are so many photographs that
-    all poses are adjusted less often."""
+    """Settings of every mapping. error: px, see plan.match_error. many: all poses are adjusted less
+    often, since there are many photographs."""
 
     error: float
     threads: int
@@ -44,12 +41,9 @@ def two_view_geometry(
     pycolmap.Camera; points: two (N, 2) float64 of positions, px."""
     options = pycolmap.TwoViewGeometryOptions()
     options.min_num_inliers = FEWEST
-    (
-        options.ransac.max_error,
-        options.ransac.max_num_trials,
-        options.ransac.dyn_num_trials_multiplier,
-    ) = error, *_TRIALS
-    options.ransac.random_seed = seed
+    ransac = options.ransac
+    ransac.max_num_trials, ransac.dyn_num_trials_multiplier = _TRIALS
+    ransac.max_error, ransac.random_seed = error, seed
     return pycolmap.estimate_two_view_geometry(
         cameras[0], points[0], cameras[1], points[1], matches, options
     )
@@ -68,9 +62,9 @@ def map_incrementally(
 ) -> list:
     """COLMAP's incremental mapper; the models that it finds, largest first.
 
-    names: the photographs to map, by default all. angle: degrees, least one between the rays of the
-    first pair. start: folder of a model to go on from. on_image is called for each photograph that
-    got its pose. Poses of many are all adjusted after 40 % more photographs instead of 10 %.
+    names: the photographs to map, by default all. angle: degrees, least one of the first pair's
+    rays. start: folder of a model to extend. on_image is called for each photograph with a new
+    pose. Poses of many are all adjusted after 40 % more photographs instead of 10 %.
     """
     error, threads, seed = settings.error, settings.threads, settings.seed
     options = pycolmap.IncrementalPipelineOptions()
@@ -133,13 +127,11 @@ def colour(model: pycolmap.Reconstruction, images: Path, pool: Executor) -> None
         observed = [(point.point3D_id, point.xy) for point in image.points2D if point.has_point3D()]
         if not observed:
             return [], np.zeros((0, 3))
-        return [i for i, _ in observed], colours_at(
-            images / image.name, np.array([xy for _, xy in observed])
-        )
+        ids, places = zip(*observed)
+        return list(ids), colours_at(images / image.name, np.array(places))
 
-    for ids, colours in pool.map(
-        seen, [image for image in model.images.values() if image.has_pose]
-    ):
+    posed = [image for image in model.images.values() if image.has_pose]
+    for ids, colours in pool.map(seen, posed):
         for point, rgb in zip(ids, colours.astype(np.float64)):
             total[point] = total.get(point, 0) + np.append(rgb, 1)
     for point, sums in total.items():
@@ -147,8 +139,7 @@ def colour(model: pycolmap.Reconstruction, images: Path, pool: Executor) -> None
 
 
 def write_model(model: pycolmap.Reconstruction, scene: Path, work: Path) -> None:
-    """Writes it as SCENE/sparse/0, in the place of the one there, which it replaces as a whole.
-    Raises OSError."""
+    """Writes it as SCENE/sparse/0; one that is there is replaced as a whole. Raises OSError."""
     target, new, old = scene / "sparse" / "0", fresh(work / "new"), work / "old"
     model.write(new)
     target.parent.mkdir(exist_ok=True)
@@ -164,7 +155,5 @@ def describe(camera: pycolmap.Camera) -> str:
     distortion."""
     focal = " ".join(f"{camera.params[i]:.1f}" for i in camera.focal_length_idxs())
     extra = " ".join(f"{camera.params[i]:.4f}" for i in camera.extra_params_idxs())
-    return (
-        f"camera {camera.camera_id}: {camera.model.name} {camera.width}x{camera.height}, "
-        f"f {focal} px" + f", distortion {extra}" * bool(extra)
-    )
+    what = f"{camera.model.name} {camera.width}x{camera.height}, f {focal} px"
+    return f"camera {camera.camera_id}: {what}" + f", distortion {extra}" * bool(extra)

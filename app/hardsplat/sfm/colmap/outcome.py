@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,9 +16,11 @@ class Outcome:
     """registered: names of the photographs in the model. missing: name and reason of each other
     one, unreadable ones too.
 
-    points: of the model. error: px, mean reprojection error. track: photographs that see a point,
-    mean. cameras: a line each. explained: share of the verified matches that the model explains.
-    mapper: which one found it. seconds: by stage.
+    points: of the model. error: px, mean. track: photographs that see a point, mean. cameras: a
+    line each.
+
+    explained: share of the verified matches that the model explains. mapper: the one that found
+    it. seconds: by stage.
     """
 
     registered: list[str]
@@ -32,9 +33,6 @@ class Outcome:
     mapper: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def groups(count: int, pairs: np.ndarray) -> np.ndarray:
     """(count,) the number of the group that each photograph belongs to, where (P, 2) pairs connect
@@ -42,10 +40,8 @@ def groups(count: int, pairs: np.ndarray) -> np.ndarray:
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
-    return connected_components(
-        coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), (count, count)),
-        directed=False,
-    )[1]
+    graph = coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), (count, count))
+    return connected_components(graph, directed=False)[1]
 
 
 def reasons(

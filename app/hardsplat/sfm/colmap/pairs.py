@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from concurrent.futures import Executor
 
@@ -11,13 +10,9 @@ import numpy as np
 from hardsplat.sfm.colmap.matching import FARTHEST
 from hardsplat.sfm.job.plan import NEIGHBOURS, OVERLAP, SPREAD
 
-PROBES = 256  # features of largest scale that stand for a photograph
+PROBES = 256  # features of largest scale that represent a photograph
 LIKELY = 8  # matches among those from which two photographs probably show the same
 _RATIO = 0.85
-
-
-def exhaustive(count: int) -> list[tuple[int, int]]:
-    return list(itertools.combinations(range(count), 2))
 
 
 def sequential(count: int, similarity: np.ndarray) -> list[tuple[int, int]]:
@@ -56,21 +51,18 @@ def similarities(descriptors: Sequence[np.ndarray], pool: Executor, progress) ->
     each (M, 128) float32 of length 1, largest scale first.
 
     This is the preemptive matching of Wu, "Towards Linear-time Incremental Structure from Motion"
-    (3DV 2013): features of large scale are few, repeat well, and tell whether two photographs
+    (3DV 2013). Features of large scale are few, repeat well, and tell whether two photographs
     overlap at a 200th of the cost of matching all. progress(done) is called after each photograph.
     """
     count = len(descriptors)
-    probes = np.zeros(
-        (count, PROBES, 128), np.float32
-    )  # short ones are filled with zeros, which match nothing
+    # short ones are filled with zeros, which match nothing
+    probes = np.zeros((count, PROBES, 128), np.float32)
     for i, features in enumerate(descriptors):
         probes[i, : min(PROBES, len(features))] = features[:PROBES]
     out = np.zeros((count, count), np.int32)
 
     def compare(i: int) -> None:
-        for first in range(
-            i + 1, count, 64
-        ):  # a block at a time, so that products stay in the cache
+        for first in range(i + 1, count, 64):  # in blocks, so that products stay in the cache
             others = probes[first : first + 64]
             out[i, first : first + len(others)] = _mutual(probes[i], others)
 

@@ -3,15 +3,15 @@ by the patch around each, as the poses found so far expect it.
 
 Small photographs have few features, two or three photographs share each, and their places are
 uncertain to a tenth of a pixel, which a scene of splats shows. A patch follows the photograph with
-the largest picture of its point, and is fitted to others by an affine map that makes the two
-correlate most (Evangelidis and Psarakis, "Parametric Image Alignment Using Enhanced Correlation
-Coefficient Maximization", PAMI 2008), from the map that the two poses give a patch that faces its
-photograph.
+the largest picture of its point. It is fitted to others by an affine map that makes the two
+correlate most, from the map of the two poses for a patch that faces its photograph.
+
+Source: Evangelidis and Psarakis, "Parametric Image Alignment Using Enhanced Correlation Coefficient
+Maximization", PAMI 2008.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,79 +45,56 @@ class _Candidates:
     affine: np.ndarray
 
 
-def found_again(
-    model: pycolmap.Reconstruction,
-    images: Path,
-    error: float,
-    pool: Executor,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-):
+def found_again(model: pycolmap.Reconstruction, images: Path, error: float, pool: Executor):
     """A model with the poses, cameras and points of `model`, and with new points of as many
     photographs as show the patch of one of its points.
 
-    error: px by which a patch may lie off where the poses expect it. progress(done, total) counts
-    patches.
+    error: px by which a patch may lie off where the poses expect it.
     """
     posed = {image.image_id: image for image in model.images.values() if image.has_pose}
     greys = dict(zip(posed, pool.map(lambda image: _grey(images / image.name), posed.values())))
-    points = sorted(model.points3D.items(), key=lambda item: (-item[1].track.length(), item[0]))[
-        : POINTS * len(posed)
-    ]
-    places = np.array([p.xyz for _, p in points]).reshape(-1, 3)
-    home, seen_at = _references(model, posed, [p for _, p in points], places)
+    longest = sorted(model.points3D.items(), key=lambda item: (-item[1].track.length(), item[0]))
+    points = [point for _, point in longest[: POINTS * len(posed)]]
+    places = np.array([p.xyz for p in points]).reshape(-1, 3)
+    home, seen_at = _references(model, posed, points, places)
     candidates = _candidates(posed, model.cameras, places, home, greys)
-    patches = dict(
-        zip(
-            range(len(points)),
-            pool.map(lambda k: _patch(greys[home[k]], seen_at[k]), range(len(points))),
-        )
-    )
+    patches = list(pool.map(lambda i, at: _patch(greys[i], at), home, seen_at))
 
     def fit(rows: range) -> list[tuple[int, int, np.ndarray]]:
         c, out = candidates, []
         for row in rows:
             k, image = int(c.point[row]), int(c.image[row])
-            patch = patches[k]
-            if (
-                patch is not None
-                and (at := _fitted(patch, greys[image], c.at[row], c.affine[row], error))
-                is not None
-            ):
+            if (patch := patches[k]) is None:
+                continue
+            at = _fitted(patch, greys[image], c.at[row], c.affine[row], error)
+            if at is not None:
                 out.append((k, image, at))
         return out
 
-    total, found = len(candidates.point), []
-    for done, some in enumerate(
-        pool.map(fit, (range(n, min(n + _CHUNK, total)) for n in range(0, total, _CHUNK))), 1
-    ):
-        found += some
-        progress(min(done * _CHUNK, total), total)
+    rows = range(len(candidates.point))
     tracks: dict[int, list] = {}
-    for k, image, at in found:
-        tracks.setdefault(k, [(home[k], seen_at[k])]).append((image, at))
-    return _with_tracks(
-        model, posed, [(places[k], track) for k, track in sorted(tracks.items()) if len(track) > 2]
-    )
+    for found in pool.map(fit, (rows[n : n + _CHUNK] for n in rows[::_CHUNK])):
+        for k, image, at in found:
+            tracks.setdefault(k, [(home[k], seen_at[k])]).append((image, at))
+    more = [(places[k], track) for k, track in sorted(tracks.items()) if len(track) > 2]
+    return _with_tracks(model, posed, more)
 
 
 def _grey(path: Path) -> np.ndarray:
-    return cv2.cvtColor(
-        np.ascontiguousarray(read_pixels(path)[..., :3]), cv2.COLOR_RGB2GRAY
-    ).astype(np.float32)
+    rgb = np.ascontiguousarray(read_pixels(path)[..., :3])
+    return cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float32)
 
 
 def _references(model, posed, points, places) -> tuple[list[int], np.ndarray]:
-    """Of each point the id of the photograph with its largest picture, and (N, 2) where that sees
+    """The ids of the photographs with the largest picture of each point, and (N, 2) where those see
     it, px."""
     matrices = {i: image.cam_from_world().matrix() for i, image in posed.items()}
     focal = {i: model.cameras[image.camera_id].mean_focal_length() for i, image in posed.items()}
     home, seen_at = [], []
     for point, place in zip(points, places):
         elements = [e for e in point.track.elements if e.image_id in posed]
-        sizes = [
-            focal[e.image_id] / max(matrices[e.image_id][2] @ np.append(place, 1), 1e-9)
-            for e in elements
-        ]
+        depths = [matrices[e.image_id][2] @ np.append(place, 1) for e in elements]
+        sizes = [focal[e.image_id] / max(depth, 1e-9) for e, depth in zip(elements, depths)]
         best = elements[int(np.argmax(sizes))]
         home.append(best.image_id)
         seen_at.append(posed[best.image_id].points2D[best.point2D_idx].xy)
@@ -128,19 +105,16 @@ def _candidates(posed, cameras, places: np.ndarray, home: list[int], greys) -> _
     """Photographs that should see a point from near its reference's direction, VIEWS of them spread
     over all."""
     homes = np.array(home)
-    crosses = np.zeros(
-        (len(places), 5, 3)
-    )  # each point, and what lies a pixel to its sides in its reference, at its depth
+    # each point, and what lies a pixel to its sides in its reference, at its depth
+    crosses = np.zeros((len(places), 5, 3))
+    sides = np.array([(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)])
     towards = np.zeros((len(places), 3))
     for i, image in posed.items():
         mine, matrix, camera = homes == i, image.cam_from_world().matrix(), cameras[image.camera_id]
         local = places[mine] @ matrix[:, :3].T + matrix[:, 3]
-        pixels = camera.img_from_cam(local)[:, None] + np.array(
-            [(0, 0), (1, 0), (-1, 0), (0, 1), (0, -1)]
-        )
-        rays = np.concatenate(
-            [camera.cam_from_img(pixels.reshape(-1, 2)), np.ones((len(local) * 5, 1))], axis=1
-        ).reshape(-1, 5, 3)
+        pixels = (camera.img_from_cam(local)[:, None] + sides).reshape(-1, 2)
+        rays = np.column_stack([camera.cam_from_img(pixels), np.ones(len(pixels))])
+        rays = rays.reshape(-1, 5, 3)
         crosses[mine] = (rays * local[:, None, 2:] - matrix[:, 3]) @ matrix[:, :3]
         towards[mine] = _towards(places[mine], matrix)
     rows = []
@@ -157,21 +131,17 @@ def _candidates(posed, cameras, places: np.ndarray, home: list[int], greys) -> _
         cosine = (towards[index] * _towards(places[index], matrix)).sum(axis=1)
         margin, size = RADIUS + 2, np.array(greys[j].shape[::-1])
         inside = ((at[:, 0] > margin) & (at[:, 0] < size - margin)).all(axis=1)
-        good = (
-            inside & (cosine > np.cos(np.radians(_ANGLE))) & (scale > 1 / _SCALE) & (scale < _SCALE)
-        )
+        good = inside & (cosine > np.cos(np.radians(_ANGLE)))
+        good &= (scale > 1 / _SCALE) & (scale < _SCALE)
         rows.append((index[good], np.full(good.sum(), j), cosine[good], at[good, 0], affine[good]))
     if not rows:
-        return _Candidates(
-            np.zeros(0, int), np.zeros(0, int), np.zeros((0, 2)), np.zeros((0, 2, 2))
-        )
+        none = np.zeros(0, int)
+        return _Candidates(none, none, np.zeros((0, 2)), np.zeros((0, 2, 2)))
     point, image_of, cosine, at, affine = (np.concatenate(column) for column in zip(*rows))
     order = np.lexsort((image_of, -cosine, point))
     count = np.bincount(point, minlength=len(places))
-    rank, of = (
-        np.arange(len(point)) - (np.cumsum(count) - count)[point[order]],
-        np.maximum(count, VIEWS)[point[order]],
-    )
+    rank = np.arange(len(point)) - (np.cumsum(count) - count)[point[order]]
+    of = np.maximum(count, VIEWS)[point[order]]
     kept = order[rank * VIEWS // of != (rank - 1) * VIEWS // of]
     return _Candidates(point[kept], image_of[kept], at[kept], affine[kept])
 
@@ -186,16 +156,10 @@ def _patch(grey: np.ndarray, at: np.ndarray) -> np.ndarray | None:
     """What is around a position, px; None where that is plain or the photograph ends."""
     if (at < RADIUS + 1).any() or (at > np.array(grey.shape[::-1]) - RADIUS - 1).any():
         return None
-    to = np.array(
-        [[1 / FINER, 0, at[0] - 0.5 - RADIUS], [0, 1 / FINER, at[1] - 0.5 - RADIUS]], np.float32
-    )
-    patch = cv2.warpAffine(
-        grey,
-        to,
-        (2 * _MIDDLE + 1,) * 2,
-        flags=cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_REFLECT,
-    )
+    x, y = at - 0.5 - RADIUS
+    to, size = np.array([[1 / FINER, 0, x], [0, 1 / FINER, y]], np.float32), 2 * _MIDDLE + 1
+    how = cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP
+    patch = cv2.warpAffine(grey, to, (size, size), flags=how, borderMode=cv2.BORDER_REFLECT)
     return patch if patch.std() >= _PLAIN else None
 
 
@@ -206,22 +170,20 @@ def _fitted(
     `error` px of where it is expected."""
     reach = int(np.ceil(_SCALE * 1.5 * RADIUS + error)) + 2
     first = np.maximum(np.floor(expected).astype(int) - reach, 0)
-    window = np.ascontiguousarray(
-        grey[first[1] : first[1] + 2 * reach, first[0] : first[0] + 2 * reach]
-    )
+    x, y = first
+    window = np.ascontiguousarray(grey[y : y + 2 * reach, x : x + 2 * reach])
     warp = np.zeros((2, 3), np.float32)
     warp[:, :2] = affine / FINER
     warp[:, 2] = expected - 0.5 - first - warp[:, :2] @ (_MIDDLE, _MIDDLE)
     try:
-        alike, warp = cv2.findTransformECC(patch, window, warp, cv2.MOTION_AFFINE, _ENDS, None, 1)  # type: ignore[call-overload]  # None: there is no mask, which the stub does not know
+        # None: there is no mask, which the stub does not know
+        how = cv2.MOTION_AFFINE, _ENDS, None, 1
+        alike, warp = cv2.findTransformECC(patch, window, warp, *how)  # type: ignore[call-overload]
     except cv2.error:  # it does not converge
         return None
     at = warp[:, :2] @ (_MIDDLE, _MIDDLE) + warp[:, 2] + 0.5 + first
-    return (
-        at.astype(np.float64)
-        if alike >= _ALIKE and np.linalg.norm(at - expected) <= error
-        else None
-    )
+    found = alike >= _ALIKE and np.linalg.norm(at - expected) <= error
+    return at.astype(np.float64) if found else None
 
 
 def _with_tracks(
@@ -229,16 +191,14 @@ def _with_tracks(
 ) -> pycolmap.Reconstruction:
     """The posed photographs of the model, with its points and those of (place, [(image id,
     px)])."""
-    tracks = [
-        (
-            p.xyz,
-            [(e.image_id, posed[e.image_id].points2D[e.point2D_idx].xy) for e in p.track.elements],
-        )
-        for p in model.points3D.values()
-    ] + more
+
+    def seen_in(element) -> tuple[int, np.ndarray]:
+        return element.image_id, posed[element.image_id].points2D[element.point2D_idx].xy
+
+    own = [(p.xyz, [seen_in(e) for e in p.track.elements]) for p in model.points3D.values()]
     places: dict[int, list[np.ndarray]] = {i: [] for i in posed}
     points = []
-    for xyz, seen in tracks:
+    for xyz, seen in own + more:
         track = pycolmap.Track()
         for image, at in seen:
             track.add_element(image, len(places[image]))
@@ -248,10 +208,9 @@ def _with_tracks(
     for camera in model.cameras.values():
         out.add_camera_with_trivial_rig(camera)
     for i, image in posed.items():
-        out.add_image_with_trivial_frame(
-            pycolmap.Image(image.name, np.array(places[i]).reshape(-1, 2), image.camera_id, i),
-            image.cam_from_world(),
-        )
+        xy = np.array(places[i]).reshape(-1, 2)
+        copy = pycolmap.Image(image.name, xy, image.camera_id, i)
+        out.add_image_with_trivial_frame(copy, image.cam_from_world())
     for xyz, track in points:
         out.add_point3D(xyz, track, np.zeros(3, np.uint8))
     return out

@@ -6,9 +6,9 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,8 @@ from hardsplat.sfm.job.plan import SMALL, match_error
 from hardsplat.sfm.job.state import State, fingerprint, stamps
 
 _MANY = 100  # photographs, beyond which all poses are adjusted less often
-_SECOND_LOOK = (
-    10  # photographs without a pose, or a tenth of all, that are compared with all others
-)
+# photographs without a pose, or a tenth of all, that are compared with all others
+_SECOND_LOOK = 10
 PATCH_ERRORS = 2  # errors of a match that a patch may lie off where poses expect it
 
 
@@ -47,32 +46,21 @@ class Poses:
         unreadable: Mapping[str, str],
         pool: ThreadPoolExecutor,
     ):
-        self.job, self.send, self.state, self.names, self.ids, self.unreadable, self.pool = (
-            job,
-            send,
-            state,
-            names,
-            ids,
-            unreadable,
-            pool,
-        )
+        self.job, self.send, self.state, self.pool = job, send, state, pool
+        self.names, self.ids, self.unreadable = names, ids, unreadable
         self.scene, self.images = Path(job["scene"]), Path(job["images"])
         self.work, self.model = self.scene / WORK, self.scene / "sparse" / "0"
         self.path = self.work / db.NAME
         errors = [match_error(c["width"], c["height"], job["image_size"]) for c in job["cameras"]]
-        self.settings = mapping.Settings(
-            max(errors), job["threads"], job["seed"], len(names) > _MANY
-        )
+        many = len(names) > _MANY
+        self.settings = mapping.Settings(max(errors), job["threads"], job["seed"], many)
 
     def find(self) -> dict[str, Any]:
         """What became of the photographs, as Outcome has it, once the model is written. Raises
         UserError where no poses are found."""
+        job = self.job
         key = fingerprint(
-            self.state.get("matches"),
-            self.job["mapper"],
-            self.job["straighten"],
-            self.job["seed"],
-            2,
+            self.state.get("matches"), job["mapper"], job["straighten"], job["seed"], 2
         )
         record = self.state.get("model")
         if record.get("key") == key and record.get("files") == stamps(self.model):
@@ -82,9 +70,8 @@ class Poses:
         if not len(self.matches.pairs):
             raise UserError(self._no_model())
         self.send(stage="poses", total=len(self.names), done=0)
-        best, share = (
-            self._map_globally() if self.job["mapper"] == "global" else self._map_incrementally()
-        )
+        globally = job["mapper"] == "global"
+        best, share = self._map_globally() if globally else self._map_incrementally()
         if self._look_again(best):
             best, share = self._go_on(best)
         best = self._adjusted(best)
@@ -93,13 +80,11 @@ class Poses:
         mapping.colour(best, self.images, self.pool)
         name_pinholes(best)
         mapping.write_model(best, self.scene, self.work)
-        outcome = self._outcome(best, share)
-        self.state.put(
-            "model", {"key": key, "files": stamps(self.model), "outcome": outcome.as_dict()}
-        )
+        outcome = asdict(self._outcome(best, share))
+        self.state.put("model", {"key": key, "files": stamps(self.model), "outcome": outcome})
         shutil.rmtree(self.work / "mapping", ignore_errors=True)
         self.send(end="poses", seconds=time.monotonic() - started)
-        return outcome.as_dict()
+        return outcome
 
     def _adjusted(self, model):
         """The model with its last poses and cameras."""
@@ -125,31 +110,17 @@ class Poses:
         """Compares photographs that got no pose with all others, where only some pairs were
         compared; whether that found any matches."""
         posed = {image.name for image in model.images.values() if image.has_pose}
-        missing = [
-            i
-            for i, name in enumerate(self.names)
-            if name not in posed and self.features[i] >= TOO_FEW
-        ]
+        rich = zip(self.names, self.features)
+        missing = [i for i, (name, n) in enumerate(rich) if name not in posed and n >= TOO_FEW]
         if not missing or len(missing) > max(_SECOND_LOOK, len(self.names) // 10):
             return False
         self.send(phase="a second look")
         before = len(self.matches.pairs)
         with pycolmap.Database.open(self.path) as database:
             comparison = Comparison(database, self.ids, self.job["image_size"], self.job["seed"])
-            comparison.run(
-                comparison.left(
-                    sorted(
-                        {
-                            (min(i, j), max(i, j))
-                            for i in missing
-                            for j in range(len(self.ids))
-                            if i != j
-                        }
-                    )
-                ),
-                self.pool,
-                lambda done: None,
-            )
+            others = range(len(self.ids))
+            pairs = {(min(i, j), max(i, j)) for i in missing for j in others if i != j}
+            comparison.run(comparison.left(sorted(pairs)), self.pool, lambda done: None)
         self._read_matches()
         return len(self.matches.pairs) > before
 
@@ -171,10 +142,6 @@ class Poses:
             raise UserError(self._no_model())
         return models[0], explained(models[0], self.matches)
 
-    def _posed(self, number: Iterator[int], count: int) -> None:
-        """Says that another photograph has its pose."""
-        self.send(done=min(next(number), count))
-
     def _map_incrementally(self):
         """From a start that explains its matches, or as COLMAP would where there is none; the model
         that explains most photographs' matches, and the share."""
@@ -185,17 +152,18 @@ class Poses:
                 self.path, self.images, to, self.settings, names=names, angle=angle
             )
 
-        found = find_start(
-            self.path,
-            self.matches,
-            folder,
-            map_some,
-            lambda tried, of: self.send(phase=f"start {tried + 1}"),
-        )
+        def tell(tried: int) -> None:
+            self.send(phase=f"start {tried + 1}")
+
+        found = find_start(self.path, self.matches, folder, map_some, tell)
         results = []
         for start in [found[0], None] if found else [None]:
             self.send(phase="")
-            seen = partial(self._posed, itertools.count(1), count)
+            numbers = itertools.count(1)
+
+            def seen(numbers=numbers) -> None:
+                self.send(done=min(next(numbers), count))
+
             models = mapping.map_incrementally(
                 self.path, self.images, folder / "all", self.settings, start=start, on_image=seen
             )
@@ -221,26 +189,18 @@ class Poses:
 
     def _outcome(self, model, share: float) -> Outcome:
         posed = [image for image in model.images.values() if image.has_pose]
-        registered, used = (
-            sorted(image.name for image in posed),
-            {image.camera_id for image in posed},
-        )
-        missing = {**self.unreadable} | reasons(
-            self.names, self.features, self.matches.pairs, self.matches.inliers, set(registered)
-        )
-        cameras = [
-            mapping.describe(camera)
-            for number, camera in sorted(model.cameras.items())
-            if number in used
-        ]
-        error, track = model.compute_mean_reprojection_error(), model.compute_mean_track_length()
+        registered, m = sorted(image.name for image in posed), self.matches
+        why = reasons(self.names, self.features, m.pairs, m.inliers, set(registered))
         return Outcome(
             registered,
-            missing,
-            model.num_points3D(),
-            error,
-            track,
-            cameras,
-            share,
-            self.job["mapper"],
+            missing={**self.unreadable} | why,
+            points=model.num_points3D(),
+            error=model.compute_mean_reprojection_error(),
+            track=model.compute_mean_track_length(),
+            cameras=[
+                mapping.describe(model.cameras[number])
+                for number in sorted({image.camera_id for image in posed})
+            ],
+            explained=share,
+            mapper=self.job["mapper"],
         )

@@ -51,7 +51,7 @@ class Matches:
 
 
 def read_matches(database: pycolmap.Database, ids: Sequence[int]) -> Matches:
-    """Of the images with these ids."""
+    """Verified matches of the images with these ids."""
     index = {image: i for i, image in enumerate(ids)}
     pairs, matches = [], []
     for number, geometry in zip(*database.read_two_view_geometries()):
@@ -68,9 +68,8 @@ def explained(model: pycolmap.Reconstruction, matches: Matches) -> float:
     points = {}
     for image in model.images.values():
         if image.has_pose:
-            points[image.image_id] = np.array(
-                [p.point3D_id if p.has_point3D() else -1 for p in image.points2D], np.int64
-            )
+            ids = [p.point3D_id if p.has_point3D() else -1 for p in image.points2D]
+            points[image.image_id] = np.array(ids, np.int64)
     right = total = 0
     for (i, j), matched in zip(matches.pairs, matches.matches):
         a, b = points.get(matches.ids[i]), points.get(matches.ids[j])
@@ -105,29 +104,28 @@ def find_start(
     matches: Matches,
     folder: Path,
     run: Callable[[list[str], float, Path], list],
-    progress: Callable[[int, int], None],
+    progress: Callable[[int], None],
 ) -> tuple[Path, float] | None:
     """The folder of the best small model and the share of matches that it explains; None where no
     try gave one.
 
     run(names, angle, folder): maps the photographs with these names, the first pair at this angle,
-    and returns the models. Focal lengths in the database stay as the try has them. progress(tries,
-    of) is called before each.
+    and returns the models. Focal lengths in the database stay as the try has them. progress(tries)
+    is called before each.
     """
     best, best_focal = None, None
     for number, (rank, angle, focal) in enumerate(_TRIES):
         if best and best[1] >= GOOD:
             break
-        progress(number, len(_TRIES))
+        progress(number)
         with pycolmap.Database.open(database) as opened:
             names = [opened.read_image(matches.ids[i]).name for i in members(matches, rank)]
             _set_focal(opened, focal or 1.2)
         for model in run(names, angle, folder / str(number))[:1]:
             share = explained(model, matches)
             score = share * min(1.0, model.num_reg_images() / len(names))
-            if model.num_reg_images() >= min(_FEWEST, len(names)) and (
-                best is None or score > best[1]
-            ):
+            enough = model.num_reg_images() >= min(_FEWEST, len(names))
+            if enough and (best is None or score > best[1]):
                 target = folder / f"model{number}"
                 target.mkdir(parents=True, exist_ok=True)
                 model.write(target)

@@ -24,8 +24,8 @@ class CameraBody:
     """What EXIF says of the camera that took a photograph.
 
     key: equal for photographs of one device at one focal length; empty where EXIF names neither.
-    focal: px, None where unknown. named: maker, model and focal length in mm are there, from which
-    a database of sensors may find the focal length in pixels.
+    focal: px, None where unknown. named: EXIF has maker, model and focal length in mm. A database
+    of sensors may find the focal length in pixels from them.
     """
 
     key: tuple = ()
@@ -50,21 +50,16 @@ def device_of(image: Image.Image) -> CameraBody:
     try:
         base = image.getexif()
         exif = base.get_ifd(_EXIF)
-        make, model, lens, serial = (
-            _text(value)
-            for value in (base.get(_MAKE), base.get(_MODEL), exif.get(_LENS), exif.get(_SERIAL))
-        )
+        make, model = _text(base.get(_MAKE)), _text(base.get(_MODEL))
+        lens, serial = _text(exif.get(_LENS)), _text(exif.get(_SERIAL))
         focal_mm, focal_35, zoom = (_number(exif.get(tag)) for tag in (_FOCAL, _FOCAL_35MM, _ZOOM))
         focal = _pixels(exif, focal_mm, focal_35, image.size)
     except Exception:  # Pillow's parser of damaged EXIF raises almost anything
         return CameraBody()
     if not (focal_mm or focal_35 or model):
         return CameraBody()
-    return CameraBody(
-        (make, model, lens, serial, focal_mm, focal_35, zoom),
-        focal,
-        bool(make and model and focal_mm),
-    )
+    key = make, model, lens, serial, focal_mm, focal_35, zoom
+    return CameraBody(key, focal, bool(make and model and focal_mm))
 
 
 def _pixels(exif, focal_mm, focal_35, size) -> float | None:
@@ -74,9 +69,8 @@ def _pixels(exif, focal_mm, focal_35, size) -> float | None:
         focal = focal_35 * math.hypot(width, height) / _DIAGONAL_35MM
     elif focal_mm and (resolution := _number(exif.get(_PLANE_RESOLUTION))):
         unit = _UNIT_MM.get(exif.get(_PLANE_UNIT, 2), 25.4)
-        stored = (
-            _number(exif.get(_PIXELS_X)) or width
-        )  # the resolution is that of the picture before it was made smaller
+        # the resolution is that of the picture before it was made smaller
+        stored = _number(exif.get(_PIXELS_X)) or width
         focal = focal_mm / unit * resolution * width / stored
     return focal if focal and _PLAUSIBLE[0] <= focal / max(size) <= _PLAUSIBLE[1] else None
 

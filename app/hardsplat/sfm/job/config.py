@@ -8,17 +8,9 @@ from hardsplat.base.errors import UserError
 from hardsplat.settings.option import checked, option
 
 CAMERA_MODELS = (
-    "auto",
-    "SIMPLE_PINHOLE",
-    "PINHOLE",
-    "SIMPLE_RADIAL",
-    "RADIAL",
-    "OPENCV",
-    "FULL_OPENCV",
-    "SIMPLE_RADIAL_FISHEYE",
-    "RADIAL_FISHEYE",
-    "OPENCV_FISHEYE",
-)
+    "auto SIMPLE_PINHOLE PINHOLE SIMPLE_RADIAL RADIAL OPENCV FULL_OPENCV SIMPLE_RADIAL_FISHEYE "
+    "RADIAL_FISHEYE OPENCV_FISHEYE"
+).split()
 CAMERA_MODES = ("auto", "single", "per-folder", "per-image")
 METHODS = ("auto", "exhaustive", "sequential", "retrieval")
 MAPPERS = ("auto", "incremental", "global")
@@ -34,7 +26,7 @@ class Input:
     out: Path | None = option(
         None,
         "scene folder to make: photographs are copied into its images/",
-        shown="beside the photographs",
+        shown="with the photographs",
         aka="output_dir output_path",
     )
     num_frames: int = option(
@@ -109,10 +101,9 @@ class SfmConfig(Input, Cameras, Matching):
     def __post_init__(self):
         for name in SFM_FIELDS:
             object.__setattr__(self, name, checked(name, getattr(self, name), name, SFM_FIELDS))
-        if 0 < self.max_image_size < 64:
-            raise UserError(f"max_image_size {self.max_image_size}: must be 64 or more, or 0")
-        if 0 < self.max_num_features < 64:
-            raise UserError(f"max_num_features {self.max_num_features}: must be 64 or more, or 0")
+        for name in ("max_image_size", "max_num_features"):
+            if 0 < (value := getattr(self, name)) < 64:
+                raise UserError(f"{name} {value}: must be 64 or more, or 0")
 
 
 SFM_GROUPS: dict[str, tuple[Field, ...]] = {

@@ -17,25 +17,10 @@ from hardsplat.sfm.job.cameras import CameraBody, SharedCamera, device_of, share
 
 READABLE = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".avif", ".jp2", ".ppm"}
 UNREADABLE = {".heic", ".heif", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
-VIDEOS = {
-    ".mp4",
-    ".mov",
-    ".m4v",
-    ".avi",
-    ".mkv",
-    ".webm",
-    ".mts",
-    ".m2ts",
-    ".mpg",
-    ".mpeg",
-    ".3gp",
-    ".insv",
-    ".360",
-}
+VIDEOS = set(".mp4 .mov .m4v .avi .mkv .webm .mts .m2ts .mpg .mpeg .3gp .insv .360".split())
 WORK = "sfm"  # folder of a scene for what is neither photograph nor model
-_NOT_PHOTOGRAPHS = re.compile(
-    rf"({WORK}|sparse|masks|depths|colmap|images_\d+)", re.IGNORECASE
-)  # folders of a scene
+# folders of a scene
+_NOT_PHOTOGRAPHS = re.compile(rf"({WORK}|sparse|masks|depths|colmap|images_\d+)", re.IGNORECASE)
 
 
 @dataclass
@@ -53,7 +38,7 @@ class Photograph:
     @property
     def stamp(self) -> list:
         """Changes when the file or its mask does."""
-        return [[path.name, *_size_and_time(path)] for path in (self.path, self.mask) if path]
+        return [[path.name, *size_and_time(path)] for path in (self.path, self.mask) if path]
 
 
 @dataclass
@@ -103,9 +88,8 @@ def find_photographs(scene: Path, camera_mode: str = "auto") -> PhotographFolder
     stems = {Path(name).with_suffix("") for name in names}
     for name in listed(folder, UNREADABLE):
         if Path(name).with_suffix("") not in stems:
-            found.left_out[name] = (
-                f"{Path(name).suffix[1:].upper()} files are not read here; convert it to JPEG"
-            )
+            ending = Path(name).suffix[1:].upper()
+            found.left_out[name] = f"{ending} files are not read here; convert it to JPEG"
     devices, masks = [], Masks(scene)
     for name in names:
         path = folder / name
@@ -117,20 +101,15 @@ def find_photographs(scene: Path, camera_mode: str = "auto") -> PhotographFolder
         except UserError as error:
             found.left_out[name] = str(error).removeprefix(f"{path}: ")
         except ValueError:  # also what cannot be written as UTF-8
-            found.left_out[name] = (
-                "its name has characters that files of COLMAP cannot hold; rename it"
-            )
+            why = "its name has characters that files of COLMAP cannot hold; rename it"
+            found.left_out[name] = why
         else:
             devices.append(device)
             found.items.append(Photograph(name, path, *size, mask=masks.of(name)))
     if not found.items:
         raise UserError(_nothing(scene, folder, found.left_out))
-    found.cameras, of = shared_cameras(
-        [p.name for p in found.items],
-        [(p.width, p.height) for p in found.items],
-        devices,
-        camera_mode,
-    )
+    sizes = [(p.width, p.height) for p in found.items]
+    found.cameras, of = shared_cameras([p.name for p in found.items], sizes, devices, camera_mode)
     for photograph, camera in zip(found.items, of):
         photograph.camera = camera
     return found
@@ -160,7 +139,7 @@ def _nothing(scene: Path, folder: Path, left_out: dict[str, str]) -> str:
     return f"{folder}: no photographs found ({' '.join(sorted(READABLE))})"
 
 
-def _size_and_time(path: Path) -> tuple[int, int]:
+def size_and_time(path: Path) -> tuple[int, int]:
     try:
         status = path.stat()
     except OSError:

@@ -16,29 +16,17 @@ GLOBAL = 400  # most photographs that are mapped one after the other
 # photographs up to which the longer side, px, and the features of each, are these; features cost by
 # area, matches by the square of features
 _BY_COUNT = ((100, 1600, 4096), (300, 1200, 3072), (math.inf, 1000, 2048))
-NEIGHBOURS, SPREAD = (
-    14,
-    8,
-    # of a photograph, in retrieval: the most similar ones, and others spread over those that are
-    # similar
-)
+# of a photograph, in retrieval: the most similar ones, and others spread over similar ones
+NEIGHBOURS, SPREAD = 14, 8
 OVERLAP = 8  # sequential: following frames that each is matched with
 
 # Seconds on one core of the machine of docs/results/sfm.md, from which the expected time is made.
-_DECODE, _SIFT, _MATCH, _RANSAC = (
-    0.02,
-    0.55,
-    3.1e-9,
-    0.012,
-)  # a megapixel, a megapixel searched, a feature times a feature, a pair
+# a megapixel, a megapixel searched, a feature times a feature, a pair
+_DECODE, _SIFT, _MATCH, _RANSAC = 0.02, 0.55, 3.1e-9, 0.012
 _SCORE = 3e-4  # a pair, in retrieval
 _PATCHES = 0.35  # a small photograph, whose points are found again by their patches
-_INCREMENTAL, _ALL_AGAIN, _GLOBAL, _START = (
-    0.12,
-    1e-3,
-    0.4,
-    3.0,
-)  # a photograph, a photograph times a photograph, a photograph; a run, all on two cores
+# a photograph, a photograph times a photograph, a photograph; a run, all on two cores
+_INCREMENTAL, _ALL_AGAIN, _GLOBAL, _START = 0.12, 1e-3, 0.4, 3.0
 
 
 @dataclass(frozen=True)
@@ -67,24 +55,21 @@ def make_plan(config: SfmConfig, sizes: Sequence[tuple[int, int]], video: bool) 
     method = config.matching_method
     if method == "auto":
         method = "sequential" if video else "exhaustive" if count <= EXHAUSTIVE else "retrieval"
-    mapper = (
-        config.mapper if config.mapper != "auto" else "incremental" if count <= GLOBAL else "global"
-    )
+    mapper = config.mapper
+    if mapper == "auto":
+        mapper = "incremental" if count <= GLOBAL else "global"
     threads = config.num_threads or cores()
     pairs = expected_pairs(method, count)
     read = sum(w * h for w, h in sizes) / 1e6
     searched = sum(w * h * searched_scale(w, h, size) ** 2 for w, h in sizes) / 1e6
     each = min(features, 1e6 * searched / count / 100)  # about a feature in 100 px
     patches = _PATCHES / threads if max(max(size) for size in sizes) < SMALL else 0
+    score = _SCORE * count**2 / 2 if method != "exhaustive" else 0
+    mapped = _GLOBAL if mapper == "global" else _INCREMENTAL + _ALL_AGAIN * count + patches
     seconds = {
         "features": (_DECODE * read + _SIFT * searched) / threads,
-        "matches": (
-            pairs * (_MATCH * each**2 + _RANSAC)
-            + (_SCORE * count**2 / 2 if method != "exhaustive" else 0)
-        )
-        / threads,
-        "poses": _START
-        + count * (_GLOBAL if mapper == "global" else _INCREMENTAL + _ALL_AGAIN * count + patches),
+        "matches": (pairs * (_MATCH * each**2 + _RANSAC) + score) / threads,
+        "poses": _START + count * mapped,
     }
     return Plan(size, features, method, mapper, pairs, threads, seconds)
 
@@ -101,7 +86,7 @@ def match_error(width: int, height: int, image_size: int) -> float:
     """Pixels of a photograph within which a match must fit the geometry of its pair.
 
     COLMAP's 4 px belong to photographs of some 3000 px. Features are placed to a part of a pixel of
-    the picture they were found in, so small pictures have a smaller limit: with 4 px, false matches
+    the picture they were found in, so small pictures have a smaller limit. With 4 px, false matches
     of a 160 px picture bend its focal length by 15 %.
     """
     longest = max(width, height)
@@ -113,12 +98,8 @@ def expected_pairs(method: str, count: int) -> int:
     every = count * (count - 1) // 2
     if method == "exhaustive":
         return every
-    each = (
-        0.75 * (NEIGHBOURS + SPREAD)
-        if method == "retrieval"
-        else OVERLAP + 0.75 * (NEIGHBOURS + SPREAD) / 2
-    )
-    return min(every, int(count * each))
+    each = 0.75 * (NEIGHBOURS + SPREAD)
+    return min(every, int(count * (each if method == "retrieval" else OVERLAP + each / 2)))
 
 
 def cores() -> int:

@@ -76,12 +76,9 @@ def measure(pictures: Iterator[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     sharpness, motion, last = [], [], None
     for picture in pictures:
         scale = ANALYSED / max(picture.shape[:2])
-        small = (
-            cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
-            if scale < 1
-            else picture
-        )
-        grey = cv2.cvtColor(np.ascontiguousarray(small), cv2.COLOR_RGB2GRAY)
+        if scale < 1:
+            picture = cv2.resize(picture, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        grey = cv2.cvtColor(np.ascontiguousarray(picture), cv2.COLOR_RGB2GRAY)
         sharpness.append(cv2.Laplacian(grey, cv2.CV_32F).var())
         motion.append(0.0 if last is None else _displacement(last, grey))
         last = grey
@@ -98,11 +95,8 @@ def _displacement(before: np.ndarray, after: np.ndarray) -> float:
     kept = found.ravel() == 1
     if kept.sum() < 0.2 * len(points):
         return _LOST
-    return min(
-        _LOST,
-        float(np.median(np.linalg.norm((moved - points).reshape(-1, 2)[kept], axis=1)))
-        / before.shape[1],
-    )
+    moves = np.linalg.norm((moved - points).reshape(-1, 2)[kept], axis=1)
+    return min(_LOST, float(np.median(moves)) / before.shape[1])
 
 
 def choose(sharpness: np.ndarray, motion: np.ndarray, most: int) -> list[int]:
@@ -115,16 +109,14 @@ def choose(sharpness: np.ndarray, motion: np.ndarray, most: int) -> list[int]:
     way = np.cumsum(motion)
     count = int(np.clip(round(way[-1] / MOTION) + 1, min(3, len(way)), min(most, len(way))))
     share = np.minimum((way / max(way[-1], 1e-9) * count).astype(int), count - 1)
-    if len(np.unique(share)) < min(
-        3, len(way)
-    ):  # a camera that does not move: spread over time instead
+    if len(np.unique(share)) < min(3, len(way)):
+        # a camera that does not move: spread over time instead
         share = np.arange(len(way)) * count // len(way)
     chosen = []
     for s in np.unique(share):
         members = np.flatnonzero(share == s)
-        middle = members[
-            len(members) // 6 : len(members) - len(members) // 6
-        ]  # so that neighbours do not fall together
+        edge = len(members) // 6  # left out, so that neighbours do not fall together
+        middle = members[edge : len(members) - edge]
         chosen.append(int(middle[np.argmax(sharpness[middle])]))
     return chosen
 
@@ -132,8 +124,8 @@ def choose(sharpness: np.ndarray, motion: np.ndarray, most: int) -> list[int]:
 def extract_frames(
     video: Path, folder: Path, most: int, progress: Callable[[int, int], None]
 ) -> int:
-    """Writes the frames worth keeping as JPEGs, frame_00001.jpg and so on, into `folder`; how many
-    there are.
+    """Writes the frames worth keeping as JPEGs, frame_00001.jpg and so on, into `folder`; their
+    number.
 
     progress(done, total) is called after each frame, in both passes over the video. Raises
     UserError where the video cannot be read or the folder not written.
@@ -159,9 +151,8 @@ def extract_frames(
             if number in wanted:
                 written += 1
                 with replacing(folder / f"frame_{written:05d}.jpg") as partial:
-                    Image.fromarray(picture).save(
-                        partial, format="JPEG", quality=_QUALITY, subsampling=0
-                    )
+                    image = Image.fromarray(picture)
+                    image.save(partial, format="JPEG", quality=_QUALITY, subsampling=0)
                 if written == len(wanted):
                     break
     except OSError as error:
