@@ -101,7 +101,7 @@ def little_room(monkeypatch):
 @pytest.fixture(autouse=True)
 def quick_reports(monkeypatch):
     """Plots of reports take longer than the runs here; tests/report has them."""
-    monkeypatch.setattr("hardsplat.report.run.plot", lambda figure: "data:,")
+    monkeypatch.setattr("hardsplat.report.plots.plot", lambda figure: "data:,")
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ import numpy as np
 from hardsplat.export.convert import convert
 from hardsplat.io.formats import FILE_FORMATS
 from hardsplat.io.media.images import over
-from hardsplat.io.scenes.scene import View, load_scene
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.scenes.views import View
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer

@@ -12,7 +12,7 @@ import pytest
 from hardsplat.base.background import Background
 from hardsplat.base.clock import LONGEST_START, PhaseClock
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.scene import View
+from hardsplat.io.scenes.views import View
 from hardsplat.train.run.trainer import train
 from tests.helpers.training import settings
 

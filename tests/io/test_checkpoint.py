@@ -380,7 +380,7 @@ def test_ctrl_c_while_photographs_load(scene, tmp_path, monkeypatch, capsys):
             signal.raise_signal(number)
         return np.zeros((24, 32, 3), np.uint8)
 
-    monkeypatch.setattr("hardsplat.io.scenes.scene.View.load", load)
+    monkeypatch.setattr("hardsplat.io.scenes.views.View.load", load)
     assert main(["train", str(scene), "--result-dir", str(tmp_path / "out"), "--quiet"]) == 130
     assert capsys.readouterr().err == "hardsplat: interrupted\n"
     assert not (tmp_path / "out/ckpts").exists()

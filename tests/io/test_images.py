@@ -23,7 +23,8 @@ from hardsplat.io.scenes.colmap import (
     ColmapPoints,
     write_model,
 )
-from hardsplat.io.scenes.scene import load_images, load_scene
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.scenes.views import load_images
 
 SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[2] / ".." / "shared"))
 BONSAI = SHARED / "data" / "bonsai"

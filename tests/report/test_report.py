@@ -26,7 +26,8 @@ from hardsplat.report.page import (
     view_of,
     write_comparison,
 )
-from hardsplat.report.run import _speed, write_report
+from hardsplat.report.plots import _speed
+from hardsplat.report.run import write_report
 from hardsplat.report.stages import by_stage
 from hardsplat.settings.presets import save_config
 from hardsplat.train.run.trainer import Run, train
@@ -39,7 +40,7 @@ from tests.helpers.training import settings
 @pytest.fixture
 def drawn(monkeypatch):
     """Plots too, which the other tests leave out."""
-    monkeypatch.setattr("hardsplat.report.run.plot", plot)
+    monkeypatch.setattr("hardsplat.report.plots.plot", plot)
 
 
 def picture(seed: int, size=(48, 64)) -> np.ndarray:

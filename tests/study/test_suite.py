@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.scene import Scene, View
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
 from tests.helpers.tables import argv
 from tools.suite import lane

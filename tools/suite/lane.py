@@ -24,7 +24,8 @@ from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.checkpoint import Checkpoint
-from hardsplat.io.scenes.scene import Scene, View, load_images, load_scene
+from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.io.scenes.views import View, load_images
 from hardsplat.train.run.keeping import Keeping
 from hardsplat.train.run.photographs import Photographs
 from hardsplat.train.run.trainer import Run as Training

@@ -16,7 +16,8 @@ from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
 from hardsplat.base.version import __version__
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.scenes.scene import View, load_images, load_scene
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.scenes.views import View, load_images
 from hardsplat.mesh.config import MESH_GROUPS, MeshConfig
 from hardsplat.mesh.files import check_triangles, load_mesh, save_mesh
 from hardsplat.mesh.measure import decibels, mean_colour, measured, scale_of, silhouetted

@@ -15,7 +15,8 @@ from hardsplat.page.choose import foremost
 from hardsplat.page.export import PageScene, small_viewer
 from hardsplat.report import run
 from hardsplat.report.page import prepare
-from hardsplat.report.run import MOST_SHOWN, NAME, curves, early_plots, page_values, viewer_of
+from hardsplat.report.plots import curves, early_plots
+from hardsplat.report.run import MOST_SHOWN, NAME, page_values, viewer_of
 
 # s that the viewer waits for its picture; whoever hands over splats hands over a picture soon, or
 # None

@@ -18,8 +18,8 @@ from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import foremost
 from hardsplat.page.export import PageScene, small_viewer, style
-from hardsplat.report.charts import COLORS, figure, plain_numbers
-from hardsplat.report.page import comparison, pictures, plot, spread, write_page
+from hardsplat.report.page import comparison, pictures, spread, write_page
+from hardsplat.report.plots import CURVES, MEMORY, STAGES, early_plots, late_plots
 from hardsplat.report.stages import by_stage
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
@@ -67,12 +67,12 @@ def page_values(
         views=views,
         shown=shown,
         processor=processor(metrics["device"]["kind"]),
-        curves=[(drawn[words], words) for words in _CURVES if words in drawn],
+        curves=[(drawn[words], words) for words in CURVES if words in drawn],
         stages=by_stage(metrics["stage_ms"]),
         passes=metrics["stage_ms"],
-        stage_bars=drawn.get(_STAGES),
+        stage_bars=drawn.get(STAGES),
         memory={purpose: n for purpose, n in metrics["memory_bytes"].items() if n},
-        memory_bars=drawn[_MEMORY],
+        memory_bars=drawn[MEMORY],
         about=_about(metrics),
         config=_settings(config),
     )
@@ -186,35 +186,6 @@ def _settings(config: dict) -> list[tuple[str, list[dict]]]:
     return out
 
 
-def early_plots(metrics: dict) -> dict[str, str]:
-    """Plots by their words that do without measurements of held-out views, of those that there are
-    numbers for. memory_bytes and stage_ms are of the whole run."""
-    stages = by_stage(metrics["stage_ms"])
-    memory = {purpose: n / 2**20 for purpose, n in metrics["memory_bytes"].items() if n}
-    out = {
-        words: _curve(words, metrics)
-        for words in _CURVES
-        if words != _QUALITY and len(metrics["curve"]["step"]) > (words == _RATE)
-    }
-    if stages:
-        out[_STAGES] = plot(_bars(stages, _STAGES, "ms"))
-    return out | {_MEMORY: plot(_bars(memory, _MEMORY, "MiB"))}
-
-
-def late_plots(metrics: dict) -> dict[str, str]:
-    """The other plots of a report."""
-    return {_QUALITY: _curve(_QUALITY, metrics)} if metrics["curve"]["step"] else {}
-
-
-def _curve(words: str, metrics: dict) -> str:
-    page = figure(6.4, 3.6, left=0.75)
-    axes = page.subplots()
-    _CURVES[words](axes, metrics)
-    if words != _RATE:
-        axes.set_xlabel("step")
-    return plot(page)
-
-
 def _said(value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -225,122 +196,3 @@ def _said(value) -> str:
         if value is None
         else str(value)
     )
-
-
-def curves(metrics: dict):
-    """Loss, PSNR and number of splats by step, as one figure."""
-    page = figure(8, 8, left=0.85)
-    panels = page.subplots(3, 1, sharex=True)
-    for axes, draw in zip(panels, (_loss, _quality, _splats)):
-        draw(axes, metrics)
-    panels[-1].set_xlabel("step")
-    return page
-
-
-def _marked(curve: dict) -> dict:
-    """Style of a curve: points where there are few."""
-    return dict(
-        linewidth=1.2, **(dict(marker=".", markersize=4) if len(curve["step"]) < 40 else {})
-    )
-
-
-def _loss(axes, metrics: dict) -> None:
-    axes.plot(
-        metrics["curve"]["step"],
-        metrics["curve"]["loss"],
-        color=COLORS[0],
-        **_marked(metrics["curve"]),
-    )
-    axes.set_yscale("log")
-    plain_numbers(axes.yaxis)
-    axes.set(ylabel="loss, mean of a batch", title="Loss: L1 + D-SSIM")
-    axes.grid(alpha=0.3)
-
-
-def _quality(axes, metrics: dict) -> None:
-    evaluations = metrics["evaluations"]
-    axes.plot(
-        metrics["curve"]["step"],
-        metrics["curve"]["psnr"],
-        color=COLORS[1],
-        label="training views, mean of a batch",
-        **_marked(metrics["curve"]),
-    )
-    if evaluations:
-        axes.plot(
-            [e["step"] for e in evaluations],
-            [e["psnr"] for e in evaluations],
-            color=COLORS[0],
-            linestyle="--",
-            marker="o",
-            markersize=7,
-            label="held-out views",
-        )
-    axes.set(ylabel="PSNR [dB]", title="Quality")
-    axes.legend(loc="lower right")
-    axes.grid(alpha=0.3)
-
-
-def _splats(axes, metrics: dict) -> None:
-    axes.plot(
-        metrics["curve"]["step"],
-        [n / 1000 for n in metrics["curve"]["splats"]],
-        color=COLORS[0],
-        **_marked(metrics["curve"]),
-    )
-    axes.set(ylabel="splats [thousands]", title="Number of splats")
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-
-
-def _rate(axes, metrics: dict) -> None:
-    """Steps that were made before times were kept have none."""
-    curve = metrics["curve"]
-    seconds = np.array(curve.get("seconds") or [None] * len(curve["step"]), float)
-    axes.plot(*_speed(np.array(curve["step"]), seconds), color=COLORS[0], linewidth=1.2)
-    axes.set(ylabel="steps per second", xlabel="training time [s]", title="Speed")
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-
-
-def _speed(steps: np.ndarray, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Times and steps per second between points of the curve at least 1 % of the training apart:
-    batches that are read together would be spikes."""
-    known = np.flatnonzero(np.isfinite(seconds))
-    kept = list(known[:1])
-    for i in known[1:]:
-        if seconds[i] - seconds[kept[-1]] > 0.01 * seconds[known[-1]]:
-            kept.append(i)
-    return seconds[kept[1:]], np.diff(steps[kept]) / np.diff(seconds[kept])
-
-
-def _bars(values: dict[str, float], title: str, unit: str):
-    page = figure(6.4, 1.0 + 0.3 * len(values), left=0.3 + 0.085 * max(map(len, values), default=0))
-    axes = page.subplots()
-    whole = sum(values.values())
-    for i, value in enumerate(values.values()):
-        axes.barh(i, value, color=COLORS[0])
-        axes.annotate(
-            f"{value:.3g} {unit} ({value / whole:.0%})",
-            (value, i),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-        )
-    axes.set_yticks(range(len(values)), values)
-    axes.set_ylim(len(values) - 0.4, -0.6)
-    axes.margins(x=0.28)
-    axes.set_title(f"{title}: {whole:.4g} {unit}")
-    axes.set_xlabel(unit)
-    axes.spines[["top", "right"]].set_visible(False)
-    return page
-
-
-_LOSS = "Loss by step"
-_QUALITY = "PSNR by step"
-_RATE = "Steps per second by training time"
-_STAGES = "Time of a step"
-_MEMORY = "Memory by purpose"
-# what draws each, in the order of the page
-_CURVES = {_LOSS: _loss, _QUALITY: _quality, "Number of splats by step": _splats, _RATE: _rate}

@@ -20,7 +20,8 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.colmap import read_model, read_tracks
 from hardsplat.io.scenes.masks import fitted, read_kept
-from hardsplat.io.scenes.scene import Scene, View
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.views import View
 
 FOLDER = "depths"
 FEWEST = 10  # points that a depth map is fitted to

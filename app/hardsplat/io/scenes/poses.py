@@ -14,8 +14,9 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
 from hardsplat.io.scenes.colmap import write_model
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
-from hardsplat.io.scenes.scene import Scene, View
+from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.transforms import OPENGL_TO_OPENCV
+from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
 
 FOLDER = "poses"

@@ -14,24 +14,20 @@ or transforms.json, see app/hardsplat/io/scenes/transforms.py.
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.media.images import image_size, read_pixels
-from hardsplat.io.scenes.colmap_model import ColmapCamera
-from hardsplat.io.scenes.colmap_scene import read_colmap
+from hardsplat.io.media.images import image_size
+from hardsplat.io.scenes.colmap import read_colmap
 from hardsplat.io.scenes.lens import Lens
-from hardsplat.io.scenes.masks import FOLDER, cut_out, fitted, masked, read_kept
+from hardsplat.io.scenes.masks import FOLDER
 from hardsplat.io.scenes.source import Posed, SceneSource
 from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_transforms
+from hardsplat.io.scenes.views import ArrayView, View, by
 from hardsplat.model.camera import Camera
 
 SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
@@ -40,68 +36,6 @@ SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a
 FEWEST_OF_A_CAMERA = 4
 # px of the longer side of the largest photograph, below which --data-factor is likely a mistake
 SMALL = 200
-
-
-@dataclass(frozen=True)
-class View:
-    """One photograph and the camera that load() makes it fit, a pinhole where that undistorts.
-
-    name: as in the model, a path below the image folder. path: the file. stored: (width, height) of
-    the file where it is larger than the camera's. lens: how the photograph is distorted where
-    load() undistorts it, or else None. mask: the picture of what counts, None where all does.
-    number: which of the scene's physical cameras took it, counted from 0. original: the camera of
-    the full-size photograph as the scene's files have it. mask_mode: what becomes of pixels that
-    the mask leaves out, a key of MODES in masks.py.
-    """
-
-    name: str
-    camera: Camera
-    path: Path
-    stored: tuple[int, int] | None = None
-    lens: Lens | None = None
-    mask: Path | None = None
-    number: int = 0
-    original: ColmapCamera | None = field(default=None, compare=False)
-    mask_mode: str = "ignore"
-
-    def load(self) -> np.ndarray:
-        """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has
-        transparent pixels: down-sampled by area, then undistorted. May be called from any thread.
-        With a mask (H, W, 4), IGNORED where a pixel mixes in what the mask leaves out.
-
-        See read_pixels for other pixel types. Raises UserError naming the file when it is missing,
-        damaged or of another size than it had.
-        """
-        image = read_pixels(self.path)
-        size = self.camera.width, self.camera.height
-        found, expected = image.shape[1::-1], self.stored or size
-        if found != expected:
-            raise UserError(
-                f"{self.path}: is {_by(found)} and should be {_by(expected)}; it changed "
-                "since the scene was opened"
-            )
-        image = fitted(image, *size, self.lens)
-        if self.mask is None:
-            return image
-        return (masked if self.mask_mode == "ignore" else cut_out)(
-            image, read_kept(self.mask, *size, self.lens)
-        )
-
-
-@dataclass(frozen=True)
-class ArrayView(View):
-    """A photograph in memory: image (H, W, 3) uint8, or (H, W, 4) with straight alpha."""
-
-    image: np.ndarray = field(kw_only=True, repr=False)
-
-    def load(self) -> np.ndarray:
-        """As View.load."""
-        if self.image.shape[2] == 3:
-            return self.image
-        alpha = self.image[..., 3:].astype(np.uint16)
-        return np.concatenate([(self.image[..., :3] * alpha + 127) // 255, alpha], axis=2).astype(
-            np.uint8
-        )
 
 
 @dataclass(frozen=True)
@@ -264,29 +198,6 @@ def _extent(views: Sequence[View], label: str) -> float:
     return extent
 
 
-def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:
-    """Each view's load() in order, read ahead by a few threads, so that memory holds only the next
-    few. progress: a bar on a terminal."""
-    workers = min(8, os.cpu_count() or 1)
-    pool = ThreadPoolExecutor(workers)
-    try:
-        bar = tqdm(
-            total=len(views), desc="photographs", unit="", disable=None if progress else True
-        )
-        pending: deque[Future[np.ndarray]] = deque()
-        with bar:
-            for view in views:
-                pending.append(pool.submit(view.load))
-                if len(pending) > 2 * workers:
-                    yield pending.popleft().result()
-                    bar.update()
-            while pending:
-                yield pending.popleft().result()
-                bar.update()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
 def _read(root: Path, data_factor: int) -> SceneSource:
     model = next(
         (folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None
@@ -326,20 +237,20 @@ def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
     tolerance = 1 if divisor > 1 else 0  # tools round down-sampled sizes in different directions
     if any(abs(f - c / divisor) > tolerance for f, c in zip(found, full)):
         expected = (
-            f"{_by(full)}"
+            f"{by(full)}"
             if divisor == 1
-            else f"{_by(full)}, so {_by(_divided(full, divisor))} in {path.parent.name}"
+            else f"{by(full)}, so {by(_divided(full, divisor))} in {path.parent.name}"
         )
         raise UserError(
-            f"{path}: is {_by(found)}, but its camera {camera.id} in the model is "
+            f"{path}: is {by(found)}, but its camera {camera.id} in the model is "
             f"{expected}; {_advice(found, full)}"
         )
     size = _divided(found, data_factor // divisor)
     if min(size) < SMALLEST and size != full:
         most = max(1, min(full) // SMALLEST)
         raise UserError(
-            f"--data-factor {data_factor}: leaves {_by(size)} pixels of {posed.name} "
-            f"({_by(full)}); choose {most} or less"
+            f"--data-factor {data_factor}: leaves {by(size)} pixels of {posed.name} "
+            f"({by(full)}); choose {most} or less"
         )
     pinhole = posed.pinhole.resized(*size)
     lens = Lens.of(camera, pinhole.K, *size)
@@ -348,7 +259,7 @@ def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
     if lens:
         pinhole = Camera(pinhole.w2c, lens.pinhole_K(), *size)
     if posed.mask and (masks := image_size(posed.mask)) not in (full, found):
-        raise UserError(f"{posed.mask}: is {_by(masks)}, but its photograph is {_by(found)}")
+        raise UserError(f"{posed.mask}: is {by(masks)}, but its photograph is {by(found)}")
     return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
 
 
@@ -372,11 +283,11 @@ def _notes(views, data_factor, mask_mode):
     if small and max(small.width, small.height) < SMALL:
         notes.append(
             f"--data-factor {data_factor} leaves photographs of "
-            f"{_by((small.width, small.height))} pixels; a smaller factor shows more"
+            f"{by((small.width, small.height))} pixels; a smaller factor shows more"
         )
     if resampled:
         camera = resampled[0].camera
-        sizes = f"{_by(resampled[0].stored)} to {_by((camera.width, camera.height))}"
+        sizes = f"{by(resampled[0].stored)} to {by((camera.width, camera.height))}"
         notes.append(
             f"{len(resampled)} of {len(views)} photographs are down-sampled on load, "
             f"{resampled[0].name} from {sizes}"
@@ -391,10 +302,6 @@ def _notes(views, data_factor, mask_mode):
 
 def _divided(size, divisor):
     return tuple(max(1, round(side / divisor)) for side in size)
-
-
-def _by(size):
-    return f"{size[0]}x{size[1]}"
 
 
 def _advice(found, full):

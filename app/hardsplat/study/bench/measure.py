@@ -18,7 +18,7 @@ from hardsplat.gpu.device.queue import complete
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.io.scenes.scene import View
+from hardsplat.io.scenes.views import View
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.core.frame import camera_data, frame_data

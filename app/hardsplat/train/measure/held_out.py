@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from hardsplat.gpu.device.context import Device
 from hardsplat.io.formats.checkpoint import Checkpoint
-from hardsplat.io.scenes.scene import Scene, View, load_images
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig

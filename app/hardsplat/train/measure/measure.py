@@ -18,7 +18,8 @@ from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats.base import ahead
 from hardsplat.io.media.images import over
 from hardsplat.io.scenes.masks import kept, kept_pixels
-from hardsplat.io.scenes.scene import Scene, View, load_images
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
 from hardsplat.raster.core.protocols import Rasterizer

@@ -11,7 +11,8 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.background import Background
-from hardsplat.io.scenes.scene import Scene, load_images, load_scene
+from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.io.scenes.views import load_images
 from hardsplat.settings.train import TrainConfig, scene_folder
 
 KEPT_BYTES = (

@@ -19,7 +19,8 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.io.scenes.scene import Scene, View
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
 
 NAME = "intrinsics.json"

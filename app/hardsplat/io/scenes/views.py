@@ -1,0 +1,110 @@
+"""Photographs of a scene with their cameras, opened as training sees them."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.media.images import read_pixels
+from hardsplat.io.scenes.colmap_model import ColmapCamera
+from hardsplat.io.scenes.lens import Lens
+from hardsplat.io.scenes.masks import cut_out, fitted, masked, read_kept
+from hardsplat.model.camera import Camera
+
+
+@dataclass(frozen=True)
+class View:
+    """One photograph and the camera that load() makes it fit, a pinhole where that undistorts.
+
+    name: as in the model, a path below the image folder. path: the file. stored: (width, height) of
+    the file where it is larger than the camera's. lens: how the photograph is distorted where
+    load() undistorts it, or else None. mask: the picture of what counts, None where all does.
+    number: which of the scene's physical cameras took it, counted from 0. original: the camera of
+    the full-size photograph as the scene's files have it. mask_mode: what becomes of pixels that
+    the mask leaves out, a key of MODES in masks.py.
+    """
+
+    name: str
+    camera: Camera
+    path: Path
+    stored: tuple[int, int] | None = None
+    lens: Lens | None = None
+    mask: Path | None = None
+    number: int = 0
+    original: ColmapCamera | None = field(default=None, compare=False)
+    mask_mode: str = "ignore"
+
+    def load(self) -> np.ndarray:
+        """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has
+        transparent pixels: down-sampled by area, then undistorted. May be called from any thread.
+        With a mask (H, W, 4), IGNORED where a pixel mixes in what the mask leaves out.
+
+        See read_pixels for other pixel types. Raises UserError naming the file when it is missing,
+        damaged or of another size than it had.
+        """
+        image = read_pixels(self.path)
+        size = self.camera.width, self.camera.height
+        found, expected = image.shape[1::-1], self.stored or size
+        if found != expected:
+            raise UserError(
+                f"{self.path}: is {by(found)} and should be {by(expected)}; it changed "
+                "since the scene was opened"
+            )
+        image = fitted(image, *size, self.lens)
+        if self.mask is None:
+            return image
+        return (masked if self.mask_mode == "ignore" else cut_out)(
+            image, read_kept(self.mask, *size, self.lens)
+        )
+
+
+@dataclass(frozen=True)
+class ArrayView(View):
+    """A photograph in memory: image (H, W, 3) uint8, or (H, W, 4) with straight alpha."""
+
+    image: np.ndarray = field(kw_only=True, repr=False)
+
+    def load(self) -> np.ndarray:
+        """As View.load."""
+        if self.image.shape[2] == 3:
+            return self.image
+        alpha = self.image[..., 3:].astype(np.uint16)
+        return np.concatenate([(self.image[..., :3] * alpha + 127) // 255, alpha], axis=2).astype(
+            np.uint8
+        )
+
+
+def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:
+    """Each view's load() in order, read ahead by a few threads, so that memory holds only the next
+    few. progress: a bar on a terminal."""
+    workers = min(8, os.cpu_count() or 1)
+    pool = ThreadPoolExecutor(workers)
+    try:
+        bar = tqdm(
+            total=len(views), desc="photographs", unit="", disable=None if progress else True
+        )
+        pending: deque[Future[np.ndarray]] = deque()
+        with bar:
+            for view in views:
+                pending.append(pool.submit(view.load))
+                if len(pending) > 2 * workers:
+                    yield pending.popleft().result()
+                    bar.update()
+            while pending:
+                yield pending.popleft().result()
+                bar.update()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def by(size):
+    """Words for (width, height)."""
+    return f"{size[0]}x{size[1]}"
