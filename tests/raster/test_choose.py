@@ -291,15 +291,13 @@ SHAPES_ONLY = dict(block="1x1", reduction="atomic", atomics="cas", segments=1)
 
 
 @pytest.fixture
-def forgetful(device, cache, compiled, monkeypatch):
+def forgetful(device, cache, compiled):
     """The device without what it remembers, but for its shaders."""
     compiled.mkdir(parents=True, exist_ok=True)
     cache.mkdir()
     (cache / "spirv").symlink_to(compiled)
 
-    def forget():
-        monkeypatch.setitem(device._shared, "choices", {})
-
+    forget = device.shared("choices", dict).clear
     forget()
     return forget
 

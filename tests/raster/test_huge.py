@@ -11,34 +11,26 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import foremost, importance
 
-SPLATS = (
-    4 * module._BLOCK + 1000
-)  # blocks of conversion, and pieces of the file, that end in the middle
+SPLATS = 4 * module._BLOCK + 1000  # blocks, and pieces of the file, that end in the middle
 
 
 def trained_values(n: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(7)
-    sizes = {
-        "means": (1, n, 3),
-        "quats": (1, n, 4),
-        "log_scales": (1, n, 3),
-        "logit_opacities": (1, n, 1),
-        "sh0": (1, n, 3),
-        "shN": (3, n, 3),
-    }
+    shapes = dict(means=(1, 3), quats=(1, 4), log_scales=(1, 3), logit_opacities=(1, 1))
+    shapes |= dict(sh0=(1, 3), shN=(3, 3))
+    sizes = {name: (planes, n, width) for name, (planes, width) in shapes.items()}
     return {name: rng.normal(size=size).astype(np.float32) for name, size in sizes.items()}
 
 
-def test_splats_in_blocks_are_those_at_once(monkeypatch):
+def test_splats_in_blocks_are_those_at_once():
     planes = trained_values(SPLATS)
-    parts = Gaussians.from_planes(planes)
-    monkeypatch.setattr(module, "_BLOCK", 2 * SPLATS)
-    whole = Gaussians.from_planes(planes)
+    whole, edges = Gaussians.from_planes(planes), range(0, SPLATS, module._BLOCK // 3)
+    parts = [{name: v[:, a : a + edges.step] for name, v in planes.items()} for a in edges]
+    parts = Gaussians.concatenate([Gaussians.from_planes(part) for part in parts])
     for name in ("means", "quats", "scales", "opacities", "sh"):
         assert np.array_equal(getattr(parts, name), getattr(whole, name)), name
-    assert np.array_equal(
-        whole.sh, np.concatenate([planes["sh0"], planes["shN"]]).transpose(1, 0, 2)
-    )
+    sh = np.concatenate([planes["sh0"], planes["shN"]]).transpose(1, 0, 2)
+    assert np.array_equal(whole.sh, sh)
     np.testing.assert_allclose(whole.scales, np.exp(planes["log_scales"][0]), rtol=1e-6)
 
 
@@ -47,9 +39,8 @@ def test_a_large_file_is_read_back_in_pieces(tmp_path):
     save_ply(tmp_path / "large.ply", Gaussians.from_planes(planes))
     splats, found = open_splats(tmp_path / "large.ply"), 0
     for piece in splats.pieces():
-        assert 0 < len(piece) <= PIECE and np.array_equal(
-            piece.means, planes["means"][0, found : found + len(piece)]
-        )
+        wanted = planes["means"][0, found : found + len(piece)]
+        assert 0 < len(piece) <= PIECE and np.array_equal(piece.means, wanted)
         found += len(piece)
     assert found == splats.count == SPLATS
 

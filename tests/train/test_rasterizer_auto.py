@@ -26,7 +26,7 @@ def timed(monkeypatch, tmp_path, device):
     """Trials take the milliseconds given by rasterizer; returns that table."""
     monkeypatch.setenv("HARDSPLAT_AUTO", "time")
     monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
-    monkeypatch.setitem(device._shared, "choices", {})
+    device.shared("choices", dict).clear()
     for name, backend in [*BACKENDS.items()]:  # their own variants are not the subject
         own = replace(backend, first=lambda device, options: options)
         monkeypatch.setitem(BACKENDS, name, own)
@@ -84,7 +84,7 @@ def test_a_named_one_is_not_timed(device, timed):
 def test_real_trials(device, monkeypatch, tmp_path):
     monkeypatch.setenv("HARDSPLAT_AUTO", "time")
     monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
-    monkeypatch.setitem(device._shared, "choices", {})
+    device.shared("choices", dict).clear()
     chosen = fastest(device, AUTO)
     found = next(
         found for given, found in remembered(device).items() if given.startswith("rasterizer")
