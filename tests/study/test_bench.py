@@ -27,8 +27,9 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench import bench as module
 from hardsplat.study.bench import measure
 from hardsplat.study.bench.bench import Subject, Timing, bench, variants, views_of
+from hardsplat.study.bench.errors import GRADIENTS
 from hardsplat.study.bench.floors import floor_bytes
-from hardsplat.study.bench.measure import GRADIENTS, STAGES, Bench, stage_of
+from hardsplat.study.bench.measure import STAGES, Bench, stage_of
 from hardsplat.study.bench.sizes import count_of, resized
 from hardsplat.study.bench.tables import atomic_of, telling, varying
 from hardsplat.tables import quantities

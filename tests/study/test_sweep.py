@@ -317,7 +317,7 @@ def test_ctrl_c_lets_the_run_save_and_ends_the_sweep(scene, tmp_path, monkeypatc
     thread.join()
     assert [r["status"] for r in records(tmp_path).values()] == ["interrupted"]
     assert next(tmp_path.glob("runs/*/log.txt")).read_text() == "begun\nsaved\n"
-    words = "interrupted: the same command goes on with what is not done"
+    words = "interrupted: the same command continues what is not done"
     assert words in capfd.readouterr().out and (tmp_path / "report.html").is_file()
     assert "seed=1: interrupted" in (tmp_path / "sweep.md").read_text()
 

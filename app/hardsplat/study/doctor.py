@@ -1,5 +1,4 @@
-"""`hardsplat doctor`: the Vulkan devices, what the chosen one can do, and which variants run on
-it."""
+"""`hardsplat doctor`: Vulkan devices, features of the chosen one, variants that run on it."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ QUOTES = "'"
 
 
 def report(device: str | int | None = None) -> tuple[str, int]:
-    """What to print, and the exit code: 0 fit, 1 the chosen device cannot run hardsplat, 2 there is
+    """The text to print, and the exit code: 0 the device can run hardsplat, 1 it cannot, 2 there is
     no such device, or none."""
     tools = [*_tools(), *_drivers()]
     try:
@@ -51,26 +50,17 @@ def report(device: str | int | None = None) -> tuple[str, int]:
         wanted = os.environ.get("HARDSPLAT_DEVICE") if device is None else str(device)
         chosen = context.choose(devices, wanted)
     except UserError as error:
-        return "\n".join(
-            [*tools, "", f"not ready: {str(error).removesuffix(f'; {drivers.explain()}')}"]
-        ), 2  # that stands above
-    validation = (
-        "installed (HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too)"
-        if context.validation_layer()
-        else "not installed (only developers need it)"
-    )
-    lines = [
-        *tools,
-        f"validation layer  {validation}",
-        "",
-        "devices (choose with --device INDEX or part of the name)",
-    ]
+        why = str(error).removesuffix(f"; {drivers.explain()}")  # that stands above
+        return "\n".join([*tools, "", f"not ready: {why}"]), 2
+    validation = "not installed (only developers need it)"
+    if context.validation_layer():
+        turned_on = "HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too"
+        validation = f"installed ({turned_on})"
+    title = "devices (choose with --device INDEX or part of the name)"
+    lines = [*tools, f"validation layer  {validation}", "", title]
     for i, d in enumerate(devices):
-        mark = "*" if d is chosen else " "
-        lines.append(
-            f"{mark} {i}  {d.name}  [{d.kind}]  Vulkan "
-            f"{d.api_version[0]}.{d.api_version[1]}  {d.driver}"
-        )
+        mark, (major, minor, *_) = "*" if d is chosen else " ", d.api_version
+        lines.append(f"{mark} {i}  {d.name}  [{d.kind}]  Vulkan {major}.{minor}  {d.driver}")
     about, code = _about(devices.index(chosen), chosen)
     return "\n".join([*lines, "", *about]), code
 
@@ -82,21 +72,16 @@ def _tools() -> list[str]:
         compiler = shader.compiler()
     except UserError as error:
         compiler = str(error)
-    shipped = (
-        f"shipped in {shader.SPIRV}"
-        if shader.SPIRV.is_dir()
-        else f"compiled on first use into {shader.cache_dir()}"
-    )
+    shipped = f"shipped in {shader.SPIRV}"
+    if not shader.SPIRV.is_dir():
+        shipped = f"compiled on first use into {shader.cache_dir()}"
     return [f"shader compiler   {compiler}", f"shaders           {shipped}"]
 
 
 def _drivers() -> list[str]:
-    """Manifests of drivers, and why the library of one does not load; without devices this is where
-    to look."""
-    found = drivers.drivers()
-    return [f"driver manifest   {driver}" for driver in found] or [
-        f"drivers           {drivers.explain()}"
-    ]
+    """Manifests of drivers, and why the library of one does not load."""
+    found = [f"driver manifest   {driver}" for driver in drivers.drivers()]
+    return found or [f"drivers           {drivers.explain()}"]
 
 
 def _about(index: int, physical) -> tuple[list[str], int]:
@@ -107,12 +92,9 @@ def _about(index: int, physical) -> tuple[list[str], int]:
     found = capabilities.query(physical.handle)
     lines = _features(found)
     if missing := found.missing(capabilities.REQUIRED):
-        return [
-            *lines,
-            "",
-            f"not ready: {physical.name} lacks {', '.join(missing)}; update its driver or "
-            "choose another --device",
-        ], 1
+        remedy = "update its driver or choose another --device"
+        lacks = f"{physical.name} lacks {', '.join(missing)}"
+        return [*lines, "", f"not ready: {lacks}; {remedy}"], 1
     try:
         device = Device(index)
         probed = _probe(device)
@@ -120,39 +102,21 @@ def _about(index: int, physical) -> tuple[list[str], int]:
         return [*lines, "", f"not ready: {error}"], 1
     lines += [f"  probe     {probed}", "", *_limits(device), ""]
     table, lacking = _variants(device.capabilities)
-    table += _auto(device)
+    lines += [*table, *_auto(device), ""]
     if lacking:
-        return [
-            *lines,
-            *table,
-            "",
-            f"not ready: {device.name} can run no {' and no '.join(lacking)}",
-        ], 1
+        return [*lines, f"not ready: {device.name} can run no {' and no '.join(lacking)}"], 1
     if missing := device.capabilities.missing(("shared_memory",)):
-        return [
-            *lines,
-            *table,
-            "",
-            f"ready to draw, not to train: {device.name} lacks {', '.join(missing)}",
-        ], 0
+        lacks = f"{device.name} lacks {', '.join(missing)}"
+        return [*lines, f"ready to draw, not to train: {lacks}"], 0
     # which all of them need
     tiles = device.capabilities.missing(next(iter(TILE_BACKWARDS.values())).needs)
-    return [
-        *lines,
-        *table,
-        "",
-        f"ready{' with --rasterizer hardware' if tiles else ''}: {device.name}",
-    ], 0
+    return [*lines, f"ready{' with --rasterizer hardware' if tiles else ''}: {device.name}"], 0
 
 
 def _features(found) -> list[str]:
+    missing = [(n, why) for n, why in sorted(found.why_not.items()) if n != "portability_subset"]
     lines = ["features", f"  found     {', '.join(sorted(found.names))}"]
-    lines += [
-        f"  missing   {name}: {why}"
-        for name, why in sorted(found.why_not.items())
-        if name != "portability_subset"
-    ]
-    return lines
+    return lines + [f"  missing   {name}: {why}" for name, why in missing]
 
 
 def _probe(device) -> str:
@@ -172,13 +136,12 @@ def _limits(device) -> list[str]:
     from hardsplat.raster.core.sinks import moments_of
 
     usual = moments_of(device, "auto")
-    rooms = [_room(device, name, usual, f"with --rasterizer {name}") for name in BACKENDS]
-    rooms += [
-        _room(device, name, moments, f"with --rasterizer {name} --moments {moments}")
-        for moments, row in MOMENT_FORMATS.items()
-        if moments != usual and not device.capabilities.missing(row.needs)
-        for name in BACKENDS
-    ]
+    fitting = [_fitting(device, name, usual, f"with --rasterizer {name}") for name in BACKENDS]
+    for moments, row in MOMENT_FORMATS.items():
+        if moments != usual and not device.capabilities.missing(row.needs):
+            for name in BACKENDS:
+                flags = f"with --rasterizer {name} --moments {moments}"
+                fitting.append(_fitting(device, name, moments, flags))
     return [
         "limits",
         f"  memory          {device.memory_bytes / 2**30:.1f} GiB",
@@ -187,12 +150,12 @@ def _limits(device) -> list[str]:
         f"  subgroup size   {device.subgroup_size}",
         f"  timestamps      {'yes' if device.timestamp_ns else 'no: stages are not timed'}",
         f"  splats          in training at SH degree {_SH_DEGREE}, beside the photographs, about",
-        *(f"                  {room}" for room in rooms),
+        *(f"                  {line}" for line in fitting),
     ]
 
 
-def _room(device, rasterizer: str, moments: str, when: str) -> str:
-    """How many splats fit, and what bounds them."""
+def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
+    """The number of splats that fit, and what bounds it."""
     from hardsplat.raster.backends import training_needs
 
     # as the default strategy has it
@@ -200,52 +163,36 @@ def _room(device, rasterizer: str, moments: str, when: str) -> str:
     limits = device.max_buffer, device.max_allocation
     splats = most_splats(each, device.memory_bytes, *limits)
     by_buffer = most_splats(each, math.inf, *limits)
-    largest = max(
-        (name for name, need in each.items() if not need.addressed),
-        key=lambda name: each[name].largest,
-    )
-    bound = (
-        f"memory at {bytes_per_splat(each):.0f} bytes a splat"
-        if splats < by_buffer
-        else f"the buffer {largest} at {each[largest].largest:.0f} bytes a splat"
-    )
+    described = [name for name, need in each.items() if not need.addressed]
+    largest = max(described, key=lambda name: each[name].largest)
+    bound = f"the buffer {largest} at {each[largest].largest:.0f} bytes a splat"
+    if splats < by_buffer:
+        bound = f"memory at {bytes_per_splat(each):.0f} bytes a splat"
     return f"{splats / 1e6:.2f} million {when}; bound by {bound}"
 
 
 def _auto(device) -> list[str]:
-    """What `auto` chose on this device, for each set of options that it was asked with."""
+    """Choices of `auto` on this device, by the options that it was given."""
     from hardsplat.raster.core import choose
 
     if not choose.wanted():
         return ["auto", "  takes the first that runs (HARDSPLAT_AUTO=first)"]
-    out = ["auto"] + (
-        []
-        if device.timestamp_ns
-        else ["  takes the first that runs: the device has no clock to time by"]
-    )
-    newest = sorted(
-        choose.remembered(device).items(), key=lambda item: item[1]["date"], reverse=True
-    )
+    out = []
+    if not device.timestamp_ns:
+        out.append("  takes the first that runs: the device has no clock to time by")
+    remembered = choose.remembered(device).items()
+    newest = sorted(remembered, key=lambda item: item[1]["date"], reverse=True)
     for given, found in newest[:_SHOWN]:
-        out += [
-            f"  for {asked_with(given)}, timed {found['date']}",
-            *(f"    {line}" for line in choose.lines(found)),
-        ]
+        out.append(f"  for {asked_with(given)}, timed {found['date']}")
+        out += [f"    {line}" for line in choose.lines(found)]
     if len(newest) > _SHOWN:
         out.append(f"  and for {len(newest) - _SHOWN} other sets of options, earlier")
-    return (
-        out
-        if len(out) > 1
-        else [
-            "auto",
-            "  times the variants that run when it is first asked, and remembers the fastest",
-        ]
-    )
+    first = "  times the variants that run when it is first asked, and remembers the fastest"
+    return ["auto", *(out or [first])]
 
 
 def asked_with(given: str) -> str:
-    """What a remembered choice was asked with, as a person would say it: without options that are
-    at their defaults, off or none."""
+    """The options of a remembered choice in words, without those at their defaults, off or none."""
     from hardsplat.raster.backends import BACKENDS
 
     for name, backend in BACKENDS.items():
@@ -260,11 +207,8 @@ def asked_with(given: str) -> str:
             return " ".join([name, *(["with", ", ".join(named)] if named else [])])
 
         given = re.sub(rf"{backend.options.__name__}\((.*?)\)(?=; |$)", spoken, given)
-    words = [
-        part
-        for part in given.replace("settings ", "").split(", ")
-        if not part.endswith((" False", " None"))
-    ]
+    parts = given.replace("settings ", "").split(", ")
+    words = [part for part in parts if not part.endswith((" False", " None"))]
     return ", ".join(part.removesuffix(" True").replace("_", " ") for part in words)
 
 
@@ -287,21 +231,15 @@ def _variants(capabilities) -> tuple[list[str], list[str]]:
 def _row(capabilities, name: str, rows, flag: str | None, runnable: list[str]) -> str:
     row = rows[name]
     if missing := capabilities.missing(row.needs):
-        instead = (
-            (f"use {flag} {runnable[0]}" if flag else f"{runnable[0]} is used")
-            if runnable
-            else "nothing stands in for it here"
-        )
+        instead = "nothing stands in for it here"
+        if runnable:
+            instead = f"use {flag} {runnable[0]}" if flag else f"{runnable[0]} is used"
         return f"does not run: lacks {', '.join(dict.fromkeys(missing))}; {instead}"
-    if (
-        getattr(row, "ordered", False)
-        and not row.listed
-        and all(each.listed or capabilities.missing(each.needs) for each in ORDERINGS.values())
-    ):
-        return (
-            f"does not run: no fragment waits for another here, see --ordering; use {flag} "
-            f"{next(n for n, r in rows.items() if not r.ordered)}"
-        )
+    unordered = all(each.listed or capabilities.missing(each.needs) for each in ORDERINGS.values())
+    if getattr(row, "ordered", False) and not row.listed and unordered:
+        other = f"{flag} {next(n for n, r in rows.items() if not r.ordered)}"
+        why = "no fragment waits for another here, see --ordering"
+        return f"does not run: {why}; use {other}"
     if missing := capabilities.missing(getattr(row, "blend_needs", ())):
         return f"runs with --blending programmable only: lacks {', '.join(missing)}"
     return f"runs          {row.note}"

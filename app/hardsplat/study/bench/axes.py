@@ -1,21 +1,10 @@
-"""What `hardsplat bench` may vary, and how formats are compared."""
+"""Settings that `hardsplat bench` may vary, and how formats are compared."""
 
 from collections.abc import Mapping, Sequence
 
 AXES = (  # settings of which it takes lists, in the order of its flags
-    *(
-        "format",
-        "state_format",
-        "blending",
-        "reduction",
-        "hybrid_threshold",
-        "ordering",
-        "atomics",
-        "block",
-        "shape",
-        "segments",
-    ),
-    *("tile_backward", "tile_threshold", "moments", "rasterizer", "gradient"),
+    *"format state_format blending reduction hybrid_threshold ordering atomics block".split(),
+    *"shape segments tile_backward tile_threshold moments rasterizer gradient".split(),
 )
 OPTIONS = tuple(name for name in AXES if name != "rasterizer")  # those that a rasterizer takes
 

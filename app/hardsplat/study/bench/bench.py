@@ -1,5 +1,4 @@
-"""`hardsplat bench`: GPU milliseconds of every stage, fragments, memory and gradient error, for
-every variant asked for.
+"""`hardsplat bench`: milliseconds of every stage, memory and gradient error of variants.
 
 Upstream gradients: `random`, uniform in 0..1 as in Yuan & He 2025, or `loss`, the L1 + D-SSIM of
 training against the scene's photographs. Every view is drawn `repeats` times once the GPU is warm
@@ -67,38 +66,28 @@ def variants(axes: Mapping[str, list], known: Iterable[str] = OPTIONS) -> Iterat
 
 
 def commit() -> str | None:
-    """Of the checkout this runs from, with a + where files differ from it; None outside one."""
+    """The checkout's commit, with a + where files differ from it; None outside a checkout."""
     if not (CHECKOUT / ".git").exists():
         return None
     try:
-        asked = (("rev-parse", "HEAD"), ("status", "--porcelain"))
-        git = [
-            subprocess.run(
-                ["git", "-C", CHECKOUT, *words], capture_output=True, text=True, check=True
-            ).stdout.strip()
-            for words in asked
-        ]
+        head, changes = (
+            subprocess.check_output(["git", "-C", CHECKOUT, *words], stderr=subprocess.PIPE)
+            for words in (("rev-parse", "HEAD"), ("status", "--porcelain"))
+        )
     except (OSError, subprocess.CalledProcessError):
         return None
-    return git[0] + ("+" if git[1] else "")
+    return head.decode().strip() + ("+" if changes.strip() else "")
 
 
-def _provenance(device: Device) -> dict:
-    """Of the numbers: program, command, time, machine."""
+def provenance(timespec: str = "seconds") -> dict:
+    """Program, commit, command and time of numbers."""
     program = Path(sys.argv[0])
+    name = "hardsplat" if program.stem == "__main__" else program.name
     return {
         "hardsplat": __version__,
         "commit": commit(),
-        "command": shlex.join(
-            ["hardsplat" if program.stem == "__main__" else program.name, *sys.argv[1:]]
-        ),
-        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "device": {
-            "name": device.name,
-            "driver": device.physical.driver,
-            "kind": device.physical.kind,
-            "host": platform.platform(),
-        },
+        "command": shlex.join([name, *sys.argv[1:]]),
+        "date": datetime.now().astimezone().isoformat(timespec=timespec),
     }
 
 
@@ -113,9 +102,10 @@ def _bandwidth(device: Device) -> float | None:
 class Subject:
     """What is drawn: views of a scene, from a model of each of these sizes.
 
-    data_dir: the scene; by default the one that the model's run was trained on. data_factor: images
-    this many times smaller; by default as trained, of another scene full size. views: by position,
-    see views_of. splats: sizes, see app/hardsplat/study/bench/sizes.py.
+    - data_dir: the scene; by default the one that the model's run was trained on.
+    - data_factor: images this many times smaller; by default as trained, of another scene full
+      size.
+    - views: by position, see views_of. splats: sizes, see app/hardsplat/study/bench/sizes.py.
     """
 
     model: str | Path
@@ -165,45 +155,36 @@ def bench(
         make_folder(folder)
     model, config = find_model(subject.model, subject.data_dir)
     if config.data_dir is None:
-        raise UserError(
-            f"{model}: nothing says which scene it shows, and views are what is timed; "
-            "add --data-dir SCENE"
-        )
+        unknown = "nothing says which scene it shows, and views are what is timed"
+        raise UserError(f"{model}: {unknown}; add --data-dir SCENE")
     data_factor = subject.data_factor or (1 if subject.data_dir else config.data_factor)
     data_dir, gaussians = config.data_dir, load_splats(model)
     counts = [count_of(amount, len(gaussians)) for amount in subject.splats]
     scene = load_scene(data_dir, data_factor)
     chosen = views_of(scene, list(subject.views))
     gpu = open_device(device)
-    rasterizer = list(
-        dict.fromkeys(fastest(gpu, TrainConfig(rasterizer=name)) for name in rasterizer)
-    )
-    job = Bench(
-        gpu, [scene.views[i] for i in chosen], timing.upstream, timing.repeats, _bandwidth(gpu)
-    )
+    fast = (fastest(gpu, TrainConfig(rasterizer=name)) for name in rasterizer)
+    rasterizer = list(dict.fromkeys(fast))
+    views, physical = [scene.views[i] for i in chosen], gpu.physical
+    job = Bench(gpu, views, timing.upstream, timing.repeats, _bandwidth(gpu))
+    machine = {"driver": physical.driver, "kind": physical.kind, "host": platform.platform()}
+    shown = {"folder": str(data_dir), "data_factor": data_factor, "views": chosen}
+    all_views = timing.error_views == "all"
     about = {
-        **_provenance(gpu),
+        **provenance(),
+        "device": {"name": gpu.name, **machine},
         "copy_bytes_per_second": job.bandwidth,
         "model": {"file": str(model), "splats": len(gaussians), "sh_degree": gaussians.sh_degree},
-        "scene": {
-            "folder": str(data_dir),
-            "data_factor": data_factor,
-            "views": chosen,
-            "width": job.width,
-            "height": job.height,
-        },
+        "scene": {**shown, "width": job.width, "height": job.height},
         "upstream": timing.upstream,
         "axes": [name for name, several in axes.items() if len(several) > 1],
         "repeats": timing.repeats,
-        "error_views": (chosen if timing.error_views == "all" else chosen[:1])
-        if timing.errors
-        else [],
+        "error_views": chosen[: None if all_views else 1] if timing.errors else [],
     }
     results, skipped, lost = [], [], False
 
     def attempt(what: str, work: Callable, *given):
-        """What the work returns; None, with a line that says why, where the device cannot do it or
-        has not the memory."""
+        """The work's result; None, with a line that names the reason, where the device cannot."""
         nonlocal lost
         try:
             return work(*given)
@@ -222,9 +203,8 @@ def bench(
     ]
     size = None
     if folder and (earlier := archive_run(folder, OF_A_BENCH, OF_A_BENCH)):
-        tqdm.write(
-            f"note: the earlier measurement in {folder} is now in {earlier}", file=sys.stderr
-        )
+        moved = f"note: the earlier measurement in {folder} is now in {earlier}"
+        tqdm.write(moved, file=sys.stderr)
     for n, name, options in Bar(combinations, desc="bench", unit="variant", disable=quiet):
         if n != size:
             job.use(gaussians if n == len(gaussians) else resized(gaussians, n))
@@ -233,21 +213,12 @@ def bench(
         result = attempt(label, job.measure, name, options)
         if result is not None:
             results.append(result)
-            if timing.errors and (
-                found := attempt(
-                    f"gradient error of {label}",
-                    job.errors,
-                    name,
-                    options,
-                    timing.error_views == "all",
-                )
-            ):
+            what = f"gradient error of {label}"
+            if timing.errors and (found := attempt(what, job.errors, name, options, all_views)):
                 result.errors, result.cosines = found
         if folder:  # after each: a run that is killed leaves what it has measured
-            write_json(
-                folder / "bench.json",
-                {"about": about, "rows": [asdict(r) for r in results], "skipped": skipped},
-            )
+            rows = [asdict(r) for r in results]
+            write_json(folder / "bench.json", {"about": about, "rows": rows, "skipped": skipped})
         if lost:
             break
     if not results:

@@ -1,12 +1,11 @@
-"""What `hardsplat bench` measures of one variant: GPU milliseconds by stage, fragments, memory,
-sort memory, gradient error."""
+"""Measurements of a variant: GPU milliseconds by stage, fragments, memory, sort, gradient error."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,15 +19,15 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.scenes.views import View
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.backends import BACKENDS, rasterizer_named
+from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import camera_data, frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.protocols import Rasterizer
 from hardsplat.raster.core.sinks import adam, moments_of, plane_groups, resolve_moments
 from hardsplat.raster.hardware.rasterizer import HardwareOptions
-from hardsplat.raster.renderer import Renderer
 from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.settings.train import TrainConfig
+from hardsplat.study.bench.errors import BACKGROUND, NEAR, GradientErrors
 from hardsplat.study.bench.floors import floor_bytes
 from hardsplat.study.bench.tiles import ViewPairs, sort_memory
 from hardsplat.tables import quantities
@@ -46,27 +45,25 @@ from hardsplat.train.step.schedule import adam_settings
 
 # pass whose fragments are counted -> its stage
 DRAWS = {"draw": "forward draw", "draw backward": "backward draw", "list fragments": "lists"}
-GRADIENTS = ("means", "quats", "scales", "opacities", "sh")
-BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
 # Seconds of drawing before anything is timed: a GPU lowers its clocks while the host prepares a
 # model or a view, and raises them only after a while of work. Likely why an H200 timed 7.9 ms for a
 # model that takes 1.8. A CPU needs none.
 WARM_SECONDS = 0.3
-# seconds and frames of a submission, for in a gap between two the clocks may fall again
-_WARM_BATCH, _MOST_FRAMES = (0.1, 64)
+# seconds and frames of a submission: in a gap between two of them the clocks may fall again
+_WARM_BATCH, _MOST_FRAMES = 0.1, 64
 
 
 @dataclass
 class Measurement:
     """One variant at one size of the model.
 
-    options: registry rows as resolved on this device. stages, forward, backward, total:
-    milliseconds (total leaves the loss out). visible: splats, mean over views. fragments:
-    invocations of each draw, mean over views; rates: 1e9 fragments/s of each draw. floors: least
-    milliseconds by stage, see app/hardsplat/study/bench/floors.py; empty where the copy bandwidth
-    is not known. memory: bytes by purpose (footprint.PURPOSES). sort: see
-    app/hardsplat/study/bench/tiles.py. errors, cosines: relative L2 and cosine of each gradient
-    against the float32 reference; empty when not asked for.
+    - options: registry rows as resolved on this device.
+    - stages, forward, backward, total: milliseconds; total leaves the loss out.
+    - visible: splats, mean over views. fragments: invocations of each draw, mean over views.
+    - rates: 1e9 fragments/s of each draw. memory: bytes by purpose (footprint.PURPOSES).
+    - floors: least milliseconds by stage, see floors.py; empty without a known copy bandwidth.
+    - sort: see app/hardsplat/study/bench/tiles.py.
+    - errors, cosines: relative L2 and cosine of each gradient against the float32 reference.
     """
 
     options: dict
@@ -85,7 +82,7 @@ class Measurement:
     cosines: dict[str, float] = field(default_factory=dict)
 
 
-class Bench:
+class Bench(GradientErrors):
     """A model and some views of its scene on one device.
 
     upstream: `random` or `loss`, see app/hardsplat/study/bench/bench.py. repeats: timed draws of
@@ -113,7 +110,7 @@ class Bench:
         """The model of what is measured from here on."""
         self.gaussians = gaussians
         self._pairs: list[ViewPairs] = []  # the same for every variant
-        self._reference: tuple | None = None  # (what it is of, gradients)
+        self._reference = None
 
     def measure(self, rasterizer: str, options: dict) -> Measurement:
         """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot
@@ -128,22 +125,14 @@ class Bench:
                 return part
 
             n, degree = len(self.gaussians), self.gaussians.sh_degree
-            parameters = owned(
-                Parameters(self.device, n, degree, moments, "written", follow=("grow_stats",))
-            )
+            device, kept = self.device, ("grow_stats",)
+            parameters = owned(Parameters(device, n, degree, moments, "written", follow=kept))
             parameters.upload(self.gaussians)
             parameters.forget()
-            backend = BACKENDS[rasterizer]
-            raster = owned(
-                backend.rasterizer(
-                    self.device,
-                    parameters,
-                    self.width,
-                    self.height,
-                    backend.options(**options),
-                    sink=adam(moments),
-                )
-            )
+            backend, canvas = BACKENDS[rasterizer], (self.width, self.height)
+            made = backend.options(**options)
+            raster = backend.rasterizer(device, parameters, *canvas, made, sink=adam(moments))
+            owned(raster)
             resources = {**raster.resources, **self._surroundings(owned, parameters)}
             run = build_all(self.device, LOSS_PASSES if self.upstream == "loss" else ())
 
@@ -157,16 +146,12 @@ class Bench:
 
             stages, fragments, visible = self._draw(raster, record, resources, parameters)
             names = dict(raster.rows.names)
-            memory = by_purpose(
-                {name: r.nbytes for name, r in resources.items()} | parameters.nbytes()
-            )
+            held = {name: r.nbytes for name, r in resources.items()}
+            memory = by_purpose(held | parameters.nbytes())
         spec = REDUCTIONS[names["reduction"]].spec if "reduction" in names else ()
-        made = backend.options(**options)
-        threshold = (
-            {"hybrid_threshold": made.hybrid_threshold}
-            if isinstance(made, HardwareOptions) and "THRESHOLD" in spec
-            else {}
-        )
+        threshold = {}
+        if isinstance(made, HardwareOptions) and "THRESHOLD" in spec:
+            threshold = {"hybrid_threshold": made.hybrid_threshold}
         forward = stages["project"] + stages["sort"] + stages["tiles"] + stages["forward draw"]
         backward = stages["backward draw"] + stages["project backward"] + stages["optimizer"]
         total = forward + backward + stages["lists"]
@@ -174,11 +159,13 @@ class Bench:
             forward += stages["lists"]
         pixels = float(np.mean([v.camera.width * v.camera.height for v in self.views]))
         target_bytes = 4 * np.dtype(FORMATS[names.get("format", "float32")].texel).itemsize
-        floors = (
-            floor_bytes(n, visible, degree, pixels, target_bytes, moment_bytes)
-            if self.bandwidth
-            else {}
-        )
+        rates, floors = {}, {}
+        for draw, stage in DRAWS.items():
+            if fragments.get(draw) and stages[stage]:
+                rates[draw] = fragments[draw] / stages[stage] * 1e-6
+        if self.bandwidth:
+            least = floor_bytes(n, visible, degree, pixels, target_bytes, moment_bytes)
+            floors = {s: 1e3 * b / self.bandwidth for s, b in least.items() if stages[s]}
         return Measurement(
             options={"rasterizer": rasterizer, **names, **threshold, "moments": moments},
             splats=n,
@@ -188,16 +175,8 @@ class Bench:
             total=total,
             visible=visible,
             fragments=fragments,
-            rates={
-                n: fragments[n] / stages[s] * 1e-6
-                for n, s in DRAWS.items()
-                if fragments.get(n) and stages[s]
-            },
-            floors={
-                s: 1e3 * b / self.bandwidth
-                for s, b in floors.items()
-                if self.bandwidth and stages[s]
-            },
+            rates=rates,
+            floors=floors,
             memory=memory,
             sort=sort_memory(self._pairs, memory["sort"]),
         )
@@ -217,47 +196,29 @@ class Bench:
             for k in range(p.quantity.planes(self.gaussians.sh_degree))
         ]
         moved["count"], moved["at"][: len(at)] = len(at), at
-        told = {
+        given = {
             "adam_settings": adam_settings(),
             "loss_terms": terms,
             "term_sums": np.zeros(term_sums_bytes(terms) // 4, np.float32),
-            "rates": np.full(
-                planes, np.finfo(np.float32).tiny, np.float32
-            ),  # a rate of 0 would leave a plane at rest
+            # a rate of 0 would leave a plane at rest
+            "rates": np.full(planes, np.finfo(np.float32).tiny, np.float32),
             "moved_planes": moved,
         }
         groups = np.array(plane_groups(len(at), len(self.gaussians)), np.uint32)
         parameters.all["indirect"].upload(groups, contract.indirect_offset("planes"))
-        own = {
-            name: owned(Buffer(self.device, values.nbytes, name)) for name, values in told.items()
-        }
-        for name, values in told.items():
+        device, width, height = self.device, self.width, self.height
+        own: dict[str, Buffer | Image] = {}
+        for name, values in given.items():
+            own[name] = owned(Buffer(device, values.nbytes, name))
             own[name].upload(values)
         if self.upstream == "random":
-            return own | {
-                "d_image": owned(
-                    Image(
-                        self.device,
-                        self.width,
-                        self.height,
-                        FORMATS["float32"].vk,
-                        np.float32,
-                        "d_image",
-                    )
-                )
-            }
-        own["history"] = owned(
-            Buffer(
-                self.device, contract.CONSTANTS["HISTORY"] * contract.itemsize("history"), "history"
-            )
-        )
-        own["photos"] = owned(
-            Buffer(self.device, self.width * self.height * contract.itemsize("photos"), "photos")
-        )
-        return own | {
-            name: owned(part)
-            for name, part in allocate_loss(self.device, self.width, self.height).items()
-        }
+            form = FORMATS["float32"].vk
+            own["d_image"] = owned(Image(device, width, height, form, np.float32, "d_image"))
+            return own
+        sizes = {"history": contract.CONSTANTS["HISTORY"], "photos": width * height}
+        for name, n in sizes.items():
+            own[name] = owned(Buffer(device, n * contract.itemsize(name), name))
+        return own | {n: owned(part) for n, part in allocate_loss(device, width, height).items()}
 
     def _draw(
         self, raster: Rasterizer, record: Callable, resources: dict, parameters: Parameters
@@ -286,29 +247,19 @@ class Bench:
                 timed.run_once()
                 times.append(timed.times())
             for name in times[0]:
-                stage = stage_of(name)
-                stages[stage] = stages.get(stage, 0.0) + float(
-                    np.median([t[name] for t in times[1:]])
-                ) / len(self.views)
+                stage, ms = stage_of(name), float(np.median([t[name] for t in times[1:]]))
+                stages[stage] = stages.get(stage, 0.0) + ms / len(self.views)
             counted.run_once()
             fragments.append(counted.fragments())
             visible.append(int(parameters.counts["visible"]))
             if not self._pairs:
-                splats = resources["splats2d"].download(
-                    contract.dtype("Splat2D"), len(self.gaussians)
-                )
-                opacities = (
-                    resources["colors2d"]
-                    .download(np.float32, 4 * len(self.gaussians))
-                    .reshape(-1, 4)[:, 3]
-                )
-                pairs.append(ViewPairs.of(splats, opacities, view.camera.width, view.camera.height))
+                n, size = len(self.gaussians), (view.camera.width, view.camera.height)
+                splats = resources["splats2d"].download(contract.dtype("Splat2D"), n)
+                colors = resources["colors2d"].download(np.float32, 4 * n).reshape(-1, 4)
+                pairs.append(ViewPairs.of(splats, colors[:, 3], *size))
         self._pairs = self._pairs or pairs
-        return (
-            stages,
-            {n: float(np.mean([f[n] for f in fragments])) for n in fragments[0]},
-            float(np.mean(visible)),
-        )
+        means = {n: float(np.mean([f[n] for f in fragments])) for n in fragments[0]}
+        return stages, means, float(np.mean(visible))
 
     def _warm_up(self, frame: Recorder) -> None:
         spent, frames = 0.0, 1
@@ -318,59 +269,3 @@ class Bench:
             took = time.perf_counter() - begun
             spent += took
             frames = max(1, min(_MOST_FRAMES, int(frames * _WARM_BATCH / took)))
-
-    # -- gradient error ----------------------------------------------------------------------------
-
-    def errors(
-        self, rasterizer: str, options: dict, all_views: bool = False
-    ) -> tuple[dict[str, float], dict[str, float]]:
-        """(relative L2, cosine) of each gradient against a float32 target and state with the same
-        other options, over all splats (those not visible have zeros in both) and all numbers of a
-        splat, of the first view or of all views together.
-
-        Gradients are those of the Python API, with respect to linear scales and opacities in 0..1,
-        for uniform random upstream gradients in 0..1, whatever the timing's upstream is. They do
-        not depend on how moments are stored.
-        """
-        options = {name: value for name, value in options.items() if name != "moments"}
-        sums = {name: np.zeros(4) for name in GRADIENTS}  # |a - b|^2, |a|^2, |b|^2, a . b
-        for i in range(len(self.views) if all_views else 1):
-            wanted = self._exact(rasterizer, options, i)
-            actual = self.gradients(rasterizer, options, i)
-            for name in GRADIENTS:
-                a, b = actual[name].ravel(), wanted[name].ravel()
-                d = a - b
-                sums[name] += [
-                    np.dot(x.astype(np.float64), y) for x, y in ((d, d), (a, a), (b, b), (a, b))
-                ]
-        errors = {n: float(np.sqrt(dd / bb)) if bb else 0.0 for n, (dd, _, bb, _) in sums.items()}
-        return errors, {
-            n: float(ab / np.sqrt(aa * bb)) if aa and bb else 1.0
-            for n, (_, aa, bb, ab) in sums.items()
-        }
-
-    def gradients(self, rasterizer: str, options: dict, view: int = 0) -> dict[str, np.ndarray]:
-        """Gradients of a view, by position in `views`, for random upstream gradients."""
-        camera = self.views[view].camera
-        with Renderer(self.device, rasterizer_named(rasterizer), **options) as renderer:
-            renderer.forward(self.gaussians, camera, background=BACKGROUND, near=NEAR)
-            return renderer.backward(
-                np.random.default_rng(view).random((camera.height, camera.width, 3), np.float32)
-            )
-
-    def _exact(self, rasterizer: str, options: dict, view: int) -> dict[str, np.ndarray]:
-        """The reference, kept until another one is asked for."""
-        exact = {
-            "format": "float32",
-            "state_format": "same",
-            "tile_backward": "atomic",
-            "gradient": "analytic",
-            "least_transmittance": 1e-4,
-        }
-        known = {f.name for f in fields(BACKENDS[rasterizer].options)}
-        options = options | {name: value for name, value in exact.items() if name in known}
-        key = (rasterizer, tuple(sorted(options.items())), view)
-        if self._reference is None or self._reference[0] != key:
-            self._reference = None  # its memory, before more is taken
-            self._reference = (key, self.gradients(rasterizer, options, view))
-        return self._reference[1]

@@ -1,5 +1,4 @@
-"""Pictures of `hardsplat bench`, PNG: readable in grey, one measure an axis. matplotlib is imported
-when the first is drawn."""
+"""Plots of `hardsplat bench`, PNG: readable in grey, one measure an axis."""
 
 from __future__ import annotations
 
@@ -8,7 +7,8 @@ from pathlib import Path
 
 from hardsplat.contract.footprint import PURPOSES
 from hardsplat.report import charts
-from hardsplat.study.bench.measure import GRADIENTS, STAGES, Measurement
+from hardsplat.study.bench.errors import GRADIENTS
+from hardsplat.study.bench.measure import STAGES, Measurement
 from hardsplat.study.bench.tables import atomic_of, errors_of, label, memory_of, telling, varying
 
 
@@ -29,26 +29,16 @@ def _labels(results: list[Measurement], names: list[str]) -> list[str]:
 
 
 def stages(axes, results: list[Measurement]) -> bool:
-    parts = {s: [r.stages[s] for r in results] for s in STAGES}
-    return charts.stacked(
-        axes,
-        _labels(results, varying(results)),
-        parts,
-        "Time on the device by stage, mean over views",
-        "milliseconds",
-    )
+    parts, names = {s: [r.stages[s] for r in results] for s in STAGES}, varying(results)
+    title = "Time on the device by stage, mean over views"
+    return charts.stacked(axes, _labels(results, names), parts, title, "milliseconds")
 
 
 def memory(axes, results: list[Measurement]) -> bool:
     names, results = telling(results, varying(results), memory_of)
     parts = {p: [r.memory[p] / 1e6 for r in results] for p in (*PURPOSES, "other")}
-    return charts.stacked(
-        axes,
-        _labels(results, names),
-        parts,
-        "Device memory by purpose, as allocated",
-        "megabytes (1e6 bytes)",
-    )
+    title = "Device memory by purpose, as allocated"
+    return charts.stacked(axes, _labels(results, names), parts, title, "megabytes (1e6 bytes)")
 
 
 def errors(axes, results: list[Measurement]) -> bool:
@@ -59,13 +49,8 @@ def errors(axes, results: list[Measurement]) -> bool:
         return False
     names, results = telling(results, varying(results), errors_of)
     series = {name: [r.errors[name] for r in results] for name in GRADIENTS}
-    return charts.grouped(
-        axes,
-        _labels(results, names),
-        series,
-        "Gradient error by parameter class",
-        "relative L2 against a float32 target",
-    )
+    title, unit = "Gradient error by parameter class", "relative L2 against a float32 target"
+    return charts.grouped(axes, _labels(results, names), series, title, unit)
 
 
 def _lines(
@@ -79,11 +64,8 @@ def _lines(
     groups: dict[str, list[Measurement]] = {}
     for r in results:
         groups.setdefault(label(r, names), []).append(r)
-    drawn = {
-        name: sorted(group, key=x)
-        for name, group in groups.items()
-        if len({x(r) for r in group}) > 1
-    }
+    several = {name: rows for name, rows in groups.items() if len({x(r) for r in rows}) > 1}
+    drawn = {name: sorted(rows, key=x) for name, rows in several.items()}
     if not drawn:
         return False
     for i, (name, group) in enumerate(drawn.items()):
@@ -104,13 +86,11 @@ def threshold(axes, results: list[Measurement]) -> bool:
     axes.set_xlabel("hybrid threshold [contributing lanes of 32]")
     axes.set_ylabel("backward draw [ms]")
     axes.set_title("Backward draw by threshold of the reduction")
-    return _lines(
-        axes,
-        swept,
-        lambda r: r.options["hybrid_threshold"],
-        lambda r: r.stages["backward draw"],
-        names,
-    )
+
+    def x(r: Measurement) -> float:
+        return r.options["hybrid_threshold"]
+
+    return _lines(axes, swept, x, lambda r: r.stages["backward draw"], names)
 
 
 def sizes(axes, results: list[Measurement]) -> bool:
@@ -125,13 +105,8 @@ def sizes(axes, results: list[Measurement]) -> bool:
     axes.set_xlabel("splats")
     axes.set_ylabel("backward draw, ratio to one atomic per fragment")
     axes.set_title("Gain of the reductions by scene size")
-    return _lines(
-        axes,
-        [r for r in results if id(r) in ratios],
-        lambda r: r.splats,
-        lambda r: ratios[id(r)],
-        names,
-    )
+    drawn = [r for r in results if id(r) in ratios]
+    return _lines(axes, drawn, lambda r: r.splats, lambda r: ratios[id(r)], names)
 
 
 PLOTS = {

@@ -11,7 +11,7 @@ LARGEST_MULTIPLE = 100  # of the model; a larger number counts splats
 
 
 def count_of(amount: float, splats: int) -> int:
-    """Splats meant by `--splats amount` for a model of so many."""
+    """Splats meant by `--splats amount` for a model of `splats`."""
     if not 0 < amount < 2**32:
         raise UserError(
             f"--splats {amount:g}: expected a number above 0: up to {LARGEST_MULTIPLE} as "

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from hardsplat.study.bench.measure import GRADIENTS, STAGES, Measurement
+from hardsplat.study.bench.errors import GRADIENTS
+from hardsplat.study.bench.measure import STAGES, Measurement
 
 _OF_REDUCTION = ("reduction", "hybrid_threshold")
 
@@ -58,33 +59,19 @@ def memory_of(result: Measurement) -> dict[str, int]:
 
 
 def errors_of(result: Measurement) -> list[str]:
-    """As printed: the order of atomics changes the digits after those."""
-    return [
-        f"{v:.1e}"
-        for v in (
-            *(result.errors[n] for n in GRADIENTS),
-            *(1 - result.cosines[n] for n in GRADIENTS),
-        )
-    ]
+    """Errors as printed: the order of atomics changes the digits after those."""
+    angles = (1 - result.cosines[n] for n in GRADIENTS)
+    return [f"{v:.1e}" for v in (*(result.errors[n] for n in GRADIENTS), *angles)]
 
 
 def atomic_of(result: Measurement, results: list[Measurement]) -> Measurement | None:
-    """The row that differs from this one only in its reduction, which is `atomic`: the naive
-    baseline."""
+    """The naive baseline: the row that differs only in its reduction, which is `atomic`."""
 
-    def rest(r: Measurement) -> dict:
-        return {n: v for n, v in r.options.items() if n not in _OF_REDUCTION}
+    def rest(r: Measurement) -> tuple:
+        return r.splats, {n: v for n, v in r.options.items() if n not in _OF_REDUCTION}
 
-    return next(
-        (
-            r
-            for r in results
-            if r.options.get("reduction") == "atomic"
-            and r.splats == result.splats
-            and rest(r) == rest(result)
-        ),
-        None,
-    )
+    atomic = (r for r in results if r.options.get("reduction") == "atomic")
+    return next((r for r in atomic if rest(r) == rest(result)), None)
 
 
 def table(head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
@@ -94,11 +81,10 @@ def table(head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
 def markdown(results: list[Measurement], about: dict, skipped: list[str]) -> str:
     # what was asked for says more than what follows from it
     names = sorted(varying(results), key=lambda n: n != "splats" and n not in about["axes"])
-    told = {n: v for n, v in results[0].options.items() if n not in names}
-    fixed = ", ".join(
-        f"{n} {'as format' if n == 'state_format' and 'format' in names else v}"
-        for n, v in told.items()
-    )
+    given = {n: v for n, v in results[0].options.items() if n not in names}
+    if "format" in names and "state_format" in given:
+        given["state_format"] = "as format"
+    fixed = ", ".join(f"{n} {v}" for n, v in given.items())
     device, model, scene = about["device"], about["model"], about["scene"]
     out = [
         f"# bench of {model['file']}",
@@ -196,14 +182,8 @@ def _memory(results: list[Measurement], names: list[str], about: dict) -> list[s
         ]
         for r in results
     )
-    return [
-        "",
-        "## Memory",
-        "",
-        "Megabytes (1e6 bytes) on the device by purpose, as allocated.",
-        "",
-        *table([*names, *purposes, "total"], lines),
-    ]
+    note = "Megabytes (1e6 bytes) on the device by purpose, as allocated."
+    return ["", "## Memory", "", note, "", *table([*names, *purposes, "total"], lines)]
 
 
 def _sort(results: list[Measurement], names: list[str], about: dict) -> list[str]:
@@ -215,20 +195,10 @@ def _sort(results: list[Measurement], names: list[str], about: dict) -> list[str
                 r.sort[key][way]
                 for key in ("share", "share_without_temporaries", "share_allocated")
             )
-            lines.append(
-                [
-                    str(r.splats),
-                    f"{r.sort['visible']:.0f}",
-                    f"{r.sort['bytes'] / 1e6:.3f}",
-                    f"{r.sort['allocated'] / 1e6:.3f}",
-                    way,
-                    f"{pairs:.0f}",
-                ]
-                + [
-                    f"{r.sort['tile_bytes'][way] / 1e6:.3f}",
-                    *("-" if s is None else f"{s:.2%}" for s in shares),
-                ]
-            )
+            ours = [f"{r.sort[key] / 1e6:.3f}" for key in ("bytes", "allocated")]
+            tiles = [way, f"{pairs:.0f}", f"{r.sort['tile_bytes'][way] / 1e6:.3f}"]
+            percent = ["-" if s is None else f"{s:.2%}" for s in shares]
+            lines.append([str(r.splats), f"{r.sort['visible']:.0f}", *ours, *tiles, *percent])
     published = results[0].sort["published_share"]
     note = (
         "Ours, for the visible splats of a view: keys, values, temporaries of both, "
@@ -240,18 +210,8 @@ def _sort(results: list[Measurement], names: list[str], about: dict) -> list[str
         f"ellipse: box of alpha >= 1/255. Published: {published:.2%} (Yuan & He 2025, "
         "other scenes and views). Definitions: app/hardsplat/study/bench/tiles.py."
     )
-    head = [
-        "splats",
-        "visible",
-        "sort [MB]",
-        "allocated [MB]",
-        "tiles by",
-        "pairs",
-        "tile sort [MB]",
-        "share",
-        "share of 24 B a pair",
-        "allocated share",
-    ]
+    head = ["splats", "visible", "sort [MB]", "allocated [MB]", "tiles by", "pairs"]
+    head += ["tile sort [MB]", "share", "share of 24 B a pair", "allocated share"]
     return ["", "## Memory of the sort", "", note, "", *table(head, lines)]
 
 

@@ -2,20 +2,21 @@
 one pair per splat and 16x16 tile.
 
 Pairs of a view are counted on the CPU from its projected visible splats, over the tiles of the
-image, in two ways:
-  rectangle: the tiles of Inria's getRect, a square of ceil(3 sigma) px around the mean, sigma^2 the
-      larger eigenvalue of the 2D covariance;
-  ellipse:   the tiles that the axis-aligned box of the ellipse alpha >= 1/255 meets, half sides
-      sqrt(2 ln(255 opacity) cov_xx | cov_yy) px,
-             as opacity-aware tile rasterizers do.
-Only splats that this project draws are counted; Inria's code also keeps those fainter than 1/255,
+image, in two ways.
+
+- rectangle: the tiles of Inria's getRect, a square of ceil(3 sigma) px around the mean, sigma^2 the
+  larger eigenvalue of the 2D covariance.
+- ellipse: the tiles that the axis-aligned box of the ellipse alpha >= 1/255 meets, half sides
+  sqrt(2 ln(255 opacity) cov_xx | cov_yy) px, as opacity-aware tile rasterizers do.
+
+Only splats that this project draws are counted. Inria's code also keeps those fainter than 1/255,
 so its own count is never lower.
 
-Bytes of a pair: a 64-bit key and a 32-bit value, each in an unsorted and a sorted array (24), and
-the copies of both that CUB's DeviceRadixSort::SortPairs takes as temporary storage when it may not
-overwrite its input (12), which Inria's binning buffer also holds. The look-back counters of CUB
-(below 1 byte a pair) are left out. Bytes of ours: keys and values, temporaries of both, histograms:
-for the visible splats of the view as the paper counts, and as allocated.
+A pair has a 64-bit key and a 32-bit value, each in an unsorted and a sorted array: 24 bytes. CUB's
+DeviceRadixSort::SortPairs takes copies of both as temporary storage when it may not overwrite its
+input: 12 more, which Inria's binning buffer also holds. The look-back counters of CUB (below 1 byte
+a pair) are left out. Ours are keys and values, temporaries of both, histograms: for the visible
+splats of the view as the paper counts, and as allocated.
 """
 
 from __future__ import annotations

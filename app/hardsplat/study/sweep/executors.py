@@ -1,5 +1,4 @@
-"""Who does the runs of a sweep: this machine's device, one run after another, or the workers of a
-Dask cluster, each with a device of its own.
+"""Executors of a sweep: this machine, one run after another, or the workers of a Dask cluster.
 
 An executor takes jobs and yields (job, record) as runs end. Every run is a process, see
 app/hardsplat/study/sweep/one_run.py.
@@ -32,8 +31,8 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
     """Does a run in `folder` and returns its record. show: what it says appears on stderr too,
     besides log.txt.
 
-    An interrupted run goes on from its checkpoint; whatever else is in the folder is half a run,
-    and made anew.
+    An interrupted run resumes from its checkpoint; anything else in the folder is half a run, which
+    begins again.
     """
     interrupted: KeyboardInterrupt | None = None
     before = run_file.read(folder)
@@ -50,15 +49,12 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
     record = run_file.read(folder) or run_file.new(job)
     if record["status"] == "running":  # it came to an end of which it could not tell
         stopped = code in (130, -signal.SIGINT, -signal.SIGTERM)
-        how = (
-            f"by signal {-code} ({signal.Signals(-code).name})"
-            if code < 0
-            else f"with exit code {code}"
-        )
-        record |= {
-            "status": "interrupted" if stopped else "failed",
-            "error": None if stopped else f"the process ended {how}; see {folder / 'log.txt'}",
-        }
+        how = f"with exit code {code}"
+        if code < 0:
+            how = f"by signal {-code} ({signal.Signals(-code).name})"
+        error = f"the process ended {how}; see {folder / 'log.txt'}"
+        ended = {"status": "interrupted", "error": None}
+        record |= ended if stopped else {"status": "failed", "error": error}
         run_file.write(folder, record)
     if interrupted:
         raise interrupted
@@ -69,13 +65,8 @@ def _process(folder: Path, device: str | None, show: bool) -> int:
     """The exit code. A first Ctrl-C asks the run to save and end, and is raised again when it has;
     a second one kills it."""
     environment = os.environ | ({"HARDSPLAT_DEVICE": device} if device else {})
-    command = [
-        sys.executable,
-        "-m",
-        "hardsplat.study.sweep.one_run",
-        str(folder),
-        *([] if show else ["--quiet"]),
-    ]
+    command = [sys.executable, "-m", "hardsplat.study.sweep.one_run", str(folder)]
+    command += [] if show else ["--quiet"]
     interrupted: KeyboardInterrupt | None = None
     text = codecs.getincrementaldecoder("utf-8")("replace").decode
     # Output goes to a file, not a pipe, which would break with us; a session of its own: the
@@ -151,31 +142,25 @@ def dask(
     try:
         from distributed import Client, Nanny, Scheduler, SpecCluster, as_completed
     except ImportError:
-        raise UserError(
-            "--executor dask needs the package distributed: pip install 'hardsplat[dask]'"
-        ) from None
+        install = "pip install 'hardsplat[dask]'"
+        raise UserError(f"--executor dask needs the package distributed: {install}") from None
     cluster = None
     if scheduler is None:
-        workers = {
-            i: {"cls": Nanny, "options": _worker(device)} for i, device in enumerate(devices)
-        }
+        options = enumerate(map(_worker, devices))
+        workers = {i: {"cls": Nanny, "options": each} for i, each in options}
+        main = {"cls": Scheduler, "options": _LOCAL_SCHEDULER}
         with _deaf():
-            cluster = SpecCluster(
-                workers=workers, scheduler={"cls": Scheduler, "options": _LOCAL_SCHEDULER}
-            )
+            cluster = SpecCluster(workers=workers, scheduler=main)
     try:
         client = Client(cluster or scheduler, timeout="30s")
     except (OSError, TimeoutError) as error:
-        raise UserError(
-            f"--scheduler {scheduler}: no Dask scheduler answers there ({error})"
-        ) from None
+        silent = f"no Dask scheduler answers there ({error})"
+        raise UserError(f"--scheduler {scheduler}: {silent}") from None
     try:
         if cluster is not None:
             client.wait_for_workers(len(devices))
-        if not any(
-            w.get("resources", {}).get(RESOURCE)
-            for w in client.scheduler_info()["workers"].values()
-        ):
+        offered = client.scheduler_info()["workers"].values()
+        if not any(w.get("resources", {}).get(RESOURCE) for w in offered):
             raise UserError(
                 f"no worker at {scheduler} offers a device; start them with: "
                 f"HARDSPLAT_DEVICE=0 dask worker {scheduler} --nthreads 1 --resources "
@@ -189,7 +174,7 @@ def dask(
             for future in as_completed(futures):
                 yield futures[future], _result(future, futures[future])
         except KeyboardInterrupt:
-            client.cancel(list(futures))  # those that have not begun
+            client.cancel(list(futures))  # those that have not started
             client.run(_finish)
             raise
     finally:
@@ -200,7 +185,7 @@ def dask(
 
 @contextmanager
 def _deaf():
-    """Processes begun in here leave Ctrl-C, which a terminal sends to all of them, to this one."""
+    """Processes started in here leave Ctrl-C, which a terminal sends to all, to this one."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -211,31 +196,19 @@ def _deaf():
         signal.signal(signal.SIGINT, before)
 
 
-_LOCAL_SCHEDULER = {
-    "host": "127.0.0.1",
-    "port": 0,
-    "dashboard": False,
-    "dashboard_address": "127.0.0.1:0",
-}
+_LOCAL_SCHEDULER = dict(host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0")
 
 
 def _worker(device: str | None) -> dict:
-    return {
-        "nthreads": 1,
-        "resources": {RESOURCE: 1},
-        "memory_limit": 0,
-        "dashboard": False,
-        "env": {"HARDSPLAT_DEVICE": device} if device else {},
-    }
+    limits = {"nthreads": 1, "resources": {RESOURCE: 1}, "memory_limit": 0, "dashboard": False}
+    return limits | {"env": {"HARDSPLAT_DEVICE": device} if device else {}}
 
 
 def _result(future, job: Job) -> dict:
     try:
         return future.result()
     except UserError as error:
-        return run_file.new(job) | {"status": "failed", "error": str(error)}
+        why = str(error)
     except Exception as error:  # of the worker, not of the run
-        return run_file.new(job) | {
-            "status": "failed",
-            "error": " ".join(f"its worker failed: {type(error).__name__}: {error}".split()),
-        }
+        why = " ".join(f"its worker failed: {type(error).__name__}: {error}".split())
+    return run_file.new(job) | {"status": "failed", "error": why}

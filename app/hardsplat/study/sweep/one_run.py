@@ -1,10 +1,8 @@
-"""One run of a sweep, in a process of its own: `python -m hardsplat.study.sweep.one_run FOLDER
-[--quiet]`.
+"""One run of a sweep, in its own process: `python -m hardsplat.study.sweep.one_run FOLDER`.
 
-A process, because a device that is lost, a driver that aborts or the kernel's out-of-memory killer
-take it along; the sweep reads what is left and goes on, and the next run gets a driver that knows
-nothing of the last. It ends, after saving, when its standard input closes: whoever asked for it may
-be gone.
+A lost device, a driver that aborts or the kernel's out-of-memory killer end a process. The sweep
+reads what is left and continues, and the next run gets a fresh driver. It ends, after saving, when
+its standard input closes: its parent may be gone. `--quiet` leaves out progress.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -38,9 +36,9 @@ from hardsplat.train.run.trainer import train
 
 
 def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
-    """Trains and measures what run.json in the folder says, and writes there what came of it.
-    Raises KeyboardInterrupt after saving an interrupted run."""
-    begun = time.perf_counter()
+    """Trains and measures the run of run.json in the folder, and writes the outcome there. Raises
+    KeyboardInterrupt after saving an interrupted run."""
+    started = time.perf_counter()
     record = run_file.read(folder)
     if record is None:
         raise UserError(f"{folder / run_file.NAME}: not a run of a sweep")
@@ -70,13 +68,13 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
         traceback.print_exc()
         record |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
     finally:
-        record["seconds"] = time.perf_counter() - begun
+        record["seconds"] = time.perf_counter() - started
         run_file.write(folder, record)
     return record
 
 
 def _lacking(config: TrainConfig) -> str | None:
-    """Why the device cannot run these variants."""
+    """The reason why the device cannot run these variants, or None."""
     device = open_device(config.device)
     try:
         backend = BACKENDS[fastest(device, config)]
@@ -90,17 +88,13 @@ def _lacking(config: TrainConfig) -> str | None:
 
 
 def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
-    """Gradient error of the trained splats on the first held-out view, with the variants of the
-    run."""
-    scene = load_scene(
-        scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode
-    )
+    """Gradient error of the trained splats on the first held-out view, with the run's variants."""
+    c = config
+    scene = load_scene(scene_folder(c.data_dir), c.data_factor, c.test_every, c.mask_mode)
     view = scene.views[(scene.test or scene.train)[0]]
     rasterizer = config_from_file(folder / SAVED_NAME).rasterizer
-    known = {f.name for f in fields(BACKENDS[rasterizer].options)}
-    options = asdict(BACKENDS[rasterizer].options.of(config)) | {
-        n: v for n, v in metrics["variants"].items() if n in known
-    }
+    options = asdict(BACKENDS[rasterizer].options.of(config))
+    options |= {n: v for n, v in metrics["variants"].items() if n in options}
     # gradients are the analytic ones, however it was trained, and the lens is the view's
     for name in ("stochastic", "lens"):
         options.pop(name, None)
@@ -136,9 +130,7 @@ if __name__ == "__main__":
     logging.basicConfig(format="%(message)s")
     logging.getLogger("hardsplat").setLevel(logging.WARNING if silent else logging.INFO)
     try:
-        sys.exit(
-            run(Path(sys.argv[1]), os.environ.get("HARDSPLAT_DEVICE") or None, silent)["status"]
-            == "failed"
-        )
+        record = run(Path(sys.argv[1]), os.environ.get("HARDSPLAT_DEVICE") or None, silent)
+        sys.exit(record["status"] == "failed")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -1,5 +1,4 @@
-"""Which runs a sweep has: every combination of the values asked for, each with a name for people
-and an identity that its settings decide."""
+"""Runs of a sweep: every combination of values, with a name and an identity of its settings."""
 
 from __future__ import annotations
 
@@ -60,8 +59,7 @@ def as_json(config: TrainConfig) -> dict[str, Any]:
 
 
 def identity(settings: Mapping[str, Any]) -> str:
-    """Of the settings that are not the defaults: a new setting leaves earlier runs what they
-    are."""
+    """A hash of the settings that are not defaults: a new setting leaves that of earlier runs."""
     defaults = {
         n: list(f.default) if isinstance(f.default, tuple) else f.default for n, f in FIELDS.items()
     }
@@ -79,9 +77,8 @@ def _for_a_sweep(config: TrainConfig) -> TrainConfig:
     where settings say nothing else."""
     changes: dict[str, Any] = {}
     if config.eval_steps == FIELDS["eval_steps"].default:
-        changes["eval_steps"] = tuple(
-            sorted({max(1, config.max_steps * i // 4) for i in (1, 2, 3)})
-        )
+        quarters = {max(1, config.max_steps * i // 4) for i in (1, 2, 3)}
+        changes["eval_steps"] = tuple(sorted(quarters))
     if config.save_steps == FIELDS["save_steps"].default:
         changes["save_steps"] = ()
     if config.checkpoint_every == FIELDS["checkpoint_every"].default:

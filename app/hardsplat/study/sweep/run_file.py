@@ -1,12 +1,13 @@
 """run.json, the record of one run of a sweep, in a stable schema.
 
-schema     1 id, name   of the settings that are not defaults, see app/hardsplat/study/sweep/plan.py
-status     running | done | failed (error says why) | skipped (error: what the device lacks) |
-interrupted varied     settings that tell the run from the others of its sweep settings   all
-settings that matter, resolved, defaults too hardsplat, commit, started, seconds    version,
-checkout, ISO date, wall-clock seconds of the whole run metrics    metrics.json of the run, or null
-gradients  view, errors, cosines: gradients of the result against a float32 target, see
-app/hardsplat/study/bench/measure.py; or null, or an `error`
+- schema: 1. id, name: of the settings that are not defaults, see plan.py.
+- status: running, done, failed (error: why), skipped (error: what the device lacks), interrupted.
+- varied: settings that tell the run from the others of its sweep.
+- settings: all settings that matter, resolved, defaults too.
+- hardsplat, commit, started: version, checkout, ISO date.
+- seconds: wall-clock seconds of the whole run. metrics: metrics.json of the run, or null.
+- gradients: view, errors and cosines of the result's gradients against a float32 target, see
+  app/hardsplat/study/bench/errors.py; or null, or an `error`.
 """
 
 from __future__ import annotations
@@ -26,23 +27,9 @@ NAME, SCHEMA = "run.json", 1
 
 
 def new(job: Job) -> dict:
-    record = {
-        "schema": SCHEMA,
-        "id": job.id,
-        "name": job.name,
-        "status": "running",
-        "error": None,
-        "varied": job.varied,
-        "settings": job.settings,
-    }
-    return record | {
-        "hardsplat": __version__,
-        "commit": None,
-        "started": None,
-        "seconds": None,
-        "metrics": None,
-        "gradients": None,
-    }
+    record = dict(schema=SCHEMA, id=job.id, name=job.name, status="running", error=None)
+    record |= dict(varied=job.varied, settings=job.settings, hardsplat=__version__)
+    return record | dict.fromkeys(("commit", "started", "seconds", "metrics", "gradients"))
 
 
 KEYS = new(Job("", "", {}, {})).keys()
@@ -68,17 +55,14 @@ def read(folder: Path) -> dict | None:
 
 
 def find(runs: Path, job: Job) -> tuple[Path, dict | None]:
-    """The folder of a job below `runs`, whatever the sweep was called that made it, and its record;
-    where there is none, the folder that it gets, and None.
+    """The folder of a job below `runs`, of any sweep, and its record; where there is none, the
+    folder that it gets, and None.
 
     A run counts as this job's where all its settings and the version of hardsplat are the same.
     Others keep their folders.
     """
-    folders = [
-        folder
-        for folder in sorted(runs.glob(f"*-{job.id}*"))
-        if re.fullmatch(f".*-{job.id}(-[0-9]+)?", folder.name)
-    ]
+    name = re.compile(f".*-{job.id}(-[0-9]+)?")
+    folders = [f for f in sorted(runs.glob(f"*-{job.id}*")) if name.fullmatch(f.name)]
     broken = None
     for folder in folders:
         record = read(folder)
@@ -86,22 +70,18 @@ def find(runs: Path, job: Job) -> tuple[Path, dict | None]:
             broken = broken or folder
         elif not difference(record, job):
             return folder, record
-    numbered = (runs / f"{job.name}-{n}" for n in itertools.count(2))
-    return broken or next(
-        folder for folder in itertools.chain([runs / job.name], numbered) if folder not in folders
-    ), None
+    names = itertools.chain([job.name], (f"{job.name}-{n}" for n in itertools.count(2)))
+    return broken or next(runs / name for name in names if runs / name not in folders), None
 
 
 def difference(record: dict, job: Job) -> str:
-    """What a record has that the job has not, in words; nothing where they are of one run. A
-    setting that the program got since counts as its default."""
+    """The settings in which a record differs from the job, in words; a setting that is new in the
+    program counts as its default."""
     if record["hardsplat"] not in (None, __version__):
         return f"of hardsplat {record['hardsplat']}"
     before, now = record["settings"], job.settings
-    names = [n for n in {**before, **now} if before.get(n, _default(n)) != now.get(n, _default(n))]
-    return ", ".join(
-        f"{n} {before.get(n, _default(n))}, now {now.get(n, _default(n))}" for n in names
-    )
+    found = {n: [s.get(n, _default(n)) for s in (before, now)] for n in {**before, **now}}
+    return ", ".join(f"{n} {old}, now {new}" for n, (old, new) in found.items() if old != new)
 
 
 def _default(name: str):

@@ -1,5 +1,4 @@
-"""`hardsplat sweep`: one scene, trained with every combination of settings; tables, plots and a
-page that compares the results.
+"""`hardsplat sweep`: one scene, trained with every combination of settings, and a comparison.
 
 The result folder: runs/<name>/ (a run's own folder, with run.json), sweep.csv, sweep.md,
 report.html, sweep_<plot>.png.
@@ -7,23 +6,19 @@ report.html, sweep_<plot>.png.
 
 from __future__ import annotations
 
-import shlex
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.version import __version__
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.report.page import write_page
 from hardsplat.results.folder import make_folder
 from hardsplat.results.metrics import last_evaluation
-from hardsplat.study.bench.bench import commit
+from hardsplat.study.bench.bench import provenance
 from hardsplat.study.sweep import executors, run_file
 from hardsplat.study.sweep.plan import Job, plan
 from hardsplat.study.sweep.sweep_page import page_values
@@ -50,10 +45,8 @@ def sweep(
     run was done; KeyboardInterrupt after saving.
     """
     if executor == "local" and (len(devices) > 1 or scheduler):
-        raise UserError(
-            f"{f'--scheduler {scheduler}' if scheduler else '--device ' + ' '.join(devices)} "
-            "takes --executor dask"
-        )
+        flag = f"--scheduler {scheduler}" if scheduler else "--device " + " ".join(devices)
+        raise UserError(f"{flag} takes --executor dask")
     jobs = plan(preset, common, axes)
     make_folder(result_dir)
     make_folder(runs := (result_dir / "runs").resolve())  # workers may be elsewhere
@@ -64,39 +57,25 @@ def sweep(
     for job in jobs:
         for other in runs.glob(f"*-{job.id}*"):
             if (record := run_file.read(other)) and (why := run_file.difference(record, job)):
-                print(
-                    f"note: {other} stays as it is: a run with other settings ({why})", flush=True
-                )
-    records = {
-        job.id: record
-        for job in jobs
-        if (record := found[job.id][1]) and record["status"] == "done"
-    }
+                stays = f"{other} stays as it is: a run with other settings ({why})"
+                print(f"note: {stays}", flush=True)
+    before = [(id, record) for id, (_, record) in found.items() if record]
+    records = {id: record for id, record in before if record["status"] == "done"}
     todo = [(found[job.id][0], job) for job in jobs if job.id not in records]
-    print(
-        f"{len(jobs)} runs: {len(records)} done before, {len(todo)} to do; results in {result_dir}",
-        flush=True,
-    )
+    counts = f"{len(jobs)} runs: {len(records)} done before, {len(todo)} to do"
+    print(f"{counts}; results in {result_dir}", flush=True)
 
     def results() -> list[dict]:
-        return [
-            records[job.id] | {"varied": job.varied, "folder": found[job.id][0].name}
-            for job in jobs
-            if job.id in records
-        ]
+        there = [job for job in jobs if job.id in records]
+        named = ({"varied": job.varied, "folder": found[job.id][0].name} for job in there)
+        return [records[job.id] | names for job, names in zip(there, named)]
 
-    about = {
-        "hardsplat": __version__,
-        "commit": commit(),
-        "command": _command(),
-        "date": datetime.now().astimezone().isoformat(timespec="minutes"),
-    }
+    about = provenance("minutes")
     try:
         if todo:
             with _terminable():
-                for n, (job, record) in enumerate(
-                    _executed(todo, executor, devices, scheduler, not quiet), 1
-                ):
+                done = _executed(todo, executor, devices, scheduler, not quiet)
+                for n, (job, record) in enumerate(done, 1):
                     records[job.id] = record
                     print(f"[{n}/{len(todo)}] {line(record)}", flush=True)
                     _write_tables(result_dir, results(), about)
@@ -107,11 +86,8 @@ def sweep(
                 records[job.id] = record
         if records:
             _write_all(result_dir, results(), about)
-        print(
-            "interrupted: the same command goes on with what is not done; tables of what "
-            f"is are in {result_dir}",
-            flush=True,
-        )
+        tables = f"tables of what is are in {result_dir}"
+        print(f"interrupted: the same command continues what is not done; {tables}", flush=True)
         raise
     print(_write_all(result_dir, results(), about))
     if not any(r["status"] == "done" for r in records.values()):
@@ -162,11 +138,6 @@ def _terminable():
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _command() -> str:
-    program = Path(sys.argv[0])
-    return shlex.join(["hardsplat" if program.stem == "__main__" else program.name, *sys.argv[1:]])
 
 
 def _write_tables(folder: Path, records: list[dict], about: dict) -> str:

@@ -1,5 +1,4 @@
-"""What the template of a sweep's page shows: tables, plots, and pictures of one run of each
-combination."""
+"""Values of the page of a sweep: tables, plots, and pictures of one run of each combination."""
 
 from __future__ import annotations
 
@@ -36,16 +35,15 @@ def page_values(folder: Path, records: list[dict], plots: dict, about: dict) -> 
     found = points(records)
     views, count = _views(folder, found)
     first = records[0]["settings"]
+    statuses = [r["status"] for r in records]
+    order = ("done", "failed", "skipped", "interrupted", "running")
+    common = {n: v for n, v in first.items() if all(r["settings"].get(n) == v for r in records)}
     return {
         "title": f"Sweep of {Path(first['data_dir']).name}",
         "about": about,
         "scene": first["data_dir"],
         "devices": devices(records),
-        "counts": {
-            status: n
-            for status in ("done", "failed", "skipped", "interrupted", "running")
-            if (n := sum(r["status"] == status for r in records))
-        },
+        "counts": {status: n for status in order if (n := statuses.count(status))},
         "seconds": sum(r["metrics"]["seconds"]["training"] for r in done(records)),
         "axes": axes_of(records),
         "head": head,
@@ -55,21 +53,15 @@ def page_values(folder: Path, records: list[dict], plots: dict, about: dict) -> 
         "views": views,
         "view_count": count,
         "louder": LOUDER,
-        "settings": {
-            n: v for n, v in first.items() if all(r["settings"].get(n) == v for r in records)
-        },
+        "settings": common,
     }
 
 
 def _views(folder: Path, found: list[Point]) -> tuple[list[dict], int]:
     """Views with their photograph, and renders and differences of the first run of each point; how
     many views there are."""
-    shown = [
-        (p.label, r, last)
-        for p in found
-        for r in p.runs[:1]
-        if (last := last_evaluation(r["metrics"]))
-    ][:MOST_RENDERS]
+    firsts = [(p.label, p.runs[0], last_evaluation(p.runs[0]["metrics"])) for p in found]
+    shown = [(label, run, last) for label, run, last in firsts if last][:MOST_RENDERS]
     if not shown:
         return [], 0
     names = [v["name"] for v in shown[0][2]["views"]]

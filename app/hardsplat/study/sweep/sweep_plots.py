@@ -1,4 +1,4 @@
-"""Plots of a sweep, PNG beside the tables and within the page."""
+"""Plots of a sweep, as PNG and within the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from hardsplat.contract.footprint import PURPOSES
 from hardsplat.report import charts
 from hardsplat.report.stages import STAGES
-from hardsplat.study.bench.measure import GRADIENTS
+from hardsplat.study.bench.errors import GRADIENTS
 from hardsplat.study.bench.tables import telling
 from hardsplat.study.sweep.sweep_tables import (
     Point,
@@ -21,15 +21,8 @@ from hardsplat.study.sweep.sweep_tables import (
     stage_ms,
 )
 
-ROUNDING = (
-    "rasterizer",
-    "format",
-    "state_format",
-    "block",
-    "segments",
-    "blending",
-    "tile_backward",
-)  # settings that decide how exact gradients are
+# settings that decide how exact gradients are
+ROUNDING = "rasterizer format state_format block segments blending tile_backward".split()
 
 
 def write_plots(folder: Path, records: list[dict]) -> dict[str, object]:
@@ -56,19 +49,12 @@ def quality_time(axes, found: list[Point]) -> bool:
         for r in p.runs:
             evaluations = r["metrics"]["evaluations"]
             if evaluations:
-                axes.plot(
-                    [e["training_seconds"] for e in evaluations],
-                    [e["psnr"] for e in evaluations],
-                    label=label,
-                    linewidth=1,
-                    **charts.line(i),
-                )
+                seconds = [e["training_seconds"] for e in evaluations]
+                psnrs = [e["psnr"] for e in evaluations]
+                axes.plot(seconds, psnrs, label=label, linewidth=1, **charts.line(i))
                 drawn, label = True, None
-    axes.set(
-        xlabel="training time [s]",
-        ylabel="PSNR of held-out views [dB]",
-        title="Quality against time",
-    )
+    axes.set(xlabel="training time [s]", ylabel="PSNR of held-out views [dB]")
+    axes.set(title="Quality against time")
     axes.grid(alpha=0.3)
     charts.legend(axes)
     axes.figure.set_size_inches(8, 5 + 0.16 * -(-len(found) // 5))
@@ -77,13 +63,8 @@ def quality_time(axes, found: list[Point]) -> bool:
 
 def stages(axes, found: list[Point]) -> bool:
     parts = {s: [p.mean(stage_ms(s)) or 0.0 for p in found] for s in (*STAGES, "other")}
-    return charts.stacked(
-        axes,
-        [p.label for p in found],
-        parts,
-        "Time of a step by stage",
-        "time on the device, mean over timed steps [ms]",
-    )
+    labels, unit = [p.label for p in found], "time on the device, mean over timed steps [ms]"
+    return charts.stacked(axes, labels, parts, "Time of a step by stage", unit)
 
 
 def memory(axes, found: list[Point]) -> bool:
@@ -102,44 +83,32 @@ def memory(axes, found: list[Point]) -> bool:
 
 
 def gradient_error(axes, found: list[Point]) -> bool:
-    """By format, or whatever else decides how exact gradients are: medians, and the range where
-    several runs share a place."""
+    """Medians by format, or by other settings that decide how exact gradients are, and the range
+    where several runs share a place."""
     measured = [p for p in found if p.mean(gradient("errors", GRADIENTS[0])) is not None]
     names = [n for n in ROUNDING if any(n in p.settings for p in measured)]
     groups: dict[str, list[Point]] = {}
     for p in measured:
-        groups.setdefault(
-            " ".join(str(v) for n in names if (v := p.settings.get(n)) is not None) or p.label, []
-        ).append(p)
-    values = {
-        g: [
-            [v for p in group for r in p.runs if (v := gradient("errors", g)(r)) is not None]
-            for group in groups.values()
-        ]
-        for g in GRADIENTS
-    }
+        name = " ".join(str(v) for n in names if (v := p.settings.get(n)) is not None)
+        groups.setdefault(name or p.label, []).append(p)
+
+    def errors_of(group: list[Point], name: str) -> list[float]:
+        found = (gradient("errors", name)(r) for p in group for r in p.runs)
+        return [v for v in found if v is not None]
+
+    values = {g: [errors_of(group, g) for group in groups.values()] for g in GRADIENTS}
     if not any(v for places in values.values() for errors in places for v in errors):
         return False
     series = {g: [float(np.median(errors)) for errors in places] for g, places in values.items()}
-    charts.grouped(
-        axes,
-        list(groups),
-        series,
-        "Gradient error by format" if names[:1] == ["format"] else "Gradient error",
-        "relative L2 against a float32 target",
-    )
+    title = "Gradient error by format" if names[:1] == ["format"] else "Gradient error"
+    charts.grouped(axes, list(groups), series, title, "relative L2 against a float32 target")
     axes.figure.set_size_inches(max(8, axes.figure.get_figwidth()), 4.5)
     width = 0.8 / len(GRADIENTS)
     for i, places in enumerate(values.values()):
         for place, errors in enumerate(places):
             if len(errors) > 1 and min(errors) > 0:
-                axes.vlines(
-                    place + (i - len(GRADIENTS) // 2) * width,
-                    min(errors),
-                    max(errors),
-                    color="black",
-                    linewidth=1,
-                )
+                x = place + (i - len(GRADIENTS) // 2) * width
+                axes.vlines(x, min(errors), max(errors), color="black", linewidth=1)
     return True
 
 

@@ -1,5 +1,4 @@
-"""Numbers of a sweep: runs that differ in nothing but their seed are one row, with mean and
-standard deviation; the CSV has every run."""
+"""Numbers of a sweep: a row has the mean and deviation over seeds; the CSV has every run."""
 
 from __future__ import annotations
 
@@ -12,13 +11,13 @@ import numpy as np
 
 from hardsplat.report.stages import STAGES, by_stage
 from hardsplat.results.metrics import last_evaluation
-from hardsplat.study.bench.measure import GRADIENTS
+from hardsplat.study.bench.errors import GRADIENTS
 from hardsplat.study.bench.tables import table
 
 
 @dataclass(frozen=True)
 class Point:
-    """Done runs of one combination of settings, whatever their seeds. label: what tells it from the
+    """Done runs of one combination of settings, with any seeds. label: what tells it from the
     others."""
 
     label: str
@@ -35,9 +34,8 @@ class Point:
         values = [v for r in self.runs if (v := get(r)) is not None]
         if not values:
             return "-"
-        return format(np.mean(values), form) + (
-            f" ± {np.std(values, ddof=1):{form}}" if len(set(values)) > 1 else ""
-        )
+        spread = f" ± {np.std(values, ddof=1):{form}}" if len(set(values)) > 1 else ""
+        return format(np.mean(values), form) + spread
 
 
 def quality(name: str) -> Callable[[dict], float | None]:
@@ -93,10 +91,8 @@ def points(records: list[dict]) -> list[Point]:
         groups.setdefault(tuple(r["varied"].get(n) for n in names), []).append(r)
     out = []
     for values, runs in groups.items():
-        settings = dict(zip(names, values))
-        out.append(
-            Point(label_of(settings) or Path(runs[0]["settings"]["data_dir"]).name, settings, runs)
-        )
+        settings, scene = dict(zip(names, values)), Path(runs[0]["settings"]["data_dir"]).name
+        out.append(Point(label_of(settings) or scene, settings, runs))
     return out
 
 
@@ -120,15 +116,12 @@ COLUMNS = (  # title, number of a run, form
 
 
 def chosen(records: list[dict]) -> list[str]:
-    """Variants in which runs differ though nobody asked for that: `auto` took another row."""
+    """Variants in which runs differ without an axis of the sweep: `auto` took another row."""
     variants = [r["metrics"]["variants"] for r in done(records)]
     names = dict.fromkeys(n for v in variants for n in v if n not in axes_of(records))
     follows = all(v.get("state_format") == v.get("format") for v in variants)
-    return [
-        n
-        for n in names
-        if len({v[n] for v in variants if n in v}) > 1 and not (n == "state_format" and follows)
-    ]
+    several = [n for n in names if len({v[n] for v in variants if n in v}) > 1]
+    return [n for n in several if not (n == "state_format" and follows)]
 
 
 def result_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
@@ -145,35 +138,23 @@ def result_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
     lines = []
     for p in found:
         cells = ["-" if (v := p.settings[n]) is None else str(v) for n in names]
-        cells += [
-            ", ".join(dict.fromkeys(str(r["metrics"]["variants"].get(n, "-")) for r in p.runs))
-            for n in auto
-        ]
-        lines.append(
-            [
-                *cells,
-                *([str(len(p.runs))] if several else []),
-                *(p.text(get, form) for _, get, form in COLUMNS),
-            ]
-        )
+        for n in auto:
+            taken = (str(r["metrics"]["variants"].get(n, "-")) for r in p.runs)
+            cells.append(", ".join(dict.fromkeys(taken)))
+        cells += [str(len(p.runs))] if several else []
+        lines.append([*cells, *(p.text(get, form) for _, get, form in COLUMNS)])
     return head, lines
 
 
 def left_out(records: list[dict]) -> list[tuple[str, str, str]]:
     """(run, status, why) of those that are not done."""
-    return [
-        (label_of(r["varied"]) or r["name"], r["status"], r["error"] or "")
-        for r in records
-        if r["status"] != "done"
-    ]
+    missing = [r for r in records if r["status"] != "done"]
+    return [(label_of(r["varied"]) or r["name"], r["status"], r["error"] or "") for r in missing]
 
 
 def devices(records: list[dict]) -> list[str]:
-    return list(
-        dict.fromkeys(
-            f"{d['name']}, {d['driver']}" for r in done(records) for d in [r["metrics"]["device"]]
-        )
-    )
+    used = [r["metrics"]["device"] for r in done(records)]
+    return list(dict.fromkeys(f"{d['name']}, {d['driver']}" for d in used))
 
 
 def markdown(records: list[dict], about: dict) -> str:
@@ -187,24 +168,13 @@ def markdown(records: list[dict], about: dict) -> str:
         f"{about['date']}: `{about['command']}`",
     ]
     if found:
-        head, lines = result_table(records)
-        out += [
-            "",
-            "## Results",
-            "",
-            "PSNR and SSIM of held-out views after the last step; ± is the standard "
-            "deviation over seeds.",
-            "",
-            *table(head, lines),
-        ]
+        measured = "PSNR and SSIM of held-out views after the last step"
+        note = f"{measured}; ± is the standard deviation over seeds."
+        out += ["", "## Results", "", note, "", *table(*result_table(records))]
         out += _stages(found) + _errors(found)
     if missing := left_out(records):
-        out += [
-            "",
-            "## Not done",
-            "",
-            *(f"- {name}: {status}{': ' + why if why else ''}" for name, status, why in missing),
-        ]
+        lines = [f"- {n}: {status}{': ' + why if why else ''}" for n, status, why in missing]
+        out += ["", "## Not done", "", *lines]
     return "\n".join(out)
 
 
@@ -213,14 +183,8 @@ def _stages(found: list[Point]) -> list[str]:
     if not stages:
         return []
     lines = ([p.label, *(p.text(stage_ms(s), ".3g") for s in stages)] for p in found)
-    return [
-        "",
-        "## Time by stage",
-        "",
-        "Milliseconds of a step on the device, means over the later half of the timed steps.",
-        "",
-        *table(["run", *stages], lines),
-    ]
+    note = "Milliseconds of a step on the device, means over the later half of the timed steps."
+    return ["", "## Time by stage", "", note, "", *table(["run", *stages], lines)]
 
 
 def _errors(found: list[Point]) -> list[str]:
@@ -239,16 +203,8 @@ def _errors(found: list[Point]) -> list[str]:
         "Gradients of the trained splats on the first held-out view against those of a "
         "float32 target: relative L2, and 1 - cosine; see `hardsplat bench --errors`."
     )
-    return [
-        "",
-        "## Gradient error",
-        "",
-        note,
-        "",
-        *table(
-            ["run", *(f"L2 {g}" for g in GRADIENTS), *(f"1 - cos {g}" for g in GRADIENTS)], lines
-        ),
-    ]
+    head = ["run", *(f"L2 {g}" for g in GRADIENTS), *(f"1 - cos {g}" for g in GRADIENTS)]
+    return ["", "## Gradient error", "", note, "", *table(head, lines)]
 
 
 def write_csv(path: Path, records: list[dict]) -> None:
@@ -275,17 +231,7 @@ def write_csv(path: Path, records: list[dict]) -> None:
         out = csv.writer(file)
         out.writerow(["run", "status", *names, *columns, "error"])
         for r in records:
-            numbers = (
-                [get(r) for get in columns.values()]
-                if r["status"] == "done"
-                else [None] * len(columns)
-            )
-            out.writerow(
-                [
-                    r["folder"],
-                    r["status"],
-                    *(r["varied"].get(n) for n in names),
-                    *numbers,
-                    r["error"],
-                ]
-            )
+            complete = r["status"] == "done"
+            numbers = [get(r) if complete else None for get in columns.values()]
+            varied = [r["varied"].get(n) for n in names]
+            out.writerow([r["folder"], r["status"], *varied, *numbers, r["error"]])
