@@ -131,8 +131,9 @@ class Bench(GradientErrors):
             parameters.forget()
             backend, canvas = BACKENDS[rasterizer], (self.width, self.height)
             made = backend.options(**options)
-            raster = backend.rasterizer(device, parameters, *canvas, made, sink=adam(moments))
-            owned(raster)
+            raster = owned(
+                backend.rasterizer(device, parameters, *canvas, made, sink=adam(moments))
+            )
             resources = {**raster.resources, **self._surroundings(owned, parameters)}
             run = build_all(self.device, LOSS_PASSES if self.upstream == "loss" else ())
 

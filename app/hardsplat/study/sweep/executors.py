@@ -52,9 +52,9 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
         how = f"with exit code {code}"
         if code < 0:
             how = f"by signal {-code} ({signal.Signals(-code).name})"
-        error = f"the process ended {how}; see {folder / 'log.txt'}"
+        why = f"the process ended {how}; see {folder / 'log.txt'}"
         ended = {"status": "interrupted", "error": None}
-        record |= ended if stopped else {"status": "failed", "error": error}
+        record |= ended if stopped else {"status": "failed", "error": why}
         run_file.write(folder, record)
     if interrupted:
         raise interrupted

@@ -1,0 +1,74 @@
+"""Documents name files that exist, and their tables are those that the tools write."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tools import words
+
+DOCUMENTS = words.tracked(words.DOCUMENTS)
+FILES = words.tracked((".",))
+ENDINGS = "py|glsl|comp|frag|vert|geom|toml|sh"
+# files of other places or of an example, and places that are named before they are there
+SOMEWHERE_ELSE = {"config.toml", "NAME.glsl", "make_depth_scale.py", "mine.py", "mine.glsl"}
+COMING = {"app/hardsplat/settings/densify.py", "train/job"}
+
+
+def without_code(text):
+    return re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links(name):
+    path = words.ROOT / name
+    for target in re.findall(r"\]\(([^)#\s]+)", without_code(path.read_text())):
+        if not target.startswith(("http:", "https:")):
+            assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_paths(name):
+    text = without_code((words.ROOT / name).read_text())
+    missing = []
+    for path in re.findall(rf"`([\w/.]+\.(?:{ENDINGS}))`", text):
+        own = path.rsplit("/")[-1] in SOMEWHERE_ELSE or path.startswith("results/")
+        if (
+            not own
+            and path not in COMING
+            and not any(f"/{file}".endswith(f"/{path}") for file in FILES)
+        ):
+            missing.append(path)
+    assert not missing
+
+
+def test_tables_are_current():
+    command = [sys.executable, "-m", "tools.module_tables", "--check"]
+    done = subprocess.run(command, cwd=words.ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, f"run python -m tools.module_tables: {done.stdout}"
+
+
+def test_shader_folders_are_all_described():
+    text = (words.ROOT / "docs/ARCHITECTURE.md").read_text()
+    table = text.partition("## Shaders by folder")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    described = {name for cell in cells for name in re.findall(r"`(\w+)/`", cell)}
+    found = {name.split("/")[1] for name in FILES if re.match(r"shaders/\w+/", name)}
+    assert described == found
+
+
+def test_glossary_names_places_that_exist():
+    text = (words.ROOT / "docs/glossary.md").read_text()
+    for line in text.splitlines():
+        if line.startswith("| ") and not line.startswith("| term"):
+            place = line.rstrip("| ").rpartition("`")[0].rpartition("`")[2]
+            top = words.ROOT if place.startswith("shaders") else words.ROOT / "app/hardsplat"
+            found = (top / place).is_dir() or (top / f"{place}.py").is_file()
+            assert found or place in COMING, place
+
+
+def test_commands_of_the_documents_start():
+    for module in ("tools.words", "tools.module_tables", "tools.layers"):
+        command = [sys.executable, "-m", module, "--help"]
+        assert subprocess.run(command, cwd=words.ROOT, capture_output=True).returncode == 0
