@@ -14,13 +14,11 @@ from PIL import ImageColor  # names of colours
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.base.progress import Bar
-from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.video import CODECS
-from hardsplat.io.scenes.camera_path import CameraPath, read_camera_path
+from hardsplat.io.scenes.camera_path import read_camera_path
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
-from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.render.legend import UNITS, Legend
@@ -95,7 +93,12 @@ def render(
         antialiased=config.antialiased,
     )
     color, transparent = _background(look.background, config)
-    keys = None if path in (*VIEWS, *AROUND) else _path_file(path)
+    keys = None
+    if path not in (*VIEWS, *AROUND):
+        if not Path(path).is_file():
+            known = ", ".join((*VIEWS, *AROUND))
+            raise UserError(f"--path {path}: neither a file nor one of {known}")
+        keys = read_camera_path(path)
     out = _output(output, file, path, transparent, depth_raw)
     scene = _scene(config, path, file)
     gaussians = load_splats(file)
@@ -112,8 +115,15 @@ def render(
         raise UserError(f"{out}: {what}; add --width and --height")
     gpu = open_device(config.device)
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
-    frame = frame_data(degree, color, config.near_plane)
-    painter = _painter(gpu, drawn_by, gaussians, canvas, modes, frame, transparent)
+    frame, backend = frame_data(degree, color, config.near_plane), BACKENDS[fastest(gpu, drawn_by)]
+    if max(canvas) > gpu.max_image:
+        raise OutOfMemory(
+            f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be "
+            f"({gpu.max_image} a side)",
+            "pixels",
+        )
+    options = backend.options.of(drawn_by)
+    painter = Painter(gpu, backend, options, gaussians, *canvas, modes, frame, transparent)
     names, legends = [n for n in modes if n in look.mode], {}
     try:
         for name in names:
@@ -211,12 +221,6 @@ def _background(wanted: str | None, config: TrainConfig) -> tuple[tuple[float, .
         raise UserError(f"--background {wanted}: {expected}") from None
 
 
-def _path_file(path: str) -> CameraPath:
-    if not Path(path).is_file():
-        raise UserError(f"--path {path}: neither a file nor one of {', '.join((*VIEWS, *AROUND))}")
-    return read_camera_path(path)
-
-
 def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -> Path:
     """Where to write; UserError where that is not possible."""
     name = Path(path).stem if path not in (*VIEWS, *AROUND) else path
@@ -268,26 +272,6 @@ def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
             "use --path train"
         )
     return scene
-
-
-def _painter(
-    gpu: Device,
-    drawn_by: TrainConfig,
-    gaussians: Gaussians,
-    canvas: tuple[int, int],
-    modes: list[str],
-    frame: np.ndarray,
-    transparent: bool,
-) -> Painter:
-    backend = BACKENDS[fastest(gpu, drawn_by)]
-    if max(canvas) > gpu.max_image:
-        raise OutOfMemory(
-            f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be "
-            f"({gpu.max_image} a side)",
-            "pixels",
-        )
-    options = backend.options.of(drawn_by)
-    return Painter(gpu, backend, options, gaussians, *canvas, modes, frame, transparent)
 
 
 def _span(painter: Painter, picture: str, shots: list[Shot]) -> tuple[float, float]:

@@ -47,11 +47,9 @@ def find_features(
 
 def _kept(image: np.ndarray, mask: Path | None, size: tuple[int, int]) -> np.ndarray | None:
     """(height, width) uint8 of `size`, 0 where no feature may be; None where all may."""
-    keep = (
-        np.full(image.shape[:2], 255, np.uint8)
-        if image.shape[2] == 3
-        else np.where(image[..., 3] > 127, np.uint8(255), np.uint8(0))
-    )
+    keep: np.ndarray = np.full(image.shape[:2], 255, np.uint8)
+    if image.shape[2] != 3:
+        keep[image[..., 3] <= 127] = 0
     if mask:
         outside = read_mask(mask)
         if outside.shape != keep.shape:

@@ -66,16 +66,12 @@ def listed(folder: Path, endings: set[str] = READABLE) -> list[str]:
     names = []
     for root, folders, files in os.walk(folder):
         of_scene = Path(root) == folder and folder.name != "images"
-        folders[:] = [
-            f
-            for f in folders
-            if not (f.startswith(".") or (of_scene and _NOT_PHOTOGRAPHS.fullmatch(f)))
-        ]
-        names += [
-            (Path(root) / f).relative_to(folder).as_posix()
-            for f in files
-            if Path(f).suffix.lower() in endings and not f.startswith(".")
-        ]
+        folders[:] = [f for f in folders if not f.startswith(".")]
+        if of_scene:
+            folders[:] = [f for f in folders if not _NOT_PHOTOGRAPHS.fullmatch(f)]
+        found = [Path(root, f) for f in files if not f.startswith(".")]
+        found = [path for path in found if path.suffix.lower() in endings]
+        names += [path.relative_to(folder).as_posix() for path in found]
     return sorted(names)
 
 

@@ -44,10 +44,6 @@ class State:
 
 def stamps(folder: Path) -> dict[str, list[int]]:
     """Size and time of every file of a model; empty where there is none."""
-    if not folder.is_dir():
-        return {}
-    return {
-        path.name: [path.stat().st_size, path.stat().st_mtime_ns]
-        for path in sorted(folder.iterdir())
-        if path.is_file()
-    }
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    stats = {path.name: path.stat() for path in files if path.is_file()}
+    return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
