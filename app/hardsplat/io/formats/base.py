@@ -19,11 +19,8 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.model.gaussians import OWN, Gaussians
 
-PIECE = (
-    1 << 15
-    # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some
-    # copies of that
-)
+# splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some copies
+PIECE = 1 << 15
 # bytes that a byte of a compressed file may become; more is taken for a decompression bomb, except
 MOST_EXPANSION = 256
 SMALL = 8 << 20  # bytes, which any machine has
@@ -46,7 +43,7 @@ class SplatStream:
     """Splats in pieces of at most PIECE, from a file that is being read or from memory.
 
     count: splats of all pieces together. sh_degree: 0 to 3, the same in every piece. pieces: a
-    function that begins anew with each call. antialiased: they were trained with the 2D filter of
+    function that begins again with each call. antialiased: they were trained with the 2D filter of
     Mip-Splatting and must be drawn with it. extra: further trained quantities that every piece has.
     seen: from which directions training views see each splat, (count, (sh_degree + 1)^2), see
     hardsplat.export.contribution.directions_seen; None where it is unknown.
@@ -137,7 +134,7 @@ def spans(count: int, size: int = PIECE) -> Iterator[tuple[int, int]]:
 
 
 def even(pieces: Iterator[Gaussians], size: int) -> Iterator[Gaussians]:
-    """The same splats in pieces of exactly `size`, but for the last."""
+    """Regroups splats into pieces of exactly `size`, but for the last."""
     held: list[Gaussians] = []
     for piece in pieces:
         held.append(piece)
@@ -210,11 +207,8 @@ def check_archive(path: Path, archive: zipfile.ZipFile) -> None:
     than numpy and SOG use, whose memory a file may choose."""
     infos = archive.infolist()
     check_expansion(path, sum(info.file_size for info in infos), size_of(path))
-    if other := [
-        info.filename
-        for info in infos
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    ]:
+    known = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+    if other := [info.filename for info in infos if info.compress_type not in known]:
         raise UserError(
             f"{path}: {other[0][:80]} in it is neither stored nor deflated; pack it again so"
         )
@@ -262,14 +256,8 @@ def from_smallest_three(largest: np.ndarray, others: np.ndarray) -> np.ndarray:
     """(N, 4) quaternions of length 1, the inverse of smallest_three."""
     out = np.empty((len(largest), 4), np.float32)
     np.put_along_axis(out, OTHERS[largest], others.astype(np.float32), 1)
-    np.put_along_axis(
-        out,
-        largest[:, None],
-        np.sqrt(np.maximum(0, 1 - (others.astype(np.float64) ** 2).sum(1, keepdims=True))).astype(
-            np.float32
-        ),
-        1,
-    )
+    rest = np.maximum(0, 1 - (others.astype(np.float64) ** 2).sum(1, keepdims=True))
+    np.put_along_axis(out, largest[:, None], np.sqrt(rest).astype(np.float32), 1)
     return out
 
 

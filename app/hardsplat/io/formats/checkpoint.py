@@ -51,7 +51,7 @@ class Checkpoint:
     statistics.
 
     log: what the run had written down by then, as Log.history gives it. fresh: moments are the
-    zeros of a beginning, which nobody needs to copy. Without statistics they are zero.
+    zeros of a beginning, which need no copy. Without statistics they are zero.
     """
 
     step: int
@@ -70,13 +70,8 @@ class Checkpoint:
     ) -> Checkpoint:
         """Step 0: nothing learned, no statistics. SH bands that `gaussians` lacks are zeros. items:
         how many photographs and cameras there are."""
-        counted: dict[Of, int] = {
-            "photograph": 0,
-            "camera": 0,
-            "scene": 1,
-            **(items or {}),
-            "splat": len(gaussians),
-        }
+        counted: dict[Of, int] = {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
+        counted["splat"] = len(gaussians)
         # zeros take no memory until they are written to
         buffers = {
             name: np.zeros(shape, np.float32)
@@ -133,12 +128,8 @@ def save(
             Behind(file) as behind,
             zipfile.ZipFile(behind, "w") as archive,
         ):
-            for name, values in {
-                "version": VERSION,
-                "step": c.step,
-                "sh_degree": c.sh_degree,
-                **c.buffers,
-            }.items():
+            numbers = dict(version=VERSION, step=c.step, sh_degree=c.sh_degree)
+            for name, values in (numbers | c.buffers).items():
                 _write_array(archive, name, np.asarray(values, order="C"))
             _write_array(archive, "log", np.array(json.dumps(log.result() if log else c.log)))
     except OSError as error:
@@ -148,7 +139,7 @@ def save(
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, values: np.ndarray) -> None:
-    """As numpy.savez does, but without a copy of the array."""
+    """Writes what numpy.savez does, without a copy of the array."""
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         npy.write_array_header_1_0(member, npy.header_data_from_array_1_0(values))
         raw = values.reshape(-1).view(np.uint8)
@@ -165,30 +156,18 @@ def _history(log) -> dict:
             isinstance(v, kind) and not isinstance(v, bool) for v in values
         )
 
-    number, views = (int, float), [v for e in log.get("evaluations", []) for v in e["views"]]
-    whole = isinstance(log.get("training_seconds", 0.0), number) and numbers(
-        log.get("seconds", []), (*number, type(None))
-    )
-    whole = (
-        whole
-        and all(numbers(log.get(name, []), number) for name in ("losses", "psnrs"))
-        and all(numbers(log.get(name, []), int) for name in ("steps", "splats"))
-    )
-    whole = (
-        whole
+    number, evaluations = (int, float), log.get("evaluations", [])
+    views = [v for e in evaluations for v in e["views"]]
+    kinds = dict(seconds=(*number, type(None)), losses=number, psnrs=number, steps=int, splats=int)
+    measured = ("step", "splats", "training_seconds", "psnr", "ssim")
+    if not (
+        isinstance(log.get("training_seconds", 0.0), number)
+        and all(numbers(log.get(name, []), kind) for name, kind in kinds.items())
         and all(isinstance(v["name"], str) for v in views)
         and numbers([v[name] for v in views for name in ("psnr", "ssim")], number)
-    )
-    whole = whole and numbers(
-        [
-            e[name]
-            for e in log.get("evaluations", [])
-            for name in ("step", "splats", "training_seconds", "psnr", "ssim")
-        ],
-        number,
-    )
-    whole = whole and isinstance(log.get("overfit", {}), dict)
-    if not whole:
+        and numbers([e[name] for e in evaluations for name in measured], number)
+        and isinstance(log.get("overfit", {}), dict)
+    ):
         raise ValueError("its log is not that of a run")
     return log
 
@@ -268,9 +247,7 @@ def holds(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return {"step.npy", "version.npy", "log.npy"} <= set(archive.namelist())
-    except (
-        Exception
-    ):  # a damaged archive is no checkpoint; the reader of .npz says what is wrong with it
+    except Exception:  # a damaged archive; the reader of .npz says what is wrong with it
         return False
 
 
@@ -279,6 +256,5 @@ def read(path: Path) -> SplatStream:
     check_sizes(path)
     with reading(path, "not a usable checkpoint"):
         buffers = load(path).buffers
-        return in_memory(
-            Gaussians.from_planes({q.name: buffers[q.name] for q in quantities.of("splat")})
-        )
+        planes = {q.name: buffers[q.name] for q in quantities.of("splat")}
+        return in_memory(Gaussians.from_planes(planes))

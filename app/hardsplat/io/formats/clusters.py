@@ -24,7 +24,7 @@ _TURNS = 8  # of Lloyd's iteration; later ones change little
 def scalar_codebook(sample: np.ndarray, size: int = 256) -> np.ndarray:
     """(size,) float32, ascending: Lloyd's iteration on a sample of numbers.
 
-    Of 1024 equal ranges each counts as much as any other, however many numbers are in it: codes of
+    Of 1024 equal ranges each counts as much as any other, however many numbers are in it. Codes of
     even steps compress best, and the few numbers far out, which are the largest splats and the
     brightest colours, are not given away for the many.
     """
@@ -181,7 +181,7 @@ def _distances(vectors: np.ndarray, centres: np.ndarray) -> np.ndarray:
 
 
 def _blocks(vectors: np.ndarray, centres: np.ndarray) -> Iterator[slice]:
-    """Of vectors whose distances from all centres fit into a cache."""
+    """Ranges of vectors whose distances from all centres fit into a cache."""
     block = max(1, _CACHED // max(1, len(centres)))
     return (slice(at, at + block) for at in range(0, len(vectors), block))
 

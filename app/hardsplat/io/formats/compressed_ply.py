@@ -93,28 +93,17 @@ def _pieces(vertex: Table, chunks: Table, bands: Table | None) -> Iterator[Gauss
         packed = [records[name].astype(np.uint32) for name in _PACKED]
         rgba = _unpack(packed[3], _COLOR)
         which = packed[1] >> 30
-        quats = from_smallest_three(
-            which, (_unpack(packed[1], _ROTATION)[:, 1:] - 0.5) * np.sqrt(2)
-        )
+        others = (_unpack(packed[1], _ROTATION)[:, 1:] - 0.5) * np.sqrt(2)
+        quats = from_smallest_three(which, others)
         sh = (_within(rgba[:, :3], color, chunk)[:, None] - 0.5) / SH_C0
         if sh_pieces:
-            bytes_ = (
-                np.ascontiguousarray(next(sh_pieces))
-                .view("u1")
-                .reshape(n, 3, -1)
-                .transpose(0, 2, 1)
-            )
-            sh = np.concatenate([sh, _SH_RANGE * (_centre(bytes_) - 0.5)], axis=1)
+            raw = np.ascontiguousarray(next(sh_pieces)).view("u1").reshape(n, 3, -1)
+            bands_ = _SH_RANGE * (_centre(raw.transpose(0, 2, 1)) - 0.5)
+            sh = np.concatenate([sh, bands_], axis=1)
         with np.errstate(over="ignore", invalid="ignore"):  # such splats are counted
+            means = _within(_unpack(packed[0], _POINT), position, chunk)
             scales = np.exp(_within(_unpack(packed[2], _POINT), scale, chunk))
-            yield Gaussians(
-                _within(_unpack(packed[0], _POINT), position, chunk),
-                quats,
-                scales,
-                rgba[:, 3],
-                sh,
-                check=False,
-            )
+            yield Gaussians(means, quats, scales, rgba[:, 3], sh, check=False)
 
 
 def _centre(values: np.ndarray) -> np.ndarray:
@@ -146,9 +135,8 @@ def _pack(unorm: np.ndarray, bits: tuple[int, ...]) -> np.ndarray:
     for i, b in enumerate(bits):
         below -= b
         most = (1 << b) - 1
-        out |= np.clip(np.floor(unorm[:, i] * most + 0.5), 0, most).astype(np.uint32) << np.uint32(
-            below
-        )
+        steps = np.clip(np.floor(unorm[:, i] * most + 0.5), 0, most).astype(np.uint32)
+        out |= steps << np.uint32(below)
     return out
 
 
@@ -156,19 +144,15 @@ def write(path: Path, splats: SplatStream) -> None:
     """SH coefficients beyond -4..4 are clipped. Small and precise only where neighbours in space
     are neighbours in the file."""
     rest = REST[splats.sh_degree]
-    lines = ["ply", "format binary_little_endian 1.0"] + (
-        [f"comment {ANTIALIASED}"] if splats.antialiased else []
-    )
-    lines += [f"element chunk {-(-splats.count // CHUNK)}"] + [
-        f"property float {name}" for names in _BOUNDS for name in names
-    ]
-    lines += [f"element vertex {splats.count}"] + [f"property uint {name}" for name in _PACKED]
-    lines += (
-        [f"element sh {splats.count}"]
-        + [f"property uchar {name}" for name in QUANTITIES["shN"].columns(REST.index(rest))]
-        if rest
-        else []
-    )
+    lines = ["ply", "format binary_little_endian 1.0"]
+    if splats.antialiased:
+        lines.append(f"comment {ANTIALIASED}")
+    lines.append(f"element chunk {-(-splats.count // CHUNK)}")
+    lines += [f"property float {name}" for names in _BOUNDS for name in names]
+    lines += [f"element vertex {splats.count}", *(f"property uint {name}" for name in _PACKED)]
+    if rest:
+        bands_ = QUANTITIES["shN"].columns(splats.sh_degree)
+        lines += [f"element sh {splats.count}", *(f"property uchar {name}" for name in bands_)]
     with ExitStack() as stack:
         file = stack.enter_context(open(path, "wb"))
         packed, bands = (stack.enter_context(scratch(path)) for _ in range(2))
@@ -188,21 +172,16 @@ def _compressed(g: Gaussians) -> tuple[np.ndarray, np.ndarray]:
     """(chunks, 18) bounds and (N, 4) packed splats."""
     n, first = len(g), np.arange(0, len(g), CHUNK)
     bounds, unorms = [], []
-    for values in (
-        g.means,
-        np.clip(finite_log_scales(g), -_LOG_SCALES, _LOG_SCALES),
-        g.sh[:, 0] * SH_C0 + 0.5,
-    ):
+    logs = np.clip(finite_log_scales(g), -_LOG_SCALES, _LOG_SCALES)
+    for values in (g.means, logs, g.sh[:, 0] * SH_C0 + 0.5):
         low, high = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
         bounds += [low, high]
         chunk = np.arange(n) // CHUNK
         span = np.where(high > low, high - low, 1)
         unorms.append((values - low[chunk]) / span[chunk])
     which, others = smallest_three(g.quats)
-    rotation = _pack(
-        np.concatenate([np.zeros((n, 1)), others * np.sqrt(0.5) + 0.5], axis=1), _ROTATION
-    ) | which.astype(np.uint32) << np.uint32(30)
+    others = np.concatenate([np.zeros((n, 1)), others * np.sqrt(0.5) + 0.5], axis=1)
+    rotation = _pack(others, _ROTATION) | which.astype(np.uint32) << np.uint32(30)
     color = _pack(np.concatenate([unorms[2], g.opacities[:, None]], axis=1), _COLOR)
-    return np.concatenate(bounds, axis=1), np.stack(
-        [_pack(unorms[0], _POINT), rotation, _pack(unorms[1], _POINT), color], axis=1
-    )
+    fields = [_pack(unorms[0], _POINT), rotation, _pack(unorms[1], _POINT), color]
+    return np.concatenate(bounds, axis=1), np.stack(fields, axis=1)

@@ -150,19 +150,13 @@ def _pieces(path: Path, count: int, degree: int, extra: tuple[str, ...]) -> Iter
             planes = {
                 name: values[_ARRAYS.get(name, name)] for name in (*OWN, *extra) if name != "shN"
             }
-            planes["shN"] = (
-                values[rest] / np.float32(128 if rest == "shN_i8" else 1)
-                if degree
-                else np.empty((n, 0), np.float32)
-            )
-            yield Gaussians.from_planes(
-                {
-                    name: v.reshape(n, -1 if v.size else 0, QUANTITIES[name].width).transpose(
-                        1, 0, 2
-                    )
-                    for name, v in planes.items()
-                }
-            )
+            planes["shN"] = np.empty((n, 0), np.float32)
+            if degree:
+                planes["shN"] = values[rest] / np.float32(128 if rest == "shN_i8" else 1)
+            for name, v in planes.items():
+                v = v.reshape(n, -1 if v.size else 0, QUANTITIES[name].width)
+                planes[name] = v.transpose(1, 0, 2)
+            yield Gaussians.from_planes(planes)
 
 
 class _Column:
@@ -172,11 +166,8 @@ class _Column:
     def __init__(self, file: IO[bytes], count: int):
         self._file = file
         self._shape, fortran, self._dtype = _read_header(file)
-        self._whole = (
-            self._read(count).reshape(self._shape[::-1]).T
-            if fortran and len(self._shape) > 1
-            else None
-        )
+        by_columns = fortran and len(self._shape) > 1
+        self._whole = self._read(count).reshape(self._shape[::-1]).T if by_columns else None
         self._at = 0
 
     def _read(self, n: int) -> np.ndarray:
@@ -202,19 +193,16 @@ def write(path: Path, splats: SplatStream) -> None:
     with ExitStack() as stack:
         files = {name: stack.enter_context(scratch(path)) for name in shapes}
         for piece in splats.pieces():
-            planes = {
-                **piece.planes(splats.sh_degree),
-                "log_scales": finite_log_scales(piece)[None],
-            }
+            planes = piece.planes(splats.sh_degree)
+            planes["log_scales"] = finite_log_scales(piece)[None]
             for name, values in planes.items():
                 if file := files.get(_ARRAYS.get(name, name)):
                     file.write(np.ascontiguousarray(values.transpose(1, 0, 2), "<f4").tobytes())
         archive = stack.enter_context(zipfile.ZipFile(path, "w"))
         for name, shape in shapes.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                npy.write_array_header_1_0(
-                    member, {"descr": "<f4", "fortran_order": False, "shape": shape}
-                )
+                head = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                npy.write_array_header_1_0(member, head)
                 files[name].seek(0)
                 while block := files[name].read(1 << 20):
                     member.write(block)
@@ -224,7 +212,7 @@ def write(path: Path, splats: SplatStream) -> None:
 
 
 def _shape(name: str, splats: SplatStream) -> tuple[int, ...]:
-    """Of the array of a quantity: SH as (N, coefficients, 3), single numbers as (N,)."""
+    """Shape of the array of a quantity: SH as (N, coefficients, 3), single numbers as (N,)."""
     q = QUANTITIES[name]
     planes = q.planes(splats.sh_degree)
     if q.gradient == "sh" or planes > 1:

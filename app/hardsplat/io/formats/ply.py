@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -61,22 +61,16 @@ def read(path: Path) -> SplatStream:
             f"{path}: property {missing[0]} is missing; is this a point cloud instead of "
             "trained splats?"
         )
-    return SplatStream(
-        table.count,
-        degree,
-        lambda: (_splats(records, wanted) for records in table.pieces()),
-        is_antialiased(path),
-        tuple(extra),
-    )
+    pieces = lambda: (_splats(records, wanted) for records in table.pieces())  # noqa: E731
+    return SplatStream(table.count, degree, pieces, is_antialiased(path), tuple(extra))
 
 
 def _splats(records: np.ndarray, wanted: dict[str, list[str]]) -> Gaussians:
     planes = {}
     for name, names in wanted.items():
         values = columns(records, names) if names else np.empty((len(records), 0), np.float32)
-        planes[name] = values.reshape(
-            len(records), QUANTITIES[name].width, -1 if names else 0
-        ).transpose(2, 0, 1)
+        shape = len(records), QUANTITIES[name].width, -1 if names else 0
+        planes[name] = values.reshape(shape).transpose(2, 0, 1)
     return Gaussians.from_planes(planes)
 
 
@@ -94,23 +88,15 @@ def write(path: Path, splats: SplatStream) -> None:
         for quantity, own in wanted.items()
         for name in (*own, *(_NORMALS if quantity == "means" else ()))
     ]
+    head = ["ply", "format binary_little_endian 1.0", *comments, f"element vertex {splats.count}"]
+    head += [*(f"property float {name}" for name in names), "end_header\n"]
+
+    def packed(g: Gaussians) -> memoryview:
+        return _records(g, wanted, splats.sh_degree, len(names)).data
+
     with open(path, "wb") as file:
-        listed = [f"property float {name}" for name in names]
-        file.write(
-            "\n".join(
-                [
-                    "ply",
-                    "format binary_little_endian 1.0",
-                    *comments,
-                    f"element vertex {splats.count}",
-                    *listed,
-                    "end_header\n",
-                ]
-            ).encode()
-        )
-        file.writelines(
-            ahead(splats.pieces(), lambda g: _records(g, wanted, splats.sh_degree, len(names)).data)
-        )
+        file.write("\n".join(head).encode())
+        file.writelines(ahead(splats.pieces(), packed))
 
 
 def _records(
@@ -149,21 +135,16 @@ class Table:
         check_header(path, element)
         with reading(path):
             data = PlyData.read(path)[element].data
-        self.count, self.dtype = len(data), data.dtype
-        if isinstance(data, np.memmap):
-            offset = data.offset
-            self.pieces: Callable[..., Iterator[np.ndarray]] = lambda size=None: self._from(
-                path, offset, size
-            )
-        else:
-            self.pieces = lambda size=None: (
-                data[at : at + n] for at, n in spans(self.count, *([size] if size else []))
-            )
+        self.count, self.dtype, self._path, self._data = len(data), data.dtype, path, data
 
-    def _from(self, path: Path, offset: int, size: int | None) -> Iterator[np.ndarray]:
-        with reading(path), open(path, "rb") as file:
-            file.seek(offset)
-            for _, n in spans(self.count, *([size] if size else [])):
+    def pieces(self) -> Iterator[np.ndarray]:
+        """The records, PIECE at a time."""
+        if not isinstance(self._data, np.memmap):
+            yield from (self._data[at : at + n] for at, n in spans(self.count))
+            return
+        with reading(self._path), open(self._path, "rb") as file:
+            file.seek(self._data.offset)
+            for _, n in spans(self.count):
                 yield np.frombuffer(exactly(file, n * self.dtype.itemsize), self.dtype)
 
 

@@ -44,14 +44,8 @@ def _pieces(path: Path, count: int) -> Iterator[Gaussians]:
             records = np.frombuffer(exactly(file, n * _RECORD.itemsize), _RECORD)
             colors = records["color"].astype(np.float32) / 255
             sh = (colors[:, None, :3] - 0.5) / SH_C0
-            yield Gaussians(
-                records["mean"],
-                records["quat"].astype(np.float32) / 128 - 1,
-                records["scale"],
-                colors[:, 3],
-                sh,
-                check=False,
-            )
+            quats = records["quat"].astype(np.float32) / 128 - 1
+            yield Gaussians(records["mean"], quats, records["scale"], colors[:, 3], sh, check=False)
 
 
 def write(path: Path, splats: SplatStream) -> None:

@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from shutil import copyfileobj
 from typing import IO
@@ -89,14 +90,10 @@ def read(path: Path) -> SplatStream:
         check_expansion(path, count * sum(planes.values()), size)
         streams = _table(path, file, head, count, planes, size) if new else {}
     opened = (
-        (lambda: _opened_new(path, streams)) if new else (lambda: _opened_old(path, count, planes))
+        partial(_opened_new, path, streams) if new else partial(_opened_old, path, count, planes)
     )
-    return SplatStream(
-        count,
-        min(degree, 3),
-        lambda: _pieces(path, opened, count, version, degree, bits),
-        bool(flags & _ANTIALIASED),
-    )
+    pieces = partial(_pieces, path, opened, count, version, degree, bits)
+    return SplatStream(count, min(degree, 3), pieces, bool(flags & _ANTIALIASED))
 
 
 def _inflated(file: IO[bytes], size: int) -> bytes:
@@ -136,16 +133,13 @@ def _opened_new(
 ) -> Iterator[Mapping[str, Readable]]:
     import zstandard
 
+    coder = partial(zstandard.ZstdDecompressor, max_window_size=1 << 27)
     with ExitStack() as stack:
         out: dict[str, Readable] = {}
         for name, (offset, _) in streams.items():
             file = stack.enter_context(open(path, "rb"))
             file.seek(offset)
-            out[name] = stack.enter_context(
-                zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
-                    file, read_size=1 << 16
-                )
-            )
+            out[name] = stack.enter_context(coder().stream_reader(file, read_size=1 << 16))
         yield out
 
 
@@ -203,18 +197,12 @@ def _pieces(
             sh = np.empty((n, 1 + _COEFFICIENTS[min(degree, 3)], 3), np.float32)
             sh[:, 0] = (raw["colors"].astype(np.float32) / 255 - 0.5) / _COLOR
             if degree:
-                sh[:, 1:] = (
-                    raw["sh"].reshape(n, -1, 3)[:, : sh.shape[1] - 1].astype(np.float32) - 128
-                ) / 128
+                bands = raw["sh"].reshape(n, -1, 3)[:, : sh.shape[1] - 1].astype(np.float32)
+                sh[:, 1:] = (bands - 128) / 128
             scales = np.exp(raw["scales"].astype(np.float32) / 16 - 10)
-            yield Gaussians(
-                _positions(raw["positions"], version, bits),
-                quats,
-                scales,
-                raw["alphas"][:, 0].astype(np.float32) / 255,
-                sh,
-                check=False,
-            )
+            means = _positions(raw["positions"], version, bits)
+            opacities = raw["alphas"][:, 0].astype(np.float32) / 255
+            yield Gaussians(means, quats, scales, opacities, sh, check=False)
 
 
 def _positions(raw: np.ndarray, version: int, bits: int) -> np.ndarray:
@@ -271,7 +259,7 @@ def write(path: Path, splats: SplatStream) -> None:
 
 
 def _fractional_bits(splats: SplatStream) -> int:
-    """As many as make a step an eighth of the size of small splats, of which 5 % are smaller; fewer
+    """Enough to make a step an eighth of the size of small splats, of which 5 % are smaller; fewer
     where the farthest splat would not fit into 24 bits.
 
     The reference always has 12, which is too coarse for scenes in small units and wasteful for
@@ -292,13 +280,11 @@ def _fractional_bits(splats: SplatStream) -> int:
 
 def _packed(g: Gaussians, bits: int) -> dict[str, np.ndarray]:
     """Arrays of bytes by attribute."""
-    fixed = np.clip(
-        np.rint(g.means.astype(np.float64) * 2**bits), -_FARTHEST - 1, _FARTHEST
-    ).astype("<i4")
+    fixed = np.rint(g.means.astype(np.float64) * 2**bits)
+    fixed = np.clip(fixed, -_FARTHEST - 1, _FARTHEST).astype("<i4")
     which, others = smallest_three(np.roll(g.quats, -1, axis=1))
-    fields = np.minimum(np.rint(np.abs(others) / np.sqrt(0.5) * 511), 511).astype(np.uint32) | (
-        others < 0
-    ).astype(np.uint32) << np.uint32(9)
+    fields = np.minimum(np.rint(np.abs(others) / np.sqrt(0.5) * 511), 511).astype(np.uint32)
+    fields |= (others < 0).astype(np.uint32) << np.uint32(9)
     return {
         "positions": np.ascontiguousarray(fixed[..., None].view("u1")[..., :3]),
         "alphas": _byte(g.opacities * 255),

@@ -96,7 +96,7 @@ def _reason(error: Exception, path) -> str:
 
 
 def _read(path) -> np.ndarray:
-    """As read_pixels."""
+    """(H, W, 3 or 4) uint8, see read_pixels."""
     data = Path(path).read_bytes()
     size = jpeg.size_of(data)
     pixels = jpeg.decoded(data) if size and size[0] * size[1] <= _most_pixels(data) else None

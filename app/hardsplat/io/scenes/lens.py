@@ -83,7 +83,7 @@ class Lens:
 
     @property
     def distortion(self) -> Distortion:
-        """That of a camera whose photographs stay as they are."""
+        """Distortion of a camera whose photographs stay as they are."""
         return Distortion(self.fisheye, self.coefficients)
 
     def pinhole_K(self) -> np.ndarray:

@@ -80,7 +80,7 @@ def read_kept(path: Path, width: int, height: int, lens: Lens | None) -> np.ndar
     try:
         changed = path.stat().st_mtime_ns
     except OSError:
-        changed = 0  # whoever reads it says what is wrong
+        changed = 0  # the reader says what is wrong
     return np.unpackbits(
         kept_bits(path, changed, width, height, lens), count=width * height
     ).reshape(height, width) * np.uint8(255)
@@ -95,7 +95,7 @@ def fitted(image: np.ndarray, width: int, height: int, lens: Lens | None) -> np.
 
 
 MODES = {
-    "ignore": "what a mask leaves out has no say",
+    "ignore": "what a mask leaves out is ignored",
     "transparent": "it is transparent, as in pictures that were cut out: it shows the background",
     "opacity": "transparent before backgrounds of random colours, so that nothing may stand there, "
     "whatever its colour",
@@ -147,8 +147,4 @@ def kept(image: np.ndarray) -> np.ndarray:
 
 def kept_pixels(image: np.ndarray) -> int:
     """How many pixels of an image of View.load() count."""
-    return (
-        int((image != _IGNORED).any(axis=2).sum())
-        if image.shape[2] == 4
-        else image.shape[0] * image.shape[1]
-    )
+    return int(kept(image).sum())
