@@ -1,8 +1,6 @@
-"""What a step of an image fit costs: every rasterizer and reduction, over numbers of blobs and
-sizes of the image; and whether their results agree.
+"""Times a step of image fits for rasterizers, reductions and sizes, and compares their results.
 
-    python -m tools.fit_bench --result-dir DIR                       all of it, on a picture made
-        here
+    python -m tools.fit_bench --result-dir DIR       all of it, on a picture made here
     python -m tools.fit_bench --result-dir DIR --parts variants --image FILE
 
 Writes fit_bench.json after every row, then fit_bench.md and fit_bench.png. Times are the GPU's own,
@@ -47,22 +45,12 @@ def picture(width: int, height: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     side = 1 << max(width, height).bit_length() - 1
     frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(side), np.fft.rfftfreq(side), indexing="ij"))
-    noise = np.stack(
-        [
-            np.fft.irfft2(
-                np.fft.rfft2(rng.normal(size=(side, side))) / np.maximum(frequency, 1 / side)
-            )
-            for _ in range(3)
-        ],
-        2,
-    )
+    least = np.maximum(frequency, 1 / side)
+    spectra = (np.fft.rfft2(rng.normal(size=(side, side))) / least for _ in range(3))
+    noise = np.stack([np.fft.irfft2(spectrum) for spectrum in spectra], 2)
     noise = noise / noise.std() @ (0.25 * np.eye(3) + 0.25)
-    image = np.asarray(
-        Image.fromarray(np.uint8(np.clip(127 + 45 * noise, 0, 255))).resize(
-            (width, height), Image.BICUBIC
-        ),
-        np.float32,
-    )
+    square = Image.fromarray(np.uint8(np.clip(127 + 45 * noise, 0, 255)))
+    image = np.asarray(square.resize((width, height), Image.BICUBIC), np.float32)
     y, x = np.mgrid[0:height, 0:width] / height
     for _ in range(120):
         at = rng.uniform((0, 0), (width / height, 1))
@@ -70,17 +58,11 @@ def picture(width: int, height: int, seed: int = 0) -> np.ndarray:
         turn = rng.uniform(0, np.pi)
         u = np.cos(turn) * (x - at[0]) + np.sin(turn) * (y - at[1])
         v = np.cos(turn) * (y - at[1]) - np.sin(turn) * (x - at[0])
-        inside = (
-            (u / size[0]) ** 2 + (v / size[1]) ** 2 < 1
-            if rng.random() < 0.5
-            else np.maximum(abs(u / size[0]), abs(v / size[1])) < 1
-        )
+        a, b = u / size[0], v / size[1]
+        inside = a**2 + b**2 < 1 if rng.random() < 0.5 else np.maximum(abs(a), abs(b)) < 1
         stripes = 0.6 + 0.4 * np.sign(np.sin(u * rng.uniform(50, 400))) if rng.random() < 0.3 else 1
-        image = np.where(
-            inside[..., None],
-            (rng.uniform(0, 255, 3) * (stripes * np.ones_like(x))[..., None] + image) / 2,
-            image,
-        )
+        mixed = (rng.uniform(0, 255, 3) * (stripes * np.ones_like(x))[..., None] + image) / 2
+        image = np.where(inside[..., None], mixed, image)
     return np.uint8(np.clip(image, 0, 255))
 
 
@@ -134,9 +116,7 @@ class Bench:
         session.drain()
         timed = batches[2:]
         ms = [1e3 * b.seconds / len(b.records) for b in timed]
-        stages = {
-            name: float(np.median([b.stages[name] for b in timed])) for name in timed[0].stages
-        }
+        stages = {n: float(np.median([b.stages[n] for b in timed])) for n in timed[0].stages}
         row |= {
             "ms": float(np.median(ms)),
             "spread": [min(ms), max(ms)],
@@ -159,25 +139,12 @@ class Bench:
             "warm": self.flags.warm,
         }
         write_json(self.folder / "fit_bench.json", head | {"rows": self.rows})
-        result = (
-            row["failed"]
-            if "failed" in row
-            else f"{row['ms']:.3f} ms"
-            if "ms" in row
-            else f"{row['psnr']:.3f} dB"
-        )
-        shown = (
-            "part",
-            "blobs",
-            "width",
-            "height",
-            "rasterizer",
-            "reduction",
-            "tile_pixels",
-            "subgroup_size",
-            "format",
-            "loss",
-        )
+        if "failed" in row:
+            result = row["failed"]
+        else:
+            result = f"{row['ms']:.3f} ms" if "ms" in row else f"{row['psnr']:.3f} dB"
+        shown = "part blobs width height rasterizer reduction tile_pixels subgroup_size format loss"
+        shown = shown.split()
         tqdm.write(" ".join(str(row[k]) for k in shown if k in row) + "  " + result)
         return row
 
@@ -206,32 +173,20 @@ class Bench:
         for mp in self.flags.megapixels:
             height = round(np.sqrt(mp * 1e6 * 3 / 4))
             for name in FIT_RASTERS:
-                self.time(
-                    "pixels", self.flags.blobs, round(mp * 1e6 / height), height, rasterizer=name
-                )
+                width = round(mp * 1e6 / height)
+                self.time("pixels", self.flags.blobs, width, height, rasterizer=name)
 
     def quality(self) -> None:
         """PSNR of each after as many steps from the same scattered blobs."""
         f = self.flags
         photo = self.image(f.width, f.height)
         for name in FIT_RASTERS:
-            row = {
-                "part": "quality",
-                "blobs": f.blobs,
-                "width": f.width,
-                "height": f.height,
-                "rasterizer": name,
-                "steps": f.steps,
-            }
+            row = dict(part="quality", blobs=f.blobs, width=f.width, height=f.height)
+            row |= dict(rasterizer=name, steps=f.steps)
             spent = []
+            config = replace(self.config(rasterizer=name), max_steps=f.steps)
             try:
-                session = FitSession(
-                    self.device,
-                    replace(self.config(rasterizer=name), max_steps=f.steps),
-                    photo,
-                    f.blobs,
-                    spent.append,
-                )
+                session = FitSession(self.device, config, photo, f.blobs, spent.append)
             except UserError as error:
                 self._keep(row | {"failed": str(error)})
                 continue
@@ -239,13 +194,8 @@ class Bench:
             while session.step < f.steps:
                 session.run(min(50, f.steps - session.step))
             row["psnr"], row["ssim"] = session.measure()
-            self._keep(
-                row
-                | {
-                    "seconds": sum(b.seconds for b in spent),
-                    "curve": [float(-10 * np.log10(b.records["mse"][-1])) for b in spent],
-                }
-            )
+            curve = [float(-10 * np.log10(b.records["mse"][-1])) for b in spent]
+            self._keep(row | {"seconds": sum(b.seconds for b in spent), "curve": curve})
             session.destroy()
 
     def report(self) -> None:
@@ -259,33 +209,19 @@ def tables(rows: list[dict]) -> str:
         return "| " + " | ".join(map(str, cells)) + " |"
 
     out, timed = [], [r for r in rows if "ms" in r]
-    usual = {
-        r["rasterizer"]: r["ms"] for r in reversed([r for r in timed if r["part"] == "variants"])
-    }
+    variants = [r for r in timed if r["part"] == "variants"]
+    usual = {r["rasterizer"]: r["ms"] for r in reversed(variants)}
     if usual:
-        out += [
-            "",
-            line(
-                "rasterizer",
-                "reduction",
-                "other settings",
-                "ms a step",
-                "draw",
-                "draw backward",
-                "over binned",
-            ),
-            line(*["---"] * 7),
-        ]
-        for r in (r for r in timed if r["part"] == "variants"):
-            other = ", ".join(
-                f"{k} {r[k]}" for k in ("tile_pixels", "subgroup_size", "format", "loss") if k in r
-            )
-            backward = sum(
-                ms for name, ms in r["stages"].items() if name.startswith("draw backward")
-            )
-            reduction = r.get(
-                "reduction", r["names"].get("reduction") or r["names"].get("tile_backward")
-            )
+        head = ("rasterizer", "reduction", "other settings", "ms a step")
+        head = line(*head, "draw", "draw backward", "over binned")
+        out += ["", head, line(*["---"] * 7)]
+        for r in variants:
+            keys = ("tile_pixels", "subgroup_size", "format", "loss")
+            other = ", ".join(f"{k} {r[k]}" for k in keys if k in r)
+            backward = sum(ms for n, ms in r["stages"].items() if n.startswith("draw backward"))
+            names = r["names"]
+            taken = names.get("reduction") or names.get("tile_backward")
+            reduction = r.get("reduction", taken)
             times = (
                 f"{r['ms']:.3f}",
                 f"{r['stages'].get('draw', 0):.3f}",
@@ -301,50 +237,30 @@ def tables(rows: list[dict]) -> str:
     ):
         chosen = [r for r in timed if r["part"] == part]
         if chosen:
-            out += [
-                "",
-                line(part, *FIT_RASTERS, "balloted / sorted", "balloted / binned"),
-                line(*["---"] * (len(FIT_RASTERS) + 3)),
-            ]
+            head = line(part, *FIT_RASTERS, "balloted / sorted", "balloted / binned")
+            out += ["", head, line(*["---"] * (len(FIT_RASTERS) + 3))]
             for at in dict.fromkeys(axis(r) for r in chosen):
                 ms = {r["rasterizer"]: r["ms"] for r in chosen if axis(r) == at}
                 ratios = [
                     f"{ms['balloted'] / ms[n]:.2f}" if {"balloted", n} <= ms.keys() else ""
                     for n in ("sorted", "binned")
                 ]
-                out.append(
-                    line(at, *(f"{ms[n]:.3f}" if n in ms else "" for n in FIT_RASTERS), *ratios)
-                )
+                times = [f"{ms[n]:.3f}" if n in ms else "" for n in FIT_RASTERS]
+                out.append(line(at, *times, *ratios))
     quality = [r for r in rows if "psnr" in r]
     if quality:
         out += ["", line("rasterizer", "steps", "PSNR", "SSIM", "s on the GPU"), line(*["---"] * 5)]
-        out += [
-            line(
-                r["rasterizer"],
-                r["steps"],
-                f"{r['psnr']:.3f}",
-                f"{r['ssim']:.4f}",
-                f"{r['seconds']:.2f}",
-            )
-            for r in quality
-        ]
-        out += [
-            "",
-            "largest difference: "
-            f"{max(r['psnr'] for r in quality) - min(r['psnr'] for r in quality):.4f} dB",
-        ]
+        for r in quality:
+            numbers = f"{r['psnr']:.3f}", f"{r['ssim']:.4f}", f"{r['seconds']:.2f}"
+            out.append(line(r["rasterizer"], r["steps"], *numbers))
+        psnrs = [r["psnr"] for r in quality]
+        out += ["", f"largest difference: {max(psnrs) - min(psnrs):.4f} dB"]
     failed = [r for r in rows if "failed" in r]
     if failed:
-        out += [
-            "",
-            "Not run:",
-            "",
-            *(
-                f"- {r['rasterizer']} {r.get('reduction', '')} at {r['blobs']} blobs, "
-                f"{r['width']}x{r['height']}: {r['failed']}"
-                for r in failed
-            ),
-        ]
+        out += ["", "Not run:", ""]
+        for r in failed:
+            size = f"{r['blobs']} blobs, {r['width']}x{r['height']}"
+            out.append(f"- {r['rasterizer']} {r.get('reduction', '')} at {size}: {r['failed']}")
     return "\n".join(out[1:])
 
 
