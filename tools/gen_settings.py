@@ -22,7 +22,7 @@ from hardsplat.settings.train import FIELDS
 TARGET = Path(__file__).parents[1] / "app" / "hardsplat" / "settings" / "typed.py"
 _HEAD = '''"""Settings as types, for editors and type checkers.
 
-`python -m tools.gen_settings` writes this file from app/hardsplat/settings/train.py and
+`python -m tools.gen_settings` writes this file from the owners in app/hardsplat/settings and from
 app/hardsplat/fit/config.py, which have the defaults and limits; do not edit it.
 """
 

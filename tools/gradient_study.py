@@ -251,7 +251,7 @@ def loss_gradient(gpu, renderer, camera, photo) -> np.ndarray:
         )
     }
     own |= allocate_loss(gpu, camera.width, camera.height)
-    own["loss_terms"].upload(loss_terms(TrainConfig()))
+    own["loss_terms"].upload(loss_terms(TrainConfig().flat()))
     own["photos"].upload(pack(photo))
     recorder = Recorder(gpu, {**renderer.resources, **own})
     record_loss(recorder, build_all(gpu, LOSS_PASSES), camera.width, camera.height)
@@ -307,7 +307,7 @@ def model(flags) -> dict:
 def train(flags) -> dict:
     from hardsplat.train.run.trainer import train as run
 
-    rows, base = [], replace(load_config(flags.config), ordering=waiting(open_device(flags.device)))
+    rows, base = [], load_config(flags.config).changed(ordering=waiting(open_device(flags.device)))
     for variant in tqdm(variants(flags), desc="runs", unit="", disable=flags.quiet):
         folder = flags.result_dir / "train" / "-".join(variant.values())
         kept = folder / "metrics.json"
@@ -316,8 +316,7 @@ def train(flags) -> dict:
                 metrics = json.loads(kept.read_text())
             else:
                 metrics = run(
-                    replace(
-                        base,
+                    base.changed(
                         data_dir=flags.scene,
                         result_dir=folder,
                         max_steps=flags.max_steps,

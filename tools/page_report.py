@@ -52,7 +52,7 @@ def report(
         raise SystemExit(2)
     seconds = time.monotonic() - began
     file, config = find_model(result, data_dir)
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    scene = load_scene(config.scene.data_dir, config.scene.data_factor, config.scene.test_every)
     gaussians = load_splats(file)
     cameras = [scene.views[i].camera for i in scene.train]
     width, height = (round(scale * side) for side in (cameras[0].width, cameras[0].height))
@@ -77,7 +77,9 @@ def report(
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         Browser(Path(folder), (width, height)) as browser,
     ):
-        with Renderer(config.device, "tiled", antialiased=config.antialiased) as renderer:
+        with Renderer(
+            config.run.device, "tiled", antialiased=config.raster.antialiased
+        ) as renderer:
             for i in range(0, len(cameras), max(1, len(cameras) // views)):
                 # or else the page would stay, and only its camera change
                 browser.open("about:blank")
@@ -87,7 +89,7 @@ def report(
                 image = np.asarray(browser.screenshot()) / 255
                 wanted = np.clip(
                     renderer.forward(
-                        gaussians, cameras[i].resized(width, height), near=config.near_plane
+                        gaussians, cameras[i].resized(width, height), near=config.scene.near_plane
                     )[0],
                     0,
                     1,

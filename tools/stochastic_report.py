@@ -10,7 +10,6 @@ run folders, of --eval-steps
 import itertools
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,9 +39,9 @@ STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "
 def time_steps(device: Device, config, gaussians=None) -> dict[str, float]:
     """Medians of milliseconds on the GPU: of a training step and of a forward render (projection,
     sort, draw) of the same splats and views."""
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    scene = load_scene(config.scene.data_dir, config.scene.data_factor, config.scene.test_every)
     views = [scene.views[i] for i in scene.train]
-    photos = Photos(device, [v.load() for v in views], config.images, ring=2 * BATCH)
+    photos = Photos(device, [v.load() for v in views], config.run.images, ring=2 * BATCH)
     batches = []
     session = Session(
         device,
@@ -98,10 +97,9 @@ def main_time(words: list[str]) -> None:
     for rasterizer, kind in itertools.product(("hardware", "tiled"), ("stochastic", "analytic")):
         changes = {} if kind == "stochastic" else {"strategy": "none"}
         config = load_config(None, {**given, "rasterizer": rasterizer, "gradient": kind, **changes})
-        config = replace(config, rasterizer=fastest(device, config))
-        config = replace(
-            config,
-            sh_degree=config.sh_degree if model is None else model.sh_degree,
+        config = config.changed(rasterizer=fastest(device, config))
+        config = config.changed(
+            sh_degree=config.model.sh_degree if model is None else model.sh_degree,
             sh_degree_interval=1,
             **STILL,
         )

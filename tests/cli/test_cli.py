@@ -82,40 +82,44 @@ def error_of(capsys, *argv):
 def test_flags_become_settings(train, scene):
     flags = "--max-steps 9 --ssim-lambda=0.5 --eval-steps 3,4 5 --quiet --ckpt c.npz --shN-lr 1e-3"
     config = train(scene, *flags.split(), "--format", "unorm8")
-    found = (config.max_steps, config.ssim_lambda, config.eval_steps, config.quiet)
+    found = (config.run.max_steps, config.loss.ssim_lambda, config.run.eval_steps, config.run.quiet)
     assert found == (9, 0.5, (3, 4, 5), True)
-    assert (config.ckpt, config.format, config.shN_lr) == (Path("c.npz"), "unorm8", 1e-3)
-    assert config.data_dir == Path(scene).absolute()
-    assert config.result_dir == Path("results/garden")
-    assert train(scene, "--random_background").background == "random"
-    assert train(scene, "--white-background").background == "white"
-    assert train(scene, "--config", "quick").max_steps < 30_000  # a preset by its name
+    assert (config.run.ckpt, config.raster.hardware.format, config.adam.shN_lr) == (
+        Path("c.npz"),
+        "unorm8",
+        1e-3,
+    )
+    assert config.scene.data_dir == Path(scene).absolute()
+    assert config.run.result_dir == Path("results/garden")
+    assert train(scene, "--random_background").scene.background == "random"
+    assert train(scene, "--white-background").scene.background == "white"
+    assert train(scene, "--config", "quick").run.max_steps < 30_000  # a preset by its name
 
 
 def test_dashes_and_underscores_are_alike(train, scene):
     wanted = train(scene, "--max-steps", "9")
     assert train("--max_steps=9", "--data_dir", scene) == wanted
     assert train("--max-steps=9", "--data-dir", scene) == wanted
-    assert train(scene, "--result_dir=a_b", "--device", "my_gpu").result_dir == Path("a_b")
+    assert train(scene, "--result_dir=a_b", "--device", "my_gpu").run.result_dir == Path("a_b")
 
 
 @pytest.mark.parametrize("words", ["garden --seed 1", "--seed 1 garden", "--quiet garden --seed 1"])
 def test_the_scene_may_stand_anywhere(train, words):
-    assert train(*words.split()).seed == 1
+    assert train(*words.split()).run.seed == 1
 
 
 def test_flags_win_over_the_preset(train, scene):
     Path("p.toml").write_text("max_steps = 5\nseed = 7\nquiet = true\n")
     config = train(scene, "--config", "p.toml", "--max-steps", "9", "--no-quiet")
-    assert (config.max_steps, config.seed, config.quiet) == (9, 7, False)
+    assert (config.run.max_steps, config.run.seed, config.run.quiet) == (9, 7, False)
 
 
 def test_device_comes_from_flag_then_environment_then_preset(train, scene, monkeypatch):
     Path("p.toml").write_text("device = 2\n")
-    assert train(scene, "--config", "p.toml").device == "2"
+    assert train(scene, "--config", "p.toml").run.device == "2"
     monkeypatch.setenv("HARDSPLAT_DEVICE", "llvmpipe")
-    assert train(scene, "--config", "p.toml").device == "llvmpipe"
-    assert train(scene, "--device", "0").device == "0"
+    assert train(scene, "--config", "p.toml").run.device == "llvmpipe"
+    assert train(scene, "--device", "0").run.device == "0"
     assert main(["--device", "1", "train", scene]) == 0
 
 

@@ -59,7 +59,7 @@ class Refining:
         for name in ("refine_settings", "adam_settings", "loss_terms", "rates", "moved_planes"):
             n = quantities.plane_count("splat") if name == "rates" else 1
             self.own[name] = Buffer(device, n * contract.itemsize(name), name)
-        self.terms = loss_terms(TrainConfig(), EXTENT, sh_degree=degree, capacity=capacity)
+        self.terms = loss_terms(TrainConfig().flat(), EXTENT, sh_degree=degree, capacity=capacity)
         self.own["term_sums"] = Buffer(device, term_sums_bytes(self.terms), "term_sums")
         self.own |= Perspective(planes, adam(moments)).allocate(device, capacity)
         self.scratch = allocate_refine(device, capacity)
@@ -92,7 +92,7 @@ class Refining:
         self.resources["indirect"].upload(indirect)
         self.resources["seen"].fill(0)
         values = np.zeros((), contract.dtype("Frame"))
-        values["seed"] = config.seed
+        values["seed"] = config.run.seed
         for field, value in frame.items():
             values[field] = value
         self.resources["frame"].upload(values)
@@ -101,10 +101,10 @@ class Refining:
         rates = rate_plans(config, EXTENT)["first"][: quantities.plane_count("splat")].copy()
         rates[rates == 0] = np.finfo(np.float32).tiny  # a rate of 0 would leave the moments at rest
         degree = self.parameters.sh_degree
-        terms = loss_terms(config, EXTENT, sh_degree=degree, capacity=self.capacity)
+        terms = loss_terms(config.flat(), EXTENT, sh_degree=degree, capacity=self.capacity)
         structs = {"loss_terms": terms, "rates": rates, "moved_planes": moved}
         structs["refine_settings"] = refine_settings(config, EXTENT)
-        adam = config.adam_beta1, config.adam_beta2, config.adam_eps
+        adam = config.adam.adam_beta1, config.adam.adam_beta2, config.adam.adam_eps
         structs["adam_settings"] = adam_settings(*adam)
         for each, struct in structs.items():
             self.resources[each].upload(struct)

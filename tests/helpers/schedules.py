@@ -76,7 +76,7 @@ def trained(device: Device, scene: Path, changes: dict) -> str:
     session = open_session(device, settings(scene, **{"reset_every": 10, **changes}), batches)
     for _ in range(2):
         session.run(3)
-        if session.config.strategy != "none":
+        if session.config.densify.strategy != "none":
             session.densify()
     if session.strategy.resets:
         session.reset_opacity()

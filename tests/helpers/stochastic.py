@@ -1,7 +1,5 @@
 """Small scenes whose stochastic gradients are computed often, on the GPU and in float64."""
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from hardsplat import contract
@@ -81,7 +79,7 @@ class Estimates:
         size = scene.camera["width"], scene.camera["height"]
         backend = BACKENDS[rasterizer]
         own = {"gradient": "stochastic", "format": format, **options}
-        config = SimpleNamespace(**vars(TrainConfig()) | own)
+        config = TrainConfig.of(**own)
         made = backend.options.of(config)
         self.pairs = made.stochastic.gradient_pairs
         self.parameters = Parameters(device, scene.n, scene.camera["sh_degree"], gradients="all")
@@ -94,7 +92,7 @@ class Estimates:
         self.parameters.upload(scene.gaussians)
         frame = frame_data(scene.camera["sh_degree"], BACKGROUND, NEAR)
         frame["seed"] = SEED
-        terms = loss_terms(TrainConfig(ssim_lambda=LAMBDA, l2_share=0.0))
+        terms = loss_terms(TrainConfig.of(ssim_lambda=LAMBDA, l2_share=0.0).flat())
         self.resources["loss_terms"].upload(terms)
         self.resources["frame"].upload(frame)
         camera = Camera(scene.camera["w2c"], scene.camera["K"], *size)

@@ -22,18 +22,23 @@ SMALL |= dict(eval_steps=(), save_steps=())
 def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainConfig:
     """A run of 30 steps that densifies early, unless `changes` say otherwise."""
     own = {"max_steps": 30} | SMALL | changes
-    return TrainConfig(data_dir=scene, result_dir=result_dir, **own)
+    return TrainConfig.of(data_dir=scene, result_dir=result_dir, **own)
 
 
 def open_session(device, config: TrainConfig, batches: list | None = None) -> Session:
     """A session with the scene's first splats at step 0. batches: gets the BatchResult of each."""
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
+    scene = load_scene(
+        config.scene.data_dir,
+        config.scene.data_factor,
+        config.scene.test_every,
+        config.scene.mask_mode,
+    )
     views = [scene.views[i] for i in scene.train]
-    how = dict(ring=2 * config.batch_steps, fetches=not config.depth_lambda)
-    photos = Photos(device, [v.load() for v in views], config.images, **how)
+    how = dict(ring=2 * config.run.batch_steps, fetches=not config.depth.depth_lambda)
+    photos = Photos(device, [v.load() for v in views], config.run.images, **how)
     on_batch = (lambda result: None) if batches is None else batches.append
     sizes, known = [(v.camera.height, v.camera.width) for v in views], None
-    if config.depth_lambda:
+    if config.depth.depth_lambda:
         known = [np.random.default_rng(i).uniform(0, 1, size) for i, size in enumerate(sizes)]
     cameras, numbers = ([getattr(v, name) for v in views] for name in ("camera", "number"))
     shown = Views(cameras, canvas_of(scene), scene.extent, numbers, known)

@@ -317,12 +317,12 @@ def test_checkpoints_of_training_are_read_and_their_run_is_found(tmp_path):
     assert max(differences(g, load_splats(path)).values()) < 1e-6
     (tmp_path / "config.toml").write_text("max_steps = 7\n")
     file, config = find_model(path)
-    assert file == path and config.max_steps == 7
+    assert file == path and config.run.max_steps == 7
     with pytest.raises(UserError, match="interrupted run without splats.ply"):
         find_model(tmp_path)
     save_splats(tmp_path / "alone.spz", g, antialiased=True)
     (tmp_path / "config.toml").unlink()
-    assert find_model(tmp_path / "alone.spz")[1].antialiased
+    assert find_model(tmp_path / "alone.spz")[1].raster.antialiased
 
 
 def test_files_made_of_a_checkpoint_leave_those_of_the_last_step_alone(tmp_path):

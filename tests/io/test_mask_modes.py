@@ -75,9 +75,9 @@ def test_nothing_may_stand_where_a_mask_is_black(device, with_masks):
 
 
 def test_opacity_takes_random_backgrounds():
-    assert TrainConfig(mask_mode="opacity").background == "random"
+    assert TrainConfig.of(mask_mode="opacity").scene.background == "random"
     with pytest.raises(UserError, match="--mask-mode opacity takes --background random, not white"):
-        TrainConfig(mask_mode="opacity", background="white")
+        TrainConfig.of(mask_mode="opacity", background="white")
 
 
 @pytest.fixture

@@ -229,7 +229,7 @@ def test_the_quick_preset_trains_a_scene_without_points(tmp_path, on_device):
     given = {"data_dir": single(tmp_path / "s"), "result_dir": tmp_path / "out"}
     given |= {"max_steps": 2, "quiet": True, "rasterizer": "hardware"}
     config = load_config("quick", given)
-    assert train(config)["splats"] == config.init_num_pts <= config.cap_max / 2
+    assert train(config)["splats"] == config.start.init_num_pts <= config.densify.cap_max / 2
 
 
 def test_lists_of_nerfstudio(tmp_path):

@@ -171,13 +171,17 @@ def test_training_gains_8_db_over_small_splats(device, tmp_path):
 def test_a_run_says_how_it_was_made(on_device, scene, tmp_path):
     given = {"data_dir": scene, "result_dir": tmp_path / "run", "max_steps": 3, "quiet": True}
     config = load_config(overrides={**given, "gradient": "stochastic"})
-    assert (config.strategy, config.adam_beta1) == ("none", PRESET["adam_beta1"])
+    assert (config.densify.strategy, config.adam.adam_beta1) == ("none", PRESET["adam_beta1"])
     metrics = train(config)
     assert metrics["variants"]["gradient"] == "stochastic"
-    assert config_from_file(tmp_path / "run/config.toml").gradient == "stochastic"
+    assert config_from_file(tmp_path / "run/config.toml").gradient.gradient == "stochastic"
     assert metrics["evaluations"][-1]["psnr"] > 0
     mcmc = load_config(overrides={"gradient": "stochastic", "strategy": "mcmc"})
-    assert (mcmc.strategy, mcmc.init_opa, mcmc.adam_beta1) == ("mcmc", 0.5, PRESET["adam_beta1"])
+    assert (mcmc.densify.strategy, mcmc.start.init_opa, mcmc.adam.adam_beta1) == (
+        "mcmc",
+        0.5,
+        PRESET["adam_beta1"],
+    )
 
 
 @pytest.mark.parametrize("rasterizer", BACKENDS)
@@ -223,7 +227,7 @@ def test_memory_is_as_announced(device, scene, estimates):
     """What is counted for a splat is what is allocated for it."""
     changes = PRESET | {"gradient_pairs": estimates} if estimates else {}
     session = open_session(device, settings(scene, **changes))
-    without = (*BACKENDS[session.config.rasterizer].without, *STATISTICS)
+    without = (*BACKENDS[session.config.raster.rasterizer].without, *STATISTICS)
     each = needs(1, estimates=estimates, without=without)
     there = {*session.resources, *session.parameters.nbytes()}
     missing = [name for name in each if name not in there]
@@ -238,7 +242,7 @@ def test_what_does_not_go_together_is_refused(device):
         load_config(overrides={"gradient": "stochastic", "strategy": "adaptive"})
     named = {"gradient": "stochastic", "rasterizer": "hardware", "format": "unorm8"}
     config = load_config(overrides=named)
-    backend = BACKENDS[config.rasterizer]
+    backend = BACKENDS[config.raster.rasterizer]
     with pytest.raises(UserError, match="--format unorm8: its steps drown"):
         backend.resolve(device, backend.options.of(config))
     with pytest.raises(UserError, match="Renderer has no such option"):
@@ -254,4 +258,4 @@ def test_auto_times_rasterizers_by_their_analytic_passes(device, monkeypatch):
         return replace(choice, rasterizer="tiled")
 
     monkeypatch.setattr("hardsplat.raster.backends.timed_choice", chosen)
-    assert fastest(device, TrainConfig(gradient="stochastic", rasterizer="auto")) == "tiled"
+    assert fastest(device, TrainConfig.of(gradient="stochastic", rasterizer="auto")) == "tiled"

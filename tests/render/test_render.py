@@ -480,7 +480,7 @@ def result(scene, tmp_path, monkeypatch, device):
     opened = load_scene(scene)
     points = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
     save_ply(folder / "splats.ply", points)
-    save_config(TrainConfig(data_dir=scene, background="white"), folder / "config.toml")
+    save_config(TrainConfig.of(data_dir=scene, background="white"), folder / "config.toml")
     return folder
 
 
@@ -547,9 +547,9 @@ def test_videos_along_paths(result, tmp_path):
 def test_a_run_of_another_device(result, tmp_path):
     """Its variants are not needed here."""
     small = ("--frames", 1, "--width", 32, "--output", tmp_path / "o")
-    save_config(TrainConfig(deterministic=True), result / "config.toml")
+    save_config(TrainConfig.of(deterministic=True), result / "config.toml")
     run(result, *small, "--rasterizer", "hardware")
-    save_config(TrainConfig(ordering="interlock", atomics="native"), result / "config.toml")
+    save_config(TrainConfig.of(ordering="interlock", atomics="native"), result / "config.toml")
     run(result, *small)
 
 
@@ -577,7 +577,7 @@ def test_splats_alone(result, tmp_path):
 
 
 def test_a_scene_that_moved(result, tmp_path, caplog):
-    save_config(TrainConfig(data_dir=tmp_path / "gone"), result / "config.toml")
+    save_config(TrainConfig.of(data_dir=tmp_path / "gone"), result / "config.toml")
     run(result, "--frames", 1, "--output", tmp_path / "o", "--width", 32)
     assert main(["render", str(result), "--path", "held-out"]) == 2
 

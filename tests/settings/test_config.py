@@ -8,6 +8,7 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.raster.backends import BACKENDS
+from hardsplat.settings.learning import StochasticSettings
 from hardsplat.settings.option import checked, kind
 from hardsplat.settings.presets import (
     PRESETS,
@@ -18,7 +19,8 @@ from hardsplat.settings.presets import (
     save_config,
 )
 from hardsplat.settings.raster import Stochastic
-from hardsplat.settings.train import DETERMINISTIC, FIELDS, NAMES, RASTERIZERS, TrainConfig
+from hardsplat.settings.rasterizers import RASTERIZERS
+from hardsplat.settings.train import DETERMINISTIC, FIELDS, NAMES, OWNERS, TrainConfig, looked_at
 from hardsplat.tables.formats import FORMATS
 from tests.helpers.tables import rows
 
@@ -60,9 +62,9 @@ def test_published_values():
     config = load_config("published")
     for line in PUBLISHED.strip().replace("\n", ",").split(","):
         name, value = line.split()
-        assert getattr(config, name) == float(value), name
-    assert config.sh0_lr / config.shN_lr == pytest.approx(20)
-    assert config.means_lr / config.means_lr_final == pytest.approx(100)
+        assert config.flat()[name] == float(value), name
+    assert config.adam.sh0_lr / config.adam.shN_lr == pytest.approx(20)
+    assert config.adam.means_lr / config.adam.means_lr_final == pytest.approx(100)
 
 
 @pytest.mark.parametrize("name", FIELDS)
@@ -76,7 +78,7 @@ def test_every_field_explains_itself_and_holds_its_own_default(name):
 def test_every_field_has_one_name_and_one_group():
     assert list(NAMES.values()).count("max_steps") == 3  # its own and two from other trainers
     assert all(NAMES[name] == name for name in FIELDS)
-    assert {f.name for f in dataclasses.fields(TrainConfig)} == FIELDS.keys()
+    assert TrainConfig().flat().keys() == FIELDS.keys()
 
 
 def test_the_rasterizer_takes_every_setting_of_its_own():
@@ -87,15 +89,15 @@ def test_the_rasterizer_takes_every_setting_of_its_own():
         assert set(options.settings()) <= FIELDS.keys()
     assert {f.name for f in dataclasses.fields(Stochastic)} <= FIELDS.keys() | {"perturbations"}
     sizes = dict(means=0.1, quats=0.02, log_scales=0.05, logit_opacities=0.1, sh0=0.1, shN=0.05)
-    assert dict(Stochastic.of(TrainConfig()).perturbations) == sizes
-    larger = dict(Stochastic.of(TrainConfig(perturbation=3.0)).perturbations)
+    assert dict(Stochastic.of(StochasticSettings()).perturbations) == sizes
+    larger = dict(Stochastic.of(StochasticSettings(perturbation=3.0)).perturbations)
     assert larger == pytest.approx({name: 3 * size for name, size in sizes.items()})
 
 
 def test_precedence_is_defaults_then_preset_then_overrides(toml):
     preset = toml("max_steps = 5\nseed = 7\n")
     config = load_config(preset, {"max_steps": 9})
-    assert (config.max_steps, config.seed, config.sh_degree) == (9, 7, 3)
+    assert (config.run.max_steps, config.run.seed, config.model.sh_degree) == (9, 7, 3)
 
 
 @pytest.mark.parametrize("path", sorted(PRESETS.glob("*.toml")), ids=lambda p: p.stem)
@@ -108,7 +110,7 @@ def test_presets_load_by_name_and_only_override(path):
     for name in told:
         timed = "max_steps" in told and stretches(name)
         timed |= name == "max_epochs" and any(map(stretches, told))  # which would put it to 0
-        repeats = getattr(config, name) == FIELDS[name].default
+        repeats = config.flat()[name] == FIELDS[name].default
         assert timed or not repeats, f"{path.name} repeats the default of {name}"
 
 
@@ -158,8 +160,8 @@ def test_bad_values_name_file_key_expected_and_got(toml, line, message):
 
 
 def test_whole_numbers_serve_where_numbers_or_a_device_index_are_wanted(toml):
-    config = load_config(toml("prune_screen = 30\ndevice = 0\n"))
-    assert repr(config.prune_screen) == "30.0" and config.device == "0"
+    config = load_config(toml("strategy = 'adaptive'\nprune_screen = 30\ndevice = 0\n"))
+    assert repr(config.densify.adaptive.prune_screen) == "30.0" and config.run.device == "0"
 
 
 @pytest.mark.parametrize("content", [b"max_steps = ", b"\xff\xfe"])
@@ -176,10 +178,10 @@ def test_missing_file_is_a_user_error(tmp_path):
 
 def test_a_config_checks_itself():
     with pytest.raises(UserError, match="seed: expected"):
-        dataclasses.replace(TrainConfig(), seed="x")
+        TrainConfig().changed(seed="x")
     with pytest.raises(UserError, match="--resume and --ckpt exclude each other"):
-        TrainConfig(resume=True, ckpt=Path("a"))
-    assert TrainConfig(eval_steps=[1, 2]).eval_steps == (1, 2)
+        TrainConfig.of(resume=True, ckpt=Path("a"))
+    assert TrainConfig.of(eval_steps=[1, 2]).run.eval_steps == (1, 2)
 
 
 @pytest.mark.parametrize("name, value", [("tile_backward", "atomic"), ("rasterizer", "hardware")])
@@ -197,11 +199,11 @@ NAMED = [{}, {"rasterizer": "auto"}, {"rasterizer": "tiled", "tile_backward": "g
 @pytest.mark.parametrize("named", NAMED)
 def test_deterministic_takes_what_it_needs(named, tmp_path):
     config = load_config(None, {"deterministic": True, **named})
-    found = config.rasterizer, config.tile_backward
+    found = config.raster.rasterizer, config.raster.tiled.tile_backward
     assert found == ("tiled", "gather") == tuple(DETERMINISTIC.values())
     words = "^--deterministic takes --tile-backward gather, not atomic"
     with pytest.raises(UserError, match=words):
-        dataclasses.replace(config, tile_backward="atomic")
+        config.changed(tile_backward="atomic")
     save_config(TrainConfig(), tmp_path / "c.toml")  # names every default
     assert load_config(tmp_path / "c.toml", {"deterministic": True, **named}) == config
 
@@ -210,7 +212,9 @@ def test_deterministic_takes_what_it_needs(named, tmp_path):
     "name", [name for name, f in FIELDS.items() if len(f.metadata["choices"]) != 1]
 )
 def test_saved_file_round_trips_each_field(name, tmp_path):
-    config = dataclasses.replace(TrainConfig(), **{name: other_value(FIELDS[name])})
+    owner = OWNERS[name]
+    chosen = {owner.flag: owner.values[0]} if owner.flag else {}
+    config = TrainConfig.of(**chosen | {name: other_value(FIELDS[name])})
     assert config != TrainConfig()
     save_config(config, tmp_path / "new" / SAVED_NAME)
     assert config_from_file(tmp_path / "new" / SAVED_NAME) == config
@@ -219,7 +223,47 @@ def test_saved_file_round_trips_each_field(name, tmp_path):
 def test_saved_file_is_complete(tmp_path):
     save_config(TrainConfig(), tmp_path / "c.toml")
     saved = tomllib.loads((tmp_path / "c.toml").read_text())
-    assert saved.keys() == {name for name, f in FIELDS.items() if f.default is not None}
+    flat = TrainConfig().flat()
+    assert saved.keys() == {name for name in looked_at(flat) if flat[name] is not None}
+    assert {"exposure", "prune_to"} < saved.keys() and not {"noise_lr", "pose_lr"} & saved.keys()
+
+
+FOREIGN = [  # named in a flag -> what a UserError says that it belongs to, and what the run has
+    ({"noise_lr": 1.0}, "--strategy mcmc", "budget"),
+    ({"grow_grad2d": 1e-4, "strategy": "mcmc"}, "--strategy adaptive", "mcmc"),
+    ({"prune_to": 0.5, "strategy": "none"}, "--strategy budget", "none"),
+    ({"format": "unorm8", "rasterizer": "tiled"}, "--rasterizer hardware", "tiled"),
+    ({"tile_threshold": 4, "rasterizer": "hardware"}, "--rasterizer tiled", "hardware"),
+    ({"gradient_pairs": 2}, "--gradient stochastic", "auto"),
+    ({"ppisp_lr": 0.1}, "--exposure affine", "none"),
+    ({"pose_lr": 1e-4}, "--pose-opt", "none"),
+    ({"intrinsics_lr": 1e-4}, "--intrinsics-opt", "none"),
+]
+
+
+@pytest.mark.parametrize("named, owner, has", FOREIGN)
+def test_settings_whose_owner_is_not_chosen(toml, named, owner, has):
+    """Errors of flags and a user's own file; shipped presets, saved files and sweeps drop them."""
+    (name,) = [n for n in named if OWNERS[n].flag]
+    flag = name.replace("_", "-")
+    words = f"^--{flag} belongs to {owner}; this run has {has}: leave it out or add {owner}$"
+    with pytest.raises(UserError, match=words):
+        load_config(None, named)
+    text = "\n".join(f"{n} = {v!r}" for n, v in named.items()).replace("'", '"')
+    with pytest.raises(UserError, match=words):
+        load_config(toml(text))
+    others = {n: v for n, v in named.items() if n != name}
+    assert load_config(None, named, sweep=True) == load_config(None, others)
+    saved = toml(text)
+    saved = saved.rename(saved.with_name(SAVED_NAME))
+    assert load_config(saved) == load_config(None, others)
+
+
+def test_auto_chooses_both_rasterizers():
+    flags = {"rasterizer": "auto", "tile_threshold": 4, "segments": 4, "pose_opt": True}
+    config = load_config(None, flags | {"pose_warm_up": 3})
+    assert (config.raster.tiled.tile_threshold, config.raster.hardware.segments) == (4, 4)
+    assert load_config(None, {"intrinsics_opt": True, "pose_warm_up": 3}).poses.pose_warm_up == 3
 
 
 def test_unwritable_folder_is_a_user_error(tmp_path):
@@ -232,8 +276,10 @@ def test_results_are_named_after_the_scene(monkeypatch, tmp_path):
     (tmp_path / "garden").mkdir()
     monkeypatch.chdir(tmp_path / "garden")
     config = load_config(overrides={"data_dir": "."})
-    assert config.data_dir == tmp_path / "garden" and config.result_dir == Path("results/garden")
-    assert load_config(overrides={"data_dir": ".", "result_dir": "r"}).result_dir == Path("r")
+    assert config.scene.data_dir == tmp_path / "garden" and config.run.result_dir == Path(
+        "results/garden"
+    )
+    assert load_config(overrides={"data_dir": ".", "result_dir": "r"}).run.result_dir == Path("r")
 
 
 RESUMED = [{"data_dir": "run"}, {"result_dir": "run"}, {"data_dir": "garden", "result_dir": "run"}]
@@ -243,10 +289,15 @@ RESUMED = [{"data_dir": "run"}, {"result_dir": "run"}, {"data_dir": "garden", "r
 def test_resume_takes_the_settings_of_the_run(monkeypatch, tmp_path, given):
     monkeypatch.chdir(tmp_path)
     before = dict(data_dir=tmp_path / "garden", result_dir="run", ckpt="first.ckpt")
-    save_config(TrainConfig(**before, sh_degree=1, seed=7), f"run/{SAVED_NAME}")
+    save_config(TrainConfig.of(**before, sh_degree=1, seed=7), f"run/{SAVED_NAME}")
     config = load_config(overrides={"resume": True, "seed": 8, **given})
-    assert (config.data_dir, config.result_dir) == (tmp_path / "garden", Path("run"))
-    assert (config.sh_degree, config.seed, config.ckpt, config.resume) == (1, 8, None, True)
+    assert (config.scene.data_dir, config.run.result_dir) == (tmp_path / "garden", Path("run"))
+    assert (config.model.sh_degree, config.run.seed, config.run.ckpt, config.run.resume) == (
+        1,
+        8,
+        None,
+        True,
+    )
 
 
 def test_resume_needs_a_run():
@@ -277,8 +328,13 @@ SCHEDULES = [  # preset, flags -> start and end of growth, resets, steps a band 
 @pytest.mark.parametrize("preset, flags, found", SCHEDULES)
 def test_schedules_stretch_with_the_run(preset, flags, found):
     c = load_config(preset, flags)
-    assert (c.refine_start_iter, c.refine_stop_iter, c.reset_every, c.sh_degree_interval) == found
-    assert c.refine_every == (25 if preset == "quick" else 100)
+    assert (
+        c.densify.refine_start_iter,
+        c.densify.refine_stop_iter,
+        c.densify.reset_every,
+        c.model.sh_degree_interval,
+    ) == found
+    assert c.densify.refine_every == (25 if preset == "quick" else 100)
 
 
 @pytest.mark.parametrize("steps", [1_000, 3_000, 7_000, 10_000, 30_000, 100_000])
@@ -290,12 +346,22 @@ def test_every_length_of_run_is_in_order(preset, steps):
     ends; photographs are compared while splats still grow."""
     c = load_config(preset, {"max_steps": steps})
     assert (
-        0 < c.refine_start_iter <= max(steps / 8, 100)
-        and c.refine_start_iter + 2 * c.refine_every < c.refine_stop_iter <= 0.85 * steps
+        0 < c.densify.refine_start_iter <= max(steps / 8, 100)
+        and c.densify.refine_start_iter + 2 * c.densify.refine_every
+        < c.densify.refine_stop_iter
+        <= 0.85 * steps
     )
-    assert c.sh_degree_interval * c.sh_degree <= c.refine_stop_iter
-    assert c.overfit_check < c.refine_stop_iter <= c.prune_to_iter < steps or c.strategy != "budget"
-    assert c.reset_every == 0 or 1_500 <= c.reset_every < max(c.refine_stop_iter, 1_501)
+    assert c.model.sh_degree_interval * c.model.sh_degree <= c.densify.refine_stop_iter
+    assert (
+        c.densify.budget.overfit_check
+        < c.densify.refine_stop_iter
+        <= c.densify.budget.prune_to_iter
+        < steps
+        or c.densify.strategy != "budget"
+    )
+    assert c.densify.reset_every == 0 or 1_500 <= c.densify.reset_every < max(
+        c.densify.refine_stop_iter, 1_501
+    )
 
 
 SHORTENED = [  # preset, flags, photographs -> steps
@@ -316,17 +382,17 @@ SHORTENED = [  # preset, flags, photographs -> steps
 def test_few_photographs_shorten_the_default_length_alone(preset, flags, photographs, steps):
     config = load_config(preset, flags)
     found = for_photographs(config, photographs)
-    assert found.max_steps == steps
-    assert for_photographs(found, 3) == found if steps < config.max_steps else found == config
-    share = steps / config.max_steps
-    assert found.refine_stop_iter == round(config.refine_stop_iter * share)
+    assert found.run.max_steps == steps
+    assert for_photographs(found, 3) == found if steps < config.run.max_steps else found == config
+    share = steps / config.run.max_steps
+    assert found.densify.refine_stop_iter == round(config.densify.refine_stop_iter * share)
 
 
 def test_steps_of_a_preset_belong_to_its_own_run(toml):
     """A file without max_steps counts in the steps of what lies below it; a saved one repeats its
     run."""
     stop = "refine_stop_iter = 6000"
-    assert load_config(toml(stop), {"max_steps": 12_500}).refine_stop_iter == 3_000
+    assert load_config(toml(stop), {"max_steps": 12_500}).densify.refine_stop_iter == 3_000
     path = toml(f"max_steps = 7000\n{stop}")
-    assert load_config(path, {"max_steps": 14_000}).refine_stop_iter == 12_000
-    assert load_config(path).sh_degree_interval == 350
+    assert load_config(path, {"max_steps": 14_000}).densify.refine_stop_iter == 12_000
+    assert load_config(path).model.sh_degree_interval == 350

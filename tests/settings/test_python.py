@@ -13,7 +13,7 @@ import hardsplat
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.renderer import Renderer
 from hardsplat.settings import typed
-from hardsplat.settings.train import RASTERIZERS
+from hardsplat.settings.rasterizers import RASTERIZERS
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS

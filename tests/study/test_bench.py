@@ -347,7 +347,7 @@ def test_a_result_knows_its_scene(on_device, scene, model, tmp_path, capsys):
     assert main(["bench", str(folder), "--quiet"]) == 2
     words = "nothing says which scene it shows, and views are what is timed; add --data-dir SCENE\n"
     assert capsys.readouterr().err.endswith(f"splats.ply: {words}")
-    save_config(TrainConfig(data_dir=scene, data_factor=2), folder / "config.toml")
+    save_config(TrainConfig.of(data_dir=scene, data_factor=2), folder / "config.toml")
     once = ["--quiet", "--views", "0", "--repeats", "1", "--result-dir", str(out)]
     for flags, factor in (([], 2), (["--data-factor", "1"], 1), (["--data-dir", str(scene)], 1)):
         assert main(["bench", str(folder), *once, *flags]) == 0

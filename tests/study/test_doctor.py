@@ -146,7 +146,7 @@ def test_a_missing_compiler_is_named_with_its_remedy(capsys, monkeypatch, lackin
 def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterizer, moments):
     """Where memory is what bounds them, and where the largest buffer is."""
     config, streamed = (
-        TrainConfig(rasterizer=rasterizer, moments=moments),
+        TrainConfig.of(rasterizer=rasterizer, moments=moments),
         SimpleNamespace(device_bytes=0),
     )
     for memory, buffer, word in ((3 << 30, 1 << 40, "memory"), (1 << 40, 1 << 28, "the buffer ")):

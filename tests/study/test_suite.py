@@ -59,8 +59,8 @@ def test_a_plan_is_read(plan):
     plain = [("plain", s, n) for n in (1, 2) for s in ("near", "far")]  # seed by seed
     assert [(r.preset, r.scene, r.seed) for r in found.runs] == [*plain, ("bold", "far", 7)]
     config = found.runs[-1].settings(Path("data/far"), Path("out"))
-    assert (config.max_steps, config.scale_reg, config.cap_max) == (12, 0.5, 700)
-    assert (config.background, config.seed, config.save_steps) == ("white", 7, ())
+    assert (config.run.max_steps, config.loss.scale_reg, config.densify.cap_max) == (12, 0.5, 700)
+    assert (config.scene.background, config.run.seed, config.run.save_steps) == ("white", 7, ())
     assert found.targets == {"near": 21.0}
     assert found.anchors["near"][0].points == ((10.0, 20.0), (20.0, 21.5))
     assert len({r.key for r in found.runs}) == 5

@@ -244,9 +244,9 @@ def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, 
     real = one_run.train
 
     def fails(config):
-        if config.seed == 1:
+        if config.run.seed == 1:
             raise UserError("no memory at step 1")
-        if config.seed == 2:
+        if config.run.seed == 2:
             raise ZeroDivisionError("a bug")
         return real(config)
 
@@ -275,8 +275,8 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(in_process, scene, tmp_p
     real, begun = one_run.train, []
 
     def interrupted(config):
-        begun.append(config.resume)
-        if config.resume:
+        begun.append(config.run.resume)
+        if config.run.resume:
             return real(config)
         run = Run(config)
         run.session.on_batch = lambda result: setattr(run.stopping, "asked", signal.SIGINT)

@@ -154,7 +154,7 @@ def test_training_finds_its_modules(device, asked, shipped, rasterizer, gradient
     refused = set()
     for channels, changes in zip(itertools.cycle((3, 4)), wanted):
         try:
-            train(device, TrainConfig(**base | changes), channels)
+            train(device, TrainConfig.of(**base | changes), channels)
         except UserError as error:
             refused.add(str(error))
     assert all(any(words in error for words in REFUSED) for error in refused), refused
@@ -250,7 +250,7 @@ def test_meshes_find_their_modules(device, asked, shipped):
 def test_pictures_and_windows_find_their_modules(device, asked, shipped):
     frame, pictures = frame_data(0, (0, 0, 0), 0.2), tuple(PICTURES)
     for name, format, transparent in itertools.product(BACKENDS, FORMATS, (False, True)):
-        options = BACKENDS[name].options.of(TrainConfig(rasterizer=name, format=format))
+        options = BACKENDS[name].options.of(TrainConfig.of(rasterizer=name, format=format))
         given = device, BACKENDS[name], options, SPLATS, SIZE, SIZE, pictures, frame, transparent
         Painter(*given).destroy()
     for owner in (SCREEN_PASS, bandwidth.COPY, *probe.PASSES):

@@ -90,19 +90,19 @@ def check_rounding(x, y, taken, what) -> np.ndarray:
 def test_steps_against_float64(device, scene, rasterizer, way):
     session = started(device, scene, rasterizer=rasterizer, **{"shN_every": 1} | way)
     config, before = session.config, session.snapshot()
-    n, first, every = before.splats, before, config.shN_every
+    n, first, every = before.splats, before, config.adam.shN_every
     # as float32, which is what Adam averages with
-    betas = [float(np.float32(b)) for b in (config.adam_beta1, config.adam_beta2)]
-    rates = {name: getattr(config, f"{name}_lr") for name in ("quats", "sh0")}
-    rates |= {"log_scales": config.scales_lr, "logit_opacities": config.opacities_lr}
-    rates |= {"shN": config.shN_lr * every}
+    betas = [float(np.float32(b)) for b in (config.adam.adam_beta1, config.adam.adam_beta2)]
+    rates = {name: config.flat()[f"{name}_lr"] for name in ("quats", "sh0")}
+    rates |= {"log_scales": config.adam.scales_lr, "logit_opacities": config.adam.opacities_lr}
+    rates |= {"shN": config.adam.shN_lr * every}
     for step in range(3):
         session.run(1)
         after = session.snapshot()
         seen, d = gradients(session, n)
         assert n / 4 < seen.sum() < 3 * n / 4
         rates["means"] = session.resources["rates"].download(np.float32, 1)[0]
-        moved = seen if config.visible_adam else np.ones(n, bool)
+        moved = seen if config.adam.visible_adam else np.ones(n, bool)
         for name in quantities.values():
             m, v = moments(before, name)
             value = before.buffers[name].astype(np.float64)
@@ -117,7 +117,7 @@ def test_steps_against_float64(device, scene, rasterizer, way):
                     y[resting:] = old[resting:]
                 # an update is rounded twice: by itself, and where it is added to the value
                 error = 4e-6 * (np.abs(y) + np.abs(y - old) + (terms**i if i else 0))
-                if config.moments == "bfloat16" and i:
+                if config.adam.moments == "bfloat16" and i:
                     taken = np.broadcast_to(moved[:, None], y.shape) & (y != 0)
                     assert taken.any() or (name == "shN" and step == 0)
                     error = error + check_rounding(x, y, taken, what)
@@ -167,7 +167,7 @@ class Stepper(Refining):
         self.run("adam", state, np.zeros((state["means"].shape[1], 3)), config, bias1=1, bias2=1)
         frame = np.zeros((), contract.dtype("Frame"))
         frame["bias1"] = frame["bias2"] = 1
-        frame["seed"] = config.seed
+        frame["seed"] = config.run.seed
         for step in range(1, steps):
             frame["step"] = step
             self.resources["frame"].upload(frame)
@@ -185,7 +185,7 @@ def stepper(device):
 def still(**changes) -> TrainConfig:
     """Nothing moves but moments."""
     rates = dict.fromkeys("scales_lr opacities_lr quats_lr sh0_lr shN_lr".split(), 0)
-    return TrainConfig(means_lr=1e-15, means_lr_final=1e-15, **rates, **changes)
+    return TrainConfig.of(means_lr=1e-15, means_lr_final=1e-15, **rates, **changes)
 
 
 def test_rounding_is_unbiased_where_to_nearest_would_freeze(stepper):

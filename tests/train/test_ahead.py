@@ -37,7 +37,7 @@ RUNS = [
 def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
     device, config = (
         nothing_built,
-        TrainConfig(rasterizer="tiled", max_steps=10, cap_max=100, **run),
+        TrainConfig.of(rasterizer="tiled", max_steps=10, cap_max=100, **run),
     )
     build_ahead(device, config, ["tiled", "hardware"], (WIDTH, HEIGHT), 1.0)
     begun = set(device.pipelines)
@@ -47,7 +47,7 @@ def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
     session = Session(device, config, views, photos, lambda batch: None, timed_rows=False)
     means = np.random.default_rng(0).normal(size=(50, 3))
     colors = np.zeros((50, 3), np.uint8)
-    session.start(Gaussians.from_points(means, colors, config.sh_degree))
+    session.start(Gaussians.from_points(means, colors, config.model.sh_degree))
     session.use("hardware", timed_rows=False)
     Evaluator(device, session.raster, WIDTH, HEIGHT).destroy()
     session.destroy()
@@ -55,7 +55,7 @@ def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
 
 
 def test_a_rasterizer_whose_variants_are_to_be_timed_is_left_to_the_session(nothing_built):
-    config, backend = TrainConfig(rasterizer="hardware"), BACKENDS["hardware"]
+    config, backend = TrainConfig.of(rasterizer="hardware"), BACKENDS["hardware"]
     options = backend.options.of(config)
     assert backend.first(nothing_built, options) != options
     build_ahead(nothing_built, config, ["hardware"], (WIDTH, HEIGHT), 1.0)

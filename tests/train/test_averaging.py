@@ -28,7 +28,7 @@ def sampled(session, values: list | None = None) -> None:
     """Goes on to the end of the run with samples where they are due. values: gets the splats of
     each."""
     c, strategy = session.config, session.strategy
-    while session.step < c.max_steps:
+    while session.step < c.run.max_steps:
         session.run(averaging.next_sample(c, strategy, session.step) - session.step)
         if averaging.is_sample(c, strategy, session.step):
             session.average()
@@ -101,8 +101,8 @@ BEGINNINGS = [
 
 @pytest.mark.parametrize("flags, first", BEGINNINGS)
 def test_averages_begin_when_splats_no_longer_come_or_go(flags, first):
-    config = TrainConfig(**flags)
-    strategy, last = STRATEGIES[config.strategy], config.max_steps
+    config = TrainConfig.of(**flags)
+    strategy, last = STRATEGIES[config.densify.strategy], config.run.max_steps
     assert averaging.begins(config, strategy) == first
     sample = min(first, last) or averaging.every(config)
     assert averaging.next_sample(config, strategy, 0) == sample
@@ -111,7 +111,7 @@ def test_averages_begin_when_splats_no_longer_come_or_go(flags, first):
 
 @pytest.mark.parametrize("preset", ["published", "adaptive", "mcmc"])
 def test_the_published_method_ends_with_its_last_step(preset):
-    assert load_config(preset).average_steps == 0
+    assert load_config(preset).adam.average_steps == 0
 
 
 def test_every_plane_of_splats_has_an_average(device):

@@ -49,7 +49,7 @@ def gradients(device, s: dict, camera: Camera, known, weight: float, **options) 
     """By name, of one step that moves no splat."""
     photo = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
     base = dict(sh_degree=2, strategy="none", format="float32", near_plane=0.01)
-    config = TrainConfig(**base, depth_lambda=weight, pose_opt=True, pose_warm_up=1, **options)
+    config = TrainConfig.of(**base, depth_lambda=weight, pose_opt=True, pose_warm_up=1, **options)
     depths = [known / EXTENT] if weight else None
     views = Views([camera], (WIDTH, HEIGHT), EXTENT, depths=depths)
     photos = Photos(device, [photo], "gpu", 2)

@@ -124,7 +124,7 @@ class Exposing:
         camera, frame = (np.zeros((), contract.dtype(name)) for name in ("Camera", "Frame"))
         camera["size"] = WIDTH, HEIGHT
         frame["view"], frame["camera"], frame["background"] = PHOTOGRAPH, CAMERA, BACKGROUND
-        terms = loss_terms(TrainConfig(ssim_lambda=self.LAMBDA, l2_share=0.0))
+        terms = loss_terms(TrainConfig.of(ssim_lambda=self.LAMBDA, l2_share=0.0).flat())
         for name, row in (("camera", camera), ("frame", frame), ("loss_terms", terms)):
             self.own[name].upload(row)
         self.own["photos"].upload(pack(photo))

@@ -51,7 +51,7 @@ CASES = [
 def frozen(device, config, cameras, photos, *numbers) -> Session:
     """A session whose splats stay as they are. numbers: of each photograph's camera."""
     views = Views(cameras, (cameras[0].width, cameras[0].height), 1.0, *numbers)
-    photos = Photos(device, photos, "gpu", 2 * config.batch_steps)
+    photos = Photos(device, photos, "gpu", 2 * config.run.batch_steps)
     return Session(device, config, views, photos, lambda batch: None, frozen=True)
 
 
@@ -69,7 +69,7 @@ def test_gradients_against_central_differences(device, rasterizer, options, dist
     photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
     base = dict(sh_degree=2, sh_degree_interval=1, strategy="none", format="float32")
     base |= dict(intrinsics_opt=True, pose_warm_up=1, near_plane=0.01, rasterizer=rasterizer)
-    session = frozen(device, TrainConfig(**base, **options), cameras, photos, [0, 1])
+    session = frozen(device, TrainConfig.of(**base, **options), cameras, photos, [0, 1])
     splats = {name: s[name] for name in ("means", "quats", "scales", "opacities", "sh")}
     session.start(Gaussians(*splats.values()))
     state = session.snapshot()

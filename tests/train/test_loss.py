@@ -77,7 +77,9 @@ class Loss:
         counts["visible"], counts["splats"] = 77, 99
         for name, data in (("camera", camera), ("frame", frame), ("counts", counts)):
             r[name].upload(data)
-        r["loss_terms"].upload(loss_terms(TrainConfig(ssim_lambda=ssim_lambda, l2_share=l2_share)))
+        r["loss_terms"].upload(
+            loss_terms(TrainConfig.of(ssim_lambda=ssim_lambda, l2_share=l2_share).flat())
+        )
         r["photos"].upload(pack(getattr(case, "rgba", case.photo)), offset=4 * offset)
         # A pixel outside the image that counts makes everything NaN.
         canvas = np.full((self.height, self.width, 4), np.nan, np.float32)

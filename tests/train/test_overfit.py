@@ -31,7 +31,7 @@ def test_which_runs_set_views_apart():
     assert not set(overfit.views_apart(TrainConfig(), 255)) & set(overfit.views_to_compare(255))
     others = [{name: True} for name in ("pose_opt", "intrinsics_opt")]
     others += [{"strategy": "mcmc"}, {"opacity_reg": 0.01}, {"overfit_check": 0}]
-    assert [overfit.views_apart(TrainConfig(**changes), 24) for changes in others] == [[]] * len(
+    assert [overfit.views_apart(TrainConfig.of(**changes), 24) for changes in others] == [[]] * len(
         others
     )
     assert overfit.views_apart(TrainConfig(), 23) == []
@@ -96,13 +96,15 @@ def _judged_by(gap):
 def test_a_long_run_becomes_shorter():
     config = TrainConfig()
     found = overfit.shortened(config, 3_000, 84)
-    assert found.max_steps == 84 * config.overfit_epochs == 10_080
+    assert found.run.max_steps == 84 * config.densify.budget.overfit_epochs == 10_080
     as_long = load_config(None, {"max_steps": 10_080})
     for name in ("refine_stop_iter", "prune_to_iter", "sh_degree_interval", "average_steps"):
-        assert getattr(found, name) == getattr(as_long, name), name
-    assert found.overfit_check == config.overfit_check  # a run that is killed now compares again
-    assert overfit.shortened(config, 6_000, 84).max_steps == 12_000
-    assert overfit.shortened(TrainConfig(overfit_epochs=0), 3_000, 10) == TrainConfig(
+        assert found.flat()[name] == as_long.flat()[name], name
+    assert (
+        found.densify.budget.overfit_check == config.densify.budget.overfit_check
+    )  # a run that is killed now compares again
+    assert overfit.shortened(config, 6_000, 84).run.max_steps == 12_000
+    assert overfit.shortened(TrainConfig.of(overfit_epochs=0), 3_000, 10) == TrainConfig.of(
         overfit_epochs=0
     )
 

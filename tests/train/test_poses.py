@@ -35,7 +35,7 @@ STILL |= dict(pose_warm_up=1, near_plane=0.01, l2_share=0.0)
 
 def frozen(device, config, cameras, photos, size, extent=1.0) -> Session:
     """A session of splats that stay."""
-    ring = Photos(device, photos, "gpu", 2 * config.batch_steps)
+    ring = Photos(device, photos, "gpu", 2 * config.run.batch_steps)
     views = Views(cameras, size, extent)
     return Session(device, config, views, ring, lambda batch: None, frozen=True)
 
@@ -49,7 +49,7 @@ def session_of(device, **changes):
     turned = refined(base, np.array([0.02, -0.01, 0.03]), np.array([0.05, 0.02, -0.04]))
     cameras = [base, turned]
     photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
-    session = frozen(device, TrainConfig(**STILL | changes), cameras, photos, (WIDTH, HEIGHT))
+    session = frozen(device, TrainConfig.of(**STILL | changes), cameras, photos, (WIDTH, HEIGHT))
     session.start(Gaussians(*(s[name] for name in NAMES)))
     state = session.snapshot()
     state.step = 2  # all bands of colour are in use

@@ -14,11 +14,10 @@ from hardsplat.raster.core.trial import Trial
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.run.auto import GROWN, Auto
 from hardsplat.train.run.trainer import train
-from hardsplat.train.run.unused import said_in_vain
 from hardsplat.train.session.session import Session
 from tests.helpers.training import settings
 
-AUTO = TrainConfig(rasterizer="auto")
+AUTO = TrainConfig.of(rasterizer="auto")
 
 
 @pytest.fixture
@@ -43,7 +42,7 @@ def test_the_faster_one_is_taken_and_remembered(device, timed, hardware, chosen)
     assert fastest(device, AUTO) == chosen
     timed["hardware"], timed["tiled"] = timed["tiled"], timed["hardware"]
     assert fastest(device, AUTO) == chosen
-    other = fastest(device, replace(AUTO, antialiased=True))  # other settings are timed anew
+    other = fastest(device, AUTO.changed(antialiased=True))  # other settings are timed anew
     assert other != chosen or hardware == 1.01
 
 
@@ -64,21 +63,21 @@ NAMED += [({"format": "unorm8", "tile_threshold": 4}, "tiled")]
 
 @pytest.mark.parametrize("named, chosen", NAMED)
 def test_settings_that_one_rasterizer_alone_has_choose_it(device, timed, named, chosen):
-    assert fastest(device, replace(AUTO, **named)) == chosen
+    assert fastest(device, AUTO.changed(**named)) == chosen
 
 
 def test_options_that_a_named_one_does_not_have_are_said():
-    assert unknown("tiled", TrainConfig(segments=4, format="unorm8", tile_threshold=4)) == [
+    assert unknown("tiled", TrainConfig.of(segments=4, format="unorm8", tile_threshold=4)) == [
         "format",
         "segments",
     ]
-    assert unknown("hardware", TrainConfig(segments=4, tile_threshold=4)) == ["tile_threshold"]
-    assert unknown("tiled", TrainConfig(antialiased=True)) == []
+    assert unknown("hardware", TrainConfig.of(segments=4, tile_threshold=4)) == ["tile_threshold"]
+    assert unknown("tiled", TrainConfig.of(antialiased=True)) == []
 
 
 def test_a_named_one_is_not_timed(device, timed):
     timed.clear()
-    assert [fastest(device, replace(AUTO, rasterizer=name)) for name in BACKENDS] == list(BACKENDS)
+    assert [fastest(device, AUTO.changed(rasterizer=name)) for name in BACKENDS] == list(BACKENDS)
 
 
 def test_real_trials(device, monkeypatch, tmp_path):
@@ -110,7 +109,7 @@ def steps_take(monkeypatch):
 
         monkeypatch.setattr(Session, "use", used)
         monkeypatch.setattr(Session, "has_timed_rows", lambda self, name: name == "hardware")
-        seconds = property(lambda self: ms[self.config.rasterizer] / 1e3)
+        seconds = property(lambda self: ms[self.config.raster.rasterizer] / 1e3)
         monkeypatch.setattr(Session, "step_seconds", seconds)
         return asked
 
@@ -139,25 +138,6 @@ def test_the_run_itself_is_timed(on_device, steps_take, scene, tmp_path, ms, cho
     assert (trial["step"], trial["splats"]) == (0, metrics["splats"])
     assert f'rasterizer = "{chosen}"' in (tmp_path / "config.toml").read_text()
     assert "rasterizer" in json.loads((tmp_path / "metrics.json").read_text())
-
-
-@pytest.mark.parametrize(
-    "named, in_vain",
-    [
-        (dict(rasterizer="hardware", format="unorm8", ordering="lists"), []),
-        (
-            dict(rasterizer="hardware", tile_threshold=3, reduction="atomic", hybrid_threshold=3),
-            ["hybrid_threshold", "tile_threshold"],
-        ),
-        (dict(rasterizer="tiled", ordering="lists", format="unorm8"), ["format", "ordering"]),
-        (dict(gradient_pairs=2), ["gradient_pairs"]),
-        (dict(gradient="stochastic", ordering="lists"), ["ordering"]),
-        (dict(gradient="stochastic", ordering="raster_order", blending="programmable"), []),
-        (dict(gradient="stochastic", gradient_pairs=2, block="1x1"), ["block"]),
-    ],
-)
-def test_settings_that_a_run_does_not_look_at(named, in_vain):
-    assert said_in_vain(TrainConfig(**named)) == in_vain
 
 
 def test_steps_that_draw_scores_are_not_timed():

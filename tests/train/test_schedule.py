@@ -59,11 +59,19 @@ class Steps:
         frame["step"] = step
         self.resources["frame"].upload(frame)
         c, planes = config, quantities.plane_count("splat")
-        own = c.background, planes, c.sh_degree, c.sh_degree_interval, c.near_plane
-        told = schedule.step_settings(c.seed, c.adam_beta1, c.adam_beta2, *own)
+        own = (
+            c.scene.background,
+            planes,
+            c.model.sh_degree,
+            c.model.sh_degree_interval,
+            c.scene.near_plane,
+        )
+        told = schedule.step_settings(c.run.seed, c.adam.adam_beta1, c.adam.adam_beta2, *own)
         self.resources["step_settings"].upload(told)
         self.resources["rate_plans"].upload(rate_plans(config, EXTENT)[:planes])
-        self.resources["loss_terms"].upload(loss_terms(config, EXTENT, sh_degree=c.sh_degree))
+        self.resources["loss_terms"].upload(
+            loss_terms(config.flat(), EXTENT, sh_degree=c.model.sh_degree)
+        )
         counts = np.zeros((), contract.dtype("Counts"))
         counts["splats"] = 70_000
         self.resources["counts"].upload(counts)
@@ -94,25 +102,30 @@ def steps(session_device):
 def test_rates_against_float64(steps, step):
     config = TrainConfig()
     frame, _ = steps(step, config)
-    t = min(step / config.max_steps, 1.0)
-    degree = min(step // config.sh_degree_interval, 3)
+    t = min(step / config.run.max_steps, 1.0)
+    degree = min(step // config.model.sh_degree_interval, 3)
     wanted = np.zeros(20)
-    first, last = np.log((config.means_lr, config.means_lr_final))
+    first, last = np.log((config.adam.means_lr, config.adam.means_lr_final))
     wanted[0] = EXTENT * np.exp((1 - t) * first + t * last)
     # Of the part in which rates fall.
-    late = max(t - config.rates_hold, 0) / (1 - config.rates_hold)
-    first = config.quats_lr, config.scales_lr, config.opacities_lr, config.sh0_lr
-    wanted[1:5] = config.rates_final**late * np.array(first)
-    if step % config.shN_every == 0:
+    late = max(t - config.adam.rates_hold, 0) / (1 - config.adam.rates_hold)
+    first = (
+        config.adam.quats_lr,
+        config.adam.scales_lr,
+        config.adam.opacities_lr,
+        config.adam.sh0_lr,
+    )
+    wanted[1:5] = config.adam.rates_final**late * np.array(first)
+    if step % config.adam.shN_every == 0:
         wanted[5 : 4 + (degree + 1) ** 2] = (
-            config.rates_final**late * config.shN_lr * config.shN_every
+            config.adam.rates_final**late * config.adam.shN_lr * config.adam.shN_every
         )
     np.testing.assert_allclose(steps.rates, wanted, rtol=1e-5)
     moved = steps.read("moved_planes")
     assert moved["at"][: moved["count"]].tolist() == np.flatnonzero(wanted).tolist()
     assert steps.read("indirect")["planes"].tolist() == [moved["count"], -(-70_000 // 256), 1]
     assert frame["sh_degree"] == degree
-    assert frame["near_plane"] == np.float32(config.near_plane)
+    assert frame["near_plane"] == np.float32(config.scene.near_plane)
     assert frame["step"] == step
 
 
@@ -120,7 +133,7 @@ def test_rates_against_float64(steps, step):
 @pytest.mark.parametrize("betas", [(0.9, 0.999), (0.0, 0.5), (0.99, 0.9999), (0.3, 0.99999)])
 def test_bias_corrections_against_float64(steps, step, betas):
     """Of the betas as float32, which is what Adam averages with."""
-    frame, _ = steps(step, TrainConfig(adam_beta1=betas[0], adam_beta2=betas[1]))
+    frame, _ = steps(step, TrainConfig.of(adam_beta1=betas[0], adam_beta2=betas[1]))
     for name, beta in zip(("bias1", "bias2"), betas):
         log = np.log(np.float64(np.float32(beta))) if beta else -np.inf
         assert frame[name] == pytest.approx(-np.expm1((step + 1) * log), rel=1e-6)
@@ -138,11 +151,11 @@ def test_camera_and_photograph_of_the_schedule(steps, step):
 
 
 def test_backgrounds(steps):
-    assert (steps(7, TrainConfig(background="black"))[0]["background"] == 0).all()
-    assert (steps(7, TrainConfig(background="white"))[0]["background"] == 1).all()
+    assert (steps(7, TrainConfig.of(background="black"))[0]["background"] == 0).all()
+    assert (steps(7, TrainConfig.of(background="white"))[0]["background"] == 1).all()
 
     def colours(seed):
-        config = TrainConfig(background="random", seed=seed)
+        config = TrainConfig.of(background="random", seed=seed)
         return np.stack([steps(s, config)[0]["background"] for s in range(300)])
 
     first = colours(1)
@@ -167,7 +180,7 @@ def test_step_counts_up(steps):
 
 
 def test_zero_steps_of_schedule(steps):
-    frame, _ = steps(0, TrainConfig(max_steps=1, sh_degree=0))
+    frame, _ = steps(0, TrainConfig.of(max_steps=1, sh_degree=0))
     assert np.isfinite(steps.rates).all() and frame["sh_degree"] == 0
 
 
@@ -175,11 +188,18 @@ def test_settings_hold_the_config():
     """Every field of every struct that the GPU is told, of settings none of which is 0."""
     given = dict(strategy="budget", prune_to=0.5, background="random", seed=2**32 - 1)
     given |= dict(prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, reset_every=9)
-    config = TrainConfig(l2_share=0.25, **given)
-    own = config.background, 20, 3, config.sh_degree_interval, config.near_plane, True
-    step = schedule.step_settings(config.seed, 0.9, 0.999, *own)
+    config = TrainConfig.of(l2_share=0.25, **given)
+    own = (
+        config.scene.background,
+        20,
+        3,
+        config.model.sh_degree_interval,
+        config.scene.near_plane,
+        True,
+    )
+    step = schedule.step_settings(config.run.seed, 0.9, 0.999, *own)
     refine, adam = refine_settings(config, EXTENT), adam_settings(0.9, 0.999, 1e-15)
-    terms = loss_terms(config, EXTENT, sh_degree=3, capacity=1000)
+    terms = loss_terms(config.flat(), EXTENT, sh_degree=3, capacity=1000)
     assert step["background_mode"] == 2 and step["seed"] == 2**32 - 1
     assert adam["eps"] == np.float32(1e-15) and adam["beta2"] == np.float32(0.999)
     assert (refine["min_opacity"], refine["noise_lr"]) == tuple(

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,7 +74,7 @@ def test_a_run_learns(run):
 
 def test_the_run_folder_is_complete(run, scene):
     config, metrics = run
-    folder = config.result_dir
+    folder = config.run.result_dir
     assert config_from_file(folder / "config.toml") == config
     assert json.loads((folder / "metrics.json").read_text()) == metrics
     with Image.open(folder / "loss.png") as picture:
@@ -211,15 +210,15 @@ def test_batches_are_as_long_as_the_device_is_fast(on_device, scene, tmp_path, m
 def test_the_saved_splats_measure_as_in_training(run, on_device, tmp_path):
     config, metrics = run
     out = tmp_path / "new/folder"
-    table = evaluate_run(str(config.result_dir), result_dir=str(out))
+    table = evaluate_run(str(config.run.result_dir), result_dir=str(out))
     last = metrics["evaluations"][-1]
     assert table["psnr"] == pytest.approx(last["psnr"], abs=0.02)
     assert table["ssim"] == pytest.approx(last["ssim"], abs=1e-3)
     assert json.loads((out / "eval.json").read_text()) == table
     assert (out / "renders/view_0008.jpg.render.png").is_file()
     alone = tmp_path / "alone.ply"
-    alone.write_bytes((config.result_dir / "splats.ply").read_bytes())
-    found = evaluate_run(str(alone), data_dir=str(config.data_dir))
+    alone.write_bytes((config.run.result_dir / "splats.ply").read_bytes())
+    found = evaluate_run(str(alone), data_dir=str(config.scene.data_dir))
     assert found["psnr"] == pytest.approx(table["psnr"], abs=1e-4)
 
 
@@ -260,10 +259,10 @@ def test_random_start(scene):
     gaussians = initial_gaussians(few, loaded)
     assert len(gaussians) == 50 and 0.2 < np.abs(gaussians.means).max() <= 0.25
     assert gaussians.opacities == pytest.approx(0.3)
-    doubled = initial_gaussians(replace(few, init_scale=2.0), loaded)
+    doubled = initial_gaussians(few.changed(init_scale=2.0), loaded)
     assert np.array_equal(doubled.means, gaussians.means)
     assert doubled.scales == pytest.approx(2 * gaussians.scales)
-    other = initial_gaussians(replace(few, seed=1), loaded)
+    other = initial_gaussians(few.changed(seed=1), loaded)
     assert not np.array_equal(other.means, gaussians.means)
 
 
@@ -363,7 +362,7 @@ def test_opacities_are_reset(on_device, scene, tmp_path):
     # Checkpoints come after the reset of their step.
     with np.load(tmp_path / "ckpts/ckpt_20.npz") as state:
         opacities = 1 / (1 + np.exp(-state["logit_opacities"]))
-        assert opacities.max() <= config.reset_opa * (1 + 1e-6)
+        assert opacities.max() <= config.densify.reset_opa * (1 + 1e-6)
         assert not state["adam_logit_opacities"].any() and state["adam_means"].any()
 
 

@@ -68,12 +68,12 @@ def handle(flags):
         name: several[0] for name, several in values.items() if name not in axes
     }
     config = load_config(preset, common)
-    if config.blending == "auto":
+    if config.raster.hardware.blending == "auto":
         common |= blending_of(axes)
     require_scene(config)
     from hardsplat.study.sweep.sweep import sweep
 
-    name = f"{scene_folder(config.data_dir).name}_sweep"
+    name = f"{scene_folder(config.scene.data_dir).name}_sweep"
     folder = Path(result_dir).expanduser() if result_dir else Path("results") / name
     devices = [devices] if isinstance(devices, str) else devices
     records = sweep(preset, common, axes, folder, devices=devices, **how)

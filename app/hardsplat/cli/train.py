@@ -65,15 +65,17 @@ def handle(flags):
 
         values["data_dir"] = scene_of(photographs)
     config = load_config(preset, values)
-    if with_sfm and not config.resume:
-        find_poses(photographs or config.data_dir, config)
+    if with_sfm and not config.run.resume:
+        find_poses(photographs or config.scene.data_dir, config)
     require_scene(config)
-    device = None if with_window else opening(config.device)  # a window asks for more of a device
+    device = (
+        None if with_window else opening(config.run.device)
+    )  # a window asks for more of a device
     # what is resumed has a checkpoint, or else no one wants its photographs
-    with nullcontext() if config.resume else reading(config, parts) as photographs:
+    with nullcontext() if config.run.resume else reading(config, parts) as photographs:
         from hardsplat.train.run.trainer import train
 
-        show_log(config.verbose, config.quiet)
+        show_log(config.run.verbose, config.run.quiet)
         watchers = [with_window and _window(), _server(address)]
         train(config, list(filter(None, watchers)), parts, device, photographs)
 
@@ -113,10 +115,10 @@ def find_poses(photographs, config):
     from hardsplat.sfm.job.config import SfmConfig
     from hardsplat.sfm.run import sfm
 
-    if config.data_dir and _has_poses(config.data_dir):
-        print(f"note: {config.data_dir} has poses already; --sfm has nothing to do")
+    if config.scene.data_dir and _has_poses(config.scene.data_dir):
+        print(f"note: {config.scene.data_dir} has poses already; --sfm has nothing to do")
     else:
-        sfm(SfmConfig(data=photographs, quiet=config.quiet))
+        sfm(SfmConfig(data=photographs, quiet=config.run.quiet))
 
 
 def _has_poses(folder):
@@ -125,7 +127,7 @@ def _has_poses(folder):
 
 def require_scene(config):
     """Raises UserError where --data-dir is no folder that could be a scene."""
-    folder = config.data_dir
+    folder = config.scene.data_dir
     if folder is None:
         raise UserError(
             "no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, "
@@ -134,7 +136,7 @@ def require_scene(config):
     if not folder.exists():
         raise UserError(f"scene {folder} does not exist")
     saved = (folder / SAVED_NAME).is_file()
-    if config.resume:
+    if config.run.resume:
         if not saved and (folder / "ckpts").is_dir():
             raise UserError(
                 f"{folder}: its {SAVED_NAME} is missing, which says how to resume: hardsplat train "

@@ -140,7 +140,13 @@ def directions_of(
     where its scene or a device is missing."""
     gaussians, cameras, config = _training(result, device)
     return directions_seen(
-        gaussians, sh_degree, cameras, config.near_plane, config.device, config.antialiased, quiet
+        gaussians,
+        sh_degree,
+        cameras,
+        config.scene.near_plane,
+        config.run.device,
+        config.raster.antialiased,
+        quiet,
     )
 
 
@@ -148,16 +154,16 @@ def classic_opacities_of(result: Path, device: str | None = None, quiet: bool = 
     """`classic_opacities` of the splats of a result folder by its training views. Raises UserError
     where its scene or a device is missing."""
     gaussians, cameras, config = _training(result, device)
-    return classic_opacities(gaussians, cameras, config.near_plane, config.device, quiet)
+    return classic_opacities(gaussians, cameras, config.scene.near_plane, config.run.device, quiet)
 
 
 def _training(result: Path, device: str | None) -> tuple[Gaussians, list[Camera], TrainConfig]:
     """Splats of a result folder, MOST_VIEWS of the cameras that they were trained on, and how.
     Raises UserError where anything is missing."""
     file, config = find_model(result, device=device)
-    if config.data_dir is None:
+    if config.scene.data_dir is None:
         raise UserError(f"{result}: does not say which scene it was trained on")
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    scene = load_scene(config.scene.data_dir, config.scene.data_factor, config.scene.test_every)
     gaussians = load_splats(file)
     if len(gaussians) < open_splats(file).count:
         raise UserError(f"{file}: some of its splats cannot be drawn")

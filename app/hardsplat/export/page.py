@@ -66,11 +66,11 @@ def export(
     gaussians = load_splats(file)
     cameras = _cameras(config, asked=data_dir is not None)
     shown = PageScene(
-        title or (config.data_dir.name if config.data_dir else file.stem),
+        title or (config.scene.data_dir.name if config.scene.data_dir else file.stem),
         cameras,
-        config.near_plane,
-        BACKGROUNDS[config.background],
-        config.antialiased,
+        config.scene.near_plane,
+        BACKGROUNDS[config.scene.background],
+        config.raster.antialiased,
         direction(up),
         _picture(gaussians, next(iter(cameras.values())), config) if cameras else None,
     )
@@ -99,10 +99,15 @@ def light_degree(splats: int, sh_degree: int) -> int:
 def _cameras(config: TrainConfig, asked: bool) -> dict[str, Camera]:
     """Those that were trained on, by the names of their photographs; none where the scene is gone,
     unless somebody asked for it."""
-    if config.data_dir is None:
+    if config.scene.data_dir is None:
         return {}
     try:
-        scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
+        scene = load_scene(
+            config.scene.data_dir,
+            config.scene.data_factor,
+            config.scene.test_every,
+            config.scene.mask_mode,
+        )
     except UserError as error:
         if asked:
             raise
@@ -115,10 +120,14 @@ def _picture(gaussians: Gaussians, camera: Camera, config: TrainConfig) -> np.nd
     """(H, W, 3) uint8, what a camera sees; None where nothing here can render it."""
     scale = _SIDE / max(camera.width, camera.height)
     camera = camera.resized(*(max(1, round(scale * n)) for n in (camera.width, camera.height)))
-    color = BACKGROUNDS[config.background]
+    color = BACKGROUNDS[config.scene.background]
     try:
-        with Renderer(config.device, "tiled", antialiased=config.antialiased) as renderer:
-            image, _ = renderer.forward(gaussians, camera, background=color, near=config.near_plane)
+        with Renderer(
+            config.run.device, "tiled", antialiased=config.raster.antialiased
+        ) as renderer:
+            image, _ = renderer.forward(
+                gaussians, camera, background=color, near=config.scene.near_plane
+            )
     except UserError as error:
         log.warning("note: the page has no picture to show while it loads: %s", error)
         return None

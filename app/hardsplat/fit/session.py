@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -47,7 +46,7 @@ def gpu_settings(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
     rates = [schedule.rate_plan(rate, c.final_lr * rate, c.max_steps) for rate in first]
     plans = np.array(rates, contract.dtype("RatePlan"))
     # which has no weight for parameters
-    weights = loss.loss_terms(replace(TrainConfig(), ssim_lambda=c.ssim_lambda))
+    weights = loss.loss_terms(TrainConfig.of(ssim_lambda=c.ssim_lambda).flat())
     return {
         "step_settings": schedule.step_settings(c.seed, BETA1, BETA2, c.background),
         "adam_settings": schedule.adam_settings(BETA1, BETA2),

@@ -28,7 +28,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.report.charts import figure, line, save
 from hardsplat.report.page import write_comparison
 from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
-from hardsplat.settings.presets import SAVED_NAME, save_config
+from hardsplat.settings.presets import SAVED_NAME, save_settings
 from hardsplat.settings.train import scene_folder
 from hardsplat.train.run.keeping import SNAPSHOT_SECONDS
 from hardsplat.train.step.batch import BatchResult
@@ -70,7 +70,7 @@ class MeshRun:
         self._lock = FolderLock(self.folder)
         if earlier := archive_run(self.folder, OF_A_MESH, OF_A_MESH[1:]):
             print(f"note: the earlier mesh in {self.folder} is now in {earlier}")
-        save_config(config, self.folder / SAVED_NAME, MESH_GROUPS, "mesh")
+        save_settings(vars(config), self.folder / SAVED_NAME, MESH_GROUPS, "mesh")
         self.device = open_device(config.device)
         width = max(v.camera.width for v in scene.views)
         canvas = width, max(v.camera.height for v in scene.views)

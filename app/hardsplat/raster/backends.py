@@ -18,7 +18,7 @@ from hardsplat.raster.tiled import passes as tile_passes
 from hardsplat.raster.tiled.lists import COUNTED
 from hardsplat.raster.tiled.rasterizer import PAIRS, TiledRasterizer
 from hardsplat.raster.tiled.rows import TiledOptions, TiledRows
-from hardsplat.settings.train import FIELDS
+from hardsplat.settings.train import FIELDS, TrainConfig
 from hardsplat.settings.typed import RasterizerName
 from hardsplat.tables.formats import MOMENT_FORMATS
 
@@ -109,23 +109,26 @@ def of_others(rasterizer: str) -> set[str]:
     return set.union(*known.values()) - known[rasterizer]
 
 
-def unknown(rasterizer: str, settings: Any) -> list[str]:
+def unknown(rasterizer: str, settings: TrainConfig) -> list[str]:
     """Those of them that are not left at their defaults."""
-    return sorted(n for n in of_others(rasterizer) if getattr(settings, n) != FIELDS[n].default)
+    flat = settings.flat()
+    return sorted(n for n in of_others(rasterizer) if flat[n] != FIELDS[n].default)
 
 
-def running(device: Device, settings) -> list[str]:
-    """Names of the rasterizers that `settings.rasterizer` leaves open and that run here: one where
-    it is named, else those without the ones that lack an option which was named.
+def running(device: Device, settings: TrainConfig) -> list[str]:
+    """Names of the rasterizers that the settings leave open and that run here: one where named,
+    else those that lack no option that was named.
 
-    settings: has fields of the options' names. Raises UserError when none runs here.
+    Raises UserError when none runs here.
     """
     return (
-        [settings.rasterizer] if settings.rasterizer != "auto" else list(_running(device, settings))
+        [settings.raster.rasterizer]
+        if settings.raster.rasterizer != "auto"
+        else list(_running(device, settings))
     )
 
 
-def _running(device: Device, settings) -> dict:
+def _running(device: Device, settings: TrainConfig) -> dict:
     """Their options by name."""
     options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
     candidates = [name for name in BACKENDS if not unknown(name, settings)] or list(BACKENDS)
@@ -142,14 +145,16 @@ def _running(device: Device, settings) -> dict:
     return runs
 
 
-def fastest(device: Device, settings) -> str:
+def fastest(device: Device, settings: TrainConfig) -> str:
     """The one of `running` that draws a small scene of our own fastest here. A training finds out
     on its own scene instead, see app/hardsplat/train/run/auto.py."""
-    if settings.rasterizer != "auto":
-        return settings.rasterizer
+    if settings.raster.rasterizer != "auto":
+        return settings.raster.rasterizer
     options = _running(device, settings)
     runs = list(options)
-    if settings.gradient == "stochastic":  # what is timed are passes of the analytic gradient
+    if (
+        settings.gradient.gradient == "stochastic"
+    ):  # what is timed are passes of the analytic gradient
         options = {
             name: replace(each, stochastic=None, gradient="auto") for name, each in options.items()
         }

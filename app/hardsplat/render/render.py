@@ -6,7 +6,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -85,12 +85,12 @@ def render(
     modes = _modes(look)
     file, config = find_model(model, data_dir, device)
     if data_factor is not None:
-        config = replace(config, data_factor=data_factor)
+        config = config.changed(data_factor=data_factor)
     # of the rest only what changes the picture: the variants may be those of another device
-    drawn_by = TrainConfig(
-        rasterizer=look.rasterizer or config.rasterizer,
-        format=_format(modes, look.format, config.format),
-        antialiased=config.antialiased,
+    drawn_by = TrainConfig.of(
+        rasterizer=look.rasterizer or config.raster.rasterizer,
+        format=_format(modes, look.format, config.raster.hardware.format),
+        antialiased=config.raster.antialiased,
     )
     color, transparent = _background(look.background, config)
     keys = None
@@ -113,9 +113,12 @@ def render(
     if is_video(out) and len(sizes) > 1:
         what = f"the views have {len(sizes)} different sizes, a video has one"
         raise UserError(f"{out}: {what}; add --width and --height")
-    gpu = open_device(config.device)
+    gpu = open_device(config.run.device)
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
-    frame, backend = frame_data(degree, color, config.near_plane), BACKENDS[fastest(gpu, drawn_by)]
+    frame, backend = (
+        frame_data(degree, color, config.scene.near_plane),
+        BACKENDS[fastest(gpu, drawn_by)],
+    )
     if max(canvas) > gpu.max_image:
         raise OutOfMemory(
             f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be "
@@ -211,7 +214,7 @@ def _format(modes: list[str], wanted: str | None, configured: str) -> str:
 def _background(wanted: str | None, config: TrainConfig) -> tuple[tuple[float, ...], bool]:
     """Colour in 0..1, and whether there is none."""
     if wanted is None:
-        return BACKGROUNDS[config.background], False
+        return BACKGROUNDS[config.scene.background], False
     if wanted == "transparent":
         return BACKGROUNDS["black"], True
     try:
@@ -255,20 +258,26 @@ def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
     """The scene where its cameras are wanted; an orbit does without."""
     if path not in (*VIEWS, *AROUND):
         return None
-    if config.data_dir is None or (path == "orbit" and not config.data_dir.is_dir()):
+    if config.scene.data_dir is None or (path == "orbit" and not config.scene.data_dir.is_dir()):
         if path != "orbit":
             raise UserError(
                 f"{file}: nothing says which scene it shows, and --path {path} is of its "
                 "cameras; add --data-dir SCENE, or use --path orbit"
             )
-        if config.data_dir:
+        if config.scene.data_dir:
             what = "%s is not there: the orbit is around the splats, without the scene's cameras"
-            log.info(what, config.data_dir)
+            log.info(what, config.scene.data_dir)
         return None
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
+    scene = load_scene(
+        config.scene.data_dir,
+        config.scene.data_factor,
+        config.scene.test_every,
+        config.scene.mask_mode,
+    )
     if path == "held-out" and not scene.test:
         raise UserError(
-            f"{config.data_dir}: no view is held out (--test-every {config.test_every}); "
+            f"{config.scene.data_dir}: no view is held out "
+            f"(--test-every {config.scene.test_every}); "
             "use --path train"
         )
     return scene

@@ -134,7 +134,11 @@ def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
         run = config_from_file(folder / SAVED_NAME)
         both = comparison(folder, name) if name else None
         shown = shown_of(
-            load_scene(scene_folder(run.data_dir), run.data_factor, run.test_every), run, name
+            load_scene(
+                scene_folder(run.scene.data_dir), run.scene.data_factor, run.scene.test_every
+            ),
+            run,
+            name,
         )
         return viewer_of(load_ply(file), replace(shown, picture=both[0] if both else None))
     except UserError as error:
@@ -147,8 +151,10 @@ def shown_of(scene: Scene, config: TrainConfig, name: str | None) -> PageScene:
     else at the first training camera."""
     first = [i for i in scene.test if scene.views[i].name == name]
     cameras = {scene.views[i].name: scene.views[i].camera for i in (*first, *scene.train)}
-    background = (1.0, 1.0, 1.0) if config.background == "white" else (0.0, 0.0, 0.0)
-    return PageScene(scene.name, cameras, config.near_plane, background, config.antialiased)
+    background = (1.0, 1.0, 1.0) if config.scene.background == "white" else (0.0, 0.0, 0.0)
+    return PageScene(
+        scene.name, cameras, config.scene.near_plane, background, config.raster.antialiased
+    )
 
 
 def viewer_of(

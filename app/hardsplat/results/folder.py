@@ -32,7 +32,7 @@ SIGNS = ("metrics.json", "splats.ply", "ckpts")
 
 def folder_of(config: TrainConfig) -> Path:
     """The result folder of a run whose scene has a folder."""
-    return Path(config.result_dir or Path("results") / scene_folder(config.data_dir).name)
+    return Path(config.run.result_dir or Path("results") / scene_folder(config.scene.data_dir).name)
 
 
 def check_folder(path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
@@ -41,12 +40,11 @@ def find_model(
     config = (
         config_from_file(saved)
         if saved.is_file()
-        else TrainConfig(antialiased=is_antialiased(file))
+        else TrainConfig.of(antialiased=is_antialiased(file))
     )
-    return file, replace(
-        config,
-        data_dir=Path(data_dir) if data_dir else config.data_dir,
-        device=device or config.device,
+    return file, config.changed(
+        data_dir=Path(data_dir) if data_dir else config.scene.data_dir,
+        device=device or config.run.device,
     )
 
 

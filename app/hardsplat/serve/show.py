@@ -31,8 +31,11 @@ def serve(
     shown = find(target, data_dir, data_factor)
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
-    scene, config = shown.scene, replace(shown.config, format=format or shown.config.format)
-    gpu = open_device(device or config.device)
+    scene, config = (
+        shown.scene,
+        shown.config.changed(format=format or shown.config.raster.hardware.format),
+    )
+    gpu = open_device(device or config.run.device)
     degree = shown.gaussians.sh_degree
     cameras = cameras_of(scene) if scene else []
     controls = around(shown.gaussians)

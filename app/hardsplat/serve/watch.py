@@ -58,7 +58,7 @@ class Server(Watcher):
             run.device,
             self._address,
             f"{scene.name} - hardsplat",
-            replace(look, sh_degree=run.config.sh_degree),
+            replace(look, sh_degree=run.config.model.sh_degree),
             scene_bounds(dots_of(scene), trained),
             scene.views[0].camera,
             cameras_of(scene),
@@ -138,7 +138,7 @@ class Server(Watcher):
         pace = f"{1 / max(run.session.step_seconds, 1e-6):.1f} a second"
         if self._pausing:
             pace = "paused"
-        lines = [f"**step {run.session.step}** of {run.config.max_steps}, {pace}"]
+        lines = [f"**step {run.session.step}** of {run.config.run.max_steps}, {pace}"]
         if log.steps:
             lines += [
                 f"loss {log.losses[-1]:.4f}, PSNR {log.psnrs[-1]:.2f} dB",

@@ -5,7 +5,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import Field, replace
+from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from hardsplat.settings.train import (
     TrainConfig,
     check_deterministic,
     check_gradient,
+    check_owners,
+    looked_at,
 )
 
 WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
@@ -28,7 +30,9 @@ SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
 
 
 def load_config(
-    preset: str | Path | None = None, overrides: Mapping[str, Any] | None = None
+    preset: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    sweep: bool = False,
 ) -> TrainConfig:
     """Defaults, then the preset (a name in configs/ or a .toml path), then overrides (flags); the
     last one wins.
@@ -39,15 +43,20 @@ def load_config(
     named, or max_steps, the length of the run is meant: photographs have no say in it (max_epochs
     is 0, unless it is named there too). With `resume` and no preset, the settings saved in the
     result folder take the preset's place. Without a result folder one is named after the scene.
-    UserError for whatever is unknown, mistyped or out of range.
+    Settings whose owner the run does not choose are left at their defaults. UserError where flags
+    or a user's own file name them, but for a sweep; UserError for all that is unknown, mistyped or
+    out of range.
     """
-    values = dict(overrides or {})
+    values, mine = dict(overrides or {}), dict(overrides or {})
     layers: list[dict[str, Any]] = []  # from the highest to the lowest
     resumed = values.get("resume") and not preset
     if resumed:
         values = _continued(values)
     elif preset:
-        layers.append(read_settings(_find_preset(preset)))
+        file = _find_preset(preset)
+        layers.append(read_settings(file))
+        if file.parent != PRESETS and file.name != SAVED_NAME:
+            mine = {n: v for n, v in layers[0].items() if v != FIELDS[n].default} | mine
     if _told("gradient", values, *layers) == "stochastic":  # whose noise wants other rates
         layers.append(read_settings(PRESETS / "stochastic.toml"))
     if (
@@ -64,19 +73,22 @@ def load_config(
     )
     if "max_epochs" not in meant:
         values["max_epochs"] = 0
-    config = TrainConfig(**(values if resumed else _stretched(values, layers)))
+    flat = TrainConfig.of(**(values if resumed else _stretched(values, layers))).flat()
+    if not sweep:
+        check_owners(mine, flat)
+    config = TrainConfig.of(**looked_at(flat))
     check_gradient(config)
-    if config.deterministic:
+    if config.run.deterministic:
         check_deterministic(
             overrides or {}
         )  # a flag may name a default, which the config alone cannot tell
-    if config.data_dir is None:
+    if config.scene.data_dir is None:
         return config
     data_dir = Path(
-        os.path.abspath(config.data_dir)
+        os.path.abspath(config.scene.data_dir)
     )  # so that the saved file holds from any folder
-    return replace(
-        config, data_dir=data_dir, result_dir=config.result_dir or _default_result_dir(data_dir)
+    return config.changed(
+        data_dir=data_dir, result_dir=config.run.result_dir or _default_result_dir(data_dir)
     )
 
 
@@ -106,18 +118,19 @@ def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> di
 def of_length(config: TrainConfig, steps: int) -> TrainConfig:
     """The settings of a run that is to have so many steps in all instead of its own, with its
     schedules as a run of that length has them."""
+    flat = config.flat()
     stretched: dict[str, Any] = {
-        name: _at_length(name, getattr(config, name), steps / config.max_steps) for name in _steps()
+        name: _at_length(name, flat[name], steps / config.run.max_steps) for name in _steps()
     }
-    return replace(config, max_steps=steps, **stretched)
+    return config.changed(max_steps=steps, **stretched)
 
 
 def for_photographs(config: TrainConfig, photographs: int) -> TrainConfig:
     """The settings of a run on so many photographs, which is no longer than `max_epochs` allows."""
-    steps = max(config.max_epochs * photographs, SHORTEST)
+    steps = max(config.run.max_epochs * photographs, SHORTEST)
     return (
-        replace(of_length(config, steps), max_epochs=0)
-        if config.max_epochs and steps < config.max_steps
+        of_length(config, steps).changed(max_epochs=0)
+        if config.run.max_epochs and steps < config.run.max_steps
         else config
     )
 
@@ -136,28 +149,30 @@ def _at_length(name: str, value: Any, factor: float) -> int:
 
 def config_from_file(path: str | Path) -> TrainConfig:
     """The settings saved by `save_config`, exactly."""
-    return TrainConfig(**read_settings(Path(path)))
+    return TrainConfig.of(**read_settings(Path(path)))
 
 
-def save_config(
-    config,
+def save_config(config: TrainConfig, path: str | Path) -> None:
+    """Write the settings as TOML that `config_from_file` and `--config` read back, but for those
+    whose owner is not chosen."""
+    save_settings(looked_at(config.flat()), path, GROUPS, "train")
+
+
+def save_settings(
+    values: Mapping[str, Any],
     path: str | Path,
-    groups: Mapping[str, tuple[Field, ...]] = GROUPS,
-    command: str = "train",
+    groups: Mapping[str, tuple[Field, ...]],
+    command: str,
 ) -> None:
-    """Write every setting as TOML that `config_from_file` and `--config` read back. Unset (None)
-    ones are left out. groups: of another command."""
+    """Write settings by name as TOML, without those that are unset (None). groups: of a command."""
     lines = [
         f"# hardsplat {__version__}: settings of this run, resolved. Repeat it: hardsplat "
         f"{command} --config THIS_FILE"
     ]
     for title, group in groups.items():
-        lines += ["", f"# {title}"]
-        lines += [
-            f"{f.name} = {_toml(value)}"
-            for f in group
-            if (value := getattr(config, f.name)) is not None
-        ]
+        named = [f.name for f in group if values.get(f.name) is not None]
+        lines += ["", f"# {title}"] if named else []
+        lines += [f"{name} = {_toml(values[name])}" for name in named]
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Self
 
+from hardsplat.settings.learning import StochasticSettings
+from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 
 NO_SETTINGS = ("stochastic", "lens")  # options that follow from other settings, and from cameras
@@ -20,19 +22,17 @@ class Options:
         return [f.name for f in fields(cls) if f.name not in NO_SETTINGS]
 
     @classmethod
-    def of(cls, config) -> Self:
-        """From settings that have fields of these names. `stochastic` is made of those that it has,
-        where they ask for it."""
-        found = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}
-        if getattr(config, "gradient", "analytic") == "stochastic" and any(
-            f.name == "stochastic" for f in fields(cls)
-        ):
-            found["stochastic"] = Stochastic.of(config)
+    def of(cls, config: TrainConfig) -> Self:
+        """From settings of these names. `stochastic` is made of its own, where they ask for it."""
+        flat = config.flat()
+        found = {name: flat[name] for name in cls.settings() if name in flat}
+        if config.gradient.gradient == "stochastic" and hasattr(cls, "stochastic"):
+            found["stochastic"] = Stochastic.of(config.gradient.stochastic)
         return cls(**found)
 
 
 @dataclass(frozen=True)
-class Stochastic(Options):
+class Stochastic:
     """Training by stochastic gradients, see raster/core/stochastic.py. perturbations: what every
     number of a quantity moves by, of means as a share of the splat's shorter half axis on screen;
     quantities that are missing stay where they are."""
@@ -41,10 +41,10 @@ class Stochastic(Options):
     perturbations: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, config) -> Self:
+    def of(cls, settings: StochasticSettings) -> Self:
         sizes = tuple(
-            (q.name, q.perturbation * config.perturbation)
+            (q.name, q.perturbation * settings.perturbation)
             for q in quantities.of("splat")
             if q.perturbation
         )
-        return cls(config.gradient_pairs, sizes)
+        return cls(settings.gradient_pairs, sizes)

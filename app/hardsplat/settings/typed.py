@@ -1,6 +1,6 @@
 """Settings as types, for editors and type checkers.
 
-`python -m tools.gen_settings` writes this file from app/hardsplat/settings/train.py and
+`python -m tools.gen_settings` writes this file from the owners in app/hardsplat/settings and from
 app/hardsplat/fit/config.py, which have the defaults and limits; do not edit it.
 """
 
@@ -19,9 +19,6 @@ class TrainSettings(TypedDict, total=False):
     test_every: int
     """hold out every N-th image by sorted file name, where the scene has no test split; 0: none
     (default: 8)"""
-    images: Literal["auto", "gpu", "host", "stream"]
-    """keep training images on the GPU, in host memory from where each step fetches one, or stream
-    them; auto: host on GPUs with memory of their own, else by memory (default: auto)"""
     background: Literal["black", "white", "random"]
     """colour behind the splats (default: black)"""
     mask_mode: Literal["ignore", "transparent", "opacity"]
@@ -29,15 +26,18 @@ class TrainSettings(TypedDict, total=False):
     opacity: nothing may stand there, which takes --background random (default: ignore)"""
     near_plane: float
     """splats nearer to the camera are skipped (gsplat: 0.01) (default: 0.2 world units)"""
+    undistort: bool
+    """photographs of lenses that distort are undistorted on load; otherwise splats are drawn as
+    those lenses see them, which keeps the edges of wide photographs (default: True)"""
     init: str | Path
     """start from these splats: a result folder, or a file in any format that is read (default:
     none)"""
     init_type: Literal["sfm", "random"]
     """start from the scene's points, if it has any, or from random ones (default: sfm)"""
     init_num_pts: int
-    """random start: splats (default: 100000 splats)"""
+    """splats of a random start (default: 100000 splats)"""
     init_extent: float
-    """random start: half the side of the cube around the origin (default: 1.3 world units)"""
+    """half the side of the cube of random splats, around the origin (default: 1.3 world units)"""
     init_opa: float
     """opacity of a new splat (default: 0.1)"""
     init_scale: float
@@ -75,12 +75,22 @@ class TrainSettings(TypedDict, total=False):
     device: str | int
     """Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE) (default: chosen
     automatically)"""
+    images: Literal["auto", "gpu", "host", "stream"]
+    """keep training images on the GPU, in host memory from where each step fetches one, or stream
+    them; auto: host on GPUs with memory of their own, else by memory (default: auto)"""
+    batch_steps: int
+    """steps per submission to the GPU (default: 50 steps)"""
+    deterministic: bool
+    """every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients
+    gathered (default: False)"""
     rasterizer: Literal["auto", "hardware", "tiled"]
     """hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders;
     auto: the faster one here (default: auto)"""
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting
     (default: False)"""
+    atomics: Literal["auto", "native", "cas"]
+    """how gradients are added to memory; auto: the fastest here (default: auto)"""
     format: Literal["unorm8", "unorm16", "float16", "float32"]
     """render target of the image (default: float16)"""
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
@@ -97,8 +107,6 @@ class TrainSettings(TypedDict, total=False):
     auto)"""
     hybrid_threshold: int
     """contributing lanes of 32 from which a subgroup sum replaces quad sums (default: 16 lanes)"""
-    atomics: Literal["auto", "native", "cas"]
-    """how gradients are added to memory; auto: the fastest here (default: auto)"""
     block: Literal["auto", "2x2", "4x2", "1x1"]
     """backward pass: pixels that one fragment stands for; auto: the fastest here (default: auto)"""
     shape: Literal["auto", "rectangle", "quad", "triangle", "geometry"]
@@ -119,21 +127,9 @@ class TrainSettings(TypedDict, total=False):
         "atomic",
         "gather",
     ]
-    """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""
+    """how gradients are found and summed; auto: the first that runs here (default: auto)"""
     tile_threshold: int
-    """tiled, distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8
-    lanes)"""
-    deterministic: bool
-    """every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients
-    gathered (default: False)"""
-    batch_steps: int
-    """steps per submission to the GPU (default: 50 steps)"""
-    cap_max: int
-    """most splats, which budget grows to; 0: what fits (budget: by the photographs; mcmc: 1 000
-    000) (default: what fits)"""
-    average_steps: int
-    """the run ends with the average of splats over so many of its last steps; 0: with the last step
-    (default: 1250 steps)"""
+    """distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8 lanes)"""
     sh_degree: int
     """spherical-harmonic degree of colour (default: 3)"""
     sh_degree_interval: int
@@ -143,15 +139,22 @@ class TrainSettings(TypedDict, total=False):
     l2_share: float
     """share of L1 that the squared error takes the place of, weighed so that both are as steep at
     an error of 0.05 (default: 0.0)"""
+    opacity_reg: float
+    """weight of the mean opacity in the loss (mcmc: 0.01) (default: 0.0)"""
+    scale_reg: float
+    """weight of the mean scale in the loss (mcmc: 0.05) (default: 0.0 per scene extent)"""
+    average_steps: int
+    """the run ends with the average of splats over so many of its last steps; 0: with the last step
+    (default: 1250 steps)"""
     means_lr: float
     """rate of means at the first step (default: 0.00016 scene extents)"""
+    means_lr_final: float
+    """rate of means at max_steps, reached exponentially (default: 1.6e-06 scene extents)"""
     rates_final: float
     """share of their first values that the rates without an end of their own reach at max_steps,
     exponentially (default: 0.25)"""
     rates_hold: float
     """share of the steps over which those rates stay what they are (default: 0.5)"""
-    means_lr_final: float
-    """rate of means at max_steps, reached exponentially (default: 1.6e-06 scene extents)"""
     scales_lr: float
     """rate of log scales (default: 0.01)"""
     opacities_lr: float
@@ -167,26 +170,24 @@ class TrainSettings(TypedDict, total=False):
     """steps from one update of the higher colour bands, three quarters of what Adam moves, to the
     next (published: 1) (default: 4 steps)"""
     adam_beta1: float
-    """Adam: decay of the mean (default: 0.9)"""
+    """decay of the mean (default: 0.9)"""
     adam_beta2: float
-    """Adam: decay of the variance (default: 0.999)"""
+    """decay of the variance (default: 0.999)"""
     adam_eps: float
-    """Adam: keeps the division finite (default: 1e-15)"""
+    """keeps the division finite (default: 1e-15)"""
     moments: Literal["auto", "bfloat16", "float32"]
-    """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a
-    few percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
+    """how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few
+    percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
+    visible_adam: bool
+    """leave splats alone that a step does not see, momentum too (gsplat); published: all move
+    (default: False)"""
     gradient: Literal["auto", "analytic", "stochastic"]
     """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml;
     auto: analytic (default: auto)"""
     gradient_pairs: int
-    """stochastic: pairs of perturbed images a step, whose estimates are averaged (default: 1
-    pairs)"""
+    """pairs of perturbed images a step, whose estimates are averaged (default: 1 pairs)"""
     perturbation: float
-    """stochastic: sizes of all perturbations over those in the table of what is trained (default:
-    1.0)"""
-    visible_adam: bool
-    """Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move
-    (default: False)"""
+    """sizes of all perturbations over those in the table of what is trained (default: 1.0)"""
     exposure: Literal["none", "affine", "ppisp"]
     """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white
     balance, and its camera vignetting and response (default: none)"""
@@ -201,6 +202,8 @@ class TrainSettings(TypedDict, total=False):
     """rate of ppisp at max_steps, reached exponentially (default: 0.002)"""
     ppisp_warm_up: int
     """steps over which the rate of ppisp rises from 0 (default: 500 steps)"""
+    exposure_reg: float
+    """weights of what keeps vignetting and response plain, over those published (default: 1.0)"""
     pose_opt: bool
     """poses of photographs are refined too, the mean of all staying where it is (default: False)"""
     pose_lr: float
@@ -216,16 +219,10 @@ class TrainSettings(TypedDict, total=False):
     intrinsics_lr_final: float
     """rate of intrinsics at max_steps, reached exponentially (default: 2e-06 of the focal
     length)"""
-    undistort: bool
-    """photographs of lenses that distort are undistorted on load; otherwise splats are drawn as
-    those lenses see them, which keeps the edges of wide photographs (default: True)"""
     depth_lambda: float
     """weight of depths in the loss at first, of points of the model or of maps in depths/; a
     hundredth of it is left at max_steps (gsplat: 0.01) (default: 0.0 per scene extent over
     depth)"""
-    exposure_reg: float
-    """ppisp: weights of what keeps vignetting and response plain, over those published (default:
-    1.0)"""
     strategy: Literal["budget", "adaptive", "mcmc", "none"]
     """how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, split and
     pruned as published; mcmc: relocated and added by opacity; none: not at all (default: budget)"""
@@ -235,53 +232,50 @@ class TrainSettings(TypedDict, total=False):
     """no densification or reset from here on (default: 15000 steps)"""
     refine_every: int
     """steps between densifications (default: 100 steps)"""
+    cap_max: int
+    """most splats, which budget grows to; 0: what fits (budget: by the photographs; 1 000 000)
+    (default: what fits)"""
+    prune_opa: float
+    """opacity below which a splat is removed (default: 0.005)"""
+    reset_every: int
+    """steps between opacity resets (published: 3000); 0: never (default: 0 steps)"""
+    reset_opa: float
+    """most opacity that a reset leaves (default: 0.01)"""
     grow_grad2d: float
     """mean gradient of the 2D position above which a splat grows (published: 0.0002) (default:
     0.00022 NDC)"""
     grow_scale3d: float
     """scale above which it is split, not cloned (default: 0.01 scene extents)"""
-    prune_opa: float
-    """opacity below which a splat is removed (default: 0.005)"""
     prune_scale3d: float
     """scale above which a splat is removed, after the first reset (default: 0.1 scene extents)"""
     prune_screen: float
     """radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's
     code and gsplat (default: 0.0 px)"""
-    reset_every: int
-    """steps between opacity resets (published: 3000); 0: never (default: 0 steps)"""
-    reset_opa: float
-    """most opacity that a reset leaves (default: 0.01)"""
     grow_absolute: float
-    """budget: mean absolute gradient of the 2D position above which a splat may be split (default:
-    0.0003 NDC)"""
+    """mean absolute gradient of the 2D position above which a splat may be split (default: 0.0003
+    NDC)"""
     grow_least: float
-    """budget: the same where those are fewer than there is room for; 0: none with less (default:
-    7.5e-05 NDC)"""
+    """the same where those are fewer than there is room for; 0: none with less (default: 7.5e-05
+    NDC)"""
     score_every: int
-    """budget: steps from one that draws scores to the next (default: 10 steps)"""
+    """steps from one that draws scores to the next (default: 10 steps)"""
     overfit_check: int
-    """budget: step up to which six training photographs are set apart, to see by them whether the
-    others are learnt by heart; 0: none are (default: 3750 steps)"""
+    """step up to which six training photographs are set apart, to see by them whether the others
+    are learnt by heart; 0: none are (default: 3750 steps)"""
     overfit_epochs: int
-    """budget: the run is shortened to so many steps for each photograph where those are learnt by
-    heart; 0: never (default: 120 steps)"""
+    """the run is shortened to so many steps for each photograph where those are learnt by heart; 0:
+    never (default: 120 steps)"""
     prune_to: float
-    """budget: share of the grown splats that is left of them, those that show most (default:
-    1.0)"""
+    """share of the grown splats that is left of them, those that show most (default: 1.0)"""
     prune_to_iter: int
-    """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 20000
-    steps)"""
+    """step at which so few are left; pruning begins at refine_stop_iter (default: 20000 steps)"""
     prune_opacity_reg: float
-    """budget: weight of the mean opacity in the loss from refine_stop_iter to prune_to_iter, on top
-    of --opacity-reg (default: 0.0)"""
+    """weight of the mean opacity in the loss from refine_stop_iter to prune_to_iter, on top of
+    --opacity-reg (default: 0.0)"""
     min_opacity: float
-    """mcmc: opacity at which a splat is dead (default: 0.005)"""
+    """opacity at which a splat is dead (default: 0.005)"""
     noise_lr: float
-    """mcmc: noise of the means over their rate, in a scene of extent 1 (default: 500000.0)"""
-    opacity_reg: float
-    """weight of the mean opacity in the loss (mcmc: 0.01) (default: 0.0)"""
-    scale_reg: float
-    """weight of the mean scale in the loss (mcmc: 0.05) (default: 0.0 per scene extent)"""
+    """noise of the means over their rate, in a scene of extent 1 (default: 500000.0)"""
 
 
 class FitSettings(TypedDict, total=False):
@@ -400,7 +394,6 @@ class RasterizerOptions(TypedDict, total=False):
         "atomic",
         "gather",
     ]
-    """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""
+    """how gradients are found and summed; auto: the first that runs here (default: auto)"""
     tile_threshold: int
-    """tiled, distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8
-    lanes)"""
+    """distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8 lanes)"""

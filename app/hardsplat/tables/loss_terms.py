@@ -12,13 +12,14 @@ The loss takes the mean over all its numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hardsplat.tables import quantities
 
 PIXELS = "pixels"
+Weight = Callable[[Mapping[str, Any], float], float]  # from settings by name, and the extent
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class LossTerm:
 
     slot: str
     of: str
-    weight: Callable[[Any, float], float]
+    weight: Weight
     note: str
     function: str = ""  # the name in its functions, where it is not the term's
 
@@ -37,10 +38,10 @@ class LossTerm:
         return self.function or name
 
 
-def _of_cameras(of: str, weight: float) -> Callable[[Any, float], float]:
+def _of_cameras(of: str, weight: float) -> Weight:
     """The weight where cameras are trained, as a share of --exposure-reg."""
     return lambda settings, extent: (
-        weight * settings.exposure_reg
+        weight * settings["exposure_reg"]
         if quantities.is_chosen(quantities.QUANTITIES[of], settings)
         else 0.0
     )
@@ -50,32 +51,32 @@ LOSS_TERMS = {
     "l1": LossTerm(
         "loss/terms/l1.glsl",
         PIXELS,
-        lambda settings, extent: (1 - settings.ssim_lambda) * (1 - settings.l2_share),
+        lambda settings, extent: (1 - settings["ssim_lambda"]) * (1 - settings["l2_share"]),
         "mean absolute error (Kerbl et al. 2023, eq. 7)",
     ),
     "dssim": LossTerm(
         "loss/terms/dssim.glsl",
         PIXELS,
-        lambda settings, extent: settings.ssim_lambda,
+        lambda settings, extent: settings["ssim_lambda"],
         "1 - mean SSIM, zero-padded (Kerbl et al. 2023, eq. 7)",
     ),
     "l2": LossTerm(
         "loss/terms/l2.glsl",
         PIXELS,
-        lambda settings, extent: (1 - settings.ssim_lambda) * settings.l2_share * 10,
+        lambda settings, extent: (1 - settings["ssim_lambda"]) * settings["l2_share"] * 10,
         "mean squared error, as steep as L1 at an error of 0.05",
     ),
     "opacity": LossTerm(
         "loss/terms/opacity.glsl",
         "logit_opacities",
-        lambda settings, extent: settings.opacity_reg,
+        lambda settings, extent: settings["opacity_reg"],
         "mean opacity (Kheradmand et al. 2024)",
     ),
     # per extent, so that a scene trains alike in metres and in centimetres
     "scale": LossTerm(
         "loss/terms/scale.glsl",
         "log_scales",
-        lambda settings, extent: settings.scale_reg / extent,
+        lambda settings, extent: settings["scale_reg"] / extent,
         "mean scale (Kheradmand et al. 2024)",
     ),
     # Of cameras, with the weights of PPISP (arXiv 2601.18336), whose means are over red, green and

@@ -8,9 +8,9 @@ address (contract/glsl.py: `means(g)`, `shN(k, g)`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Of = Literal["splat", "photograph", "camera", "scene"]
 ORDER: tuple[Of, ...] = ("splat", "photograph", "camera", "scene")
@@ -261,14 +261,12 @@ def of(kind: Of) -> list[Quantity]:
     return [q for q in QUANTITIES.values() if q.of == kind]
 
 
-def is_chosen(quantity: Quantity, settings: object) -> bool:
-    """Whether settings, such as a TrainConfig, train a quantity."""
-    return (
-        quantity.chosen is None or getattr(settings, quantity.chosen[0], None) in quantity.chosen[1]
-    )
+def is_chosen(quantity: Quantity, settings: Mapping[str, Any]) -> bool:
+    """Whether settings, by name, train a quantity."""
+    return quantity.chosen is None or settings.get(quantity.chosen[0]) in quantity.chosen[1]
 
 
-def chosen(kind: Of, settings: object) -> list[Quantity]:
+def chosen(kind: Of, settings: Mapping[str, Any]) -> list[Quantity]:
     """The quantities of one kind that are trained with these settings."""
     return [q for q in of(kind) if is_chosen(q, settings)]
 

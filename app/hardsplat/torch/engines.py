@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
-from dataclasses import replace
 
 import torch
 
@@ -55,12 +54,12 @@ def engine_for(where: torch.device, antialiased: bool) -> Engine:
         key = str(where), antialiased
         if key not in _engines:
             link = link_of(where)
-            config = TrainConfig(
+            config = TrainConfig.of(
                 **_wanted["options"], rasterizer=_wanted["rasterizer"], antialiased=antialiased
             )
             # before the format is named, which the tiled one does not have
             backend = BACKENDS[fastest(link.device, config) if link.device.draws else "tiled"]
-            options = backend.options.of(replace(config, format="float32"))
+            options = backend.options.of(config.changed(format="float32"))
             _engines[key] = Engine(link, backend, options)
         return _engines[key]
 

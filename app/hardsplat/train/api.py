@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Unpack
@@ -35,7 +35,7 @@ class Progress:
 
     def __init__(self, run: Running):
         log, session = run.log, run.session
-        self._run, self.step, self.max_steps = run, log.steps[-1], run.config.max_steps
+        self._run, self.step, self.max_steps = run, log.steps[-1], run.config.run.max_steps
         self.loss, self.psnr, self.splats, self.seconds = (
             log.losses[-1],
             log.psnrs[-1],
@@ -123,14 +123,14 @@ def train(
                 "give its folder instead"
             )
         config = load_config(preset, settings)
-        config = replace(
-            config, data_dir=None, result_dir=config.result_dir or Path("results") / scene.name
+        config = config.changed(
+            data_dir=None, result_dir=config.run.result_dir or Path("results") / scene.name
         )
     else:
         config = load_config(preset, {**settings, "data_dir": scene})
     watchers = [*watchers, *([_Callback(on_batch)] if on_batch else [])]
     device = open_device(
-        config.device, *([surfaces] if (surfaces := Watchers(watchers).surfaces) else [])
+        config.run.device, *([surfaces] if (surfaces := Watchers(watchers).surfaces) else [])
     )
     try:
         run = Run(

@@ -44,7 +44,7 @@ def cameras_of(scene: Scene) -> list[tuple[Camera, bool]]:
 
 def degree_of(run: Running) -> int:
     """The highest SH band that the present step of a run uses."""
-    return min(run.session.step // run.config.sh_degree_interval, run.config.sh_degree)
+    return min(run.session.step // run.config.model.sh_degree_interval, run.config.model.sh_degree)
 
 
 def inputs_of(
@@ -63,9 +63,13 @@ def inputs_of(
 
 def look_of(config: TrainConfig, names: Mapping[str, str | int] | None = None) -> Look:
     """How a run's splats are drawn. names: rows that its rasterizer is made of."""
-    options = HardwareOptions(format=config.format, antialiased=config.antialiased)
+    options = HardwareOptions(
+        format=config.raster.hardware.format, antialiased=config.raster.antialiased
+    )
     known: dict[str, Any] = {name: row for name, row in (names or {}).items() if name in _DRAWN}
-    return Look(replace(options, **known), BACKGROUNDS[config.background], config.near_plane)
+    return Look(
+        replace(options, **known), BACKGROUNDS[config.scene.background], config.scene.near_plane
+    )
 
 
 class TrainingWindow(Watcher):
@@ -88,7 +92,9 @@ class TrainingWindow(Watcher):
         config, scene, session = run.config, run.scene, run.session
         try:
             look = look_of(config, session.raster.rows.names)
-            inputs = inputs_of(scene, dots_of(scene), can_pause=True, sh_degree=config.sh_degree)
+            inputs = inputs_of(
+                scene, dots_of(scene), can_pause=True, sh_degree=config.model.sh_degree
+            )
             title = f"{scene.name} - hardsplat"
             self.viewer = Viewer(run.device, title, look, inputs, run.folder, True, self._size)
             self.viewer.prepare(session.parameters)
@@ -116,11 +122,12 @@ class TrainingWindow(Watcher):
         if self.viewer is None or self.viewer.closed:
             return
         c, session, log = run.config, run.session, run.log
-        if log.steps and log.steps[-1] >= c.max_steps and self.viewer.busy:
+        if log.steps and log.steps[-1] >= c.run.max_steps and self.viewer.busy:
             self.viewer.busy = False  # nothing else needs the GPU any more
             self.viewer.inputs.changed = True  # the last frame may be of long ago
         lines = [
-            f"step {session.step} of {c.max_steps}   {1 / max(session.step_seconds, 1e-6):.1f} it/s"
+            f"step {session.step} of {c.run.max_steps}   "
+            f"{1 / max(session.step_seconds, 1e-6):.1f} it/s"
         ]
         if log.steps:
             lines.append(

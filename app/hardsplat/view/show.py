@@ -3,7 +3,7 @@ before its training."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,19 +62,24 @@ def find(
     of_results = ("splats.ply", SAVED_NAME, "ckpts")
     if path.is_dir() and not any((path / name).exists() for name in of_results):
         scene = load_scene(path, data_factor or 1)
-        config = TrainConfig(data_dir=path, sh_degree=0, **DOTS)
+        config = TrainConfig.of(data_dir=path, sh_degree=0, **DOTS)
         return Viewable(scene.name, initial_gaussians(config, scene), config, scene)
     file, config = find_model(path, data_dir)
-    config = replace(config, data_factor=data_factor or config.data_factor)
-    if config.data_dir is not None and (data_dir or config.data_dir.is_dir()):
-        scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
-    elif config.data_dir is not None:
+    config = config.changed(data_factor=data_factor or config.scene.data_factor)
+    if config.scene.data_dir is not None and (data_dir or config.scene.data_dir.is_dir()):
+        scene = load_scene(
+            config.scene.data_dir,
+            config.scene.data_factor,
+            config.scene.test_every,
+            config.scene.mask_mode,
+        )
+    elif config.scene.data_dir is not None:
         tqdm.write(
-            f"note: {config.data_dir}, the scene of this run, is not there; --data-dir "
+            f"note: {config.scene.data_dir}, the scene of this run, is not there; --data-dir "
             "SCENE shows its cameras and photographs"
         )
     else:
-        config = replace(config, near_plane=NEAR)
+        config = config.changed(near_plane=NEAR)
     return Viewable(path.name, load_splats(file), config, scene)
 
 
@@ -96,8 +101,8 @@ def view(
     shown = find(target, data_dir, data_factor)
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
-    config = replace(shown.config, format=format or shown.config.format)
-    gpu = open_device(device or config.device, window.start())
+    config = shown.config.changed(format=format or shown.config.raster.hardware.format)
+    gpu = open_device(device or config.run.device, window.start())
     degree = shown.gaussians.sh_degree
     if shown.scene:
         inputs = inputs_of(shown.scene, shown.gaussians, sh_degree=degree)

@@ -2,7 +2,6 @@
 against numpy, growth by the budget."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ from tests.helpers.training import open_session, same_state, settings
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 
-CONFIG = TrainConfig(
+CONFIG = TrainConfig.of(
     strategy="budget",
     refine_start_iter=500,
     refine_stop_iter=2500,
@@ -78,7 +77,7 @@ def tickets_of(stats: np.ndarray, weight: np.ndarray, step: int, seed: int) -> n
     keys[:] = seed, step, 0, DRAW_TICKET
     keys[:, 2] = np.arange(len(stats))
     uniform = (random_bits(keys)[:, 0] >> 8) * 2.0**-24
-    steep = stats[:, 0] >= np.float32(CONFIG.grow_absolute) * stats[:, 1]
+    steep = stats[:, 0] >= np.float32(CONFIG.densify.budget.grow_absolute) * stats[:, 1]
     candidate = (stats[:, 1] > 0) & steep & (weight > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         tickets = np.log2(-np.log(1 - uniform) / (weight / stats[:, 1]))
@@ -99,7 +98,7 @@ def split_reference(state: dict, chosen: np.ndarray, config: TrainConfig = CONFI
     out["logit_opacities"][0, :, 0] = np.log(opacity / (1 - opacity))
     for name in MOMENTS:
         out[name][:, child] = 0
-    return {name: values[:, opacity >= c.prune_opa] for name, values in out.items()}
+    return {name: values[:, opacity >= c.densify.prune_opa] for name, values in out.items()}
 
 
 def arranged(state: dict) -> dict:
@@ -147,7 +146,7 @@ def test_draws_go_by_weight(make, step):
     for a part of a class."""
     n, config = 1500, CONFIG
     state, stats = opaque_state(n), random_stats(n)
-    tickets = tickets_of(stats, stats[:, COLUMNS.index("edges")], step, config.seed)
+    tickets = tickets_of(stats, stats[:, COLUMNS.index("edges")], step, config.run.seed)
     splitter = make(4000)
     chosen = chosen_by(splitter(state, stats, step, config), state)
     room = max(target(config, step) - 1 - n, 0)
@@ -168,7 +167,7 @@ def test_draws_go_by_weight(make, step):
 
 
 def test_smaller_gradients_fill_the_room_that_is_left(make):
-    n, config = 1500, replace(CONFIG, grow_absolute=4e-4, grow_least=1e-4)
+    n, config = 1500, CONFIG.changed(grow_absolute=4e-4, grow_least=1e-4)
     state, stats = opaque_state(n), random_stats(n)
     chosen = chosen_by(make(4000)(state, stats, 1500, config), state)
     mean = np.where(stats[:, 1] > 0, stats[:, 0] / np.maximum(stats[:, 1], 1), 0)
@@ -216,7 +215,7 @@ def test_numbers_that_are_not_finite(make):
 @pytest.mark.parametrize("share", [0.9, 0.4, 0.01])
 def test_thinning_leaves_those_that_show_most(make, share):
     """A fifth of the way, on a logarithmic scale; classes are 1/64 octave wide."""
-    n, config = 2900, replace(CONFIG, prune_to=share)
+    n, config = 2900, CONFIG.changed(prune_to=share)
     state, stats = random_state(n, 1), random_stats(n)
     splitter = make(4000)
     got = splitter(state, stats, config=config, what="thin")
@@ -233,7 +232,7 @@ def test_thinning_leaves_those_that_show_most(make, share):
 
 def test_when_splats_are_thinned_out():
     run = dict(prune_to=0.1, prune_to_iter=2000, max_steps=3000)
-    config = TrainConfig(strategy="budget", refine_stop_iter=1000, **run)
+    config = TrainConfig.of(strategy="budget", refine_stop_iter=1000, **run)
     assert thinnings(config) == [1200, 1400, 1600, 1800, 2000]
     assert len(thinnings(config)) == THINNINGS
     strategy = STRATEGIES["budget"]
@@ -241,7 +240,7 @@ def test_when_splats_are_thinned_out():
     assert due == [[], ["thin"], [], ["thin"]]
     assert [strategy.next_due(config, step) for step in (1200, 2000)] == [1400, 3000]
     assert strategy.scored(config, 1999) and not strategy.scored(config, 2009)
-    for other in (TrainConfig(strategy="budget"), TrainConfig(prune_to=0.1, max_steps=900)):
+    for other in (TrainConfig.of(strategy="budget"), TrainConfig.of(prune_to=0.1, max_steps=900)):
         assert thinnings(other) == []
 
 
@@ -250,7 +249,7 @@ def test_opacities_are_regularized_while_splats_are_thinned_out(device, scene):
     config = settings(scene, **BUDGET | run | {"opacity_reg": 0.03})
     strategy, session = STRATEGIES["budget"], open_session(device, config)
     assert strategy.next_due(config, 29) == 30
-    assert strategy.next_due(replace(config, refine_stop_iter=25), 20) == 25
+    assert strategy.next_due(config.changed(refine_stop_iter=25), 20) == 25
     opacity = ordered().index("opacity")
     for step, weight in ((29, 0.03), (30, 0.13), (49, 0.13), (50, 0.03)):
         session.step = step
@@ -362,7 +361,7 @@ def test_a_budget_follows_from_the_photographs(on_device, scene, tmp_path):
     crowd = dict(init_type="random", init_num_pts=30_000)
     for name, more, splats in (("run", {}, 20_000), ("crowd", crowd, 30_000)):
         run = Run(settings(scene, tmp_path / name, **BUDGET | {"cap_max": 0}, **more))
-        assert run.config.cap_max == splats <= run.session.capacity
+        assert run.config.densify.cap_max == splats <= run.session.capacity
         assert run.session.capacity == splats or more
         run.close()
 

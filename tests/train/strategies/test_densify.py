@@ -15,7 +15,7 @@ from tests.oracle.densify import densify
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 
-CONFIG = TrainConfig(strategy="adaptive", reset_every=3000)
+CONFIG = TrainConfig.of(strategy="adaptive", reset_every=3000)
 EARLY, LATE = 600, 3100  # before and after the first opacity reset
 
 
@@ -68,12 +68,12 @@ def reference(state: dict, stats: np.ndarray, step: int = EARLY, config=CONFIG) 
         {name: wide[name] for name in MOMENTS},
         *stats.astype(np.float64).T,
         EXTENT,
-        random_normals(len(stats), step, config.seed),
-        grad_threshold=config.grow_grad2d,
-        percent_dense=config.grow_scale3d,
-        min_opacity=config.prune_opa,
-        prune_large=bool(config.reset_every) and step > config.reset_every,
-        max_screen_radius=config.prune_screen or np.inf,
+        random_normals(len(stats), step, config.run.seed),
+        grad_threshold=config.densify.adaptive.grow_grad2d,
+        percent_dense=config.densify.adaptive.grow_scale3d,
+        min_opacity=config.densify.prune_opa,
+        prune_large=bool(config.densify.reset_every) and step > config.densify.reset_every,
+        max_screen_radius=config.densify.adaptive.prune_screen or np.inf,
     )
     opacities = out["opacities"][:, None, None]
     rows = {name: out[name][:, None] for name in ("means", "quats")} | {"sh": out["sh"]}
@@ -111,14 +111,16 @@ def assert_sizes(densifier: Densifier, splats: int, wanted: int) -> None:
 
 
 def growing(stats: np.ndarray, config: TrainConfig = CONFIG) -> np.ndarray:
-    return (stats[:, 1] > 0) & (stats[:, 0] >= np.float32(config.grow_grad2d) * stats[:, 1])
+    return (stats[:, 1] > 0) & (
+        stats[:, 0] >= np.float32(config.densify.adaptive.grow_grad2d) * stats[:, 1]
+    )
 
 
 SIZES = [(1, 16), (255, 1), (256, 4), (257, 16), (1000, 9), (5000, 1), (5000, 16)]
 SIZES = [*((*size, "float32") for size in SIZES), (257, 16, "bfloat16"), (4999, 4, "bfloat16")]
 
 
-@pytest.mark.parametrize("step", [EARLY, CONFIG.reset_every, LATE])
+@pytest.mark.parametrize("step", [EARLY, CONFIG.densify.reset_every, LATE])
 @pytest.mark.parametrize("n, planes, moments", SIZES)
 def test_against_reference(make, n, planes, moments, step):
     state = random_state(n, planes, seed=n, moments=moments)
@@ -218,7 +220,10 @@ def test_rows_that_are_not_numbers_are_pruned(make):
 def test_screen_radius_and_resets_can_be_off(make):
     n = 1000
     state, stats = random_state(n, 1), random_stats(n)
-    for config in (TrainConfig(strategy="adaptive", prune_screen=0.0), TrainConfig(reset_every=0)):
+    for config in (
+        TrainConfig.of(strategy="adaptive", prune_screen=0.0),
+        TrainConfig.of(reset_every=0),
+    ):
         got = make(2 * n)(state, stats, LATE, config)
         assert_same_set(got, reference(state, stats, LATE, config))
 
@@ -254,7 +259,7 @@ RESETS = [(0, "float32"), (1, "float32"), (1000, "float32"), (999, "bfloat16")]
 def test_opacity_reset(make, n, moments):
     state, stats = random_state(n, 1, moments=moments), random_stats(n)
     got = make(2 * n + 64, moments=moments)(state, stats, what="reset")
-    ceiling = np.log(CONFIG.reset_opa / (1 - CONFIG.reset_opa))
+    ceiling = np.log(CONFIG.densify.reset_opa / (1 - CONFIG.densify.reset_opa))
     wanted = np.minimum(state["logit_opacities"], ceiling)
     np.testing.assert_allclose(got["logit_opacities"], wanted, rtol=1e-6)
     assert (got["adam_logit_opacities"] == 0).all()

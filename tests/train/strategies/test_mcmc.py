@@ -22,10 +22,10 @@ from tests.helpers.training import densified, open_session, same_state, settings
 from tests.oracle.mcmc import noise, regularizers, relocated
 from tests.oracle.pcg import random_bits
 
-CONFIG = TrainConfig(strategy="mcmc")
-RATE, STEP = CONFIG.means_lr * EXTENT, 600
-NOISE = RATE * CONFIG.noise_lr / EXTENT**2
-MIN = CONFIG.min_opacity
+CONFIG = TrainConfig.of(strategy="mcmc")
+RATE, STEP = CONFIG.adam.means_lr * EXTENT, 600
+NOISE = RATE * CONFIG.densify.mcmc.noise_lr / EXTENT**2
+MIN = CONFIG.densify.mcmc.min_opacity
 MCMC = dict(strategy="mcmc", init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.01)
 
 
@@ -62,7 +62,7 @@ def live_state(n: int, planes: int, seed: int) -> dict:
 
 
 def mcmc(**changes) -> TrainConfig:
-    return TrainConfig(strategy="mcmc", **changes)
+    return TrainConfig.of(strategy="mcmc", **changes)
 
 
 def still(n: int) -> dict:
@@ -124,7 +124,9 @@ def test_any_number_of_copies_shares_exactly(make, opacity, copies):
     got = make(n)(state, config=config)
     opacity = opacities(state)[n // 2]
     shared = -math.expm1(math.log1p(-opacity) / n)
-    np.testing.assert_allclose(opacities(got), max(shared, config.min_opacity), rtol=2e-5)
+    np.testing.assert_allclose(
+        opacities(got), max(shared, config.densify.mcmc.min_opacity), rtol=2e-5
+    )
     assert (got["means"] == state["means"][:, n // 2 : n // 2 + 1]).all()
     factor = np.exp(got["log_scales"][0].astype(np.float64) - state["log_scales"][0, n // 2])
     if n <= 51:
@@ -240,7 +242,10 @@ def test_noise_against_reference(make, step):
     n = 3000
     state = random_state(n, 1, seed=step)
     got = make(n)(state, "noise", step=step)
-    scales, normals = np.exp(state["log_scales"][0].astype(float)), normals_of(n, step, CONFIG.seed)
+    scales, normals = (
+        np.exp(state["log_scales"][0].astype(float)),
+        normals_of(n, step, CONFIG.run.seed),
+    )
     moved = noise(state["quats"][0], scales, opacities(state), normals, NOISE)
     assert np.abs(moved).max() > 1
     error = np.abs(got["means"][0] - (state["means"][0] + moved))
@@ -289,7 +294,7 @@ def test_gradients_of_regularizers_by_central_differences(make, weights):
                 ends.append(regularizers(*given, weights[0], weights[1] / EXTENT))
             values[place] = kept[place]
             wanted[place] = (ends[0] - ends[1]) / (2 * h)
-        first = got[f"adam_{name}"][0] / (1 - CONFIG.adam_beta1)
+        first = got[f"adam_{name}"][0] / (1 - CONFIG.adam.adam_beta1)
         # What differences of doubles leave at 1e-4.
         np.testing.assert_allclose(first, wanted, rtol=2e-5, atol=2e-12, err_msg=name)
     for name in ("adam_means", "adam_quats", "adam_sh"):
@@ -320,7 +325,7 @@ def test_regularizers_add_to_gradients_of_the_image(device, scene):
     wanted = {"adam_log_scales": 1000 / extent / (3 * n) * scales}
     wanted["adam_logit_opacities"] = (1000 / n * opacity * (1 - opacity))[:, None]
     for name, gradient in wanted.items():
-        added = (moments[1][name] - moments[0][name])[0, 0] / (1 - config.adam_beta1)
+        added = (moments[1][name] - moments[0][name])[0, 0] / (1 - config.adam.adam_beta1)
         np.testing.assert_allclose(added, gradient, rtol=1e-3)
 
 
@@ -369,7 +374,7 @@ def test_resuming_ends_with_as_many_splats(on_device, scene, tmp_path):
     half = settings(scene, tmp_path / "half", **MCMC, max_steps=35)
     train(half)
     saved = config_from_file(tmp_path / "half" / "config.toml")
-    assert saved.strategy == "mcmc" and saved.opacity_reg == 0.01
+    assert saved.densify.strategy == "mcmc" and saved.loss.opacity_reg == 0.01
     again = {"result_dir": tmp_path / "half", "resume": True, "max_steps": 60}
     resumed = train(load_config(None, again))
     assert resumed["splats"] == whole["splats"]
@@ -407,9 +412,11 @@ def test_the_strategy_brings_its_settings():
     assert named == preset
     own = dict(cap_max=1_000_000, init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.05)
     own |= dict(refine_start_iter=500, refine_stop_iter=25_000, refine_every=100, noise_lr=5e5)
-    assert {name: getattr(named, name) for name in own} == own and named.min_opacity == 0.005
-    assert load_config("quick", {"strategy": "mcmc", "init_opa": 0.2}).cap_max == 12_000
-    assert load_config(None, {"strategy": "mcmc", "init_opa": 0.2}).init_opa == 0.2
+    assert {
+        name: named.flat()[name] for name in own
+    } == own and named.densify.mcmc.min_opacity == 0.005
+    assert load_config("quick", {"strategy": "mcmc", "init_opa": 0.2}).densify.cap_max == 12_000
+    assert load_config(None, {"strategy": "mcmc", "init_opa": 0.2}).start.init_opa == 0.2
     assert load_config(None, {"strategy": "adaptive"}) == load_config("adaptive")
     assert load_config(None, {"strategy": "budget"}) == TrainConfig()
 

@@ -154,16 +154,16 @@ def bench(
     if folder:
         make_folder(folder)
     model, config = find_model(subject.model, subject.data_dir)
-    if config.data_dir is None:
+    if config.scene.data_dir is None:
         unknown = "nothing says which scene it shows, and views are what is timed"
         raise UserError(f"{model}: {unknown}; add --data-dir SCENE")
-    data_factor = subject.data_factor or (1 if subject.data_dir else config.data_factor)
-    data_dir, gaussians = config.data_dir, load_splats(model)
+    data_factor = subject.data_factor or (1 if subject.data_dir else config.scene.data_factor)
+    data_dir, gaussians = config.scene.data_dir, load_splats(model)
     counts = [count_of(amount, len(gaussians)) for amount in subject.splats]
     scene = load_scene(data_dir, data_factor)
     chosen = views_of(scene, list(subject.views))
     gpu = open_device(device)
-    fast = (fastest(gpu, TrainConfig(rasterizer=name)) for name in rasterizer)
+    fast = (fastest(gpu, TrainConfig.of(rasterizer=name)) for name in rasterizer)
     rasterizer = list(dict.fromkeys(fast))
     views, physical = [scene.views[i] for i in chosen], gpu.physical
     job = Bench(gpu, views, timing.upstream, timing.repeats, _bandwidth(gpu))

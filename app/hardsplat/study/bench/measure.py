@@ -186,7 +186,7 @@ class Bench(GradientErrors):
         """What a training session has around its rasterizer. Every plane moves, but not by
         anything."""
         terms = loss_terms(
-            TrainConfig(), sh_degree=self.gaussians.sh_degree, capacity=len(self.gaussians)
+            TrainConfig().flat(), sh_degree=self.gaussians.sh_degree, capacity=len(self.gaussians)
         )
         planes = quantities.plane_count("splat")
         moved = np.zeros((), contract.dtype("PlaneList"))

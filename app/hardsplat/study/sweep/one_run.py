@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -50,11 +50,11 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
         "started": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
     try:
-        config = TrainConfig(**record["settings"], result_dir=folder, device=device, quiet=quiet)
+        config = TrainConfig.of(**record["settings"], result_dir=folder, device=device, quiet=quiet)
         if lacking := _lacking(config):
             record |= {"status": "skipped", "error": lacking}
         else:
-            record["metrics"] = train(replace(config, resume=checkpoint.newest(folder) is not None))
+            record["metrics"] = train(config.changed(resume=checkpoint.newest(folder) is not None))
             record["gradients"] = _gradients(folder, config, record["metrics"])
             record["status"] = "done"
             # several times the size of the splats, and the run is at its end
@@ -75,11 +75,11 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
 
 def _lacking(config: TrainConfig) -> str | None:
     """The reason why the device cannot run these variants, or None."""
-    device = open_device(config.device)
+    device = open_device(config.run.device)
     try:
         backend = BACKENDS[fastest(device, config)]
         backend.resolve(device, backend.options.of(config))
-        resolve_moments(device, config.moments)
+        resolve_moments(device, config.adam.moments)
     except UserError as error:
         return str(error)
     finally:
@@ -90,16 +90,18 @@ def _lacking(config: TrainConfig) -> str | None:
 def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     """Gradient error of the trained splats on the first held-out view, with the run's variants."""
     c = config
-    scene = load_scene(scene_folder(c.data_dir), c.data_factor, c.test_every, c.mask_mode)
+    scene = load_scene(
+        scene_folder(c.scene.data_dir), c.scene.data_factor, c.scene.test_every, c.scene.mask_mode
+    )
     view = scene.views[(scene.test or scene.train)[0]]
-    rasterizer = config_from_file(folder / SAVED_NAME).rasterizer
+    rasterizer = config_from_file(folder / SAVED_NAME).raster.rasterizer
     options = asdict(BACKENDS[rasterizer].options.of(config))
     options |= {n: v for n, v in metrics["variants"].items() if n in options}
     # gradients are the analytic ones, however it was trained, and the lens is the view's
     for name in ("stochastic", "lens"):
         options.pop(name, None)
     options["gradient"] = "analytic"
-    device = open_device(config.device)
+    device = open_device(config.run.device)
     try:
         job = Bench(device, [view], "random", 1)
         job.use(load_ply(folder / "splats.ply"))

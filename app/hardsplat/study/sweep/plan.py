@@ -6,14 +6,13 @@ import hashlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hardsplat.settings.presets import load_config
-from hardsplat.settings.train import FIELDS, TrainConfig
+from hardsplat.settings.train import FIELDS, TrainConfig, looked_at
 from hardsplat.study.bench.axes import SWEPT
-from hardsplat.train.run.unused import unused
 
 # where and how a run is made, not what it is
 ASIDE = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")
@@ -38,12 +37,13 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
     # seeds of one combination follow each other
     axes = {name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")}
     for values in itertools.product(*axes.values()):
-        config = _for_a_sweep(load_config(preset, {**common, **dict(zip(axes, values))}))
-        without = unused(config)
-        defaults: dict[str, Any] = {name: FIELDS[name].default for name in without}
-        config = replace(config, **defaults)
+        config = _for_a_sweep(
+            load_config(preset, {**common, **dict(zip(axes, values))}, sweep=True)
+        )
+        flat = looked_at(config.flat())
+        config = TrainConfig.of(**flat)
         settings = as_json(config)
-        varied = {name: getattr(config, name) for name in axes if name not in without}
+        varied = {name: flat[name] for name in axes if name in flat}
         key = identity(settings)
         jobs.setdefault(key, Job(key, _name(varied, key), varied, settings))
     return list(jobs.values())
@@ -51,7 +51,7 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
 
 def as_json(config: TrainConfig) -> dict[str, Any]:
     """All settings that matter, as JSON has them."""
-    values = {name: getattr(config, name) for name in FIELDS if name not in ASIDE}
+    values = {name: value for name, value in config.flat().items() if name not in ASIDE}
     return {
         n: str(v) if isinstance(v, Path) else list(v) if isinstance(v, tuple) else v
         for n, v in values.items()
@@ -76,13 +76,13 @@ def _for_a_sweep(config: TrainConfig) -> TrainConfig:
     """Drawn by hardware, with quality measured at four points of the run and no files on its way,
     where settings say nothing else."""
     changes: dict[str, Any] = {}
-    if config.eval_steps == FIELDS["eval_steps"].default:
-        quarters = {max(1, config.max_steps * i // 4) for i in (1, 2, 3)}
+    if config.run.eval_steps == FIELDS["eval_steps"].default:
+        quarters = {max(1, config.run.max_steps * i // 4) for i in (1, 2, 3)}
         changes["eval_steps"] = tuple(sorted(quarters))
-    if config.save_steps == FIELDS["save_steps"].default:
+    if config.run.save_steps == FIELDS["save_steps"].default:
         changes["save_steps"] = ()
-    if config.checkpoint_every == FIELDS["checkpoint_every"].default:
+    if config.run.checkpoint_every == FIELDS["checkpoint_every"].default:
         changes["checkpoint_every"] = 0
-    if config.rasterizer == FIELDS["rasterizer"].default:
+    if config.raster.rasterizer == FIELDS["rasterizer"].default:
         changes["rasterizer"] = SWEPT
-    return replace(config, **changes)
+    return config.changed(**changes)

@@ -44,8 +44,8 @@ def _refined(gpu: Device, config: TrainConfig, gaussians: Gaussians, scene: Scen
         refine_held_out,
     )  # a session, which most measurements do without
 
-    gradient = "analytic" if config.gradient == "stochastic" else config.gradient
-    config = replace(config, rasterizer=fastest(gpu, config), gradient=gradient)
+    gradient = "analytic" if config.gradient.gradient == "stochastic" else config.gradient.gradient
+    config = config.changed(rasterizer=fastest(gpu, config), gradient=gradient)
     return refine_held_out(gpu, config, gaussians, scene, scene.test)
 
 
@@ -64,7 +64,7 @@ def evaluate_run(
     lpips: a variant of VARIANTS in lpips.py, measured too.
     """
     ply, config = find_model(result, data_dir, device)
-    if config.data_dir is None:
+    if config.scene.data_dir is None:
         raise UserError(
             f"{ply}: no {SAVED_NAME} beside it says which scene it shows; add --data-dir SCENE"
         )
@@ -72,19 +72,24 @@ def evaluate_run(
     out = Path(result_dir) if result_dir else home_of(ply)
     check_folder(out)
     scene = load_scene(
-        config.data_dir, config.data_factor, config.test_every, config.mask_mode, config.undistort
+        config.scene.data_dir,
+        config.scene.data_factor,
+        config.scene.test_every,
+        config.scene.mask_mode,
+        config.scene.undistort,
     )
     if not scene.test:
         raise UserError(
-            f"{config.data_dir}: no view is held out (--test-every {config.test_every}); "
+            f"{config.scene.data_dir}: no view is held out "
+            f"(--test-every {config.scene.test_every}); "
             "nothing to measure"
         )
-    if config.intrinsics_opt:
+    if config.intrinsics.intrinsics_opt:
         scene = focused_scene(scene, load_intrinsics(run_of(ply)))
-    colors = CameraColors.load(run_of(ply)) if config.exposure != "none" else None
+    colors = CameraColors.load(run_of(ply)) if config.exposure.exposure != "none" else None
     gaussians = load_splats(ply)
     make_folder(out)
-    gpu = open_device(config.device)
+    gpu = open_device(config.run.device)
     parameters = Parameters(gpu, len(gaussians), gaussians.sh_degree)
     parameters.upload(gaussians)
     backend, lens = (
@@ -98,10 +103,12 @@ def evaluate_run(
         replace(backend.options.of(config), lens=lens),
         sink=None,
     )
-    frame = frame_data(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
+    frame = frame_data(
+        gaussians.sh_degree, BACKGROUNDS[config.scene.background], config.scene.near_plane
+    )
     measures, distances = [], []
     for m in measure_all(
-        gpu, raster, scene.held_out, frame, config.quiet, fitted=True, colors=colors
+        gpu, raster, scene.held_out, frame, config.run.quiet, fitted=True, colors=colors
     ):
         measures.append(replace(m, target=None))
         if distance and (image := m.image) is not None:
@@ -112,16 +119,16 @@ def evaluate_run(
         "splats": len(gaussians),
         "ply": str(ply),
         "device": gpu.name,
-        "format": config.format,
+        "format": config.raster.hardware.format,
     }
-    if pose_opt or config.pose_opt:
+    if pose_opt or config.poses.pose_opt:
         cameras = _refined(gpu, config, gaussians, scene)
         again = measure_all(
             gpu,
             raster,
             scene.held_out,
             frame,
-            config.quiet,
+            config.run.quiet,
             cameras=cameras,
             fitted=True,
             colors=colors,

@@ -37,8 +37,7 @@ def refine_held_out(
     says so, the list is empty. Raises OutOfMemory where a second session does not fit.
     """
     views: list[View] = [scene.views[i] for i in indices]
-    config = replace(
-        config,
+    config = config.changed(
         pose_opt=True,
         intrinsics_opt=False,
         depth_lambda=0.0,
@@ -59,9 +58,9 @@ def refine_held_out(
     canvas = max(c.width for c in cameras), max(c.height for c in cameras)
     photos = Photos(
         device,
-        list(load_images(views, progress=not config.quiet)),
-        config.images,
-        ring=2 * config.batch_steps,
+        list(load_images(views, progress=not config.run.quiet)),
+        config.run.images,
+        ring=2 * config.run.batch_steps,
         fetches=True,
     )
     session = Session(
@@ -73,12 +72,14 @@ def refine_held_out(
         frozen=True,
     )
     try:
-        first = Checkpoint.initial(gaussians, config.sh_degree, session.items)
-        session.restore(replace(first, step=config.sh_degree))  # all bands are in use from here on
-        while session.step < config.max_steps:
+        first = Checkpoint.initial(gaussians, config.model.sh_degree, session.items)
+        session.restore(
+            replace(first, step=config.model.sh_degree)
+        )  # all bands are in use from here on
+        while session.step < config.run.max_steps:
             if stopped():
                 return []
-            session.run(min(config.batch_steps, config.max_steps - session.step))
+            session.run(min(config.run.batch_steps, config.run.max_steps - session.step))
         return moved(cameras, session.snapshot().buffers)
     finally:
         session.destroy()

@@ -32,18 +32,20 @@ def save_learnt(
 ) -> None:
     """held_out: refined cameras of the held-out views; with none, they stay as they are. Raises
     UserError where a file cannot be written."""
-    if config.exposure != "none":
+    if config.exposure.exposure != "none":
         save_exposures(
             folder / NAME,
-            config.exposure,
+            config.exposure.exposure,
             state.buffers,
             [scene.views[i].name for i in scene.train],
         )
-    if config.intrinsics_opt:
+    if config.intrinsics.intrinsics_opt:
         save_intrinsics(folder, state.buffers["intrinsics"][0])
-    if config.pose_opt or config.intrinsics_opt:
+    if config.poses.pose_opt or config.intrinsics.intrinsics_opt:
         changed = (
-            focused_scene(scene, state.buffers["intrinsics"][0]) if config.intrinsics_opt else scene
+            focused_scene(scene, state.buffers["intrinsics"][0])
+            if config.intrinsics.intrinsics_opt
+            else scene
         )
         cameras = [view.camera for view in changed.views]
         found = moved([cameras[i] for i in scene.train], state.buffers)
@@ -51,7 +53,7 @@ def save_learnt(
             [*scene.train, *(scene.test if held_out else ())], [*found, *held_out], strict=True
         ):
             cameras[i] = camera
-        save_poses(folder / POSES, scene, cameras, config.data_dir)
+        save_poses(folder / POSES, scene, cameras, config.scene.data_dir)
 
 
 def measure_refined(
@@ -77,7 +79,7 @@ def measure_refined(
             raster,
             scene.held_out,
             frame,
-            config.quiet,
+            config.run.quiet,
             cameras=cameras,
             fitted=True,
             colors=colors,

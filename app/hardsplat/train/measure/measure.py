@@ -154,7 +154,9 @@ class Evaluator:
 
 
 def evaluation_frame(config: TrainConfig) -> np.ndarray:
-    return frame_data(config.sh_degree, BACKGROUNDS[config.background], config.near_plane)
+    return frame_data(
+        config.model.sh_degree, BACKGROUNDS[config.scene.background], config.scene.near_plane
+    )
 
 
 def measure_all(

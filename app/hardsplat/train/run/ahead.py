@@ -38,20 +38,24 @@ def build_ahead(
     photographs. Nothing is lost where it builds other passes: it builds those itself. Raises
     UserError for what the device cannot run.
     """
-    c = replace(config, moments=moments_of(device, config.moments))
+    c = config.changed(moments=moments_of(device, config.adam.moments))
     for name in names:
         backend = BACKENDS[name]
-        options = replace(backend.options.of(replace(c, rasterizer=name)), lens=lens)
+        options = replace(backend.options.of(c.changed(rasterizer=name)), lens=lens)
         if len(names) == 1 and backend.first(device, options) != options:
             continue  # the session will time what is left open, which takes the device
         options = backend.first(device, options)
         begin_all(
             device,
             backend.passes(
-                device, (c.sh_degree + 1) ** 2, *canvas, options, sink_of(c, bool(c.depth_lambda))
+                device,
+                (c.model.sh_degree + 1) ** 2,
+                *canvas,
+                options,
+                sink_of(c, bool(c.depth.depth_lambda)),
             ),
         )
         if name == names[0]:
             capture = Capture(c, {"photograph": 1, "camera": cameras, "scene": 1}, extent)
-            begin_all(device, step_passes(c, capture, STRATEGIES[c.strategy], PHOTO_BYTES))
+            begin_all(device, step_passes(c, capture, STRATEGIES[c.densify.strategy], PHOTO_BYTES))
     begin_all(device, METRIC_PASSES)

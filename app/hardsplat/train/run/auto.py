@@ -55,7 +55,7 @@ class Auto:
         each = most // (2 * len(self.names))  # all may be timed twice
         if each < WARM + 1:
             return None
-        step, before = session.step, session.config.rasterizer
+        step, before = session.step, session.config.raster.rasterizer
         self._asked, names = work, self._able(work)
         if names == [before]:
             return None

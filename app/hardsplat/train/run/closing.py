@@ -16,14 +16,14 @@ from hardsplat.train.watchers.log import stage_table
 def say_outcome(run: RunState, metrics: dict) -> None:
     """metrics: what metrics.json holds."""
     interrupted, folder = bool(run.stop.asked), shlex.quote(str(run.folder))
-    if metrics["steps"] < run.config.max_steps:
+    if metrics["steps"] < run.config.run.max_steps:
         tqdm.write(
             f"{'interrupted' if interrupted else 'stopped'} at step {metrics['steps']}: "
             f"checkpoint and splats.ply saved; go on with {resume_command(run.folder)}"
         )
         if interrupted:
             return
-    if run.config.profile:
+    if run.config.run.profile:
         print(stage_table(metrics["stage_ms"]))
     last = last_evaluation(metrics)
     quality = (
@@ -34,7 +34,7 @@ def say_outcome(run: RunState, metrics: dict) -> None:
     )
     if interrupted and run.scene.test and not last:
         quality = f"interrupted, so not measured (hardsplat eval {folder} does it); "
-    since = " since it went on" if run.config.resume or run.config.ckpt else ""
+    since = " since it went on" if run.config.run.resume or run.config.run.ckpt else ""
     print(
         f"{quality}{metrics['splats']} splats, {run.log.training_seconds:.1f} s of "
         f"training on {run.device.name}, {run.clock.total():.1f} s in all{since}"

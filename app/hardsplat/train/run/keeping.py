@@ -57,9 +57,9 @@ class Keeping:
         """Measurements and splats for people: before a refinement of the same step, which opacities
         and new splats take steps to recover from."""
         run, c = self.run, self.run.config
-        if step == c.max_steps:
+        if step == c.run.max_steps:
             return
-        measure, ply = step in c.eval_steps, step in c.save_steps
+        measure, ply = step in c.run.eval_steps, step in c.run.save_steps
         if measure or ply:
             run.session.drain()
             if measure:
@@ -72,8 +72,8 @@ class Keeping:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a
         refinement, which a resumed run must not miss."""
         run, c = self.run, self.run.config
-        checkpoint = c.checkpoint_every and step % c.checkpoint_every == 0
-        if step < c.max_steps and (
+        checkpoint = c.run.checkpoint_every and step % c.run.checkpoint_every == 0
+        if step < c.run.max_steps and (
             checkpoint or time.monotonic() - self._taken_at > SNAPSHOT_SECONDS
         ):
             run.session.drain()
@@ -81,7 +81,7 @@ class Keeping:
                 self.take()
                 if checkpoint:
                     self._copies.written_by(run.results.checkpoint(self.state))
-        if step < c.max_steps:
+        if step < c.run.max_steps:
             self._copies.prepare(run.session.shapes())
 
     def leave(self, step: int) -> None:
@@ -97,7 +97,7 @@ class Keeping:
         self._take(allocate, planes)
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
         try:
-            run.results.last_checkpoint(self.state, log, over=step == run.config.max_steps)
+            run.results.last_checkpoint(self.state, log, over=step == run.config.run.max_steps)
             run.results.plots(run.metrics())
             self.measurements.measure(step, planes)
         finally:

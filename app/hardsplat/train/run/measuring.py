@@ -80,7 +80,7 @@ class Measurements:
             with run.aside("measuring"):
                 measures: list[Measured] = []
                 gains: list[Future[float]] = []
-                self._busy, fitted = True, run.config.exposure != "none"
+                self._busy, fitted = True, run.config.exposure.exposure != "none"
                 how: dict[str, Any] = {
                     "photos": results.photographs.held_out(),
                     "pictures": last,
@@ -93,7 +93,7 @@ class Measurements:
                         run.session.raster,
                         self._scene().held_out,
                         self._frame(),
-                        run.config.quiet,
+                        run.config.run.quiet,
                         **how,
                     ):
                         if run.stop.asked:
@@ -119,7 +119,7 @@ class Measurements:
                         measures,
                         shown,
                         Gaussians.from_planes(planes)
-                        if planes is not None and run.config.pose_opt
+                        if planes is not None and run.config.poses.pose_opt
                         else None,
                     )
                     if note := uneven([gain.result() for gain in gains]):
@@ -179,7 +179,7 @@ class Measurements:
         run = self.run
         return (
             focused_scene(run.scene, run.session.trained_of("intrinsics")[0])
-            if run.config.intrinsics_opt
+            if run.config.intrinsics.intrinsics_opt
             else run.scene
         )
 
@@ -188,7 +188,7 @@ class Measurements:
         return CameraColors(
             {
                 q.name: self.run.session.trained_of(q.name)
-                for q in quantities.chosen("camera", self.run.config)
+                for q in quantities.chosen("camera", self.run.config.flat())
                 if q.name in COLORS
             }
         )
@@ -198,7 +198,7 @@ class Measurements:
         config = self.run.config
         frame = evaluation_frame(config)
         frame["sh_degree"] = min(
-            self.run.session.step // config.sh_degree_interval, config.sh_degree
+            self.run.session.step // config.model.sh_degree_interval, config.model.sh_degree
         )
         return frame
 

@@ -45,11 +45,11 @@ class Photographs:
         """Those of the scene that the settings name. Raises UserError where it cannot be opened."""
         return cls(
             load_scene(
-                scene_folder(config.data_dir),
-                config.data_factor,
-                config.test_every,
-                config.mask_mode,
-                config.undistort,
+                scene_folder(config.scene.data_dir),
+                config.scene.data_factor,
+                config.scene.test_every,
+                config.scene.mask_mode,
+                config.scene.undistort,
             )
         )
 

@@ -61,7 +61,7 @@ class Results:
         self._photos_saved = self.photographs.each_held_out(self._save_photo)
 
     def _save_photo(self, name: str, photo: np.ndarray) -> None:
-        save_png(self._path(name, "photo"), over(photo, BACKGROUNDS[self.config.background]))
+        save_png(self._path(name, "photo"), over(photo, BACKGROUNDS[self.config.scene.background]))
 
     def _path(self, name: str, part: str) -> Path:
         from hardsplat.report.page import comparison_name
@@ -96,7 +96,7 @@ class Results:
 
         def work():
             for name in names:
-                save_planes(self.folder / name, planes, self.config.antialiased)
+                save_planes(self.folder / name, planes, self.config.raster.antialiased)
 
         return self.background.do(
             "splats", work, sum(values.nbytes for values in planes.values()), line="splats"
@@ -127,14 +127,18 @@ class Results:
         self, state: Checkpoint, log: Future[dict] | None = None, durable: bool = True
     ) -> None:
         checkpoints.save(checkpoints.path_of(self.folder, state.step), state, durable, log)
-        checkpoints.prune(self.folder, self.config.save_steps)
+        checkpoints.prune(self.folder, self.config.run.save_steps)
 
     def learnt(self, state: Checkpoint, held_out: Sequence[Camera]) -> None:
         """What was learnt of photographs, where anything was. held_out: refined cameras of the
         held-out views, if there are any."""
         from hardsplat.train.measure.learnt import save_learnt
 
-        if self.config.exposure != "none" or self.config.pose_opt or self.config.intrinsics_opt:
+        if (
+            self.config.exposure.exposure != "none"
+            or self.config.poses.pose_opt
+            or self.config.intrinsics.intrinsics_opt
+        ):
             self.background.do(
                 "learnt", lambda: save_learnt(self.folder, self.config, self.scene, state, held_out)
             )
@@ -186,7 +190,7 @@ class Results:
         """
         metrics["seconds"]["parts"] = parts.read()
         self._report(lambda maker: self._write_report(maker, metrics))
-        self.background.finish(self.config.quiet)
+        self.background.finish(self.config.run.quiet)
         metrics["seconds"]["parts"] = parts.read()
         write_json(self.folder / "metrics.json", metrics)
         return metrics

@@ -20,31 +20,31 @@ def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None
 
     Raises UserError where there is none, and where there is nothing to go on with.
     """
-    path = config.ckpt
-    if config.resume:
+    path = config.run.ckpt
+    if config.run.resume:
         path = checkpoints.newest(folder)
         if path is None:
             raise UserError(f"{folder}: no checkpoint to resume from; start without --resume")
     if path is None:
         return None
     start = checkpoints.load(path)
-    if start.sh_degree != config.sh_degree:
+    if start.sh_degree != config.model.sh_degree:
         saved = path.parent.parent / SAVED_NAME
         advice = (
             f"; add --config {shlex.quote(str(saved))}"
-            if saved.is_file() and not config.resume
+            if saved.is_file() and not config.run.resume
             else ""
         )
         raise UserError(
             f"{path}: made with --sh-degree {start.sh_degree}, this run has "
-            f"{config.sh_degree}{advice}"
+            f"{config.model.sh_degree}{advice}"
         )
-    finished = start.step == config.max_steps and (
-        not config.resume or is_complete(folder, start.step)
+    finished = start.step == config.run.max_steps and (
+        not config.run.resume or is_complete(folder, start.step)
     )
-    if finished or start.step > config.max_steps:
+    if finished or start.step > config.run.max_steps:
         raise UserError(
-            f"{path}: has {start.step} steps already, of {config.max_steps}; go on with "
+            f"{path}: has {start.step} steps already, of {config.run.max_steps}; go on with "
             "more --max-steps"
         )
     return start

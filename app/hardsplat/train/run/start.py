@@ -35,19 +35,19 @@ def say_notes(config: TrainConfig, scene: Scene) -> None:
     """Says what somebody should know of the scene before the training begins."""
     for note in scene.notes:
         tqdm.write(f"note: {note}")
-    if config.init is None and config.init_type == "sfm" and not len(scene.points):
+    if config.start.init is None and config.start.init_type == "sfm" and not len(scene.points):
         tqdm.write(
-            f"note: {scene.name} has no points: starting from {config.init_num_pts} "
-            f"random ones within --init-extent {config.init_extent:g}"
+            f"note: {scene.name} has no points: starting from {config.start.init_num_pts} "
+            f"random ones within --init-extent {config.start.init_extent:g}"
         )
     if (
-        config.init is not None
-        and not (config.resume or config.ckpt)
-        and is_antialiased(find_model(config.init)[0]) != config.antialiased
+        config.start.init is not None
+        and not (config.run.resume or config.run.ckpt)
+        and is_antialiased(find_model(config.start.init)[0]) != config.raster.antialiased
     ):
         tqdm.write(
-            f"note: the splats of {config.init} were trained "
-            f"{'without' if config.antialiased else 'with'} --antialiased"
+            f"note: the splats of {config.start.init} were trained "
+            f"{'without' if config.raster.antialiased else 'with'} --antialiased"
         )
 
 
@@ -69,17 +69,19 @@ def views_of(scene: Scene) -> Views:
 
 def known_depths(config: TrainConfig, scene: Scene) -> list[np.ndarray] | None:
     """What is known of the depth of training views, where the loss wants it."""
-    if not config.depth_lambda:
+    if not config.depth.depth_lambda:
         return None
     from hardsplat.io.scenes.depths import known_disparities
 
-    known, label = known_disparities(scene_folder(config.data_dir), scene, scene.train)
+    known, label = known_disparities(scene_folder(config.scene.data_dir), scene, scene.train)
     tqdm.write(f"note: {label} are in the loss")
     return known
 
 
 def starts_random(config: TrainConfig, scene: Scene) -> bool:
-    return config.init is None and (config.init_type == "random" or not len(scene.points))
+    return config.start.init is None and (
+        config.start.init_type == "random" or not len(scene.points)
+    )
 
 
 def initial_gaussians(config: TrainConfig, scene: Scene) -> Gaussians:
@@ -88,18 +90,20 @@ def initial_gaussians(config: TrainConfig, scene: Scene) -> Gaussians:
     Neighbours are visible together, so they stand together in memory, and those that they grow
     mostly do as well (docs/RESULTS.md has what that saves).
     """
-    if config.init is not None:
-        return _given(config.init, config.sh_degree)
-    rng = np.random.default_rng(config.seed)
+    if config.start.init is not None:
+        return _given(config.start.init, config.model.sh_degree)
+    rng = np.random.default_rng(config.run.seed)
     if starts_random(config, scene):
-        points = rng.uniform(-config.init_extent, config.init_extent, (config.init_num_pts, 3))
-        colors = rng.integers(0, 256, (config.init_num_pts, 3))
+        points = rng.uniform(
+            -config.start.init_extent, config.start.init_extent, (config.start.init_num_pts, 3)
+        )
+        colors = rng.integers(0, 256, (config.start.init_num_pts, 3))
     else:
         points, colors = scene.points, scene.colors
     order = morton.order_by_rank(points)
     points, colors = points[order], colors[order]
-    gaussians = Gaussians.from_points(points, colors, config.sh_degree, config.init_opa)
-    gaussians.scales = gaussians.scales * np.float32(config.init_scale)
+    gaussians = Gaussians.from_points(points, colors, config.model.sh_degree, config.start.init_opa)
+    gaussians.scales = gaussians.scales * np.float32(config.start.init_scale)
     return gaussians
 
 
@@ -126,9 +130,9 @@ def _given(path: Path, sh_degree: int) -> Gaussians:
 
 def _count(config: TrainConfig, scene: Scene) -> int:
     """New splats there will be, at most."""
-    if config.init is not None:
-        return open_splats(find_model(config.init)[0]).count
-    return config.init_num_pts if starts_random(config, scene) else len(scene.points)
+    if config.start.init is not None:
+        return open_splats(find_model(config.start.init)[0]).count
+    return config.start.init_num_pts if starts_random(config, scene) else len(scene.points)
 
 
 class FirstSplats:

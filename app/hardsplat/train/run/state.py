@@ -50,14 +50,14 @@ class RunState:
         stages = log.stage_means()
         return {
             "hardsplat": __version__,
-            "scene": str(config.data_dir or self.folder.name),
+            "scene": str(config.scene.data_dir or self.folder.name),
             "device": {
                 "name": self.device.name,
                 "driver": physical.driver,
                 "kind": physical.kind,
                 "host": platform.platform(),
             },
-            "rasterizer": config.rasterizer,
+            "rasterizer": config.raster.rasterizer,
             "auto": list(self.trials),
             "variants": session.raster.rows.names,
             "steps": session.step,

@@ -15,20 +15,20 @@ def batch_steps(config: TrainConfig, step: int, step_seconds: float, seconds: fl
 
     step_seconds: what a step takes, as far as that is known. seconds: the most that watchers want.
     """
-    if config.deterministic:  # what a batch clips depends on its end, which no clock may decide
-        return min(config.batch_steps - step % config.batch_steps, LONGEST_BATCH)
+    if config.run.deterministic:  # what a batch clips depends on its end, which no clock may decide
+        return min(config.run.batch_steps - step % config.run.batch_steps, LONGEST_BATCH)
     steps = max(1, min(BATCH_SECONDS, seconds) / max(step_seconds, 1e-6))
-    return int(min(config.batch_steps, LONGEST_BATCH, steps))
+    return int(min(config.run.batch_steps, LONGEST_BATCH, steps))
 
 
 def next_stop(config: TrainConfig, strategy: Strategy, step: int, checked: bool) -> int:
     """The next step count after which the batch must end: for a refinement, a measurement, a file,
     or the end. checked: the run checks for overfitting."""
     c = config
-    stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
-    if checked and step < c.overfit_check:
-        stops.append(c.overfit_check)
-    if c.checkpoint_every:
-        stops.append((step // c.checkpoint_every + 1) * c.checkpoint_every)
+    stops = [c.run.max_steps, *(n for n in (*c.run.eval_steps, *c.run.save_steps) if n > step)]
+    if checked and step < c.densify.budget.overfit_check:
+        stops.append(c.densify.budget.overfit_check)
+    if c.run.checkpoint_every:
+        stops.append((step // c.run.checkpoint_every + 1) * c.run.checkpoint_every)
     stops.append(averaging.next_sample(c, strategy, step))
     return min(*stops, strategy.next_due(c, step))

@@ -47,7 +47,6 @@ from hardsplat.train.run.start import (
 )
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.stops import batch_steps, next_stop
-from hardsplat.train.run.unused import said_in_vain
 from hardsplat.train.session import overfit
 from hardsplat.train.session.session import Session
 from hardsplat.train.step import averaging
@@ -103,11 +102,11 @@ class Run:
         parts: PhaseClock | None = None,
     ):
         self.config, self.log, self.stopping = config, Log(), StopRequest()
-        self.watchers = Watchers([*filter(None, [log_of(config.log)]), *watchers])
+        self.watchers = Watchers([*filter(None, [log_of(config.run.log)]), *watchers])
         self.bar: Bar | None = None
         self.parts, self._open = parts or PhaseClock("load"), False
         self._stopped = self._warned = False  # stopped: by a watcher
-        self._averages = config.average_steps > 0
+        self._averages = config.adam.average_steps > 0
         self.folder = folder_of(config)
         check_folder(self.folder)
         self.parts.begin("load")
@@ -115,7 +114,7 @@ class Run:
         photographs = photographs or Photographs.of(config)
         self.scene = photographs.scene
         sized = for_photographs(config, len(self.scene.train))
-        if start is None or start.step < sized.max_steps:  # else a finished run goes on
+        if start is None or start.step < sized.run.max_steps:  # else a finished run goes on
             self.config = config = sized
         say_notes(config, self.scene)
         try:
@@ -134,7 +133,7 @@ class Run:
     def _begin(self, device: Device | Future[Device] | None, start: Checkpoint | None) -> None:
         """Everything up to the first step. start: where an earlier run ended. Splats are made by a
         thread while the device is opened."""
-        if self.config.intrinsics_opt:
+        if self.config.intrinsics.intrinsics_opt:
             check_lenses(self.scene.views)
         splats = FirstSplats(self.config, self.scene, start, self.results.background)
         self.parts.begin("device")
@@ -143,12 +142,13 @@ class Run:
             if isinstance(device, Future)
             else device
             or open_device(
-                self.config.device, *([self.watchers.surfaces] if self.watchers.surfaces else [])
+                self.config.run.device,
+                *([self.watchers.surfaces] if self.watchers.surfaces else []),
             )
         )
         self.parts.compiling = lambda: self.device.build_seconds
         self._settle(splats.count)
-        self._open_session(self.results.photographs.training(self.config.quiet))
+        self._open_session(self.results.photographs.training(self.config.run.quiet))
         self._prepare_folder(splats.put(self.session))
         self.watchers.open(self)
         self.log.startup_seconds = time.perf_counter() - self.log.started
@@ -158,15 +158,10 @@ class Run:
         config = self.config
         names = running(self.device, config)
         self._auto = Auto(names if may_time() else names[:1])
-        config = replace(
-            config, rasterizer=names[0], moments=moments_of(self.device, config.moments)
+        config = config.changed(
+            rasterizer=names[0], moments=moments_of(self.device, config.adam.moments)
         )
-        if left_out := said_in_vain(config):
-            tqdm.write(
-                "note: left out, since this run does not look at it: "
-                f"{', '.join('--' + n.replace('_', '-') for n in left_out)}"
-            )
-        self.config = STRATEGIES[config.strategy].settled(
+        self.config = STRATEGIES[config.densify.strategy].settled(
             config, training_cameras(self.scene), splats
         )
 
@@ -189,9 +184,9 @@ class Run:
         photos = Photos(
             self.device,
             images,
-            config.images,
-            ring=2 * config.batch_steps,
-            fetches=not config.depth_lambda,
+            config.run.images,
+            ring=2 * config.run.batch_steps,
+            fetches=not config.depth.depth_lambda,
         )
         self.parts.begin("setup")
         views = replace(views, depths=known_depths(config, scene))
@@ -229,8 +224,8 @@ class Run:
     def _prepare_folder(self, start: Checkpoint) -> None:
         """The result folder as the first step finds it. start: what the session begins with."""
         config = self.config
-        ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
-        if not (config.resume or ours) and (earlier := archive_run(self.folder)):
+        ours = config.run.ckpt and self.folder.resolve() in config.run.ckpt.resolve().parents
+        if not (config.run.resume or ours) and (earlier := archive_run(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
         self._save_config()
         self.log.restore(start.log)
@@ -240,18 +235,18 @@ class Run:
 
     def _save_config(self) -> None:
         save_config(
-            replace(self.config, resume=False), self.folder / SAVED_NAME
+            self.config.changed(resume=False), self.folder / SAVED_NAME
         )  # so that repeating the run starts it anew
 
     def train(self) -> dict:
         c, s = self.config, self.session
         self.parts.begin("training")
         self.bar = bar = Bar(
-            total=c.max_steps,
+            total=c.run.max_steps,
             initial=s.step,
             unit="",
             desc=self.scene.name,
-            disable=c.quiet,
+            disable=c.run.quiet,
             smoothing=0.05,
             bar_format=BAR,
             dynamic_ncols=True,
@@ -275,7 +270,7 @@ class Run:
             self.watchers = Watchers()  # whatever comes back of batches in flight finds them closed
             self.results.close()
             self._lock.release()
-        if metrics["steps"] < self.config.max_steps and self.stopping.asked:
+        if metrics["steps"] < self.config.run.max_steps and self.stopping.asked:
             raise KeyboardInterrupt(self.stopping.asked)
         self.close()
         return metrics
@@ -283,7 +278,7 @@ class Run:
     def _train(self) -> None:
         """All steps, or those up to a wish to stop, and what the last one leaves."""
         s = self.session
-        while s.step < self.config.max_steps:
+        while s.step < self.config.run.max_steps:
             s.wait_for_turn()
             self.results.background.check()
             self._watch()
@@ -294,20 +289,20 @@ class Run:
             if s.step < stop:
                 most = batch_steps(self.config, s.step, s.step_seconds, self.watchers.batch_seconds)
                 s.run(min(most, stop - s.step))
-            if self.config.deterministic:
+            if self.config.run.deterministic:
                 # so that room for pairs is made by all steps before, whatever else waits for them
                 s.drain()
             if self.log.steps:
-                self.results.prepare(s.step_seconds * (self.config.max_steps - s.step))
+                self.results.prepare(s.step_seconds * (self.config.run.max_steps - s.step))
             self.keeping.publish(s.step)
             if s.step == stop:
                 self._refine(s.step)
             self._average(s.step)
-            if s.apart and s.step == self.config.overfit_check:
+            if s.apart and s.step == self.config.densify.budget.overfit_check:
                 self._check_overfit()
             self.keeping.keep(s.step)
         s.drain()
-        if s.step == self.config.max_steps:
+        if s.step == self.config.run.max_steps:
             s.take_averages()
         with self.state.aside("files"):
             self.keeping.leave(s.step)
@@ -374,7 +369,7 @@ class Run:
             _log.info(
                 "rasterizer %s: a step with %d splats takes %s", chosen, trial["splats"], timed
             )
-            self._configure(replace(self.config, rasterizer=chosen))
+            self._configure(self.config.changed(rasterizer=chosen))
 
     def _refine(self, step: int) -> None:
         """What the strategy does after this step."""
@@ -400,7 +395,7 @@ class Run:
             self.session.reschedule(config)
             self._configure(config)
             if self.bar is not None:
-                self.bar.total = config.max_steps
+                self.bar.total = config.run.max_steps
 
     def _check_overfit(self) -> None:
         """Compares the photographs that were held for validation with others, and regularizes
@@ -417,7 +412,9 @@ class Run:
         if found["regularized"]:
             if found.get("share", 1.0) >= 0.5:
                 self.shorten(overfit.shortened(self.config, session.step, len(train)))
-            then = f"from here on, up to step {self.config.max_steps} (--overfit-check 0: never)"
+            then = (
+                f"from here on, up to step {self.config.run.max_steps} (--overfit-check 0: never)"
+            )
             tqdm.write(f"note: step {session.step}: {what}: opacities are regularized {then}")
         self._regularize(found)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from hardsplat import contract
@@ -54,17 +52,17 @@ class SessionBuffers(SessionContents):
         Raises UserError where it does not run or fit here; the session then needs another `use`.
         """
         drawn_so = timed_rows == self.timed_rows or not self.has_timed_rows(rasterizer)
-        if rasterizer == self.config.rasterizer and drawn_so and self._drawing:
+        if rasterizer == self.config.raster.rasterizer and drawn_so and self._drawing:
             return
         n = self.count()
         self._release(keep_parameters=True)
-        self.config, self.timed_rows = replace(self.config, rasterizer=rasterizer), timed_rows
+        self.config, self.timed_rows = self.config.changed(rasterizer=rasterizer), timed_rows
         self._draw()
         self._set(n, self.step)
 
     def has_timed_rows(self, rasterizer: str) -> bool:
         """Whether `use` of that rasterizer would look for the fastest rows."""
-        return has_timed_rows(self.device, replace(self.config, rasterizer=rasterizer), self.lens)
+        return has_timed_rows(self.device, self.config.changed(rasterizer=rasterizer), self.lens)
 
     def _allocate(self, n: int) -> None:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
@@ -74,8 +72,8 @@ class SessionBuffers(SessionContents):
         self.parameters = Parameters(
             self.device,
             capacity,
-            c.sh_degree,
-            c.moments,
+            c.model.sh_degree,
+            c.adam.moments,
             gradients,
             self.items,
             self.strategy.follows,
@@ -146,7 +144,7 @@ class SessionBuffers(SessionContents):
         come before any step does it."""
         self.parameters.set_count(n)
         frame = np.zeros((), contract.dtype("Frame"))
-        frame["step"], frame["seed"] = step, self.config.seed
+        frame["step"], frame["seed"] = step, self.config.run.seed
         self.resources["frame"].upload(frame)
         self._drawn.sizes.run_once()
         self.step, self.bound = step, n

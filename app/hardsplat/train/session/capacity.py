@@ -25,23 +25,25 @@ def roomy(n: int) -> int:
 
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
-    estimates = config.gradient_pairs if config.gradient == "stochastic" else 0
+    estimates = (
+        config.gradient.stochastic.gradient_pairs if config.gradient.gradient == "stochastic" else 0
+    )
     each = training_needs(
-        config.rasterizer,
-        config.sh_degree,
-        config.moments,
+        config.raster.rasterizer,
+        config.model.sh_degree,
+        config.adam.moments,
         estimates,
-        STRATEGIES[config.strategy].follows,
+        STRATEGIES[config.densify.strategy].follows,
     )
     limit = most_splats(
         each, device.memory_bytes, device.max_buffer, device.max_allocation, photos.device_bytes
     )
-    return min(limit, config.cap_max) if config.cap_max else limit
+    return min(limit, config.densify.cap_max) if config.densify.cap_max else limit
 
 
 def limited_by(device: Device, config: TrainConfig) -> str:
     """What `fitting` comes to, in words."""
-    return "--cap-max" if config.cap_max else f"the most that {device.name} holds"
+    return "--cap-max" if config.densify.cap_max else f"the most that {device.name} holds"
 
 
 class Room:
@@ -56,22 +58,23 @@ class Room:
     def check(self, config: TrainConfig, n: int) -> None:
         """Raises OutOfMemory, or UserError for --cap-max, when this many splats are too many from
         the start."""
-        if config.cap_max and n > config.cap_max:
+        if config.densify.cap_max and n > config.densify.cap_max:
             raise UserError(
-                f"the run begins with {n} splats, more than --cap-max {config.cap_max}: raise it"
+                f"the run begins with {n} splats, more than --cap-max "
+                f"{config.densify.cap_max}: raise it"
             )
         limit = fitting(self._device, config, self._photos)
         if n > limit:
             raise OutOfMemory(
                 f"{n} splats do not fit: {limited_by(self._device, config)} is {limit} at "
-                f"--sh-degree {config.sh_degree}",
+                f"--sh-degree {config.model.sh_degree}",
                 "splats",
             )
 
     def first(self, config: TrainConfig, n: int) -> int:
         """Capacity to begin with n splats."""
         return min(
-            max(roomy(n), STRATEGIES[config.strategy].reached(config)),
+            max(roomy(n), STRATEGIES[config.densify.strategy].reached(config)),
             fitting(self._device, config, self._photos),
         )
 

@@ -29,7 +29,7 @@ def of_other_items(
     found: set[str] = set()
     for q in (q for kind in quantities.ORDER[1:] for q in quantities.of(kind)):
         there = checkpoint.buffers[q.name].shape[1] if q.name in checkpoint.buffers else items[q.of]
-        if there != items[q.of] and quantities.is_chosen(q, config):
+        if there != items[q.of] and quantities.is_chosen(q, config.flat()):
             raise UserError(
                 f"the checkpoint knows {there} {q.of}s, the scene has {items[q.of]}: "
                 "train on the photographs that it was made with"
@@ -63,7 +63,7 @@ class SessionContents(BatchedSession):
         n = self.count()
         return Checkpoint(
             self.step,
-            self.config.sh_degree,
+            self.config.model.sh_degree,
             {
                 name: known[name] if known and name in known else self._read(name, n, allocate)
                 for name in self._kept()

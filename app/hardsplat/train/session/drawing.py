@@ -31,26 +31,26 @@ from hardsplat.train.strategies.strategy import Strategy
 
 def sink_of(c: TrainConfig, depths: bool) -> Sink:
     """Where the gradients of a training go. depths: its loss has a term of depth."""
-    strategy, has_statistics = STRATEGIES[c.strategy], finds_statistics(c.gradient)
+    strategy, has_statistics = STRATEGIES[c.densify.strategy], finds_statistics(c.gradient.gradient)
     return adam(
-        c.moments,
-        c.visible_adam,
+        c.adam.moments,
+        c.adam.visible_adam,
         strategy.statistics and has_statistics,
         strategy.scores and has_statistics,
-        c.pose_opt or c.intrinsics_opt,
+        c.poses.pose_opt or c.intrinsics.intrinsics_opt,
         depths,
     )
 
 
 def options_of(config: TrainConfig, lens: str) -> Options:
     """What the settings tell the rasterizer that they name."""
-    return replace(BACKENDS[config.rasterizer].options.of(config), lens=lens)
+    return replace(BACKENDS[config.raster.rasterizer].options.of(config), lens=lens)
 
 
 def has_timed_rows(device: Device, config: TrainConfig, lens: str) -> bool:
     """Whether any row of the rasterizer is left to `auto` and would be timed."""
     options = options_of(config, lens)
-    return BACKENDS[config.rasterizer].first(device, options) != options
+    return BACKENDS[config.raster.rasterizer].first(device, options) != options
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Drawing:
 
     def _allocate(self, inputs: StepInputs) -> None:
         device, config, parameters = inputs.device, inputs.config, self._parameters
-        backend, options = BACKENDS[config.rasterizer], options_of(config, inputs.lens)
+        backend, options = BACKENDS[config.raster.rasterizer], options_of(config, inputs.lens)
         if not inputs.timed_rows:
             options = backend.first(device, options)
         sink = sink_of(config, inputs.capture.depths is not None)

@@ -8,8 +8,6 @@ were set apart are trained from then on like all others. Held-out views have no 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from hardsplat.settings.presets import of_length
@@ -32,11 +30,15 @@ def views_apart(config: TrainConfig, views: int) -> list[int]:
     not be known yet.
     """
     asked = (
-        config.strategy == "budget"
-        and config.overfit_check
-        and not (config.opacity_reg or config.scale_reg)
+        config.densify.strategy == "budget"
+        and config.densify.budget.overfit_check
+        and not (config.loss.opacity_reg or config.loss.scale_reg)
     )
-    refined = config.exposure != "none" or config.pose_opt or config.intrinsics_opt
+    refined = (
+        config.exposure.exposure != "none"
+        or config.poses.pose_opt
+        or config.intrinsics.intrinsics_opt
+    )
     return _spread(views, 0.5) if asked and not refined and views >= FEWEST else []
 
 
@@ -71,9 +73,9 @@ def judged(step: int, apart: list[float], others: list[float]) -> dict:
 def shortened(config: TrainConfig, step: int, views: int) -> TrainConfig:
     """The settings of a run that learns so many photographs by heart, after so many steps: at least
     as many follow."""
-    steps = max(config.overfit_epochs * views, 2 * step)
+    steps = max(config.densify.budget.overfit_epochs * views, 2 * step)
     return (
-        replace(of_length(config, steps), overfit_check=config.overfit_check)
-        if config.overfit_epochs and steps < config.max_steps
+        of_length(config, steps).changed(overfit_check=config.densify.budget.overfit_check)
+        if config.densify.budget.overfit_epochs and steps < config.run.max_steps
         else config
     )

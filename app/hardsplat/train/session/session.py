@@ -9,7 +9,6 @@ view schedule of the next while the GPU works on the last.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -82,20 +81,27 @@ class Session(SessionBuffers):
             "scene": 1,
         }
         known = None
-        if views.depths is not None and config.depth_lambda:
+        if views.depths is not None and config.depth.depth_lambda:
             known = Depths(
-                device, views.depths, config.depth_lambda, config.max_steps, views.extent, photos
+                device,
+                views.depths,
+                config.depth.depth_lambda,
+                config.run.max_steps,
+                views.extent,
+                photos,
             )
         self.capture = Capture(config, self.items, views.extent, frozen, known)
         self.apart = [] if frozen else views_apart(config, len(self.views))
         self._more_opacity_reg = 0.0  # by the strategy, on top of the settings
         self.step, self.bound = 0, 0  # splats there are at most, known without waiting
-        self.strategy = STRATEGIES[config.strategy]
+        self.strategy = STRATEGIES[config.densify.strategy]
         self.room = Room(device, photos)
         self.timed_rows = timed_rows
         self._pairs = PairRoom()
         self.estimates = (
-            config.gradient_pairs if config.gradient == "stochastic" else 0
+            config.gradient.stochastic.gradient_pairs
+            if config.gradient.gradient == "stochastic"
+            else 0
         )  # pairs of perturbed images a step
         self._shared: dict[str, Buffer | Image] = {
             **photos.buffers,
@@ -103,7 +109,7 @@ class Session(SessionBuffers):
         }
         self._drawing: Drawing | None = None
         try:
-            self.config = replace(config, moments=moments_of(device, config.moments))
+            self.config = config.changed(moments=moments_of(device, config.adam.moments))
             check_gradient(config)
             self._allocate_shared()
         except BaseException:
@@ -133,8 +139,9 @@ class Session(SessionBuffers):
 
     def terms(self, capacity: int = 0) -> np.ndarray:
         """The contract's LossTerms struct. capacity: of splats."""
-        config = replace(self.config, opacity_reg=self.config.opacity_reg + self._more_opacity_reg)
-        return loss_terms(config, self.extent, self.items, self.config.sh_degree, capacity)
+        weight = self.config.loss.opacity_reg + self._more_opacity_reg
+        settings = self.config.flat() | {"opacity_reg": weight}
+        return loss_terms(settings, self.extent, self.items, self.config.model.sh_degree, capacity)
 
     # -- state in and out --------------------------------------------------------------------------
 
@@ -145,7 +152,7 @@ class Session(SessionBuffers):
 
     def initial(self, gaussians: Gaussians) -> Checkpoint:
         """Step 0 with these splats."""
-        return Checkpoint.initial(gaussians, self.config.sh_degree, self.items)
+        return Checkpoint.initial(gaussians, self.config.model.sh_degree, self.items)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes on where the checkpoint was made. Raises OutOfMemory like start, UserError where it
@@ -174,7 +181,7 @@ class Session(SessionBuffers):
 
     def regularize(self, opacity: float) -> None:
         """Gives the mean opacity this weight in the loss, from the next step on."""
-        self.config = replace(self.config, opacity_reg=opacity)
+        self.config = self.config.changed(opacity_reg=opacity)
         self._weigh_terms()
 
     def _regularize_more(self) -> None:
@@ -195,8 +202,8 @@ class Session(SessionBuffers):
         """Goes by other schedules from the next step on. config: differs from the session's in
         steps alone."""
         self.drain()
-        self.config = replace(
-            config, opacity_reg=self.config.opacity_reg, rasterizer=self.config.rasterizer
+        self.config = config.changed(
+            opacity_reg=self.config.loss.opacity_reg, rasterizer=self.config.raster.rasterizer
         )
         for name, told in schedules(
             self.config, self.extent, self.capture.frozen, self.photos.fetched
@@ -213,12 +220,12 @@ class Session(SessionBuffers):
         self._fit_pairs()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
         order = view_order(
-            self.config.seed,
+            self.config.run.seed,
             self.step,
             steps,
             len(self.views),
             self.apart,
-            self.config.overfit_check,
+            self.config.densify.budget.overfit_check,
         )
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))

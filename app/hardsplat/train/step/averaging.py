@@ -24,21 +24,26 @@ SAMPLES, RAREST = 10, 50  # at least so many samples, and one in so many steps
 
 def every(config: TrainConfig) -> int:
     """Steps from one sample to the next. The last step leaves one."""
-    return max(min(config.average_steps // SAMPLES, RAREST), 1)
+    return max(min(config.adam.average_steps // SAMPLES, RAREST), 1)
 
 
 def begins(config: TrainConfig, strategy: Strategy) -> int:
     """The step after which the first sample is due; above max_steps where splats are not
     averaged."""
-    if not config.average_steps:
-        return config.max_steps + 1
-    first = settled_after(config, strategy, max(config.max_steps - config.average_steps, 0))
-    return config.max_steps - (config.max_steps - first) // every(config) * every(config)
+    if not config.adam.average_steps:
+        return config.run.max_steps + 1
+    first = settled_after(
+        config, strategy, max(config.run.max_steps - config.adam.average_steps, 0)
+    )
+    return config.run.max_steps - (config.run.max_steps - first) // every(config) * every(config)
 
 
 def settled_after(config: TrainConfig, strategy: Strategy, step: int) -> int:
     """This step, or the later one from which on splats neither come nor go."""
-    while step < config.max_steps and (due := strategy.next_due(config, step)) < config.max_steps:
+    while (
+        step < config.run.max_steps
+        and (due := strategy.next_due(config, step)) < config.run.max_steps
+    ):
         step = due
     return step
 
@@ -48,7 +53,7 @@ def next_sample(config: TrainConfig, strategy: Strategy, step: int) -> int:
     first = begins(config, strategy)
     return min(
         first if step < first else step + every(config) - (step - first) % every(config),
-        config.max_steps,
+        config.run.max_steps,
     )
 
 
@@ -58,7 +63,7 @@ def is_open(config: TrainConfig, strategy: Strategy, step: int) -> bool:
 
 
 def is_sample(config: TrainConfig, strategy: Strategy, step: int) -> bool:
-    return is_open(config, strategy, step) and (config.max_steps - step) % every(config) == 0
+    return is_open(config, strategy, step) and (config.run.max_steps - step) % every(config) == 0
 
 
 def averaging_pass(config: TrainConfig, strategy: Strategy) -> ComputePass:

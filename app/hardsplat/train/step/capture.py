@@ -39,20 +39,20 @@ class Capture:
     ):
         self.config, self.frozen, self.depths = config, frozen, depths
         self.moving = {
-            kind: n for kind, n in items.items() if quantities.chosen(kind, config)
+            kind: n for kind, n in items.items() if quantities.chosen(kind, config.flat())
         }  # kinds of which something is trained
         self.cameras = items.get("camera", 1)
-        self._exposing = exposure_passes(config.exposure, self.cameras)
-        self._posing = pose_passes(extent, frozen) if config.pose_opt else ()
-        self._centred = any(q.centred for q in quantities.chosen("photograph", config))
+        self._exposing = exposure_passes(config.exposure.exposure, self.cameras)
+        self._posing = pose_passes(extent, frozen) if config.poses.pose_opt else ()
+        self._centred = any(q.centred for q in quantities.chosen("photograph", config.flat()))
 
     def passes(self) -> list[ComputePass]:
         """With those that begin and end a step."""
         ends, depth = (
-            schedule_passes(self.config.pose_opt, self.config.intrinsics_opt),
+            schedule_passes(self.config.poses.pose_opt, self.config.intrinsics.intrinsics_opt),
             [DEPTH_PASS] if self.depths else [],
         )
-        intrinsics = [INTRINSICS_PASS] if self.config.intrinsics_opt else []
+        intrinsics = [INTRINSICS_PASS] if self.config.intrinsics.intrinsics_opt else []
         return [
             *ends,
             *self._posing,
@@ -90,7 +90,7 @@ class Capture:
         """A step of Adam for photographs and cameras. adam: the pipelines of the rasterizer."""
         if self._posing:
             record_pose_gradients(recorder, run)
-        if self.config.intrinsics_opt:
+        if self.config.intrinsics.intrinsics_opt:
             record_intrinsics_gradient(recorder, run)
         record_others(recorder, adam, self.moving)
         if self._posing:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -105,7 +106,7 @@ METRIC_PASSES = (
 
 
 def loss_terms(
-    settings,
+    settings: Mapping[str, Any],
     extent: float = 1.0,
     items: Mapping[Of, int] | None = None,
     sh_degree: int = 0,

@@ -101,7 +101,7 @@ def resort_due(strategy: Strategy, config: TrainConfig, step: int) -> bool:
         return False
     later = strategy.next_due(config, step)
     return (
-        step // EVERY != (step - config.refine_every) // EVERY
-        or later - step > config.refine_every
-        or later >= min(config.refine_stop_iter, config.max_steps)
+        step // EVERY != (step - config.densify.refine_every) // EVERY
+        or later - step > config.densify.refine_every
+        or later >= min(config.densify.refine_stop_iter, config.run.max_steps)
     )

@@ -103,26 +103,27 @@ def rate_plans(config: TrainConfig, extent: float, frozen: bool = False) -> np.n
 
     extent: scene radius, world units. frozen: splats rest too.
     """
+    flat = config.flat()
     plans = np.zeros(
         sum(quantities.plane_count(kind) for kind in quantities.ORDER), contract.dtype("RatePlan")
     )
     for place in quantities.places():
         q, rate = place.quantity, place.quantity.rate
-        if not quantities.is_chosen(q, config) or (frozen and q.of == "splat"):
+        if not quantities.is_chosen(q, flat) or (frozen and q.of == "splat"):
             continue
-        every = getattr(config, rate.every) if rate.every else 1
+        every = flat[rate.every] if rate.every else 1
         scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps
-        first = np.float32(getattr(config, rate.setting) * scale)
+        first = np.float32(flat[rate.setting] * scale)
         last = (
-            np.float32(getattr(config, rate.last) * scale)
+            np.float32(flat[rate.last] * scale)
             if rate.last
-            else first * np.float32(config.rates_final)
+            else first * np.float32(config.adam.rates_final)
         )
-        since = 0 if rate.last else int(config.rates_hold * config.max_steps)
-        warm_up = getattr(config, rate.warm_up) if rate.warm_up else 0
-        for k in range(q.planes(config.sh_degree)):
+        since = 0 if rate.last else int(config.adam.rates_hold * config.run.max_steps)
+        warm_up = flat[rate.warm_up] if rate.warm_up else 0
+        for k in range(q.planes(config.model.sh_degree)):
             plans[place.plane + k] = rate_plan(
-                float(first), float(last), config.max_steps, every, q.joins(k), warm_up, since
+                float(first), float(last), config.run.max_steps, every, q.joins(k), warm_up, since
             )
     return plans
 

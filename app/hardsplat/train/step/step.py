@@ -45,14 +45,14 @@ def schedules(
     c, planes = config, quantities.plane_count("splat")
     return {
         "step_settings": step_settings(
-            c.seed,
-            c.adam_beta1,
-            c.adam_beta2,
-            c.background,
+            c.run.seed,
+            c.adam.adam_beta1,
+            c.adam.adam_beta2,
+            c.scene.background,
             planes,
-            c.sh_degree,
-            c.sh_degree_interval,
-            c.near_plane,
+            c.model.sh_degree,
+            c.model.sh_degree_interval,
+            c.scene.near_plane,
             fetched,
         ),
         "rate_plans": rate_plans(c, extent, frozen),
@@ -79,7 +79,7 @@ def allocate_step(
     """
     c = config
     told = schedules(c, extent, frozen, fetched) | {
-        "adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps),
+        "adam_settings": adam_settings(c.adam.adam_beta1, c.adam.adam_beta2, c.adam.adam_eps),
         "loss_terms": terms,
         "views": views,
     }
@@ -96,7 +96,10 @@ def allocate_step(
             buffer.upload(told[name])
     resources.update(
         allocate_loss(
-            device, *canvas, differences=c.gradient == "stochastic", exposed=c.exposure != "none"
+            device,
+            *canvas,
+            differences=c.gradient.gradient == "stochastic",
+            exposed=c.exposure.exposure != "none",
         )
     )
 
@@ -115,11 +118,16 @@ def step_passes(
 ) -> list[ComputePass]:
     """All but those of the rasterizer. in_order: it sorts splats by depth, so that they can be put
     in another order too, if their number changes at all."""
-    refining = strategy.passes(config.moments, photo_bytes)
-    resorting = resort_passes(config.moments, strategy.follows) if refining and in_order else ()
-    averaging = [averaging_pass(config, strategy)] if config.average_steps else []
+    refining = strategy.passes(config.adam.moments, photo_bytes)
+    resorting = (
+        resort_passes(config.adam.moments, strategy.follows) if refining and in_order else ()
+    )
+    averaging = [averaging_pass(config, strategy)] if config.adam.average_steps else []
     losses = loss_passes(
-        photo_bytes, config.gradient == "stochastic", config.exposure, capture.cameras
+        photo_bytes,
+        config.gradient.gradient == "stochastic",
+        config.exposure.exposure,
+        capture.cameras,
     )
     return [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging]
 

@@ -21,7 +21,6 @@ of themselves, and least where the photographs have edges, in the views scored s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
@@ -119,14 +118,16 @@ class Budget(Refining):
         return [*super().due(config, step), *["thin"] * (step in thinnings(config))]
 
     def next_due(self, config: TrainConfig, step: int) -> int:
-        begin = [config.refine_stop_iter] if config.prune_opacity_reg else []
+        begin = [config.densify.refine_stop_iter] if config.densify.budget.prune_opacity_reg else []
         return min(
             [super().next_due(config, step), *(n for n in (*begin, *thinnings(config)) if n > step)]
         )
 
     def settled(self, config: TrainConfig, cameras: Sequence[Camera], splats: int) -> TrainConfig:
         return (
-            config if config.cap_max else replace(config, cap_max=max(budget_for(cameras), splats))
+            config
+            if config.densify.cap_max
+            else config.changed(cap_max=max(budget_for(cameras), splats))
         )
 
     def reached(self, config: TrainConfig) -> int:
@@ -141,18 +142,18 @@ class Budget(Refining):
 
     def scored(self, config: TrainConfig, step: int) -> bool:
         begin, end = (
-            config.refine_start_iter - config.refine_every,
-            max([config.refine_stop_iter, *thinnings(config)]),
+            config.densify.refine_start_iter - config.densify.refine_every,
+            max([config.densify.refine_stop_iter, *thinnings(config)]),
         )
         return (
-            begin <= step < min(end, config.max_steps)
-            and step % config.score_every == config.score_every - 1
+            begin <= step < min(end, config.run.max_steps)
+            and step % config.densify.budget.score_every == config.densify.budget.score_every - 1
         )
 
     def opacity_reg(self, config: TrainConfig, step: int) -> float:
         return (
-            config.prune_opacity_reg
-            if config.refine_stop_iter <= step < max(thinnings(config), default=0)
+            config.densify.budget.prune_opacity_reg
+            if config.densify.refine_stop_iter <= step < max(thinnings(config), default=0)
             else 0.0
         )
 
@@ -189,8 +190,11 @@ def _elections(what: str) -> tuple[ComputePass, ...]:
 
 def thinnings(config: TrainConfig) -> list[int]:
     """Steps after which splats are thinned out."""
-    first, last = config.refine_stop_iter, min(config.prune_to_iter, config.max_steps - 1)
-    if config.prune_to == 1.0 or last <= first:
+    first, last = (
+        config.densify.refine_stop_iter,
+        min(config.densify.budget.prune_to_iter, config.run.max_steps - 1),
+    )
+    if config.densify.budget.prune_to == 1.0 or last <= first:
         return []
     return sorted({first + round((last - first) * i / THINNINGS) for i in range(1, THINNINGS + 1)})
 
@@ -204,14 +208,14 @@ def budget_for(cameras: Sequence[Camera]) -> int:
 
 def budget_of(config: TrainConfig) -> int:
     """Splats at the end of growth."""
-    return config.cap_max or 1_000_000
+    return config.densify.cap_max or 1_000_000
 
 
 def target(config: TrainConfig, step: int) -> int:
     """Splats that there may be after so many steps, as densify/budget/admit.comp has it, or a few
     more."""
-    progress = (step - config.refine_start_iter) / max(
-        config.refine_stop_iter - config.refine_start_iter, 1
+    progress = (step - config.densify.refine_start_iter) / max(
+        config.densify.refine_stop_iter - config.densify.refine_start_iter, 1
     )
     return int(budget_of(config) * min(max(progress, 0), 1) ** 0.5) + 1
 

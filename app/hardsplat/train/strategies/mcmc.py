@@ -83,7 +83,7 @@ class Mcmc(Refining):
 
     def growth(self, session: Growing) -> tuple[int, int]:
         wanted = grown(session.bound)  # nobody is killed
-        return session.bound, min(wanted, session.config.cap_max or wanted)
+        return session.bound, min(wanted, session.config.densify.cap_max or wanted)
 
     def record_step(
         self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig

@@ -115,7 +115,7 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     The noise is an area times a length: in units of the scene's extent it is alike in metres and in
     centimetres.
     """
-    settings = np.zeros((), contract.dtype("RefineSettings"))
+    settings, flat = np.zeros((), contract.dtype("RefineSettings")), config.flat()
     for name in (
         "grow_grad2d",
         "grow_scale3d",
@@ -126,16 +126,19 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
         "reset_opa",
         "min_opacity",
     ):
-        settings[name] = getattr(config, name)
-    settings["extent"], settings["noise_lr"] = extent, config.noise_lr / extent**2
+        settings[name] = flat[name]
+    settings["extent"], settings["noise_lr"] = extent, config.densify.mcmc.noise_lr / extent**2
     settings["budget"], settings["first_step"], settings["last_step"] = (
-        config.cap_max or 1_000_000,
-        config.refine_start_iter,
-        config.refine_stop_iter,
+        config.densify.cap_max or 1_000_000,
+        config.densify.refine_start_iter,
+        config.densify.refine_stop_iter,
     )
-    settings["grow_absolute"] = config.grow_absolute
-    settings["grow_least"] = min(config.grow_least, config.grow_absolute) or config.grow_absolute
-    settings["thinned"] = config.prune_to ** (1 / THINNINGS)
+    settings["grow_absolute"] = config.densify.budget.grow_absolute
+    settings["grow_least"] = (
+        min(config.densify.budget.grow_least, config.densify.budget.grow_absolute)
+        or config.densify.budget.grow_absolute
+    )
+    settings["thinned"] = config.densify.budget.prune_to ** (1 / THINNINGS)
     return settings
 
 

@@ -59,7 +59,7 @@ class Strategy:
     def next_due(self, config: TrainConfig, step: int) -> int:
         """The first number of steps above `step` after which something may be due; max_steps where
         nothing will."""
-        return config.max_steps
+        return config.run.max_steps
 
     def growth(self, session: Growing) -> tuple[int, int]:
         """Splats there are, and those that the next "densify" may leave, at most."""
@@ -101,18 +101,25 @@ class Refining(Strategy):
 
     def _open(self, config: TrainConfig, step: int) -> bool:
         return step < min(
-            config.refine_stop_iter, config.max_steps
+            config.densify.refine_stop_iter, config.run.max_steps
         )  # after the last step nothing could heal what it changes
 
     def due(self, config: TrainConfig, step: int) -> list[str]:
         if not self._open(config, step):
             return []
-        refined = step > config.refine_start_iter and step % config.refine_every == 0
-        reset = self.resets and config.reset_every and step > 0 and step % config.reset_every == 0
+        refined = (
+            step > config.densify.refine_start_iter and step % config.densify.refine_every == 0
+        )
+        reset = (
+            self.resets
+            and config.densify.reset_every
+            and step > 0
+            and step % config.densify.reset_every == 0
+        )
         return ["densify"] * refined + ["reset"] * bool(reset)
 
     def next_due(self, config: TrainConfig, step: int) -> int:
         if not self._open(config, step):
-            return config.max_steps
-        periods = (config.refine_every, config.reset_every if self.resets else 0)
+            return config.run.max_steps
+        periods = (config.densify.refine_every, config.densify.reset_every if self.resets else 0)
         return min((step // p + 1) * p for p in periods if p)

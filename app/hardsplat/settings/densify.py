@@ -1,0 +1,145 @@
+"""Settings of densification and of its strategies."""
+
+from dataclasses import dataclass
+
+from hardsplat.settings.option import option
+from hardsplat.settings.owner import Owner, part
+
+STRATEGIES = (
+    "budget",
+    "adaptive",
+    "mcmc",
+    "none",
+)  # the names in hardsplat.train.strategies, which takes Vulkan to import
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveSettings(Owner):
+    """strategy adaptive"""
+
+    flag, values = "strategy", ("adaptive",)
+    grow_grad2d: float = option(
+        2.2e-4,
+        "mean gradient of the 2D position above which a splat grows (published: 0.0002)",
+        unit="NDC",
+        aka="densify_grad_threshold growth_grad_threshold",
+    )
+    grow_scale3d: float = option(
+        0.01, "scale above which it is split, not cloned", unit="scene extents", aka="percent_dense"
+    )
+    prune_scale3d: float = option(
+        0.1, "scale above which a splat is removed, after the first reset", unit="scene extents"
+    )
+    prune_screen: float = option(
+        0.0,
+        "radius on screen above which a splat is removed, after the first reset; 0: "
+        "never, as Inria's code and gsplat",
+        unit="px",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetSettings(Owner):
+    """strategy budget"""
+
+    flag, values = "strategy", ("budget",)
+    grow_absolute: float = option(
+        3e-4,
+        "mean absolute gradient of the 2D position above which a splat may be split",
+        unit="NDC",
+    )
+    grow_least: float = option(
+        7.5e-5,
+        "the same where those are fewer than there is room for; 0: none with less",
+        unit="NDC",
+    )
+    score_every: int = option(
+        10, "steps from one that draws scores to the next", unit="steps", min=1
+    )
+    overfit_check: int = option(
+        3_750,
+        "step up to which six training photographs are set apart, to see by them "
+        "whether the others are learnt by heart; 0: none are",
+        unit="steps",
+        scales=300,
+    )
+    overfit_epochs: int = option(
+        120,
+        "the run is shortened to so many steps for each photograph where those "
+        "are learnt by heart; 0: never",
+        unit="steps",
+    )
+    prune_to: float = option(
+        1.0,
+        "share of the grown splats that is left of them, those that show most",
+        min=0.001,
+        max=1,
+    )
+    prune_to_iter: int = option(
+        20_000,
+        "step at which so few are left; pruning begins at refine_stop_iter",
+        unit="steps",
+        scales=0,
+    )
+    prune_opacity_reg: float = option(
+        0.0,
+        "weight of the mean opacity in the loss from refine_stop_iter to "
+        "prune_to_iter, on top of --opacity-reg",
+        max=1e6,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class McmcSettings(Owner):
+    """strategy mcmc"""
+
+    flag, values = "strategy", ("mcmc",)
+    min_opacity: float = option(0.005, "opacity at which a splat is dead", min=1e-6, max=0.5)
+    noise_lr: float = option(
+        5e5, "noise of the means over their rate, in a scene of extent 1", max=1e12
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensifySettings(Owner):
+    """densification"""
+
+    strategy: str = option(
+        "budget",
+        "how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, "
+        "split and pruned as published; mcmc: relocated and added by opacity; none: not "
+        "at all",
+        choices=STRATEGIES,
+    )
+    refine_start_iter: int = option(
+        600, "no densification up to this step", unit="steps", aka="densify_from_iter", scales=100
+    )
+    refine_stop_iter: int = option(
+        15_000,
+        "no densification or reset from here on",
+        unit="steps",
+        aka="densify_until_iter growth_stop_iter",
+        scales=0,
+    )
+    refine_every: int = option(
+        100, "steps between densifications", unit="steps", min=1, aka="densification_interval"
+    )
+    cap_max: int = option(
+        0,
+        "most splats, which budget grows to; 0: what fits (budget: by the photographs; 1 000 000)",
+        unit="splats",
+        shown="what fits",
+        aka="max_splats",
+    )
+    prune_opa: float = option(0.005, "opacity below which a splat is removed", max=1)
+    reset_every: int = option(
+        0,
+        "steps between opacity resets (published: 3000); 0: never",
+        unit="steps",
+        aka="opacity_reset_interval",
+        scales=1500,
+    )
+    reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
+    adaptive: AdaptiveSettings = part(AdaptiveSettings)
+    budget: BudgetSettings = part(BudgetSettings)
+    mcmc: McmcSettings = part(McmcSettings)

@@ -1,0 +1,142 @@
+"""Settings of the model, the loss, Adam and gradients."""
+
+from dataclasses import dataclass
+
+from hardsplat.settings.option import option
+from hardsplat.settings.owner import Owner, part
+from hardsplat.tables.formats import MOMENT_FORMATS
+from hardsplat.tables.gradients import GRADIENTS
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings(Owner):
+    """model"""
+
+    sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
+    sh_degree_interval: int = option(
+        1_250, "steps after which the next degree joins", unit="steps", min=1, scales=1
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossSettings(Owner):
+    """loss"""
+
+    ssim_lambda: float = option(
+        0.2, "weight of D-SSIM; L1 has the rest", max=1, aka="lambda_dssim ssim_weight"
+    )
+    l2_share: float = option(
+        0.0,
+        "share of L1 that the squared error takes the place of, weighed so that both are "
+        "as steep at an error of 0.05",
+        max=1,
+    )
+    opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)
+    scale_reg: float = option(
+        0.0, "weight of the mean scale in the loss (mcmc: 0.05)", unit="per scene extent", max=1e6
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamSettings(Owner):
+    """Adam"""
+
+    average_steps: int = option(
+        1_250,
+        "the run ends with the average of splats over so many of its last steps; 0: with "
+        "the last step",
+        unit="steps",
+        scales=0,
+    )
+    means_lr: float = option(
+        1.6e-4,
+        "rate of means at the first step",
+        unit="scene extents",
+        min=1e-15,
+        aka="position_lr_init lr_mean",
+    )
+    means_lr_final: float = option(
+        1.6e-6,
+        "rate of means at max_steps, reached exponentially",
+        unit="scene extents",
+        min=1e-15,
+        aka="position_lr_final lr_mean_end",
+    )
+    rates_final: float = option(
+        0.25,
+        "share of their first values that the rates without an end of their own reach at "
+        "max_steps, exponentially",
+        min=1e-6,
+        max=1,
+    )
+    rates_hold: float = option(
+        0.5, "share of the steps over which those rates stay what they are", max=0.999
+    )
+    scales_lr: float = option(1e-2, "rate of log scales", aka="scaling_lr lr_scale")
+    opacities_lr: float = option(
+        0.05,
+        "rate of logit opacities (0.05 as first published, and in gsplat; Inria's code "
+        "took 0.025 later)",
+        aka="opacity_lr lr_opac",
+    )
+    quats_lr: float = option(2e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
+    sh0_lr: float = option(5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
+    shN_lr: float = option(
+        5e-3 / 20,
+        "rate of the higher colour bands, for every step that --shN-every counts",
+        aka="lr_coeffs_sh",
+    )
+    shN_every: int = option(
+        4,
+        "steps from one update of the higher colour bands, three quarters of what Adam "
+        "moves, to the next (published: 1)",
+        unit="steps",
+        min=1,
+    )
+    adam_beta1: float = option(0.9, "decay of the mean", max=0.99999)
+    adam_beta2: float = option(0.999, "decay of the variance", max=0.99999)
+    adam_eps: float = option(1e-15, "keeps the division finite", min=1e-30)
+    moments: str = option(
+        "auto",
+        "how its moments are stored; bfloat16: in half the memory, rounded at "
+        "random, steps a few percent less exact; auto: so, where the device stores 16 "
+        "bits",
+        choices=("auto", *MOMENT_FORMATS),
+    )
+    visible_adam: bool = option(
+        False,
+        "leave splats alone that a step does not see, momentum too (gsplat); published: all move",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StochasticSettings(Owner):
+    """stochastic gradients"""
+
+    flag, values = "gradient", ("stochastic",)
+    gradient_pairs: int = option(
+        1,
+        "pairs of perturbed images a step, whose estimates are averaged",
+        unit="pairs",
+        min=1,
+        max=16,
+    )
+    perturbation: float = option(
+        1.0,
+        "sizes of all perturbations over those in the table of what is trained",
+        min=1e-3,
+        max=100,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientSettings(Owner):
+    """gradients"""
+
+    gradient: str = option(
+        "auto",
+        "analytic; stochastic: from two perturbed images, its defaults are in "
+        "configs/stochastic.toml; auto: analytic",
+        choices=("auto", *GRADIENTS),
+    )
+    stochastic: StochasticSettings = part(StochasticSettings)

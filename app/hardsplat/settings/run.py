@@ -1,0 +1,84 @@
+"""Settings of the run itself: its length, its files, its device."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardsplat.settings.option import option
+from hardsplat.settings.owner import Owner
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(Owner):
+    """run and results"""
+
+    result_dir: Path | None = option(
+        None,
+        "folder for all that the run writes",
+        shown="results/<scene name>",
+        aka="model_path output_path export_path",
+    )
+    max_steps: int = option(
+        25_000, "training steps, one view each", unit="steps", min=1, aka="iterations total_steps"
+    )
+    max_epochs: int = option(
+        230,
+        "most steps for each photograph, though never fewer than 7000 in all; 0, or "
+        "--max-steps or a step of a schedule named: no such limit",
+        unit="steps",
+    )
+    eval_steps: tuple[int, ...] = option(
+        (7_000, 30_000),
+        "steps after which held-out views are measured; always also the last",
+        unit="steps",
+        min=1,
+        aka="test_iterations",
+    )
+    save_steps: tuple[int, ...] = option(
+        (7_000, 30_000),
+        "steps after which a PLY is saved; always also the last",
+        unit="steps",
+        min=1,
+        aka="save_iterations ply_steps export_every",
+    )
+    checkpoint_every: int = option(
+        5_000,
+        "steps between checkpoints; 0: only at the end or when interrupted",
+        unit="steps",
+        aka="checkpoint_iterations",
+    )
+    resume: bool = option(
+        False,
+        "continue from the newest checkpoint in the result folder, with the settings saved there",
+    )
+    ckpt: Path | None = option(
+        None, "continue from this checkpoint", shown="none", aka="start_checkpoint checkpoint"
+    )
+    log: str = option(
+        "jsonl",
+        "what other programs can follow: metrics.jsonl or metrics.csv in the result "
+        "folder, or its folder tensorboard, which also has pictures",
+        choices=("none", "jsonl", "csv", "tensorboard"),
+        aka="logger tb_every",
+    )
+    seed: int = option(42, "seed of view order, random start and splits")
+    quiet: bool = option(False, "no progress bar", aka="disable_progress")
+    verbose: bool = option(False, "say which variants auto chose for the device, and why")
+    profile: bool = option(False, "report GPU milliseconds of every stage")
+    device: str | None = option(
+        None,
+        "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
+        shown="chosen automatically",
+    )
+    images: str = option(
+        "auto",
+        "keep training images on the GPU, in host memory from where each step fetches "
+        "one, or stream them; auto: host on GPUs with memory of their own, else by memory",
+        choices=("auto", "gpu", "host", "stream"),
+        aka="data_device",
+    )
+    batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
+    deterministic: bool = option(
+        False,
+        "every run of one seed on one device leaves the same splats, bit by bit: tiled, "
+        "gradients gathered",
+    )

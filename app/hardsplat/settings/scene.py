@@ -1,0 +1,78 @@
+"""Settings of the scene, and of the first splats."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hardsplat.settings.option import option
+from hardsplat.settings.owner import Owner
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneSettings(Owner):
+    """scene"""
+
+    data_dir: Path | None = option(
+        None,
+        "scene folder: COLMAP model in sparse/0 and photographs in images, or transforms.json",
+        shown="SCENE",
+        aka="source_path source",
+    )
+    data_factor: int = option(
+        1,
+        "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)",
+        min=1,
+        aka="resolution",
+    )
+    test_every: int = option(
+        8,
+        "hold out every N-th image by sorted file name, where the scene has no test split; 0: none",
+        aka="llffhold eval_split_every",
+    )
+    background: str = option(
+        "black",
+        "colour behind the splats",
+        choices=("black", "white", "random"),
+        aka="white_background random_background random_bkgd",
+    )
+    mask_mode: str = option(
+        "ignore",
+        "pixels that masks leave out: ignore: they have no say; transparent: they show "
+        "the background; opacity: nothing may stand there, which takes --background "
+        "random",
+        choices=("ignore", "transparent", "opacity"),
+    )
+    near_plane: float = option(
+        0.2, "splats nearer to the camera are skipped (gsplat: 0.01)", unit="world units", min=1e-6
+    )
+    undistort: bool = option(
+        True,
+        "photographs of lenses that distort are undistorted on load; otherwise splats "
+        "are drawn as those lenses see them, which keeps the edges of wide photographs",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartSettings(Owner):
+    """first splats"""
+
+    init: Path | None = option(
+        None,
+        "start from these splats: a result folder, or a file in any format that is read",
+        shown="none",
+    )
+    init_type: str = option(
+        "sfm",
+        "start from the scene's points, if it has any, or from random ones",
+        choices=("sfm", "random"),
+    )
+    init_num_pts: int = option(100_000, "splats of a random start", unit="splats", min=1)
+    init_extent: float = option(
+        1.3,
+        "half the side of the cube of random splats, around the origin",
+        unit="world units",
+        min=1e-6,
+    )
+    init_opa: float = option(0.1, "opacity of a new splat", min=0.001, max=0.999)
+    init_scale: float = option(
+        1.0, "size of a new splat over the distance to its neighbours", min=1e-6
+    )
