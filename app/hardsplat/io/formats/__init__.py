@@ -6,7 +6,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats import checkpoint, compressed_ply, glb, npz, ply, sog, splat, spz
+from hardsplat.io.formats import (
+    checkpoint,
+    compressed_ply,
+    glb,
+    glb_write,
+    npz,
+    ply,
+    sog,
+    sog_write,
+    splat,
+    spz,
+)
 from hardsplat.io.formats.base import FileFormat, SplatStream
 
 __all__ = [
@@ -48,13 +59,18 @@ FILE_FORMATS = {  # of rows with the same suffix the first that holds the file r
         "SOG of PlayCanvas",
         "RDF",
         sog.read,
-        sog.write,
+        sog_write.write,
         morton=True,
         keeps_filter=True,
         by_views=True,
     ),
     "glb": FileFormat(
-        ".glb", "glTF with KHR_gaussian_splatting", "LUF", glb.read, glb.write, keeps_filter=True
+        ".glb",
+        "glTF with KHR_gaussian_splatting",
+        "LUF",
+        glb.read,
+        glb_write.write,
+        keeps_filter=True,
     ),
 }
 

@@ -28,31 +28,26 @@ from hardsplat.io.formats.base import (
 )
 from hardsplat.io.formats.frames import rotated
 from hardsplat.model.camera import rotation_matrix
-from hardsplat.model.gaussians import SH_C0, Gaussians
+from hardsplat.model.gaussians import Gaussians
 
 log = logging.getLogger(__name__)
 
-_NAME = "KHR_gaussian_splatting"
-_COLORS = "srgb_rec709_display"  # what training on photographs gives
-_HEADER, _CHUNK = struct.Struct("<4sII"), struct.Struct("<I4s")
+NAME = "KHR_gaussian_splatting"
+COLORS = "srgb_rec709_display"  # what training on photographs gives
+HEADER, CHUNK = struct.Struct("<4sII"), struct.Struct("<I4s")
 _LONGEST_JSON = 16 << 20  # bytes; ours take 8 kB
 _TYPES = {5120: "i1", 5121: "u1", 5122: "<i2", 5123: "<u2", 5126: "<f4"}  # componentType
 _WIDTHS = {"SCALAR": 1, "VEC3": 3, "VEC4": 4}
-_FLOAT, _BYTE, _ARRAY_BUFFER, _POINTS = 5126, 5121, 34962, 0
-_MOST = (1 << 32) - 1  # bytes of a GLB
 
 
-def _sh_names(degree: int) -> list[str]:
-    return [f"{_NAME}:SH_DEGREE_{l}_COEF_{n}" for l in range(degree + 1) for n in range(2 * l + 1)]
+def sh_names(degree: int) -> list[str]:
+    return [f"{NAME}:SH_DEGREE_{l}_COEF_{n}" for l in range(degree + 1) for n in range(2 * l + 1)]
 
 
-def _names(degree: int) -> list[str]:
+def names(degree: int) -> list[str]:
     """Attributes of splats."""
-    own = (f"{_NAME}:{part}" for part in ("ROTATION", "SCALE", "OPACITY"))
-    return ["POSITION", *own, *_sh_names(degree)]
-
-
-# -- reading
+    own = (f"{NAME}:{part}" for part in ("ROTATION", "SCALE", "OPACITY"))
+    return ["POSITION", *own, *sh_names(degree)]
 
 
 @dataclass(frozen=True)
@@ -102,7 +97,7 @@ def read(path: Path) -> SplatStream:
         primitives = [_primitive(path, gltf, start, length, *found) for found in _found(path, gltf)]
         if not primitives:
             raise UserError(
-                f"{path}: no primitive with {_NAME} in its scene, so there are no splats in it"
+                f"{path}: no primitive with {NAME} in its scene, so there are no splats in it"
             )
         count = sum(p.count for p in primitives)
         check_count(path, count)
@@ -115,18 +110,18 @@ def _chunks(path: Path) -> tuple[dict, int, int]:
     """The JSON, and offset and length of the binary chunk."""
     size = size_of(path)
     with open(path, "rb") as file:
-        magic, version, length = _HEADER.unpack(exactly(file, _HEADER.size))
+        magic, version, length = HEADER.unpack(exactly(file, HEADER.size))
         if magic != b"glTF" or version != 2:
             raise UserError(f"{path}: not a binary glTF file of version 2")
-        json_length, kind = _CHUNK.unpack(exactly(file, _CHUNK.size))
+        json_length, kind = CHUNK.unpack(exactly(file, CHUNK.size))
         if kind != b"JSON" or json_length > _LONGEST_JSON or length > size:
             raise UserError(
                 f"{path}: truncated or damaged: {length} bytes announced, {size} there, "
                 f"{json_length} of them JSON"
             )
         gltf = json.loads(exactly(file, json_length))
-        start = file.tell() + _CHUNK.size
-        binary, kind = _CHUNK.unpack(file.read(_CHUNK.size).ljust(_CHUNK.size, b"\0"))
+        start = file.tell() + CHUNK.size
+        binary, kind = CHUNK.unpack(file.read(CHUNK.size).ljust(CHUNK.size, b"\0"))
         if kind != b"BIN\0" or start + binary > size:
             raise UserError(
                 f"{path}: truncated or damaged: no binary chunk, or {binary} bytes of it "
@@ -152,7 +147,7 @@ def _found(path: Path, gltf: dict) -> Iterator[tuple[dict, np.ndarray]]:
         open_ += [(child, matrix) for child in node.get("children", [])]
         if "mesh" in node:
             for primitive in _at(gltf["meshes"], node["mesh"])["primitives"]:
-                if _NAME in primitive.get("extensions", {}):
+                if NAME in primitive.get("extensions", {}):
                     yield primitive, matrix
 
 
@@ -176,7 +171,7 @@ def _matrix(node: dict) -> np.ndarray:
 def _primitive(
     path: Path, gltf: dict, start: int, length: int, primitive: dict, matrix: np.ndarray
 ) -> _Primitive:
-    extension = primitive["extensions"][_NAME]
+    extension = primitive["extensions"][NAME]
     if inner := extension.get("extensions"):
         raise UserError(
             f"{path}: its splats are compressed by {', '.join(inner)[:80]}, which "
@@ -186,12 +181,12 @@ def _primitive(
         raise UserError(
             f"{path}: its splats have the kernel {str(kernel)[:40]!r}; hardsplat has ellipse alone"
         )
-    if (space := extension.get("colorSpace", _COLORS)) != _COLORS:
+    if (space := extension.get("colorSpace", COLORS)) != COLORS:
         log.warning(
             "%s: its colours are %s; they are read as %s, which may look too dark or too pale",
             path,
             str(space)[:40],
-            _COLORS,
+            COLORS,
         )
     scale = np.cbrt(max(np.linalg.det(matrix[:3, :3]), 0))
     rotation = matrix[:3, :3] / scale if scale > 0 else np.zeros((3, 3))
@@ -204,9 +199,9 @@ def _primitive(
             "be; apply its matrix another way first"
         )
     attributes = primitive["attributes"]
-    degree = max((l for l in range(4) if set(_sh_names(l)) <= attributes.keys()), default=-1)
+    degree = max((l for l in range(4) if set(sh_names(l)) <= attributes.keys()), default=-1)
     accessors = {}
-    for name in _names(max(degree, 0)):
+    for name in names(max(degree, 0)):
         if name not in attributes:
             raise UserError(f"{path}: attribute {name} is missing")
         accessors[name] = _accessor(path, gltf, start, length, name, attributes[name])
@@ -264,98 +259,13 @@ def _pieces(path: Path, primitives: list[_Primitive], degree: int) -> Iterator[G
                     name: accessor.piece(file, first, n) for name, accessor in p.accessors.items()
                 }
                 sh = np.zeros((n, COEFFICIENTS[degree], 3), np.float32)
-                for i, name in enumerate(_sh_names(p.degree)):
+                for i, name in enumerate(sh_names(p.degree)):
                     sh[:, i] = values[name]
-                quats = np.roll(values[f"{_NAME}:ROTATION"], 1, axis=1)  # glTF has xyzw
-                scales, opacities = values[f"{_NAME}:SCALE"], values[f"{_NAME}:OPACITY"][:, 0]
+                quats = np.roll(values[f"{NAME}:ROTATION"], 1, axis=1)  # glTF has xyzw
+                scales, opacities = values[f"{NAME}:SCALE"], values[f"{NAME}:OPACITY"][:, 0]
                 g = Gaussians(values["POSITION"], quats, scales, opacities, sh, check=False)
                 g = rotated(g, p.rotation)
                 with np.errstate(over="ignore", invalid="ignore"):
                     scale = np.float32(p.scale)
                     means = g.means * scale + p.shift.astype(np.float32)
                     yield replace(g, means=means, scales=g.scales * scale, check=False)
-
-
-# -- writing
-
-
-def write(path: Path, splats: SplatStream) -> None:
-    """float32 throughout, and COLOR_0 for viewers that know points alone. Raises UserError beyond 4
-    GiB, which no GLB can be larger than."""
-    position, *others = _names(splats.sh_degree)
-    sizes = {name: _size(name) for name in (position, "COLOR_0", *others)}
-    head = _json(splats, sizes, ([0.0] * 3, [0.0] * 3))
-    length = splats.count * sum(sizes.values())
-    room = len(head) + 512  # for bounds with more digits
-    room += -room % 4
-    if 20 + room + 8 + length > _MOST:
-        raise UserError(
-            f"{path}: {splats.count} splats of SH degree {splats.sh_degree} take {length} "
-            "bytes, a GLB at most 4 GiB; lower --sh-degree or --max-splats, or take .spz"
-        )
-    low, high = np.full(3, np.inf), np.full(3, -np.inf)
-    with open(path, "wb") as file:
-        start, done = 20 + room + 8, 0
-        for g in splats.pieces():
-            low, high = np.minimum(low, g.means.min(axis=0)), np.maximum(high, g.means.max(axis=0))
-            offset = start
-            for width, values in zip(sizes.values(), _values(g)):
-                file.seek(offset + done * width)
-                file.write(np.ascontiguousarray(values).tobytes())
-                offset += splats.count * width
-            done += len(g)
-        file.seek(0)
-        file.write(_HEADER.pack(b"glTF", 2, start + length) + _CHUNK.pack(room, b"JSON"))
-        file.write(_json(splats, sizes, (low.tolist(), high.tolist())).ljust(room))
-        file.write(_CHUNK.pack(length, b"BIN\0"))
-
-
-def _size(name: str) -> int:
-    """Bytes of a splat; all are multiples of 4, as glTF asks for."""
-    return 4 if name in ("COLOR_0", f"{_NAME}:OPACITY") else 16 if name.endswith("ROTATION") else 12
-
-
-def _values(g: Gaussians) -> Iterator[np.ndarray]:
-    """In the order of the attributes."""
-    yield g.means.astype("<f4")
-    rgba = np.concatenate([g.sh[:, 0] * SH_C0 + 0.5, g.opacities[:, None]], axis=1)
-    yield np.clip(np.rint(rgba * 255), 0, 255).astype(np.uint8)
-    yield np.roll(unit(g.quats), -1, axis=1).astype("<f4")
-    yield g.scales.astype("<f4")
-    yield g.opacities.astype("<f4")
-    for i in range(g.sh.shape[1]):
-        yield g.sh[:, i].astype("<f4")
-
-
-def _json(
-    splats: SplatStream, sizes: dict[str, int], bounds: tuple[list[float], list[float]]
-) -> bytes:
-    views, accessors, offset = [], [], 0
-    for i, (name, width) in enumerate(sizes.items()):
-        size = splats.count * width
-        views.append(dict(buffer=0, byteOffset=offset, byteLength=size, target=_ARRAY_BUFFER))
-        kind = "VEC4" if width == 16 or name == "COLOR_0" else "SCALAR" if width == 4 else "VEC3"
-        accessor: dict = dict(bufferView=i, componentType=_FLOAT, count=splats.count, type=kind)
-        if name == "COLOR_0":
-            accessor |= dict(componentType=_BYTE, normalized=True)
-        if name == "POSITION":
-            accessor |= dict(min=bounds[0], max=bounds[1])
-        accessors.append(accessor)
-        offset += size
-    kernel = dict(kernel="ellipse", colorSpace=_COLORS, projection="perspective")
-    attributes = {name: i for i, name in enumerate(sizes)}
-    extensions = {_NAME: kernel | dict(sortingMethod="cameraDistance")}
-    primitive = dict(attributes=attributes, mode=_POINTS, extensions=extensions)
-    asset = dict(version="2.0", generator="hardsplat")
-    gltf = dict(
-        asset=asset | ({"extras": {"antialiased": True}} if splats.antialiased else {}),
-        extensionsUsed=[_NAME],
-        scene=0,
-        scenes=[{"nodes": [0]}],
-        nodes=[{"mesh": 0}],
-        meshes=[{"primitives": [primitive]}],
-        buffers=[{"byteLength": offset}],
-        bufferViews=views,
-        accessors=accessors,
-    )
-    return json.dumps(gltf, separators=(",", ":")).encode()

@@ -23,35 +23,18 @@ from hardsplat.io.formats.base import (
     check_archive,
     check_count,
     check_expansion,
-    finite_log_scales,
     from_smallest_three,
     reading,
     size_of,
-    smallest_three,
     spans,
 )
-from hardsplat.io.formats.clusters import Palette, scalar_codebook, scalar_labels
 from hardsplat.model.gaussians import Gaussians
 
-_CHANNELS = {"means_l": 3, "means_u": 3, "scales": 3, "quats": 4, "sh0": 4, "shN_labels": 2}
-_PIXELS = sum(_CHANNELS.values())  # bytes of a splat once the images are unpacked
-_COLUMNS = 64  # palette entries in a row of pixels
-_MOST_ENTRIES = 1 << 16
-_MANY = 1 << 19  # splats from which a palette of 65 536 entries is a small part of the file
-_LEVELS_OF_FEW = {
-    "scales": 128,
-    "sh0": 128,
-    "shN": 16,
-    # of codebooks, which could have 256: fewer lose little beside what the palette does, and the
-    # images compress better
-}
-_LEVELS_OF_MANY = {"scales": 256, "sh0": 256, "shN": 64}
-_BOOK = 256  # numbers in a codebook, where programs expect so many; unused ones repeat the last
-_SAMPLE = 1 << 19  # splats that codebooks are learned from
+CHANNELS = {"means_l": 3, "means_u": 3, "scales": 3, "quats": 4, "sh0": 4, "shN_labels": 2}
+_PIXELS = sum(CHANNELS.values())  # bytes of a splat once the images are unpacked
+COLUMNS = 64  # palette entries in a row of pixels
+MOST_ENTRIES = 1 << 16
 _LONGEST_META = 1 << 20  # bytes; ours take 12 kB
-
-
-# -- reading
 
 
 def read(path: Path) -> SplatStream:
@@ -97,7 +80,7 @@ class _Meta:
         self.degree, self.entries = 0, 0
         if rest := meta.get("shN"):
             self.degree = self._whole("shN.bands", rest["bands"], 3)
-            self.entries = self._whole("shN.count", rest["count"], _MOST_ENTRIES)
+            self.entries = self._whole("shN.count", rest["count"], MOST_ENTRIES)
             self.shN = self._numbers("shN.codebook", rest["codebook"])
             self.files |= dict(zip(("shN_centroids", "shN_labels"), self._files(rest, 2)))
 
@@ -139,7 +122,7 @@ def _pieces(path: Path, meta: _Meta) -> Iterator[Gaussians]:
         with zipfile.ZipFile(path) as archive:
             images = {
                 name: _image(path, archive, meta.files[name], channels, meta.count)
-                for name, channels in _CHANNELS.items()
+                for name, channels in CHANNELS.items()
                 if name in meta.files
             }
             palette = _palette(path, archive, meta) if meta.degree else None
@@ -197,152 +180,11 @@ def _palette(path: Path, archive: zipfile.ZipFile, meta: _Meta) -> np.ndarray:
     """(entries, K - 1, 3) SH coefficients."""
     each = COEFFICIENTS[meta.degree] - 1
     image = _decoded(
-        path, archive, meta.files["shN_centroids"], -(-meta.entries // _COLUMNS) * _COLUMNS * each
+        path, archive, meta.files["shN_centroids"], -(-meta.entries // COLUMNS) * COLUMNS * each
     )
-    if image.shape[1] != _COLUMNS * each:
+    if image.shape[1] != COLUMNS * each:
         raise UserError(
             f"{path}: image {meta.files['shN_centroids']} is {image.shape[1]} pixels "
-            f"wide, expected {_COLUMNS * each}"
+            f"wide, expected {COLUMNS * each}"
         )
     return _looked_up(path, meta.shN, image[..., :3].reshape(-1, each, 3)[: meta.entries])
-
-
-# -- writing
-
-
-def write(path: Path, splats: SplatStream) -> None:
-    """Positions to 1/65535 of the scene's extent in ln(1 + |x|); scales and colours by codebooks of
-    256, SH bands by a palette. Small only in Morton order.
-
-    Where it is known from which directions splats are seen, the palette is for those that are seen
-    most, and what it changes in the mean over these directions is made up for by the colour of
-    degree 0.
-    """
-    low, high, sample, sampled = _surveyed(splats)
-    levels = _LEVELS_OF_FEW if splats.count < _MANY else _LEVELS_OF_MANY
-    scales = scalar_codebook(finite_log_scales(sample), levels["scales"])
-    sh0 = scalar_codebook(sample.sh[:, 0], levels["sh0"])
-    bands = sample.sh[:, 1:].reshape(len(sample), -1)
-    palette = None
-    if splats.sh_degree:
-        weights = None if splats.seen is None else np.sqrt(np.maximum(splats.seen[sampled, 0], 0))
-        palette = Palette(bands, palette_size(splats.count), weights)
-        book = scalar_codebook(palette.entries, levels["shN"])
-        codes = scalar_labels(palette.entries, book)
-        entries = book[codes].reshape(len(codes), -1, 3)
-
-    side = 4 * math.ceil(math.sqrt(splats.count) / 4)
-    height = 4 * math.ceil(splats.count / side / 4)
-    images = {
-        name: np.zeros((height * side, channels), np.uint8)
-        for name, channels in _CHANNELS.items()
-        if palette or name != "shN_labels"
-    }
-    at = 0
-    for g in splats.pieces():
-        span = slice(at, at + len(g))
-        at += len(g)
-        colors = g.sh[:, 0]
-        if palette:
-            labels = palette.labels(g.sh[:, 1:].reshape(len(g), -1))
-            images["shN_labels"][span, 0], images["shN_labels"][span, 1] = labels & 255, labels >> 8
-            if splats.seen is not None:
-                colors = colors + _in_the_mean(splats.seen[span], g.sh[:, 1:] - entries[labels])
-        steps = np.rint(
-            (_logs(g.means) - low) / np.where(high > low, high - low, 1) * 65535
-        ).astype(np.uint16)
-        images["means_l"][span], images["means_u"][span] = steps & 255, steps >> 8
-        images["scales"][span] = scalar_labels(finite_log_scales(g), scales)
-        which, others = smallest_three(g.quats)
-        images["quats"][span, :3] = np.rint((others * math.sqrt(2) * 0.5 + 0.5) * 255)
-        images["quats"][span, 3] = 252 + which
-        images["sh0"][span, :3] = scalar_labels(colors, sh0)
-        images["sh0"][span, 3] = np.rint(g.opacities * 255)
-
-    meta = {
-        "version": 2,
-        "asset": {"generator": "hardsplat"},
-        "count": splats.count,
-        "antialias": splats.antialiased,
-        "means": {
-            "mins": low.tolist(),
-            "maxs": high.tolist(),
-            "files": ["means_l.webp", "means_u.webp"],
-        },
-        "scales": {"codebook": _listed(scales), "files": ["scales.webp"]},
-        "quats": {"files": ["quats.webp"]},
-        "sh0": {"codebook": _listed(sh0), "files": ["sh0.webp"]},
-    }
-    with zipfile.ZipFile(path, "w") as archive:
-        for name in list(images):
-            _add(archive, name, images.pop(name).reshape(height, side, -1))
-        if palette:
-            _add(archive, "shN_centroids", _palette_image(codes, splats.sh_degree))
-            files = ["shN_centroids.webp", "shN_labels.webp"]
-            meta["shN"] = {
-                "count": len(palette.entries),
-                "bands": splats.sh_degree,
-                "codebook": _listed(book),
-                "files": files,
-            }
-        archive.writestr("meta.json", json.dumps(meta, separators=(",", ":")), zipfile.ZIP_DEFLATED)
-
-
-def _in_the_mean(seen: np.ndarray, bands: np.ndarray) -> np.ndarray:
-    """(N, 3) the coefficient of degree 0 that equals coefficients (N, K - 1, 3) of higher degrees
-    in the mean over the directions that splats are seen from."""
-    shares = seen[:, 1:] / np.where(seen[:, :1] > 0, seen[:, :1], np.inf)
-    return np.einsum("nk,nkc->nc", shares, bands)
-
-
-def _listed(book: np.ndarray) -> list[float]:
-    """All entries, with no more digits than float32 has."""
-    return [float(f"{x:.8g}") for x in np.pad(book, (0, _BOOK - len(book)), "edge").tolist()]
-
-
-def palette_size(count: int) -> int:
-    """Entries for that many splats: one for 2, as many as 16 bits can name."""
-    return min(_MOST_ENTRIES, max(64, count // 2))
-
-
-def _surveyed(splats: SplatStream) -> tuple[np.ndarray, np.ndarray, Gaussians, np.ndarray]:
-    """Bounds of the logarithms of positions, and a random sample of the splats, with the largest
-    and the most colourful of each piece; which these are."""
-    rng, share = np.random.default_rng(0), min(1, _SAMPLE / splats.count)
-    low, high, sample, sampled = np.full(3, np.inf), np.full(3, -np.inf), [], []
-    for g in splats.pieces():
-        logs = _logs(g.means)
-        low, high = np.minimum(low, logs.min(axis=0)), np.maximum(high, logs.max(axis=0))
-        chosen = rng.random(len(g)) < share
-        chosen[
-            [*g.scales.argmax(axis=0), *g.sh[:, 0].argmin(axis=0), *g.sh[:, 0].argmax(axis=0)]
-        ] = True
-        sample.append(g[chosen])
-        sampled.append(chosen)
-    return low, high, Gaussians.concatenate(sample), np.flatnonzero(np.concatenate(sampled))
-
-
-def _logs(means: np.ndarray) -> np.ndarray:
-    m = means.astype(np.float64)
-    return np.sign(m) * np.log1p(np.abs(m))
-
-
-def _palette_image(labels: np.ndarray, degree: int) -> np.ndarray:
-    """(rows, 64 * each, 3) from (entries, 3 * each), where `each` coefficients belong to an
-    entry."""
-    each = COEFFICIENTS[degree] - 1
-    out = np.zeros((-(-len(labels) // _COLUMNS) * _COLUMNS, each, 3), np.uint8)
-    out[: len(labels)] = labels.reshape(-1, each, 3)
-    return out.reshape(-1, _COLUMNS * each, 3)
-
-
-def _add(archive: zipfile.ZipFile, name: str, pixels: np.ndarray) -> None:
-    from PIL import Image
-
-    if pixels.shape[2] == 2:
-        pixels = np.concatenate([pixels, np.zeros_like(pixels[..., :1])], axis=2)
-    out = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(
-        out, "WEBP", lossless=True, quality=75, method=4, exact=True
-    )
-    archive.writestr(f"{name}.webp", out.getbuffer())
