@@ -18,11 +18,13 @@ from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
 from hardsplat.raster import tensors
 from hardsplat.raster.core.pictures import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
-from hardsplat.raster.core.projection import Perspective, Projection
+from hardsplat.raster.core.projection import Perspective
+from hardsplat.raster.core.protocols import Projection
 from hardsplat.raster.core.sinks import STORE, STORE_ROWS, adam
 from hardsplat.raster.core.sort import sort_passes
 from hardsplat.raster.core.stochastic import Perturbed
-from hardsplat.raster.hardware import rasterizer
+from hardsplat.raster.hardware import passes as hardware_passes
+from hardsplat.raster.hardware.rows import Rows
 from hardsplat.raster.tiled import passes as tile_passes
 from hardsplat.raster.tiled.lists import sorted_lists
 from hardsplat.raster.tiled.rows import TiledRows
@@ -140,10 +142,10 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
     for (format, blending, ordering), (reduction, atomics, quads, block) in itertools.product(
         forward, backward
     ):
-        rows = rasterizer.Rows(format, format, blending, reduction, ordering, atomics, quads, block)
-        yield from rasterizer.all_passes(analytic, rows, 1, 1, threshold=1, segments=2)
+        rows = Rows(format, format, blending, reduction, ordering, atomics, quads, block)
+        yield from hardware_passes.all_passes(analytic, rows, 1, 1, threshold=1, segments=2)
     for (format, blending, ordering), picture in itertools.product(forward, PICTURES):
-        yield from rasterizer.all_passes(
+        yield from hardware_passes.all_passes(
             Perspective(1, None),
             replace(rows, format=format, blending=blending, ordering=ordering),
             1,
@@ -153,9 +155,9 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
             picture,
         )
     rows = replace(rows, blending=BLENDINGS["fixed"], ordering=ORDERINGS["interlock"])
-    yield from rasterizer.all_passes(perturbed, rows, 1, 1, 1, 1)
+    yield from hardware_passes.all_passes(perturbed, rows, 1, 1, 1, 1)
     for shape, (format, blending, ordering) in itertools.product(SHAPES.values(), forward):
-        yield from rasterizer.all_passes(
+        yield from hardware_passes.all_passes(
             analytic,
             replace(rows, shape=shape, format=format, blending=blending, ordering=ordering),
             1,

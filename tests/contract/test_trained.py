@@ -9,7 +9,7 @@ from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.tables import quantities
 from hardsplat.tables.loss_terms import LOSS_TERMS, LossTerm
-from hardsplat.tables.quantities import Quantity, Rate
+from hardsplat.tables.quantity import Quantity, Rate
 from hardsplat.train.run.trainer import train
 from tests.helpers.training import densified, open_session, same_state, settings
 

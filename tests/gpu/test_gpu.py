@@ -12,8 +12,9 @@ from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu import probe
 from hardsplat.gpu.commands import queries
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.device import capabilities, context
-from hardsplat.gpu.device.context import DeviceLost, PhysicalDevice, ValidationError, choose
+from hardsplat.gpu.device import context, features, instance
+from hardsplat.gpu.device.context import DeviceLost
+from hardsplat.gpu.device.instance import PhysicalDevice, ValidationError, choose
 from hardsplat.gpu.device.queue import Fence, once, submit
 from hardsplat.gpu.memory import buffer as memory
 from hardsplat.gpu.memory.buffer import Buffer
@@ -407,7 +408,7 @@ def test_device_choice():
 def test_validation_messages_become_exceptions(session_device):
     """Also when another instance was made since."""
     session_device.check_validation()
-    context.Instance(validation="1")
+    instance.Instance(validation="1")
     vk, buffer = memory.vk, Buffer(session_device, 64, "keys")
     with pytest.raises(ValidationError, match="VUID-vkCmdCopyBuffer-srcOffset"):
         with once(session_device) as commands:
@@ -549,6 +550,6 @@ def test_required_limits_are_what_the_shaders_take():
         taken[f"{kind}_buffers"] = max(taken[f"{kind}_buffers"], buffers)
     taken["shared_memory"] = max(map(shared_bytes, modules))
     taken["workgroup_threads"] = max(int(np.prod(info.local_size)) for info in infos)
-    required = {name: wanted for name, (_, wanted, _) in capabilities.LIMITS.items()}
+    required = {name: wanted for name, (_, wanted, _) in features.LIMITS.items()}
     assert taken.keys() == required.keys()
     assert all(0.9 * required[name] <= taken[name] <= required[name] for name in taken), taken

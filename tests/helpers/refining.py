@@ -8,7 +8,8 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.memory.buffer import POISON, Buffer
+from hardsplat.gpu.memory.allocation import POISON
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.projection import Perspective
 from hardsplat.raster.core.sinks import adam, plane_groups

@@ -6,7 +6,8 @@ import pytest
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.commands.barriers import Barriers
-from hardsplat.gpu.device.context import Device, ValidationError
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from tests.helpers.goldens import random_scene, relative_l2

@@ -18,7 +18,8 @@ from hardsplat.raster.core import trial
 from hardsplat.raster.core.choose import BUDGET, choose, greedy, lines, remembered
 from hardsplat.raster.core.trial import SIZES, Trial
 from hardsplat.raster.core.trial import scene as trial_scene
-from hardsplat.raster.hardware.rasterizer import rows_of, sources
+from hardsplat.raster.hardware.passes import sources
+from hardsplat.raster.hardware.rasterizer import rows_of
 from hardsplat.raster.hardware.rows import SEGMENTS, HardwareOptions, Rows
 from hardsplat.raster.renderer import Renderer
 

@@ -8,7 +8,9 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.memory.buffer import POISON, Buffer, allocate_all
+from hardsplat.gpu.memory.allocation import POISON
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core import sort
 from hardsplat.raster.core.sort import BLOCK, SORT_PASSES, record_sort, sort_bytes, sort_passes

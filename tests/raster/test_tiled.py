@@ -10,8 +10,9 @@ import pytest
 from hardsplat import contract
 from hardsplat.cli import main
 from hardsplat.gpu.commands.barriers import Barriers
-from hardsplat.gpu.device.context import Device, ValidationError
-from hardsplat.gpu.memory.buffer import POISON
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.instance import ValidationError
+from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.gaussians import SH_C0

@@ -16,7 +16,8 @@ from hardsplat.contract.footprint import PURPOSES, by_purpose, purposes
 from hardsplat.gpu.bandwidth import COPY, copy_bandwidth
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device import queue
-from hardsplat.gpu.memory.buffer import allocate_all, staging_of
+from hardsplat.gpu.memory.buffer import staging_of
+from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scenes.scene import load_scene

@@ -11,7 +11,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.contract.footprint import bytes_per_splat, needs
 from hardsplat.gpu import probe
-from hardsplat.gpu.device import capabilities, context
+from hardsplat.gpu.device import capabilities, context, features, instance
 from hardsplat.gpu.passes import shader
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core import choose
@@ -97,7 +97,7 @@ def test_a_device_without_a_required_feature_is_not_ready(capsys, lacking):
 def test_a_device_with_less_shared_memory_draws(device, capsys, monkeypatch):
     limit = "maxComputeSharedMemorySize"
     wanted = (limit, 1 << 30, "bytes, for the image loss")
-    monkeypatch.setitem(capabilities.LIMITS, "shared_memory", wanted)
+    monkeypatch.setitem(features.LIMITS, "shared_memory", wanted)
     text, code = run(capsys)
     assert code == 0
     lacks = rf"lacks {limit} of 1073741824 bytes, for the image loss \(it has \d+\)"
@@ -110,7 +110,7 @@ def test_a_device_with_less_shared_memory_draws(device, capsys, monkeypatch):
 
 
 def test_no_device(capsys, monkeypatch):
-    monkeypatch.setattr(context.Instance, "physical_devices", lambda self: [])
+    monkeypatch.setattr(instance.Instance, "physical_devices", lambda self: [])
     text, code = run(capsys)
     assert code == 2
     assert text.splitlines()[-1].startswith("not ready: no Vulkan device: install a GPU driver")

@@ -13,9 +13,9 @@ import vulkan as vk
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu import probe
-from hardsplat.gpu.device import context
+from hardsplat.gpu.device import context, instance
 from hardsplat.gpu.device.queue import submit
-from hardsplat.gpu.memory.buffer import allocate_all
+from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.backends import BACKENDS, running
 from hardsplat.raster.tiled import rasterizer as tiled
@@ -290,7 +290,7 @@ def test_tensors_of_a_gpu_get_a_queue_that_only_computes(
     """Unless something is drawn. The probe of the device draws, so it needs another one."""
     if device.physical.kind != "CPU" or "memory_fd" not in device.capabilities:
         pytest.skip("takes a driver on the CPU that exports memory")
-    real, opened, peer = context.choose, [], Mapped()
+    real, opened, peer = instance.choose, [], Mapped()
     both = lambda *given: replace(real(*given), compute_family=0)  # its only family does both
     cache = SimpleNamespace(key=probe.shader.key, cache_dir=lambda: tmp_path)
     monkeypatch.setattr(context, "choose", both)

@@ -9,7 +9,8 @@ import pytest
 from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.memory.buffer import POISON, Buffer
+from hardsplat.gpu.memory.allocation import POISON
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats import checkpoint as checkpoints

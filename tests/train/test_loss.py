@@ -5,7 +5,8 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.memory.buffer import POISON, Buffer
+from hardsplat.gpu.memory.allocation import POISON
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.scenes.masks import kept_pixels, masked

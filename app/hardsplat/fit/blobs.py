@@ -10,7 +10,8 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, allocate_all
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.resources import allocate_all
 
 NUMBERS = contract.CONSTANTS["BLOB"]
 OPACITY, SHARE = 0.7, 0.6  # of a new blob: opacity, deviation over the distance to the next

@@ -13,8 +13,9 @@ from hardsplat.fit.blobs import BlobBuffers
 from hardsplat.fit.flat import Flat
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, allocate_all
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.resolve import name_of, resolve

@@ -11,9 +11,9 @@ from hardsplat import contract
 from hardsplat.contract.footprint import by_purpose
 from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, allocate_all
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
-from hardsplat.gpu.memory.resources import buffer_in
+from hardsplat.gpu.memory.resources import allocate_all, buffer_in
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.model import Mesh

@@ -44,16 +44,16 @@ def report(device: str | int | None = None) -> tuple[str, int]:
     no such device, or none."""
     tools = [*_tools(), *_drivers()]
     try:
-        from hardsplat.gpu.device import context  # fails without a Vulkan loader
+        from hardsplat.gpu.device import instance  # fails without a Vulkan loader
 
-        devices = context.Instance(context.validation_wanted()).physical_devices()
+        devices = instance.Instance(instance.validation_wanted()).physical_devices()
         wanted = os.environ.get("HARDSPLAT_DEVICE") if device is None else str(device)
-        chosen = context.choose(devices, wanted)
+        chosen = instance.choose(devices, wanted)
     except UserError as error:
         why = str(error).removesuffix(f"; {drivers.explain()}")  # that stands above
         return "\n".join([*tools, "", f"not ready: {why}"]), 2
     validation = "not installed (only developers need it)"
-    if context.validation_layer():
+    if instance.validation_layer():
         turned_on = "HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too"
         validation = f"installed ({turned_on})"
     title = "devices (choose with --device INDEX or part of the name)"
@@ -86,12 +86,12 @@ def _drivers() -> list[str]:
 
 def _about(index: int, physical) -> tuple[list[str], int]:
     """The chosen device: features, limits, probe, variants, verdict."""
-    from hardsplat.gpu.device import capabilities
+    from hardsplat.gpu.device import capabilities, features
     from hardsplat.gpu.device.context import Device
 
     found = capabilities.query(physical.handle)
     lines = _features(found)
-    if missing := found.missing(capabilities.REQUIRED):
+    if missing := found.missing(features.REQUIRED):
         remedy = "update its driver or choose another --device"
         lacks = f"{physical.name} lacks {', '.join(missing)}"
         return [*lines, "", f"not ready: {lacks}; {remedy}"], 1

@@ -13,7 +13,7 @@ import torch
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device import capabilities
-from hardsplat.gpu.device.context import Instance
+from hardsplat.gpu.device.instance import Instance
 
 _OPAQUE_FD = 1  # of CUexternalMemoryHandleType and CUexternalSemaphoreHandleType
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,6 +15,7 @@ from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import once
+from hardsplat.gpu.memory.allocation import _ADDRESS_USAGE, _HOST, POISON, allocate_memory, poisoned
 
 _USAGE = (
     vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
@@ -24,63 +24,8 @@ _USAGE = (
     | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
     | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
 )
-# Core in Vulkan 1.2, but without a value in the package.
-_ADDRESS_USAGE, _DEVICE_ADDRESS = (
-    0x20000,
-    0x2,
-)  # VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
-_HOST = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
 STAGING_BYTES = 32 << 20
 _MOVERS = 4  # threads that move memory, and pieces of the staging buffer that they have
-# NaN as float, absurd as a count: what tests fill fresh memory with (HARDSPLAT_POISON=1)
-POISON = 0xFFFFFFFF
-
-
-def poisoned() -> bool:
-    return os.environ.get("HARDSPLAT_POISON", "0") not in ("", "0")
-
-
-def allocate_memory(
-    device: Device,
-    requirements,
-    flags: int,
-    prefer: int,
-    name: str,
-    address: bool = False,
-    grows_with: str = "",
-    shared: bool = False,
-):
-    """Memory for a buffer or an image, of a type with all of `flags` and, if there is one,
-    `prefer`. Raises OutOfMemory."""
-    types = [
-        i
-        for i in range(device.memory.memoryTypeCount)
-        if requirements.memoryTypeBits >> i & 1
-        and device.memory.memoryTypes[i].propertyFlags & flags == flags
-    ]
-    if not types:
-        raise OutOfMemory(f"{device.name} has no memory type for {name}")
-    best = max(
-        types, key=lambda i: ((device.memory.memoryTypes[i].propertyFlags & prefer).bit_count(), -i)
-    )
-    chain = vk.VkMemoryAllocateFlagsInfo(flags=_DEVICE_ADDRESS) if address else None
-    if shared:
-        chain = vk.VkExportMemoryAllocateInfo(
-            pNext=chain, handleTypes=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
-        )
-    try:
-        return vk.vkAllocateMemory(
-            device.handle,
-            vk.VkMemoryAllocateInfo(
-                pNext=chain, allocationSize=requirements.size, memoryTypeIndex=best
-            ),
-            None,
-        )
-    except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
-        raise OutOfMemory(
-            f"{device.name} is out of memory: {name} needs {requirements.size / 2**20:.0f} MiB",
-            grows_with,
-        ) from None
 
 
 class Buffer:
@@ -338,29 +283,6 @@ def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
             moves.append(movers.submit(np.copyto, part, room))
         for move in moves:
             move.result()
-
-
-def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:
-    """Buffers by name, all of them or, with OutOfMemory, none."""
-    out: dict[str, Buffer] = {}
-    try:
-        for name, size in nbytes.items():
-            out[name] = Buffer(device, size, name)
-    except OutOfMemory:
-        for buffer in out.values():
-            buffer.destroy()
-        raise
-    return out
-
-
-def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, int]]) -> None:
-    """Copies (source offset, target offset, bytes) regions on the device, now."""
-    copies = [
-        vk.VkBufferCopy(srcOffset=a, dstOffset=b, size=size) for a, b, size in regions if size
-    ]
-    if copies:
-        with once(source.device) as commands:
-            vk.vkCmdCopyBuffer(commands, source.handle, target.handle, len(copies), copies)
 
 
 def staging_of(device: Device) -> Buffer:

@@ -8,7 +8,8 @@ import vulkan as vk
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import once
-from hardsplat.gpu.memory.buffer import STAGING_BYTES, allocate_memory, poisoned, staging_of
+from hardsplat.gpu.memory.allocation import allocate_memory, poisoned
+from hardsplat.gpu.memory.buffer import STAGING_BYTES, staging_of
 
 _IMAGE_USAGE = (
     vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT

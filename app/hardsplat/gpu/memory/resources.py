@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, MutableMapping
 
 import vulkan as vk
 
+from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, copy_regions
+from hardsplat.gpu.device.queue import once
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 
 
@@ -57,3 +59,26 @@ def copy_between(commands, source: Buffer | Image, target: Buffer | Image) -> No
         size = min(source.nbytes, target.nbytes)
         region = vk.VkBufferCopy(srcOffset=0, dstOffset=0, size=size)
         vk.vkCmdCopyBuffer(commands, source.handle, target.handle, 1, [region])
+
+
+def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:
+    """Buffers by name, all of them or, with OutOfMemory, none."""
+    out: dict[str, Buffer] = {}
+    try:
+        for name, size in nbytes.items():
+            out[name] = Buffer(device, size, name)
+    except OutOfMemory:
+        for buffer in out.values():
+            buffer.destroy()
+        raise
+    return out
+
+
+def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, int]]) -> None:
+    """Copies (source offset, target offset, bytes) regions on the device, now."""
+    copies = [
+        vk.VkBufferCopy(srcOffset=a, dstOffset=b, size=size) for a, b, size in regions if size
+    ]
+    if copies:
+        with once(source.device) as commands:
+            vk.vkCmdCopyBuffer(commands, source.handle, target.handle, len(copies), copies)

@@ -26,7 +26,7 @@ from hardsplat.io.formats.base import SplatStream, in_memory, reading
 from hardsplat.io.formats.npz import check_sizes
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.tables import quantities
-from hardsplat.tables.quantities import Of
+from hardsplat.tables.quantity import Of
 
 VERSION = 5
 _BLOCK = 1 << 22  # bytes that are written at a time

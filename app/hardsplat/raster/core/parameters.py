@@ -18,7 +18,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.planes import Planes, plane_table
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
-from hardsplat.tables.quantities import Of, Quantity
+from hardsplat.tables.quantity import Of, Quantity
 
 Gradients = Literal[
     "none", "written", "all"

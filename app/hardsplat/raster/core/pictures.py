@@ -8,8 +8,9 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, allocate_all
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.tables.formats import FORMATS

@@ -10,7 +10,7 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.tables import quantities
-from hardsplat.tables.quantities import Quantity
+from hardsplat.tables.quantity import Quantity
 
 _MEMBERS = ("of_splats", "of_photographs", "of_cameras", "of_scene")  # as trained.ORDER
 

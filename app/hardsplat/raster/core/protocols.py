@@ -10,17 +10,16 @@ All through named buffers and images (hardsplat.contract) and planes (hardsplat.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.passes.declared import Pipeline
-
-if TYPE_CHECKING:
-    from hardsplat.raster.core.projection import Projection
+from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
+from hardsplat.raster.core.sinks import Sink
 
 
 class Variants(Protocol):
@@ -98,3 +97,65 @@ class Trainable(Rasterizer, Protocol):
         self, recorder: Recorder
     ) -> None: ...  # splats whose colours alone are others -> target
     def record_draw_backward(self, recorder: Recorder) -> None: ...  # d_image -> d_splats2d
+
+
+P = TypeVar("P", bound=ComputePass | DrawPass)
+
+
+class Draws(Protocol):
+    """What a rasterizer offers its projection when a step is recorded."""
+
+    def record_forward(
+        self, recorder: Recorder, picture: str = "image"
+    ) -> None: ...  # parameters -> target
+    def record_images(
+        self, recorder: Recorder
+    ) -> None: ...  # projected splats -> the targets of all images of the projection
+    def record_backward(self, recorder: Recorder) -> None: ...  # d_image -> the sink
+
+    @property
+    def height(self) -> int: ...  # of the canvas, px
+
+
+class Projection(Protocol):
+    """sink: None for no backward pass. images: what a step draws, as words behind the names of
+    passes and targets; "" is the image itself.
+
+    listed: which projected splats decide on the tiles that all images share, as such a word.
+    differentiates: there is a backward draw.
+    """
+
+    @property
+    def sink(self) -> Sink | None: ...
+    @property
+    def images(self) -> tuple[str, ...]: ...
+    @property
+    def listed(self) -> str: ...
+    @property
+    def differentiates(self) -> bool: ...
+    @property
+    def in_order(
+        self,
+    ) -> bool: ...  # visible splats are sorted by depth; else there are their keys alone
+
+    def passes(
+        self, command: Mapping[str, int], picture: str = "image"
+    ) -> list[
+        ComputePass
+    ]: ...  # command: the draw that the order is for, of hardsplat.tables.hardware
+    def image(self, p: P, word: str) -> P: ...  # a forward pass, for another image than the first
+    def allocate(
+        self, device: Device, capacity: int
+    ) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_drawn
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+    def record_backward(
+        self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int
+    ) -> None: ...
+    def record_step(
+        self,
+        recorder: Recorder,
+        run: Mapping[str, Pipeline],
+        draws: Draws,
+        compare: Callable[[Recorder], None],
+        capacity: int,
+    ) -> None: ...

@@ -12,7 +12,7 @@ from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.raster.core.resolve import name_of, resolve
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS, MomentFormat
-from hardsplat.tables.quantities import Of
+from hardsplat.tables.quantity import Of
 
 _PLANE_shN = next(
     place.plane for place in quantities.places() if place.quantity.name == "shN"

@@ -30,13 +30,12 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.raster.core.projection import (
     GEOMETRY,
-    Draws,
-    P,
     Perspective,
     allocate_drawn,
     bound,
     project_forward,
 )
+from hardsplat.raster.core.protocols import Draws, P
 from hardsplat.raster.core.sinks import Sink, record_splats, splats_pass
 from hardsplat.raster.core.sort import ranking_lanes, record_sort, sort_bytes, sort_passes
 from hardsplat.settings.raster import Stochastic

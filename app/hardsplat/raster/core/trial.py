@@ -13,7 +13,8 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.device.context import Device, DeviceLost, ValidationError
+from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.gpu.passes import shader
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians

@@ -18,8 +18,9 @@ from hardsplat import contract
 from hardsplat.contract.footprint import Need
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, allocate_all
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.raster.core.projection import for_score, scored
 from hardsplat.raster.core.sinks import SCORES

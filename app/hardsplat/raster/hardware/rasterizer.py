@@ -10,34 +10,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, allocate_all
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import exchange
-from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
+from hardsplat.gpu.memory.resources import allocate_all, exchange
+from hardsplat.gpu.passes.declared import Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core import stochastic
 from hardsplat.raster.core.choose import choose
 from hardsplat.raster.core.parameters import Parameters, pairs_wanted
-from hardsplat.raster.core.projection import Perspective, Projection, for_images
-from hardsplat.raster.core.protocols import Drawn
+from hardsplat.raster.core.protocols import Drawn, Projection
 from hardsplat.raster.core.resolve import Variant, runnable
-from hardsplat.raster.core.sinks import STORE, Sink
-from hardsplat.raster.core.sort import ranking_lanes
-from hardsplat.raster.hardware.draws import blocks_of, canvas_of, forward_passes
-from hardsplat.raster.hardware.listed import FragmentLists, Listed
-from hardsplat.raster.hardware.ordered import Ordered
+from hardsplat.raster.core.sinks import Sink
+from hardsplat.raster.hardware.draws import blocks_of
+from hardsplat.raster.hardware.passes import all_passes, backward_of, segments_of, sources
 from hardsplat.raster.hardware.rows import SEGMENTS, HardwareOptions, Rows, stochastic_rows
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.hardware import BLOCKS, ORDERINGS, SHAPES
-from hardsplat.tables.pictures import PICTURES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 
 log = logging.getLogger("hardsplat")
@@ -51,21 +46,6 @@ TIMED: dict[str, Mapping[str, Variant]] = {
     "reduction": REDUCTIONS,
     "atomics": ATOMICS,
 }
-
-
-class Backward(Protocol):
-    """A way from d_image to d_splats2d."""
-
-    @property
-    def lists(self) -> FragmentLists | None: ...  # that it goes by
-
-    def passes(self) -> list[ComputePass | DrawPass]: ...
-    def allocate(
-        self, device: Device
-    ) -> Mapping[str, Buffer | Image]: ...  # all that it needs or, with OutOfMemory, nothing
-    def record(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = ""
-    ) -> None: ...  # score: the word of a draw of SCORES
 
 
 def _exact(options: HardwareOptions) -> HardwareOptions:
@@ -132,43 +112,6 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     )
 
 
-def backward_of(
-    rows: Rows, width: int, height: int, segments: int, threshold: int, scores: bool = False
-) -> Backward:
-    """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
-    return (Listed if rows.ordering.listed else Ordered)(
-        rows, width, height, segments, threshold, scores
-    )
-
-
-def all_passes(
-    around: Projection,
-    rows: Rows,
-    width: int,
-    height: int,
-    threshold: int,
-    segments: int,
-    picture: str = "image",
-) -> list[ComputePass | DrawPass]:
-    """Those of a projection, and from splats2d and order to the target; with a sink, to
-    d_splats2d."""
-    canvas = canvas_of(rows, width, height, segments)
-    drawn = PICTURES[picture]
-    forward = (
-        FragmentLists(rows, width, height, segments).passes(drawn)
-        if rows.blending.listed
-        else forward_passes(rows, canvas, drawn)
-    )
-    if picture == "image":
-        forward = for_images(around, forward)
-    backward = (
-        backward_of(rows, width, height, segments, threshold, around.sink.scores).passes()
-        if around.differentiates and around.sink
-        else []
-    )
-    return [*around.passes(rows.shape.command, picture), *forward, *backward]
-
-
 def first(device: Device, options: HardwareOptions) -> HardwareOptions:
     """These options with the first rows that run here instead of those that would be timed.
     Raises UserError for what the device cannot run."""
@@ -177,24 +120,6 @@ def first(device: Device, options: HardwareOptions) -> HardwareOptions:
     options = replace(options, **rows)
     rows_of(device, options)
     return options
-
-
-def sources(device: Device, options: HardwareOptions) -> set[ShaderSource]:
-    """The shaders of a rasterizer with these options, which name every row that matters."""
-    rows = Rows.first(device, options)
-    return {
-        source
-        for p in all_passes(
-            Perspective(1, STORE, lanes=ranking_lanes(device)), rows, 1, 1, 1, rows.segments
-        )
-        for source in p.sources()
-    }
-
-
-def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
-    """How many depth segments are drawn: those wanted, as far as their canvases fit below one
-    another; one where the shader blends, front to back."""
-    return 1 if rows.blending.ordered else max(1, min(wanted, device.max_image // height))
 
 
 def plan(

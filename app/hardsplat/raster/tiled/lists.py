@@ -16,7 +16,7 @@ from typing import Any
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.raster.core.projection import Projection
+from hardsplat.raster.core.protocols import Projection
 from hardsplat.raster.core.sort import BLOCK, RADIX, WIDE, digit_passes, record_sort
 from hardsplat.tables.tiles import TileBackward
 

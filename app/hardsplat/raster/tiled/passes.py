@@ -8,7 +8,8 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core import stochastic
-from hardsplat.raster.core.projection import Perspective, Projection, for_images, scored
+from hardsplat.raster.core.projection import Perspective, for_images, scored
+from hardsplat.raster.core.protocols import Projection
 from hardsplat.raster.core.sinks import STORE, Sink
 from hardsplat.raster.tiled.lists import count_pass, grid, is_local, list_passes
 from hardsplat.raster.tiled.rows import TiledOptions, TiledRows

@@ -20,14 +20,14 @@ from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import Need
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, allocate_all
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import buffer_in, exchange
+from hardsplat.gpu.memory.resources import allocate_all, buffer_in, exchange
 from hardsplat.gpu.passes.declared import Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.parameters import Parameters, pairs_wanted
-from hardsplat.raster.core.projection import Perspective, Projection
-from hardsplat.raster.core.protocols import Drawn
+from hardsplat.raster.core.projection import Perspective
+from hardsplat.raster.core.protocols import Drawn, Projection
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.tiled.lists import (
     grid,

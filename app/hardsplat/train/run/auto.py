@@ -13,7 +13,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
 from hardsplat.base.errors import UserError
-from hardsplat.gpu.device.context import DeviceLost, ValidationError
+from hardsplat.gpu.device.context import DeviceLost
+from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.train.session.session import Session
 
 WARM, FEWEST, TIMED = (

@@ -12,7 +12,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
-from hardsplat.tables.quantities import Of
+from hardsplat.tables.quantity import Of
 from hardsplat.train.session.copies import Allocate, fresh
 from hardsplat.train.step.batch import BatchedSession
 from hardsplat.train.strategies.strategy import Strategy

@@ -26,7 +26,7 @@ from hardsplat.raster.core.averages import begin_averages, take_averages
 from hardsplat.raster.core.sinks import moments_of
 from hardsplat.settings.train import TrainConfig, check_gradient
 from hardsplat.tables import quantities
-from hardsplat.tables.quantities import Of
+from hardsplat.tables.quantity import Of
 from hardsplat.train.session.buffers import SessionBuffers
 from hardsplat.train.session.capacity import Room
 from hardsplat.train.session.contents import of_other_items

@@ -10,7 +10,7 @@ from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.raster.core.sinks import record_others
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
-from hardsplat.tables.quantities import Of
+from hardsplat.tables.quantity import Of
 from hardsplat.train.step.depths import DEPTH_PASS, Depths, record_depth_loss
 from hardsplat.train.step.exposure import (
     centre_pass,

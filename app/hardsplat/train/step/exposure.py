@@ -25,7 +25,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.tables import quantities
 from hardsplat.tables.photographs import EXPOSURES
-from hardsplat.tables.quantities import Of
+from hardsplat.tables.quantity import Of
 
 NAME = "exposures.json"
 _CENTRED: tuple[Of, ...] = (

@@ -26,15 +26,15 @@ from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, allocate_all
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import buffer_in
+from hardsplat.gpu.memory.resources import allocate_all, buffer_in
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.model.camera import Camera
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
-from hardsplat.tables.quantities import Of
+from hardsplat.tables.quantity import Of
 from hardsplat.train.step.exposure import seen_by
 
 _TILE = contract.CONSTANTS[
