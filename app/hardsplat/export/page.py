@@ -98,7 +98,7 @@ def light_degree(splats: int, sh_degree: int) -> int:
 
 def _cameras(config: TrainConfig, asked: bool) -> dict[str, Camera]:
     """Those that were trained on, by the names of their photographs; none where the scene is gone,
-    unless somebody asked for it."""
+    unless the user named it."""
     if config.scene.data_dir is None:
         return {}
     try:

@@ -62,7 +62,7 @@ class PageScene:
 
 @dataclass(frozen=True)
 class WrittenPage:
-    """Of a page: splats in it, bytes of the file, bytes of the packed splats before base64."""
+    """Sizes of a page: splats, bytes of the file, bytes of the packed splats before base64."""
 
     splats: int
     bytes: int

@@ -1,5 +1,5 @@
 """The report of a run, made by two processes of its own, one for plots and page, one for the
-viewer: they are much Python, for which the threads that measure and write files would have to wait,
+viewer. They are much Python, for which the threads that measure and write files would have to wait,
 and each other.
 
 The processes are started while the run trains, import what they need, and wait for calls of Maker's
@@ -71,7 +71,7 @@ class Apart:
 
     def _send(self, process: str, *call: Any) -> None:
         pipe = self._processes[process].stdin  # type: ignore[union-attr]  # None raises AttributeError
-        # follow the rest as they are, so that nobody copies them more than once
+        # follow the rest as they are, so that they are copied once at most
         arrays: list[pickle.PickleBuffer] = []
         words = pickle.dumps(call, protocol=5, buffer_callback=arrays.append)
         pickle.dump((words, [array.raw().nbytes for array in arrays]), pipe)  # type: ignore[arg-type]
@@ -171,4 +171,4 @@ def _received(calls: IO[bytes]) -> tuple:
 if __name__ == "__main__":
     with suppress(EOFError, OSError):
         serve(sys.argv[1], sys.stdin.buffer, sys.stdout.buffer)
-    os._exit(0)  # what threads may still be at is for nobody
+    os._exit(0)  # what threads may still do is of no use

@@ -18,8 +18,7 @@ from hardsplat.report.page import prepare
 from hardsplat.report.plots import curves, early_plots
 from hardsplat.report.run import MOST_SHOWN, NAME, page_values, viewer_of
 
-# s that the viewer waits for its picture; whoever hands over splats hands over a picture soon, or
-# None
+# s that the viewer waits for its picture; the caller gives one, or None, soon after the splats
 _PATIENCE = 60.0
 
 
@@ -68,7 +67,7 @@ class Maker:
 
     def warm(self) -> None:
         """Imports what draws plots and fills pages, and draws a plot of each kind: the first ones
-        take a second, for which nobody has to wait while a run trains."""
+        take a second, for which a run does not wait while it trains."""
         self._drawing.submit(_warm)
 
     def plots(self, metrics: dict) -> None:
@@ -128,8 +127,8 @@ class Maker:
 def for_viewer(
     planes: Mapping[str, np.ndarray], cameras: Sequence[Camera]
 ) -> dict[str, np.ndarray]:
-    """Of the trained values of splats, (planes, N, width) by name, those that the viewer is made
-    of: colour up to SH degree 1, and of very many splats those that matter most."""
+    """Picks from the trained values of splats, (planes, N, width) by name, those of
+    the viewer: colour up to SH degree 1, and of very many splats those that matter most."""
     own = {name: planes[name] for name in OWN if name != "shN"} | {"shN": planes["shN"][:3]}
     if own["means"].shape[1] <= MOST_SHOWN:
         return own

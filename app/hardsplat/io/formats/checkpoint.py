@@ -2,7 +2,7 @@
 
 The random state is the step itself: view order, backgrounds, split noise and the rounding of
 moments are hashes of (seed, step). Moments are float32 here, also those of `--moments bfloat16`,
-which are exact in it: a run may go on with either setting.
+which are exact in it: a run may continue with either setting.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def save(
     """Writes beside and renames, so that a crash leaves the old file or the new one. durable: see
     hardsplat.base.files.replacing. Raises UserError when it cannot.
 
-    log: waited for after everything else is written, in the place of the checkpoint's.
+    log: waited for after everything else is written, instead of the checkpoint's.
     """
     c = checkpoint
     try:

@@ -1,8 +1,8 @@
 """Frames of reference: rotates splats, their spherical harmonics included, between the axes of file
 formats and the world's up.
 
-A frame is three letters, where its x, y and z point, as seen by somebody who looks at the scene: R
-right, L left, U up, D down, F forward, B back. hardsplat has RDF throughout, the cameras' frame of
+A frame is three letters, where its x, y and z point for a viewer of the scene. R is right, L left,
+U up, D down, F forward, B back. hardsplat has RDF throughout, the cameras' frame of
 COLMAP, as PLY files of the original 3DGS do.
 """
 

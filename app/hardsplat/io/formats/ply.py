@@ -27,7 +27,7 @@ LONGEST_HEADER = 1 << 16  # bytes; ours take 1.5 kB
 ANTIALIASED = "SplatRenderMode: mip"  # the comment that Brush writes and reads
 REST = tuple(3 * (k - 1) for k in COEFFICIENTS)  # number of f_rest properties by SH degree
 _ORDER = ("means", "sh0", "shN", "logit_opacities", "log_scales", "quats")
-_NORMALS = ("nx", "ny", "nz")  # behind the means; nobody reads them
+_NORMALS = ("nx", "ny", "nz")  # behind the means; no one reads them
 
 
 def splat_columns(sh_degree: int, extra: Iterable[str] = ()) -> dict[str, list[str]]:

@@ -104,13 +104,16 @@ def _read(path) -> np.ndarray:
 
 
 def _most_pixels(data: bytes) -> int:
-    """Of a picture of so many bytes; who announces more is not believed."""
+    """Most pixels of a picture of that many bytes; a file that announces more is refused."""
     return max(_UNDOUBTED, _DENSEST * len(data))
 
 
 def _pixels(data: bytes) -> tuple[np.ndarray, int]:
-    """As read_pixels, and the EXIF orientation, from the bytes of a file: imageio gives some names
-    a meaning of their own, and damaged files ask for more bytes than they have."""
+    """Pixels of read_pixels, and the EXIF orientation, from the bytes of a file.
+
+    Bytes, because imageio gives some names a meaning of their own; checked, because damaged files
+    ask for more bytes than they have.
+    """
     with iio.imopen(data, "r", plugin="pillow") as file:
         height, width = file.properties(index=0).shape[:2]
         if width * height > _most_pixels(data):

@@ -6,9 +6,9 @@
         distortion, for all frames or for each
 
 What instant-ngp does to such poses on load (scale, offset, aabb_scale, its order of axes) and
-nerfstudio (centring, scaling) moves their own grids; here the poses stay as the file has them.
-file_path, mask_path and ply_file_path stay below the scene's folder, as in what these tools write;
-a path that leads out of it is refused, since a scene from somebody else must not read other files.
+nerfstudio (centring, scaling) moves their own grids. Here the poses stay as the file has them.
+file_path, mask_path and ply_file_path stay below the scene's folder, as in what these tools write.
+A path that leads out of it is refused, since a scene of other people must not read other files.
 Formats: https://docs.nerf.studio/quickstart/data_conventions.html,
 https://github.com/NVlabs/instant-ngp/blob/master/docs/nerf_dataset_tips.md.
 """

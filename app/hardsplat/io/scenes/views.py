@@ -73,7 +73,7 @@ class ArrayView(View):
     image: np.ndarray = field(kw_only=True, repr=False)
 
     def load(self) -> np.ndarray:
-        """As View.load."""
+        """(H, W, 3 or 4) uint8, see View.load."""
         if self.image.shape[2] == 3:
             return self.image
         alpha = self.image[..., 3:].astype(np.uint16)
