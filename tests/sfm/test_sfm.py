@@ -307,7 +307,7 @@ def test_train_offers_it(error_of, tmp_path, monkeypatch):
         calls.append(config.data)
         (walk / "sparse").mkdir(parents=True)
 
-    trained = lambda config, *_: calls.append((config.data_dir, config.result_dir))
+    trained = lambda config, *_: calls.append((config.scene.data_dir, config.run.result_dir))
     monkeypatch.setattr("hardsplat.sfm.run.sfm", find)
     monkeypatch.setattr("hardsplat.cli.train.reading", lambda config, parts: nullcontext())
     monkeypatch.setattr("hardsplat.train.run.trainer.train", trained)

@@ -13,6 +13,7 @@ from typing import Any
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import FIELDS, TrainConfig, looked_at
 from hardsplat.study.bench.axes import SWEPT
+from hardsplat.tables.reductions import REDUCTIONS
 
 # where and how a run is made, not what it is
 ASIDE = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")
@@ -41,6 +42,9 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
             load_config(preset, {**common, **dict(zip(axes, values))}, sweep=True)
         )
         flat = looked_at(config.flat())
+        row = REDUCTIONS.get(config.raster.hardware.reduction)
+        if row is not None and "THRESHOLD" not in row.spec:  # whose reduction has no threshold
+            flat.pop("hybrid_threshold", None)
         config = TrainConfig.of(**flat)
         settings = as_json(config)
         varied = {name: flat[name] for name in axes if name in flat}
