@@ -11,6 +11,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -356,6 +357,55 @@ def test_photographs_become_a_scene(reconstructed):
     assert scene.colors.std() > 20  # points have the photographs' colours
     names = {f"{name}.bin" for name in ("cameras", "frames", "images", "points3D", "rigs")}
     assert {p.name for p in (folder / "sparse/0").iterdir()} == names
+
+
+def unlike(database, name: str):
+    """An image whose features match no others."""
+    from hardsplat.sfm.colmap import database as db
+
+    number = len(db.ids_by_name(database)) + 1
+    rng, count = np.random.default_rng(number), 40
+    points = np.hstack([rng.uniform(0, 100, (count, 2)), np.ones((count, 2))])
+    spots = rng.integers(0, 256, (count, 128), np.uint8)
+    db.write_image(database, number, name, 1, points.astype(np.float32), spots)
+    return dict(name=name, camera=0)
+
+
+@needs_pycolmap
+@pytest.mark.parametrize("way", ["resumed", "added", "second look"])
+def test_pairs_that_match_nowhere_are_compared_once(tmp_path, way):
+    """Where matching was stopped, photographs are added, and photographs without a pose are
+    compared with all others."""
+    import pycolmap
+
+    from hardsplat.sfm.colmap import database as db
+    from hardsplat.sfm.colmap.poses import Poses
+    from hardsplat.sfm.stages import Stages
+
+    camera = dict(width=100, height=100)
+    job = dict(scene=tmp_path, images=tmp_path, threads=2, photographs=[], cameras=[camera])
+    job |= dict(image_size=100, seed=0, method="exhaustive", mapper="incremental")
+    said = []
+    stages = Stages(job, lambda **message: said.append(message))
+    with pycolmap.Database.open(stages.path) as database:
+        db.write_camera(database, 1, "SIMPLE_RADIAL", 100, 100, 120.0, False)
+        job["photographs"] += [unlike(database, f"{i}.jpg") for i in range(4)]
+        stages.database = database
+        stages._find_matches()
+        assert database.read_num_matches()[0] == [] and database.exists_matches(1, 2)
+        if way != "second look":
+            if way == "added":
+                job["photographs"].append(unlike(database, "4.jpg"))
+            stages.state.put("matches", None)
+            said.clear()
+            stages._find_matches()
+            assert said[0] == dict(stage="matches", total=10 if way == "added" else 6, done=6)
+            return
+    poses = Poses(job, stages.send, stages.state, stages.names, stages.ids, {}, stages.pool)
+    poses._read_matches()
+    poses.features = [10_000] * 4
+    posed = {i: SimpleNamespace(name=f"{i}.jpg", has_pose=True) for i in range(3)}
+    assert not poses._look_again(SimpleNamespace(images=posed))
 
 
 @needs_pycolmap

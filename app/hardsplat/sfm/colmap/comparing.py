@@ -37,11 +37,9 @@ class Comparison:
 
     def left(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Those of the pairs, of indices, that the database does not have yet."""
-        have = {
-            frozenset(pycolmap.pair_id_to_image_pair(pair))
-            for pair in self._database.read_num_matches()[0]
-        }
-        return [(i, j) for i, j in wanted if frozenset((self._ids[i], self._ids[j])) not in have]
+        # also those that were found to match nowhere, which the list of all matches leaves out
+        have, ids = self._database.exists_matches, self._ids
+        return [(i, j) for i, j in wanted if not have(ids[i], ids[j])]
 
     def run(
         self, pairs: Sequence[tuple[int, int]], pool: Executor, progress: Callable[[int], None]
