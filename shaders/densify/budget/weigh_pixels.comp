@@ -22,9 +22,11 @@ float edge(ivec2 at) {
 
 void main() {
     ivec2 at = ivec2(gl_GlobalInvocationID.xy);
-    if (any(greaterThanEqual(at, ivec2(camera.size)))) return;
-    uint packed = packed_photograph(at);
+    if (any(greaterThanEqual(at, imageSize(weights)))) return;
     vec3 weights_here = vec3(0.0);
+    // The canvas may be larger than this image.
+    bool inside = all(lessThan(at, ivec2(camera.size)));
+    uint packed = inside ? packed_photograph(at) : IGNORED;
     if (packed != IGNORED)
         weights_here =
             vec3(edge(at), dot(abs(rendered(at) - photograph(packed)), vec3(1.0 / 3.0)), 1.0);
