@@ -443,13 +443,39 @@ def test_means_over_views_are_of_their_measures():
     assert (found["psnr"], found["ssim"]) == (30.0, pytest.approx(0.6))
 
 
+def test_batches_are_as_short_as_one_buffer_of_photographs_asks_for(
+    on_device, scene, tmp_path, monkeypatch
+):
+    """And the splats are those of any other batches."""
+    rings = []
+
+    class Small(Photos):
+        def __init__(self, device, images, mode, ring, fetches):
+            with monkeypatch.context() as patch:
+                if rings:
+                    patch.setattr(device, "max_buffer", 7 * images[0].size)
+                super().__init__(device, images, mode, ring, fetches)
+            rings.append(self.most_steps)
+
+    monkeypatch.setattr("hardsplat.train.run.trainer.Photos", Small)
+    for name in ("any", "short"):
+        run = dict(max_steps=12, batch_steps=10, images="stream", deterministic=True)
+        train(settings(scene, tmp_path / name, **run | {"rasterizer": "auto"}))
+    assert rings == [10, 3]
+    first, second = (tmp_path / name / "splats.ply" for name in ("any", "short"))
+    assert first.read_bytes() == second.read_bytes()
+
+
 def test_photographs_too_large(device, monkeypatch):
     images = [np.zeros((8, 16, 3), np.uint8)] * 4
     monkeypatch.setattr(device, "max_buffer", 4 * 8 * 16 * 3)
     with pytest.raises(UserError, match="--images gpu: .*use --images stream"):
         Photos(device, images, "gpu", ring=2)
-    with pytest.raises(UserError, match="lower --batch-steps to 1 or raise --data-factor"):
-        Photos(device, images, "stream", ring=4)
+    fitted = Photos(device, images, "stream", ring=100)
+    assert fitted.most_steps == 1
+    fitted.buffer.destroy()
+    with pytest.raises(UserError, match="two photographs do not fit in one buffer"):
+        Photos(device, [np.zeros((40, 40, 3), np.uint8)] * 2, "stream", ring=4)
     places = Photos(device, images, "stream", ring=2)
     # One for each step that may be in flight.
     assert len({places.place(step, 0) for step in range(2)}) == 2

@@ -63,6 +63,7 @@ def refine_held_out(
         ring=2 * config.run.batch_steps,
         fetches=True,
     )
+    config = config.changed(batch_steps=min(config.run.batch_steps, photos.most_steps))
     session = Session(
         device,
         config,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.step import averaging
 from hardsplat.train.step.batch import LONGEST_BATCH
+from hardsplat.train.step.photos import Photos
 from hardsplat.train.strategies.strategy import Strategy
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
@@ -19,6 +20,11 @@ def batch_steps(config: TrainConfig, step: int, step_seconds: float, seconds: fl
         return min(config.run.batch_steps - step % config.run.batch_steps, LONGEST_BATCH)
     steps = max(1, min(BATCH_SECONDS, seconds) / max(step_seconds, 1e-6))
     return int(min(config.run.batch_steps, LONGEST_BATCH, steps))
+
+
+def fitted_batch(config: TrainConfig, photos: Photos) -> TrainConfig:
+    """The settings with batches as short as photographs in flight ask for on this device."""
+    return config.changed(batch_steps=min(config.run.batch_steps, photos.most_steps))
 
 
 def next_stop(config: TrainConfig, strategy: Strategy, step: int, checked: bool) -> int:

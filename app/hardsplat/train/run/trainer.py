@@ -46,7 +46,7 @@ from hardsplat.train.run.start import (
     views_of,
 )
 from hardsplat.train.run.state import RunState
-from hardsplat.train.run.stops import batch_steps, next_stop
+from hardsplat.train.run.stops import batch_steps, fitted_batch, next_stop
 from hardsplat.train.session import overfit
 from hardsplat.train.session.session import Session
 from hardsplat.train.step import averaging
@@ -188,6 +188,7 @@ class Run:
             ring=2 * config.run.batch_steps,
             fetches=not config.depth.depth_lambda,
         )
+        self.config = config = fitted_batch(config, photos)
         self.parts.begin("setup")
         views = replace(views, depths=known_depths(config, scene))
         self.session = Session(

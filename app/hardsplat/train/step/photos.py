@@ -49,7 +49,8 @@ class Photos:
     """images: as View.load() has them, sizes may differ. ring: steps that may be in flight at once.
     mode: auto, gpu, host or stream. fetches: the steps have a fetch_pass, which `host` takes;
     without one that is `gpu`. auto: `host` where the device has memory of its own and a buffer
-    holds all photographs, else by memory.
+    holds all photographs, else by memory. most_steps: of a batch, two of which are in flight;
+    fewer than half of the ring where one buffer of the device holds fewer photographs.
 
     `place(step, view)` gives the first pixel of a view's photograph in `buffer`, or in
     `photographs` where it is fetched from there; when streaming it writes the photograph there
@@ -60,6 +61,7 @@ class Photos:
         self, device: Device, images: list[np.ndarray], mode: str, ring: int, fetches: bool = False
     ):
         self.pixel_bytes = max(im.shape[2] for im in images)
+        self.most_steps = max(ring // 2, 1)
         self._whole: Buffer | None = None
         pixels = [im.shape[0] * im.shape[1] for im in images]
         total = self._bytes(sum(pixels))
@@ -91,14 +93,15 @@ class Photos:
         elif self.streamed:
             self._stride = max(pixels)
             self._ring = min(ring, device.max_buffer // self._bytes(self._stride))
-            if self._ring < ring:
+            if self._ring < min(ring, 2):
                 raise UserError(
-                    f"{ring} photographs in flight do not fit in one buffer of "
-                    f"{device.name}: lower --batch-steps to {self._ring // 2} or raise "
+                    f"two photographs do not fit in one buffer of {device.name}: raise "
                     "--data-factor"
                 )
+            self.most_steps = max(self._ring // 2, 1)
             self.images = images
-            self.buffer = Buffer(device, self._bytes(ring * self._stride), "photos", host=True)
+            nbytes = self._bytes(self._ring * self._stride)
+            self.buffer = Buffer(device, nbytes, "photos", host=True)
         else:
             self.buffer = Buffer(device, total, "photos")
             self._put(images)
