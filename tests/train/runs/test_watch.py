@@ -1,11 +1,13 @@
 """Watchers of a run: what they are told, and what they may ask for."""
 
 import json
+import signal
 
 import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import load
+from hardsplat.train.api import Progress
 from hardsplat.train.run.trainer import Run, train
 from hardsplat.train.watchers.watch import Watcher, Watchers
 from tests.helpers.training import settings
@@ -67,6 +69,53 @@ def test_a_watcher_saves_looks_and_stops(on_device, batches_of_five, scene, tmp_
     assert load(tmp_path / "run" / "ckpts" / "ckpt_20.npz").step == 20
     resumed = train(settings(scene, tmp_path / "run", resume=True))
     assert resumed["steps"] == 30 and resumed["evaluations"][0]["step"] == 20
+
+
+class Asks(Told):
+    """Calls whatever a callback may, wherever it may."""
+
+    def open(self, run):
+        run.save()
+
+    def turn(self, run, wait=False):
+        self.told.append(("turn", run.session.step))
+        if run.log.steps:
+            progress = Progress(run)
+            assert len(progress.gaussians()) > 0
+            progress.save()
+            if run.session.step == 20:
+                progress.stop()
+        run.example()
+
+    def measured(self, run, result, example):
+        run.save()
+        Progress(run).gaussians()
+        run.stop()
+
+
+@pytest.fixture
+def within_a_minute():
+    def late(*_):
+        raise TimeoutError("a training waits for itself")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("steps, ends", [(10, 10), (30, 20)])
+def test_every_method_may_be_called_from_every_callback(
+    on_device, batches_of_five, within_a_minute, scene, tmp_path, steps, ends
+):
+    """Also from the measurement after the last step, whose checkpoint is being written."""
+    asks = Asks()
+    metrics = train(settings(scene, tmp_path / "run", max_steps=steps), [asks])
+    assert metrics["steps"] == ends and asks.told.count(("turn", ends)) >= 2
+    assert metrics["seconds"]["training"] < 60, "not the time since the machine was started"
+    saved = load(tmp_path / "run" / "ckpts" / f"ckpt_{ends}.npz")
+    assert saved.step == ends and saved.log["evaluations"][-1]["step"] == ends
 
 
 def test_an_exception_of_a_watcher_ends_the_run_and_frees_its_memory(

@@ -30,6 +30,7 @@ class Keeping:
         self.run, self.measurements = run, measurements
         self.state, self._taken_at = start, time.monotonic()
         self._copies = Copies(run.results.background)
+        self._last_splats: Future | None = None  # while the run is measured after its last step
 
     def take(self) -> None:
         """Copies the state of the session."""
@@ -42,8 +43,12 @@ class Keeping:
         self.state.log, self._taken_at = self.run.log.history(), time.monotonic()
 
     def save(self) -> None:
-        """A checkpoint and splats.ply, now."""
+        """A checkpoint and splats.ply, now. While the run is measured after its last step they are
+        being written: splats.ply is waited for, the checkpoint appears after the measurement."""
         run = self.run
+        if self._last_splats:  # the checkpoint ends with the measurement that this is called from
+            self._last_splats.result()
+            return
         run.session.drain()
         with run.aside("files"):
             self.take()
@@ -93,14 +98,16 @@ class Keeping:
             next((run.scene.views[i].name for i in run.scene.test), None),
         )
         run.results.viewer(planes, None if run.stop.asked else first)  # takes longest
-        run.results.splats(planes, "splats.ply")
+        splats = run.results.splats(planes, "splats.ply")
         self._take(allocate, planes)
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
         try:
+            self._last_splats = splats
             run.results.last_checkpoint(self.state, log, over=step == run.config.run.max_steps)
             run.results.plots(run.metrics())
             self.measurements.measure(step, planes)
         finally:
+            self._last_splats = None
             self.state.log = run.log.history()
             log.set_result(self.state.log)
         run.results.learnt(self.state, self.measurements.refined)

@@ -44,6 +44,7 @@ class Log:
     _begun: float = 0.0
     _last_end: float = 0.0
     _asides: int = 0
+    _training: bool = False
 
     def batch(self, result: BatchResult, weights: np.ndarray) -> None:
         """weights: of the loss's terms, as the steps had them."""
@@ -63,17 +64,18 @@ class Log:
     @contextmanager
     def training(self):
         """The time of the block counts as training."""
-        self._begun, self._last_end = time.perf_counter(), 0.0
+        self._begun, self._last_end, self._training = time.perf_counter(), 0.0, True
         try:
             yield
         finally:
+            self._training = False
             self.training_seconds += time.perf_counter() - self._begun
 
     @contextmanager
     def aside(self):
-        """Within training(), with nothing in flight: time that is not training, in which the GPU is
-        not idle but does other work. May be nested."""
-        if self._asides == 0:
+        """With nothing in flight: time that is not training, in which the GPU is not idle but does
+        other work. May be nested, and used before and after training()."""
+        if self._asides == 0 and self._training:
             self.training_seconds += time.perf_counter() - self._begun
         self._asides += 1
         try:
