@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from hardsplat.train.run.start import initial_gaussians
 from hardsplat.train.run.trainer import Run, train
 from hardsplat.train.session import session as sessions
 from hardsplat.train.step import batch
+from tests.helpers.splat_files import some_splats
 from tests.helpers.training import open_session, same_state, settings
 
 ROOT = Path(__file__).parents[2]
@@ -211,6 +213,22 @@ def test_damaged_checkpoints(capsys, copied, scene, damage, message):
     error = error_of(capsys, scene, *flags)
     assert error.startswith(str(path)) and re.search(message, error)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["means", "adam_means", "log"])
+def test_a_checkpoint_with_a_member_that_is_no_array(tmp_path, name):
+    """As archives have that were unpacked and packed again by hand."""
+    path = tmp_path / "a.npz"
+    checkpoints.save(path, Checkpoint.initial(some_splats(6, 1), 1))
+    with zipfile.ZipFile(path) as archive:
+        members = {each: archive.read(each) for each in archive.namelist()}
+    members[f"{name}.npy"] = b"no array"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each, content in members.items():
+            archive.writestr(each, content)
+    with pytest.raises(UserError, match="a.npz: not a usable checkpoint .*; give another") as error:
+        checkpoints.load(path)
+    assert "\n" not in str(error.value)
 
 
 def test_checkpoints_that_do_not_fit_the_run(capsys, copied, scene, tmp_path):

@@ -194,6 +194,9 @@ def load(path: Path) -> Checkpoint:
                 for name in shapes(0, dict.fromkeys(quantities.ORDER, 0))
                 if name in needed or name in data
             }
+            for name, values in buffers.items():
+                if not isinstance(values, np.ndarray):  # numpy gives bytes of what is no array
+                    raise ValueError(f"{name} in it is no array")
             checkpoint = Checkpoint(
                 step, sh_degree, buffers, _history(json.loads(str(data["log"])))
             )
