@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -83,6 +84,28 @@ def test_an_installed_wheel_trains_with_a_preset_by_name(installed, scene, tmp_p
     assert "sh_degree = 1\n" in (tmp_path / "result/config.toml").read_text()
     installed(*train, tmp_path / "other", *argv("--gradient stochastic --strategy mcmc"))
     assert (tmp_path / "other/splats.ply").stat().st_size > 0
+
+
+BLOCKED = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] not in allowed:
+            raise ImportError(f"{name} is no dependency of the build")
+allowed = {*sys.stdlib_module_names, "hardsplat", "tools", *sys.argv[1:]}
+sys.meta_path.insert(0, Blocked())
+from tools import catalog
+print(len(set(catalog.sources())))
+"""
+
+
+def test_the_build_imports_its_own_dependencies_alone():
+    """An isolated build has nothing else."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    hook = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
+    below = ("cffi", "_cffi_backend", "pycparser")  # which vulkan brings
+    environment = {"PYTHONPATH": str(ROOT / "app")}
+    assert int(run("-c", BLOCKED, *hook["dependencies"], *below, cwd=ROOT, **environment)) > 100
 
 
 def test_without_a_compiler_the_build_says_what_it_needs(tmp_path):

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +20,11 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.io.scenes.scene import Scene
-from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
+
+if TYPE_CHECKING:
+    from hardsplat.io.scenes.scene import Scene
+    from hardsplat.io.scenes.views import View
 
 NAME = "intrinsics.json"
 GROUP = contract.CONSTANTS["GROUP"]
