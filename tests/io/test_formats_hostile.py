@@ -206,6 +206,10 @@ LIES = {  # suffix, what is wrong -> content, the error
         zipped(zipfile.ZIP_LZMA, **{"means.npy": array((1, 3), bytes(12))}),
         "means.npy in it is neither stored nor deflated",
     ),
+    ".npz with 9 MiB of zeros": (
+        npz(1, 1, other=bytes(9 << 20)),
+        "announces [0-9]+ bytes in [0-9]+ compressed ones, which no splats reach",
+    ),
     ".npz that is none": (b"PK", "not an .npz, or cut short"),
     ".spz of 4 billion": (spz_4(2**32 - 1), "announces 85899345900 bytes in 612 compressed ones"),
     ".spz streams of other sizes": (spz_4(10, raw=2**62), "stream of positions announces"),

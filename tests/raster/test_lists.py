@@ -11,7 +11,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.raster.hardware import listed
 from hardsplat.raster.hardware.rasterizer import rows_of
 from hardsplat.raster.hardware.rows import HardwareOptions, Rows
-from hardsplat.raster.renderer import Renderer
+from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.settings.raster import Stochastic
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.hardware import BLOCKS
@@ -122,11 +122,36 @@ def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch,
                 found, T = renderer.forward(gaussians, camera)
                 cut = renderer.backward(scene["weight"])
             assert renderer.raster.room == 12_500 < asked(renderer)
+            lists = renderer.resources["fragment_lists"].download(np.uint32).reshape(-1, 2)
+            fragments = renderer.resources["fragments"].download(np.uint32).reshape(-1, 2)
+            heads = lists[lists[:, 0] != NONE, 0]
+            assert heads.max() < len(fragments) == 12_500
+            assert sorted(itertools.chain(*chained(lists, fragments))) == list(range(12_500))
         assert np.isfinite(found).all() and T.min() >= 0 and T.max() <= 1
         for name in PARAMETERS:
             assert np.isfinite(cut[name]).all() and np.abs(cut[name]).max() > 0
     note = f", 12500 have room on {device.name}: the others are not drawn"
     assert len(caplog.messages) == 2 and all(m.endswith(note) for m in caplog.messages)
+
+
+@pytest.mark.parametrize("blending", ["fixed", "lists"])
+def test_finished_pixels_of_unfinished_blocks_take_no_more(device, blending):
+    """Three opaque splats finish one pixel of a block; the wide one behind has no gradient
+    there."""
+    K = np.array([[64, 0, 8.5], [0, 64, 8.5], [0, 0, 1.0]])
+    camera, wide = Camera(np.eye(4), K, 16, 16), 0.5
+    sizes = np.array([[0.002] * 3] * 3 + [[wide] * 3])
+    means = np.array([[0, 0, z] for z in (2.0, 2.1, 2.2, 3.0)])
+    quats, opacities = np.eye(4)[[0] * 4], np.array([0.999, 0.999, 0.999, 0.5])
+    gaussians = Gaussians(means, quats, sizes, opacities, np.ones((4, 1, 3)))
+    weight = np.zeros((16, 16, 3), np.float32)
+    weight[8, 8] = 1
+    with Renderer(device, **FROM_LISTS, blending=blending) as renderer:
+        _, T = renderer.forward(gaussians, camera)
+        found = renderer.backward(weight)
+        assert T[8, 8] < 1e-4 < T[8, 9] and T[9, 8] > 1e-4
+        assert np.abs(found["sh"][0]).max() > 0
+        assert not found["sh"][3].any() and not found["opacities"][3].any()
 
 
 def test_what_lists_do_not_go_with(device):

@@ -4,6 +4,7 @@ of photographs' depth."""
 import json
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -19,7 +20,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.depths import Depths
+from hardsplat.train.step.depths import LAST, Depths
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.poses import refined
 from hardsplat.train.step.views import Views
@@ -45,8 +46,10 @@ def depth_loss(s: dict, camera: Camera, known: np.ndarray) -> float:
     return WEIGHT * np.abs(EXTENT * W[at] / S[at] - known[at]).sum() / np.count_nonzero(known)
 
 
-def gradients(device, s: dict, camera: Camera, known, weight: float, **options) -> dict:
-    """By name, of one step that moves no splat."""
+def gradients(
+    device, s: dict, camera: Camera, known, weight: float, step: int = 0, **options
+) -> dict:
+    """By name, of one step after `step` that moves no splat."""
     photo = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
     base = dict(sh_degree=2, strategy="none", format="float32", near_plane=0.01)
     config = TrainConfig.of(**base, depth_lambda=weight, pose_opt=True, pose_warm_up=1, **options)
@@ -55,6 +58,7 @@ def gradients(device, s: dict, camera: Camera, known, weight: float, **options) 
     photos = Photos(device, [photo], "gpu", 2)
     session = Session(device, config, views, photos, lambda batch: None, frozen=True)
     session.start(Gaussians(*(s[name] for name in PARAMETERS)))
+    session.restore(replace(session.snapshot(), step=step))
     session.run(1)
     session.drain()
     seen = session.resources["seen"].download(np.uint32, SPLATS)[:, None] > 0
@@ -106,6 +110,18 @@ def test_gradients_against_central_differences(device, options):
         for g, k in zip(*np.unravel_index(strongest, values.shape)):
             a, b = (depth_loss(*moved(s, camera, name, g, k, by), known) for by in (1e-7, -1e-7))
             assert abs(values[g, k] - (a - b) / 2e-7) <= 2e-3 * scale, name
+
+
+def test_the_weight_of_depth_decays_to_a_hundredth(device):
+    """By the same share in each step."""
+    s = random_scene(1, SPLATS, WIDTH, HEIGHT, 2)
+    camera, known = Camera(s["w2c"], s["K"], WIDTH, HEIGHT), np.full((HEIGHT, WIDTH), 0.5)
+    run, strength = dict(rasterizer="tiled", max_steps=100), []
+    for step in (0, 50, 99):
+        found, base = (gradients(device, s, camera, known, w, step, **run) for w in (WEIGHT, 0.0))
+        strength.append(np.linalg.norm(found["means"] - base["means"]))
+    assert strength[1] / strength[0] == pytest.approx(LAST**0.5, rel=0.03)
+    assert strength[2] / strength[0] == pytest.approx(LAST**0.99, rel=0.06)
 
 
 # -- what is known
