@@ -1,6 +1,7 @@
 """Formats of splats: what a round trip loses, layouts built here byte by byte, frames of reference,
 and programs that others wrote."""
 
+import errno
 import gzip
 import json
 import logging
@@ -8,6 +9,7 @@ import os
 import shutil
 import struct
 import subprocess
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -489,3 +491,18 @@ def test_rows_and_pieces_keep_every_splat():
     pieces = list(even((g[slice(a, b)] for a, b in ((0, 3), (3, 3), (3, 700), (700, 1000))), 256))
     assert [len(p) for p in pieces] == [256, 256, 256, 232]
     np.testing.assert_array_equal(Gaussians.concatenate(pieces).means, g.means)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_spz_of_a_folder_that_cannot_be_written(tmp_path, monkeypatch, version):
+    path, make = tmp_path / "a.spz", tempfile.TemporaryFile
+    path.write_bytes(spz_bytes(version))
+    wanted = load_splats(path)
+
+    def refused(*args, dir=None, **how):
+        if dir is not None and Path(dir) == tmp_path:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return make(*args, dir=dir, **how)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    assert np.array_equal(load_splats(path).means, wanted.means)

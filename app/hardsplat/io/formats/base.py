@@ -9,7 +9,7 @@ import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
@@ -219,9 +219,14 @@ def check_count(path: Path, count: int) -> None:
         raise UserError(f"{path}: has no splats")
 
 
-def scratch(beside: Path) -> IO[bytes]:
+def scratch(beside: Path, reads: bool = False) -> IO[bytes]:
     """A temporary file without a name, in the folder of `beside`, which has room for large files
-    where /tmp may be memory."""
+    where /tmp may be memory. reads: `beside` is only read, so where its folder cannot be written
+    the system's folder for temporary files has to do."""
+    if reads:
+        with suppress(OSError):
+            return tempfile.TemporaryFile(dir=beside.parent)
+        return tempfile.TemporaryFile()
     beside.parent.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryFile(dir=beside.parent)
 

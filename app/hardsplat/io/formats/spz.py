@@ -148,7 +148,7 @@ def _opened_old(path: Path, count: int, planes: dict[str, int]) -> Iterator[Mapp
     """Attributes lie one after the other in one stream, so it is laid out on the disk first; never
     more of it than the splats need."""
     with ExitStack() as stack:
-        out = {name: stack.enter_context(scratch(path)) for name in planes}
+        out = {name: stack.enter_context(scratch(path, reads=True)) for name in planes}
         stream = _Gunzip(stack.enter_context(open(path, "rb")))
         stream.take(_OLD.size)
         for name, width in planes.items():
