@@ -3,10 +3,12 @@
 import errno
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
-from hardsplat.base.files import Behind, replacing
+from hardsplat.base.files import Behind, remove_abandoned, replacing
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path):
@@ -89,3 +91,24 @@ def test_what_a_thread_writes_is_all_there_and_errors_are_told(tmp_path):
     assert (tmp_path / "a").read_bytes() == b"one TWO three"
     with open(tmp_path / "a", "rb") as file, pytest.raises(OSError), Behind(file) as behind:
         behind.write(b"to a file that is open for reading")
+
+
+def test_what_a_killed_process_did_not_finish_goes(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    alive = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        (tmp_path / "ckpts").mkdir()
+        gone = tmp_path / "ckpts" / f"ckpt_5.npz.{dead.pid}.part"
+        earlier = tmp_path / f"splats.ply.{os.getpid()}.part"  # with our number, before us
+        kept = [tmp_path / f"splats.ply.{alive.pid}.part"]
+        kept += [tmp_path / name for name in ("own.part", f"a.{dead.pid}.part.txt", ".part")]
+        for path in (gone, earlier, *kept):
+            path.write_text("half")
+        with replacing(tmp_path / "new") as partial:
+            partial.write_text("whole")
+            remove_abandoned(tmp_path)
+        assert (tmp_path / "new").read_text() == "whole"
+        assert not gone.exists() and not earlier.exists() and all(p.exists() for p in kept)
+    finally:
+        alive.communicate(b"\n")

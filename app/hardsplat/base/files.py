@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +19,7 @@ _NO_SYNC = (
     errno.EACCES,
     errno.EPERM,
 )  # what file systems answer that have no such thing for folders
+_WRITTEN: set[Path] = set()  # by `replacing` in this process
 
 
 def check_free(path: Path, overwrite: bool) -> None:
@@ -38,6 +39,7 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    _WRITTEN.add(partial.resolve())
     try:
         yield partial
         if durable:
@@ -47,8 +49,35 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
         if os.path.exists(partial):
             os.unlink(partial)
         raise
+    finally:
+        _WRITTEN.discard(partial.resolve())
     if durable:
         _sync_folder(path.parent)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Deletes what `replacing` began to write below a folder in processes of this machine that are
+    gone. What cannot be deleted stays."""
+    for partial in folder.rglob("*.part"):
+        pid = partial.suffixes[-2][1:] if len(partial.suffixes) > 1 else ""
+        if pid.isdigit() and not _writes(int(pid), partial):
+            with suppress(OSError):
+                partial.unlink()
+
+
+def _writes(pid: int, partial: Path) -> bool:
+    """Whether a process that may write this file is there."""
+    if pid == os.getpid():
+        return partial.resolve() in _WRITTEN
+    if os.name == "nt":  # where signal 0 ends a process
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # of another user
+        pass
+    return True
 
 
 class Behind:

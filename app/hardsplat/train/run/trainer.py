@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from hardsplat.base.clock import PhaseClock
 from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.files import remove_abandoned
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
@@ -120,6 +121,7 @@ class Run:
         try:
             make_folder(self.folder)
             self._lock = FolderLock(self.folder)
+            remove_abandoned(self.folder)
         except BaseException:
             photographs.close()
             raise
