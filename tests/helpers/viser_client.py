@@ -2,9 +2,12 @@
 
 import io
 import threading
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 from PIL import Image
+
+from hardsplat.serve.door import COOKIE
 
 
 class Viewer:
@@ -17,8 +20,11 @@ class Viewer:
 
         self.images, self.texts = [], []  # (H, W, 3) uint8; contents of GUI elements
         how = dict(subprotocols=[f"viser-v{viser.__version__}"], max_size=None, compression=None)
-        url = url.replace("http://", "ws://")
-        self._connection = connect(url, additional_headers=dict(headers), **how)
+        headers, address = dict(headers), urlsplit(url)
+        if token := parse_qs(address.query).get("token"):  # as a browser that followed the URL
+            headers["Cookie"] = f"{COOKIE}_{address.port}={token[0]}"
+        url = f"ws://{address.netloc}/"
+        self._connection = connect(url, additional_headers=headers, **how)
         self.look(camera)
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()

@@ -1,5 +1,6 @@
 """--serve: who may come in, what browsers get, and that nothing they do harms a training."""
 
+import hmac
 import http.client
 import socket
 import time
@@ -15,7 +16,7 @@ from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Camera, Renderer
-from hardsplat.serve import clients, door
+from hardsplat.serve import clients
 from hardsplat.serve import server as served
 from hardsplat.serve.clients import rotation, wxyz_of
 from hardsplat.serve.door import Address, Door, address_of, free_port, open_server
@@ -78,7 +79,24 @@ HEADERS = [
 
 @pytest.mark.parametrize("headers, comes_in", HEADERS)
 def test_pages_of_others_stay_out(headers, comes_in):
-    assert (Door(Address(), 8080).refusal("/", Headers(headers)) is None) == comes_in
+    own = Door(Address(), 8080)
+    known = Headers(headers, Cookie=f"{own.cookie}={own.token}")
+    assert (own.refusal("/", known) is None) == comes_in
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0"])
+def test_no_address_is_without_a_token(host, monkeypatch):
+    """Other users and pages of the machine reach 127.0.0.1 too."""
+    compared, same = [], hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest", lambda *both: compared.append(both) or same(*both))
+    own, other = (Door(address_of(f"{host}:{port}"), port) for port in (8080, 8081))
+    at = {"Host": f"{host}:8080"}
+    assert f":8080/?token={own.token}" in own.url and own.token != other.token
+    for bad in ("/", "/?token=", "/?token=wrong", f"/?token={other.token}", "/?token=%FF"):
+        assert own.refusal(bad, Headers(at))[0] == 403, bad
+    assert own.refusal(f"/?token={own.token}", Headers(at))[0] == 303 and len(compared) == 4
+    both = "; ".join(f"{each.cookie}={each.token}" for each in (own, other))
+    assert own.refusal("/", Headers(at, Cookie=both)) is None
 
 
 def test_a_token_is_asked_of_everybody_from_outside():
@@ -88,14 +106,13 @@ def test_a_token_is_asked_of_everybody_from_outside():
         return guarded.refusal(path, Headers({"Host": "gpu.lan:8080"}, **more))
 
     assert guarded.token in guarded.url and len(guarded.token) > 20
-    assert not Door(Address(), 8080).token
     assert asked()[0] == 403 == asked("/?token=wrong")[0]
     status, answer, _ = asked(f"/?token={guarded.token}")
     assert status == 303 and answer["Location"] == "/" and "HttpOnly" in answer["Set-Cookie"]
     cookie = answer["Set-Cookie"].split(";")[0]
     assert asked(Cookie=f"other=1; {cookie}") is None
     assert asked(Cookie=cookie, Origin="http://evil.example")[0] == 403
-    for bad in (f"{door.COOKIE}=x", "=;;=", f"{cookie}x", "\x00"):
+    for bad in (f"{guarded.cookie}=x", "=;;=", f"{cookie}x", "\x00"):
         assert asked(Cookie=bad)[0] == 403, bad
 
 

@@ -3,6 +3,7 @@ stay out."""
 
 from __future__ import annotations
 
+import hmac
 import http
 import importlib.util
 import secrets
@@ -72,7 +73,8 @@ def free_port(address: Address) -> int:
 
 
 class Door:
-    """Lets requests in, or not. token: "" for a server that only this machine reaches.
+    """Lets requests in, or not. token: what all of them must know, since other users and pages of
+    the same machine reach it too.
 
     Browsers send pages of other sites to any address, also to 127.0.0.1: a request must name this
     server as its host, and come from a page of its own.
@@ -80,14 +82,19 @@ class Door:
 
     def __init__(self, address: Address, port: int):
         self.address, self.port = address, port
-        self.token = "" if address.local else secrets.token_urlsafe(16)
+        self.token = secrets.token_urlsafe(16)
+
+    @property
+    def cookie(self) -> str:
+        """Its name. Servers of one host share their cookies, whatever their ports."""
+        return f"{COOKIE}_{self.port}"
 
     @property
     def url(self) -> str:
         """What to type into a browser."""
         host = socket.gethostname() if self.address.host in _ANY else self.address.host
         place = f"[{host}]" if ":" in host else host
-        return f"http://{place}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+        return f"http://{place}:{self.port}/?token={self.token}"
 
     def refusal(
         self, path: str, headers: Any
@@ -100,22 +107,20 @@ class Door:
             return forbidden, {}, "this server is for pages of its own machine\n"
         if origin is not None and urlsplit(origin).netloc != host:
             return forbidden, {}, "this server is for its own page\n"
-        if not self.token:
-            return None
         if (asked := parse_qs(urlsplit(path).query).get("token")) and self._fits(asked[0]):
-            cookie = f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+            cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
             answer = {"Location": "/", "Set-Cookie": cookie, "Referrer-Policy": "no-referrer"}
             return http.HTTPStatus.SEE_OTHER, answer, ""
         try:
             cookies = SimpleCookie(_one(headers, "Cookie") or "")
         except CookieError:
             cookies = SimpleCookie()
-        if COOKIE in cookies and self._fits(cookies[COOKIE].value):
+        if self.cookie in cookies and self._fits(cookies[self.cookie].value):
             return None
         return forbidden, {}, "open the URL that hardsplat printed, with its token\n"
 
     def _fits(self, token: str) -> bool:
-        return secrets.compare_digest(token.encode(), self.token.encode())
+        return hmac.compare_digest(token.encode(), self.token.encode())
 
 
 def _one(headers: Any, name: str) -> str | None:
