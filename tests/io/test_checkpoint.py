@@ -235,7 +235,7 @@ def test_checkpoints_that_do_not_fit_the_run(capsys, copied, scene, tmp_path):
     ckpt, out = copied / "ckpts/ckpt_20.npz", ("--result-dir", tmp_path / "o")
     other = f"{ckpt}: made with --sh-degree 1, this run has 2"
     preset = f"; add --config {copied / 'config.toml'}"
-    done = f"{ckpt}: has 20 steps already, of 10; go on with more --max-steps"
+    done = f"{ckpt}: has 20 steps already, of 10; continue with more --max-steps"
     for argv, words in (
         ((copied, "--resume", "--sh-degree", "2"), other),
         ((scene, "--ckpt", ckpt, "--sh-degree", "2", *out), other + preset),
@@ -270,7 +270,7 @@ def test_what_a_killed_run_did_not_finish_is_made_by_resuming_it(on_device, copi
     assert list(copied.glob("renders/*.render.png"))
     capsys.readouterr()
     ckpt = copied / "ckpts/ckpt_20.npz"
-    done = f"{ckpt}: has 20 steps already, of 20; go on with more --max-steps"
+    done = f"{ckpt}: has 20 steps already, of 20; continue with more --max-steps"
     assert error_of(capsys, copied, "--resume") == done
 
 
@@ -346,7 +346,7 @@ def test_ctrl_c_saves_and_the_command_it_prints_goes_on(
     assert run.returncode == code and "Traceback" not in errors
     assert errors.endswith(f"hardsplat: {word}\n")
     saves = r"interrupted at step (\d+): checkpoint and splats.ply saved"
-    step = int(re.search(rf"{saves}; go on with hardsplat train '{out}' --resume\n$", text)[1])
+    step = int(re.search(rf"{saves}; continue with hardsplat train '{out}' --resume\n$", text)[1])
     assert (out / "splats.ply").is_file() and saved(out) == [step]
     assert main(["train", str(out), "--resume", "--max-steps", str(step + 5), "--quiet"]) == 0
     assert saved(out)[-1] == step + 5
@@ -449,7 +449,9 @@ def test_a_lost_device_leaves_the_newest_copy(
     assert saved(tmp_path) == sorted({step, *range(10, step + 1, 10)})
     state = checkpoints.load(checkpoints.newest(tmp_path))
     saves = f"step {step} with {state.splats} splats is saved"
-    words = f"the GPU stopped answering (step 15); {saves}: go on with hardsplat train {tmp_path}"
+    words = (
+        f"the GPU stopped answering (step 15); {saves}: continue with hardsplat train {tmp_path}"
+    )
     assert str(error.value) == f"{words} --resume"
     assert state.step == step and state.log.get("steps", []) == list(range(5, step + 1, 5))
     assert state.buffers["adam_means"].any() == (step > 0)
@@ -467,7 +469,7 @@ def test_out_of_memory_while_running(on_device, scene, tmp_path, monkeypatch):
     with pytest.raises(UserError) as error:
         train(settings(scene, tmp_path))
     n = checkpoints.load(tmp_path / "ckpts/ckpt_15.npz").splats
-    goes_on = f"go on with hardsplat train {tmp_path} --resume --cap-max {n}"
+    goes_on = f"continue with hardsplat train {tmp_path} --resume --cap-max {n}"
     assert str(error.value).endswith(f"(step 15); step 15 with {n} splats is saved: {goes_on}")
 
 

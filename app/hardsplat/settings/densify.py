@@ -58,15 +58,15 @@ class BudgetSettings(Owner):
     )
     overfit_check: int = option(
         3_750,
-        "step up to which six training photographs are set apart, to see by them "
-        "whether the others are learnt by heart; 0: none are",
+        "step up to which six training photographs are held for validation, to see "
+        "by them whether the run overfits the others; 0: none are",
         unit="steps",
         scales=300,
     )
     overfit_epochs: int = option(
         120,
         "the run is shortened to so many steps for each photograph where those "
-        "are learnt by heart; 0: never",
+        "are overfitted; 0: never",
         unit="steps",
     )
     prune_to: float = option(

@@ -1,4 +1,4 @@
-"""A setting is a field of a dataclass: default, help, unit and limits. Values that somebody gives
+"""A setting is a field of a dataclass: default, help, unit and limits. Values that the user gives
 are checked against it."""
 
 import difflib
@@ -37,7 +37,7 @@ def option(
     """A field with all that flags, checks and help need. Numbers end up in 32-bit words of the GPU.
 
     shown: what help prints as the default where the value alone says too little. aka:   names that
-    the Inria trainer and Brush use for it, offered when somebody types one of those. scales: the
+    the Inria trainer and Brush use for it, offered when the user types one of those. scales: the
     value is a step of a run of max_steps; in a longer or shorter run it is as much later or
     earlier, but no earlier than this.
     """

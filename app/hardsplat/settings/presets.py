@@ -40,7 +40,7 @@ def load_config(
     A strategy of WITH_PRESETS has the values of its preset as its defaults; so have stochastic
     gradients. Settings that are steps of a run (`scales`) stretch with max_steps, but for those
     that `overrides` name: each belongs to the max_steps of where it stands. Where one of them is
-    named, or max_steps, the length of the run is meant: photographs have no say in it (max_epochs
+    named, or max_steps, the length of the run is meant: photographs do not shorten it (max_epochs
     is 0, unless it is named there too). With `resume` and no preset, the settings saved in the
     result folder take the preset's place. Without a result folder one is named after the scene.
     Settings whose owner the run does not choose are left at their defaults. UserError where flags

@@ -20,7 +20,7 @@ class HardwareSettings(Owner):
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
     state_format: str = option(
         "same",
-        "per-pixel state of fragments that wait, and of depth segments; same: as "
+        "per-pixel state of ordered fragments, and of depth segments; same: as "
         "--format; blocks keep float32 or, for the others, halves",
         choices=("same", *FORMATS),
     )

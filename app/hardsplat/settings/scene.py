@@ -36,7 +36,7 @@ class SceneSettings(Owner):
     )
     mask_mode: str = option(
         "ignore",
-        "pixels that masks leave out: ignore: they have no say; transparent: they show "
+        "pixels that masks leave out: ignore: the loss leaves them out; transparent: they show "
         "the background; opacity: nothing may stand there, which takes --background "
         "random",
         choices=("ignore", "transparent", "opacity"),

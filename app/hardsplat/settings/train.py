@@ -104,7 +104,7 @@ def scene_folder(data_dir: Path | None) -> Path:
 
 
 def looked_at(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Of all settings by name, those whose owner is chosen, and those that choose one."""
+    """Settings by name whose owner is chosen, and those that choose one."""
     return {
         name: value
         for name, value in flat.items()
@@ -129,7 +129,7 @@ def check_owners(named: Iterable[str], flat: Mapping[str, Any]) -> None:
 
 
 def check_deterministic(named: Mapping[str, Any]) -> None:
-    """UserError where settings that somebody named are others than those that `deterministic`
+    """UserError where settings that were named are others than those that `deterministic`
     stands for."""
     for name, needed in DETERMINISTIC.items():
         if named.get(name, needed) not in (needed, "auto"):

@@ -22,8 +22,9 @@ class TrainSettings(TypedDict, total=False):
     background: Literal["black", "white", "random"]
     """colour behind the splats (default: black)"""
     mask_mode: Literal["ignore", "transparent", "opacity"]
-    """pixels that masks leave out: ignore: they have no say; transparent: they show the background;
-    opacity: nothing may stand there, which takes --background random (default: ignore)"""
+    """pixels that masks leave out: ignore: the loss leaves them out; transparent: they show the
+    background; opacity: nothing may stand there, which takes --background random (default:
+    ignore)"""
     near_plane: float
     """splats nearer to the camera are skipped (gsplat: 0.01) (default: 0.2 world units)"""
     undistort: bool
@@ -94,7 +95,7 @@ class TrainSettings(TypedDict, total=False):
     format: Literal["unorm8", "unorm16", "float16", "float32"]
     """render target of the image (default: float16)"""
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
-    """per-pixel state of fragments that wait, and of depth segments; same: as --format; blocks keep
+    """per-pixel state of ordered fragments, and of depth segments; same: as --format; blocks keep
     float32 or, for the others, halves (default: same)"""
     blending: Literal["auto", "fixed", "programmable", "lists"]
     """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering
@@ -260,10 +261,10 @@ class TrainSettings(TypedDict, total=False):
     score_every: int
     """steps from one that draws scores to the next (default: 10 steps)"""
     overfit_check: int
-    """step up to which six training photographs are set apart, to see by them whether the others
-    are learnt by heart; 0: none are (default: 3750 steps)"""
+    """step up to which six training photographs are held for validation, to see by them whether the
+    run overfits the others; 0: none are (default: 3750 steps)"""
     overfit_epochs: int
-    """the run is shortened to so many steps for each photograph where those are learnt by heart; 0:
+    """the run is shortened to so many steps for each photograph where those are overfitted; 0:
     never (default: 120 steps)"""
     prune_to: float
     """share of the grown splats that is left of them, those that show most (default: 1.0)"""
@@ -353,7 +354,7 @@ class RasterizerOptions(TypedDict, total=False):
     format: Literal["unorm8", "unorm16", "float16", "float32"]
     """render target of the image (default: float16)"""
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
-    """per-pixel state of fragments that wait, and of depth segments; same: as --format; blocks keep
+    """per-pixel state of ordered fragments, and of depth segments; same: as --format; blocks keep
     float32 or, for the others, halves (default: same)"""
     blending: Literal["auto", "fixed", "programmable", "lists"]
     """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering

@@ -72,7 +72,7 @@ class _Callback(Watcher):
             self._on_batch(Progress(run))
 
     def open(self, run: Running) -> None:
-        self._seen = len(run.log.steps)  # those of the run that this one goes on with
+        self._seen = len(run.log.steps)  # those of the run that this one continues
 
 
 @dataclass(frozen=True)

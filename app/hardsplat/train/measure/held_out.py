@@ -1,5 +1,5 @@
 """Poses of held-out photographs, refined against splats that stay as they are: what is measured
-then is the scene, not where somebody thought they were taken."""
+then is the scene, not where the model says they were taken."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ VERSION = "0.1"  # of the linear layers
 
 
 @dataclass(frozen=True)
-class Variant:
+class LpipsNetwork:
     """net: the network of the package. signed: images are given in -1..1, as the package wants
     them, not in 0..1. note: who reports it."""
 
@@ -30,9 +30,9 @@ class Variant:
 
 
 VARIANTS = {
-    "alex": Variant("alex", True, "AlexNet, as gsplat and nerfstudio report"),
-    "vgg": Variant("vgg", True, "VGG16, as the package wants it"),
-    "vgg-3dgs": Variant(
+    "alex": LpipsNetwork("alex", True, "AlexNet, as gsplat and nerfstudio report"),
+    "vgg": LpipsNetwork("vgg", True, "VGG16, as the package wants it"),
+    "vgg-3dgs": LpipsNetwork(
         "vgg", False, "VGG16 on images in 0..1, as Kerbl et al. 2023 and papers after it report"
     ),
 }

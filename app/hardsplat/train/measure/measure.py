@@ -129,7 +129,7 @@ class Evaluator:
     def _measure_fitted(
         self, image: np.ndarray, camera: Camera, pixels: int
     ) -> tuple[float, float]:
-        """(PSNR, SSIM) of an image in the place of the render, against the photograph that was
+        """(PSNR, SSIM) of an image instead of the render, against the photograph that was
         measured last."""
         if self._fitted is None:
             self._fitted = Image(
@@ -174,7 +174,7 @@ def measure_all(
     """Views one by one. The canvas must hold the largest of them. photos: of these views, where
     they have been read already. pictures: of all views, or else of the first alone.
 
-    cameras: in the place of those of the views. fitted: also after a fit of colours, of images as
+    cameras: instead of those of the views. fitted: also after a fit of colours, of images as
     their cameras made them by `colors`."""
     evaluator = Evaluator(device, raster, raster.width, raster.height)
     try:

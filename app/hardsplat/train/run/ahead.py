@@ -1,5 +1,5 @@
 """Pipelines of a training that are built by threads while photographs are read and while the first
-steps are made, so that nobody waits for them."""
+steps are made, so that no step waits for them."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Auto:
     def choose(
         self, session: Session, most: int, work: float, aside: Callable[[], AbstractContextManager]
     ) -> str | None:
-        """Times at most `most` steps with all rasterizers and goes on with the fastest: its name.
+        """Times at most `most` steps with all rasterizers and continues with the fastest: its name.
         None where the steps are too few, and where no other can win.
 
         aside: surrounds what is not training. Raises DeviceLost, and UserError where no rasterizer

@@ -19,7 +19,7 @@ def say_outcome(run: RunState, metrics: dict) -> None:
     if metrics["steps"] < run.config.run.max_steps:
         tqdm.write(
             f"{'interrupted' if interrupted else 'stopped'} at step {metrics['steps']}: "
-            f"checkpoint and splats.ply saved; go on with {resume_command(run.folder)}"
+            f"checkpoint and splats.ply saved; continue with {resume_command(run.folder)}"
         )
         if interrupted:
             return

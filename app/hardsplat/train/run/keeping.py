@@ -129,6 +129,6 @@ class Keeping:
             return str(unsaved)
         cap = f" --cap-max {self.state.splats}" if isinstance(error, OutOfMemory) else ""
         return (
-            f"step {self.state.step} with {self.state.splats} splats is saved: go on with "
+            f"step {self.state.step} with {self.state.splats} splats is saved: continue with "
             f"{resume_command(self.run.folder)}{cap}"
         )

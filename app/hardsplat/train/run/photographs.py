@@ -56,7 +56,7 @@ class Photographs:
     def training(self, quiet: bool) -> Iterator[np.ndarray]:
         """Those of the training views in order, once, as View.load gives them, with a bar while
         they are waited for. Raises UserError for one that cannot be read."""
-        begun, self._training = self._training, []  # whoever reads them keeps them
+        begun, self._training = self._training, []  # the caller keeps them
         for photo in tqdm(begun, desc="photographs", unit="", disable=True if quiet else None):
             yield photo.result()
 

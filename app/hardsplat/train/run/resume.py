@@ -18,7 +18,7 @@ def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None
     """The checkpoint that the settings name, or the newest of the result folder with `resume`; None
     for a run from the start.
 
-    Raises UserError where there is none, and where there is nothing to go on with.
+    Raises UserError where there is none, and where there is nothing to continue.
     """
     path = config.run.ckpt
     if config.run.resume:
@@ -44,7 +44,7 @@ def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None
     )
     if finished or start.step > config.run.max_steps:
         raise UserError(
-            f"{path}: has {start.step} steps already, of {config.run.max_steps}; go on with "
+            f"{path}: has {start.step} steps already, of {config.run.max_steps}; continue with "
             "more --max-steps"
         )
     return start

@@ -32,7 +32,7 @@ _OPACITIES, _LEAST_SCALE = (
 
 
 def say_notes(config: TrainConfig, scene: Scene) -> None:
-    """Says what somebody should know of the scene before the training begins."""
+    """Prints what the user should know of the scene before the training begins."""
     for note in scene.notes:
         tqdm.write(f"note: {note}")
     if config.start.init is None and config.start.init_type == "sfm" and not len(scene.points):

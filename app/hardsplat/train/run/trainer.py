@@ -265,7 +265,7 @@ class Run:
                     self.watchers.turn(self, wait=True)
         except (
             UserError
-        ) as error:  # memory, device or disk gave out: nothing that was trained may be lost
+        ) as error:  # memory, device or disk failed: nothing that was trained may be lost
             raise UserError(f"{error} (step {s.step}); {self.keeping.rescue(error)}") from None
         finally:
             bar.close()
@@ -410,7 +410,9 @@ class Run:
         found = overfit.judged(session.step, psnrs[:n], psnrs[n:])
         self.log.overfit = found
         apart, other = found["psnr_apart"], found["psnr_others"]
-        what = f"photographs set apart show {apart:.1f} dB in the median, others {other:.1f}"
+        what = (
+            f"photographs held for validation show {apart:.1f} dB in the median, others {other:.1f}"
+        )
         _log.info("step %d: %s", session.step, what)
         if found["regularized"]:
             if found.get("share", 1.0) >= 0.5:

@@ -71,7 +71,7 @@ class SessionContents(BatchedSession):
         )
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the arrays of a snapshot with as many splats as there is room for."""
+        """Shapes of the arrays of a snapshot with as many splats as the capacity."""
         return {
             name: self.parameters.shape(name, self.parameters.items(name, self.capacity))
             for name in self._kept()

@@ -1,9 +1,10 @@
-"""Whether a run learns its photographs by heart: a few of them are set apart for the first steps,
+"""Whether a run overfits its photographs: a few are held for validation during the first steps,
 and then compared with as many others.
 
 Where those others show much better, opacities are regularized for the rest of the run, so that
 splats that few photographs need fade away, and a long run becomes shorter. The photographs that
-were set apart are trained from then on like all others. Held-out views have no part in it.
+were held for validation are trained from then on like all others. Held-out views have no part in
+it.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ FEWEST = 4 * SET_APART  # photographs, of which so many can be spared
 
 
 def views_apart(config: TrainConfig, views: int) -> list[int]:
-    """Which of so many training views are set apart up to `overfit_check`, evenly spread; none
+    """Which of n training views are held for validation up to `overfit_check`, evenly spread; none
     where the run does not ask, or is regularized anyhow.
 
-    Runs that train exposures or cameras have none: those of a photograph that was set apart would
+    Runs that train exposures or cameras have none: those of a photograph held for validation would
     not be known yet.
     """
     asked = (
@@ -43,7 +44,7 @@ def views_apart(config: TrainConfig, views: int) -> list[int]:
 
 
 def views_to_compare(views: int) -> list[int]:
-    """As many of them between those that are set apart."""
+    """n views between those that are held for validation."""
     return _spread(views, 0.0)
 
 
@@ -71,7 +72,7 @@ def judged(step: int, apart: list[float], others: list[float]) -> dict:
 
 
 def shortened(config: TrainConfig, step: int, views: int) -> TrainConfig:
-    """The settings of a run that learns so many photographs by heart, after so many steps: at least
+    """The settings of a run that overfits n photographs, after so many steps: at least
     as many follow."""
     steps = max(config.densify.budget.overfit_epochs * views, 2 * step)
     return (

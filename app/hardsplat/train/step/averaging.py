@@ -2,7 +2,7 @@
 
 A step follows one photograph, so splats wander about what all of them want; the average of many
 steps stands nearer to that than the last one (Polyak & Juditsky 1992). Samples are taken between
-batches and count alike. Splats must neither come nor go by then.
+batches and count alike. The number of splats must be fixed by then.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def begins(config: TrainConfig, strategy: Strategy) -> int:
 
 
 def settled_after(config: TrainConfig, strategy: Strategy, step: int) -> int:
-    """This step, or the later one from which on splats neither come nor go."""
+    """This step, or the later one from which on the number of splats is fixed."""
     while (
         step < config.run.max_steps
         and (due := strategy.next_due(config, step)) < config.run.max_steps

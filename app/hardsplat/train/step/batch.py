@@ -39,7 +39,7 @@ class BatchResult:
 
     @property
     def seconds(self) -> float:
-        """That it took, by the device's clock, or by the host's where it has none."""
+        """Seconds that it took, by the device's clock, or by the host's where it has none."""
         begin, end = self.busy
         return 1e-9 * (end - begin) or self.host[1] - self.host[0]
 
@@ -198,7 +198,7 @@ class BatchedSession:
 
     @property
     def step_seconds(self) -> float:
-        """Of the last batch; a guess until one has ended."""
+        """Seconds a step of the last batch; a guess until one has ended."""
         return self._batches.step_seconds
 
     @property

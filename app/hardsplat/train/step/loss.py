@@ -50,8 +50,8 @@ def loss_passes(
     """photo_bytes: of a pixel in `photos`, 3 or 4. exposure: a variant of EXPOSURES; `target` is
     compared as that makes it. cameras: see `seen_by`.
 
-    differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the
-    place of the derivative; the record is of `target`."""
+    differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel,
+    instead of the derivative; the record is of `target`."""
     seen = seen_by(exposure, cameras)
     spec, reads = {"PHOTO_BYTES": photo_bytes, **seen.spec}, (*_COMPARED, *seen.reads)
     result, more, writes = (
@@ -174,7 +174,7 @@ def allocate_loss(
     device: Device, width: int, height: int, differences: bool = False, exposed: bool = False
 ) -> dict[str, Buffer | Image]:
     """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences`
-    in the place of the last. exposed: with `exposure_sums`."""
+    instead of the last. exposed: with `exposure_sums`."""
     check_loss(device)
     sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height)}
     sizes |= {"loss_differences": width * height} if differences else {}
@@ -203,7 +203,8 @@ def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffe
 def record_squared(
     recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int
 ) -> None:
-    """As record_loss, of L = mean (x - y)^2; the record has no SSIM. Needs no loss_terms."""
+    """Records the loss L = mean (x - y)^2 like record_loss; the record has no SSIM. Needs no
+    loss_terms."""
     recorder.run(run["loss squared"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 

@@ -118,7 +118,7 @@ class Photos:
 
     @property
     def pixels(self) -> int:
-        """Of all photographs at first."""
+        """Puts all photographs there at first."""
         return int(self._starts[-1])
 
     def _bytes(self, pixels: int) -> int:

@@ -140,7 +140,7 @@ def record_deep_step(
 ) -> None:
     """A step that draws depth before the image, with the passes of the image.
 
-        project, sort -> depth in the place of colour -> draw -> the loss of depth -> backward draw
+        project, sort -> depth instead of colour -> draw -> the loss of depth -> backward draw
         -> colours again -> draw -> the loss -> backward draw -> the sink
 
     compare, compare_depth: record the losses of the image and of depth, target -> d_image.

@@ -200,8 +200,8 @@ def thinnings(config: TrainConfig) -> list[int]:
 
 
 def budget_for(cameras: Sequence[Camera]) -> int:
-    """Splats for these photographs, where nobody says how many: by their number, since more than
-    that learns few of them by heart, and no more than so many pixels allow."""
+    """Splats for these photographs, where no setting says how many: by their number, since more
+    than that overfits few of them, and no more than so many pixels allow."""
     pixels = sum(c.width * c.height for c in cameras)
     return min(max(min(len(cameras) * SPLATS_A_PHOTOGRAPH, pixels // PIXELS_A_SPLAT), FEWEST), MOST)
 
@@ -234,7 +234,7 @@ def record_densify(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
 
 
 def record_thin(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """As record_densify: without the splats that showed least."""
+    """Records what record_densify does, without the splats that contribute least."""
     recorder.run(run["thin rank"], indirect="splat_groups")
     recorder.run(run["thin admit"], threads=(GROUP,))
     recorder.run(run["thin choose"], indirect="splat_groups")

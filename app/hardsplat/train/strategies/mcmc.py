@@ -82,7 +82,7 @@ class Mcmc(Refining):
         return {"densify": record_mcmc}
 
     def growth(self, session: Growing) -> tuple[int, int]:
-        wanted = grown(session.bound)  # nobody is killed
+        wanted = grown(session.bound)  # no splat is removed
         return session.bound, min(wanted, session.config.densify.cap_max or wanted)
 
     def record_step(

@@ -62,8 +62,8 @@ def resize(grown: bool) -> ComputePass:
 
 
 def pruning_passes(moments: str, statistics: str, slot: str, ages: bool) -> tuple[ComputePass, ...]:
-    """Of flagged splats, which live on, a dense array. statistics: the buffer of them that the
-    strategy keeps. slot: the file that moves these. ages: something is left of them."""
+    """Passes that make a dense array of flagged splats, which stay. statistics: the buffer of them
+    that the strategy keeps. slot: the file that moves these. ages: something is left of them."""
     planes = splat_planes()
     return (
         ComputePass(

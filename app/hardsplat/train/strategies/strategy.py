@@ -71,7 +71,7 @@ class Strategy:
         return config
 
     def reached(self, config: TrainConfig) -> int:
-        """Splats that growth is sure to reach, for which room is made at once; 0 where nobody
+        """Splats that growth is sure to reach, for which capacity is made at once; 0 where no one
         knows."""
         return 0
 

@@ -20,13 +20,13 @@ KEPT = (
     "seconds",
     "evaluations",
     "overfit",
-)  # what a resumed run goes on with
+)  # what a resumed run continues with
 
 
 @dataclass
 class Log:
-    """Of every batch: the steps done at its end, mean loss, PSNR of its training views (dB, not
-    clamped), splats and seconds of training at its end, ms by stage."""
+    """History of every batch: the steps done at its end, mean loss, PSNR of its training views (dB,
+    not clamped), splats and seconds of training at its end, ms by stage."""
 
     started: float = field(default_factory=time.perf_counter)
     startup_seconds: float = 0.0
@@ -85,7 +85,7 @@ class Log:
             self._begun, self._last_end = time.perf_counter(), 0.0
 
     def history(self) -> dict:
-        """A copy of what a resumed run goes on with, fit for JSON."""
+        """A copy of what a resumed run continues with, fit for JSON."""
         return {
             name: list(value) if isinstance(value := getattr(self, name), list) else value
             for name in KEPT

@@ -129,7 +129,7 @@ class JsonLines(_Records):
                 if line.endswith("\n") and record["step"] <= step:
                     yield line
             except (ValueError, KeyError, TypeError):
-                continue  # cut short, or somebody else's
+                continue  # cut short, or another program's
 
     def line(self, record: dict[str, float]) -> str:
         return json.dumps(record) + "\n"

@@ -1,4 +1,4 @@
-"""Whoever looks on while a run trains: windows, browsers, logs, callbacks. The trainer tells them
+"""Observers of a run: windows, browsers, logs, callbacks. The trainer tells them
 what happens and gives them a turn between batches."""
 
 from __future__ import annotations
