@@ -39,9 +39,7 @@ DRAW = Subsystem(
     uses=("image",),
 )
 
-
 # Lists of fragments by block of pixels, in order of depth once they are sorted.
-
 FRAGMENTS = Subsystem(
     "fragments",
     "lists of fragments by block of pixels and depth segment",
@@ -84,9 +82,7 @@ FRAGMENTS = Subsystem(
     uses=("core",),
 )
 
-
 # The rendered image and its gradient, which rasterizers and losses share.
-
 IMAGE = Subsystem(
     "image",
     "the rendered image and its gradient",

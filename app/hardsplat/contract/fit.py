@@ -32,9 +32,7 @@ FIT = Subsystem(
     uses=("splats", "train"),
 )
 
-
 # Fits of textured triangle meshes.
-
 MESH = Subsystem(
     "mesh",
     "a mesh, its texture and the estimates of their gradients",

@@ -21,9 +21,7 @@ POSE = Subsystem(
     uses=("core",),
 )
 
-
 # Exposure and colour of photographs: what the loss compares instead of the rendered image.
-
 EXPOSURE = Subsystem(
     "exposure",
     "exposure and colour of photographs",
@@ -48,9 +46,7 @@ EXPOSURE = Subsystem(
     uses=("image",),
 )
 
-
 # Depth of photographs: what is known of it, and what the splats show of it.
-
 DEPTH = Subsystem(
     "depth",
     "depth of photographs",

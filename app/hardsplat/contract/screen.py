@@ -29,9 +29,7 @@ PICTURE = Subsystem(
     uses=("image",),
 )
 
-
 # The window: text, photograph and picture on one screen.
-
 VIEW = Subsystem(
     "view",
     "what lies where in the window",
@@ -70,9 +68,7 @@ VIEW = Subsystem(
     uses=("picture", "loss"),
 )
 
-
 # Images as tensors of other libraries have them.
-
 TENSORS = Subsystem(
     "tensors",
     "images as rows of numbers without gaps, in memory that other libraries read and write",

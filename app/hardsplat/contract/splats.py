@@ -156,9 +156,7 @@ SPLATS = Subsystem(
     uses=("core",),
 )
 
-
 # Stochastic gradients: the perturbed splats, and the differences that their images make.
-
 STOCHASTIC = Subsystem(
     "stochastic",
     "splats perturbed along their signs and against them",

@@ -139,9 +139,7 @@ TILES = Subsystem(
     uses=("splats", "sort"),
 )
 
-
 # The radix sort: keys, values and scratch.
-
 SORT = Subsystem(
     "sort",
     "keys and order of splats",

@@ -76,10 +76,8 @@ TRAIN = Subsystem(
     uses=("core",),
 )
 
-
 # The loss: photographs, weights of its terms, what the derivative of SSIM needs, and the results of
 # a step.
-
 MAX_TERMS = 16
 
 LOSS = Subsystem(

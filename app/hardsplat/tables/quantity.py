@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Of = Literal["splat", "photograph", "camera", "scene"]
-
-
 ORDER: tuple[Of, ...] = ("splat", "photograph", "camera", "scene")
-
-
 HIGHEST_DEGREE = 3  # of spherical harmonics
 
 

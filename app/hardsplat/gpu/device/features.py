@@ -10,19 +10,12 @@ import vulkan as vk
 # after sType and pNext, and so does VkPhysicalDeviceScalarBlockLayoutFeatures, which stands in for
 # them under their own sType.
 _QUAD_CONTROL_FEATURES = 1000235000
-
-
 _MAXIMAL_RECONVERGENCE_FEATURES = 1000434000
-
 
 # The package's own constant for this one is wrong (it numbers it by the EXT, the registry by the
 # ARM extension it was promoted from).
 _RASTER_ORDER_FEATURES = 1000342000
-
-
 _SUBGROUP_SIZE_PROPERTIES, _SUBGROUP_SIZE_FEATURES = 1000225000, 1000225002  # None in the package
-
-
 _ONE_BOOL, _ONE_BOOL_FIELD = "VkPhysicalDeviceScalarBlockLayoutFeatures", "scalarBlockLayout"
 
 
@@ -143,7 +136,6 @@ FEATURES: tuple[Feature, ...] = (
     ),  # must be enabled where offered (MoltenVK)
 )
 
-
 # Limits that Vulkan does not promise of every device: capability -> (field of
 # VkPhysicalDeviceLimits, what our shaders take, what takes it).
 LIMITS = {
@@ -161,8 +153,6 @@ LIMITS = {
         "buffers a stage, for perturbing splats",
     ),
 }
-
-
 REQUIRED = (
     *(f.name for f in FEATURES if f.required),
     "workgroup_threads",

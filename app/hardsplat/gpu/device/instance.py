@@ -25,20 +25,14 @@ _TYPES = {
     vk.VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: (2, "virtual GPU"),
     vk.VK_PHYSICAL_DEVICE_TYPE_CPU: (4, "CPU"),
 }
-
-
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
-
 
 # an older loader asking a newer layer about functions that hardsplat never calls
 _OF_THE_LOADER = "vkGetDeviceProcAddr(): "
-
-
 NO_DEVICE = (
     "no Vulkan device: install a GPU driver with Vulkan 1.2, or Mesa's software renderer "
     "(Debian/Ubuntu: apt-get install mesa-vulkan-drivers)"
 )
-
 
 # of all instances, for the life of the process: a VkInstance outlives its Python object
 _CALLBACKS: list = []

@@ -25,8 +25,6 @@ PIECE = 1 << 15
 MOST_EXPANSION = 256
 SMALL = 8 << 20  # bytes, which any machine has
 COEFFICIENTS = (1, 4, 9, 16)  # of SH degree 0 to 3, the constant one included
-
-
 _THREADS = 4  # that make pieces while one is written
 P = TypeVar("P")
 T = TypeVar("T")
