@@ -9,7 +9,7 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.contract import glsl
-from hardsplat.contract.layout import BufferSpec
+from hardsplat.contract.layout import AXES, BufferSpec
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, PassError
@@ -32,7 +32,7 @@ def test_names_and_binding_numbers_are_unique():
 def test_axes_are_known():
     assert {
         axis for b in contract.BUFFERS.values() for axis in b.axes if isinstance(axis, str)
-    } <= contract.AXES.keys()
+    } <= AXES.keys()
 
 
 def test_indirect_commands_are_where_vulkan_reads_them():

@@ -11,7 +11,7 @@ writes; `gpu.pipelines.build` checks both against the SPIR-V.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from hardsplat.contract.core import CORE
 from hardsplat.contract.densify import REFINE
 from hardsplat.contract.draw import DRAW, FRAGMENTS, IMAGE
 from hardsplat.contract.fit import FIT, MESH
-from hardsplat.contract.layout import AXES, BufferSpec, Field, ImageSpec, Subsystem, dtype_of
+from hardsplat.contract.layout import BufferSpec, Field, ImageSpec, Subsystem, dtype_of
 from hardsplat.contract.photographs import DEPTH, EXPOSURE, POSE
 from hardsplat.contract.probe import PROBE
 from hardsplat.contract.screen import PICTURE, TENSORS, VIEW
@@ -28,63 +28,19 @@ from hardsplat.contract.splats import SPLATS, STOCHASTIC
 from hardsplat.contract.tiles import SORT, TILES
 from hardsplat.contract.train import LOSS, TRAIN
 
-__all__ = [
-    "AXES",
-    "BINDINGS",
-    "BUFFERS",
-    "CONSTANTS",
-    "FLOATS",
-    "SPECS",
-    "STRUCTS",
-    "SUBSYSTEMS",
-    "BufferSpec",
-    "Field",
-    "ImageSpec",
-    "dtype",
-    "indirect_offset",
-    "itemsize",
-    "layout",
-]
-
-_SCENES = (
-    CORE,
-    SPLATS,
-    SORT,
-    STOCHASTIC,
-    IMAGE,
-    DRAW,
-    FRAGMENTS,
-    TILES,
-    LOSS,
-    EXPOSURE,
-    POSE,
-    DEPTH,
-    TRAIN,
-    REFINE,
-)
-SUBSYSTEMS: dict[str, Subsystem] = {
-    s.name: s for s in (*_SCENES, PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)
-}
-CONSTANTS: dict[str, int] = {
-    name: int(c.value)
-    for s in SUBSYSTEMS.values()
-    for name, c in s.constants.items()
-    if c.type != "float"
-}
-FLOATS: dict[str, float] = {
-    name: c.value
-    for s in SUBSYSTEMS.values()
-    for name, c in s.constants.items()
-    if c.type == "float"
-}
+_SCENES = (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, FRAGMENTS, TILES)
+_TRAINING = (LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
+_OTHERS = (PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)
+SUBSYSTEMS: dict[str, Subsystem] = {s.name: s for s in (*_SCENES, *_TRAINING, *_OTHERS)}
+_CONSTANTS = {n: c for s in SUBSYSTEMS.values() for n, c in s.constants.items()}
+CONSTANTS: dict[str, int] = {n: int(c.value) for n, c in _CONSTANTS.items() if c.type != "float"}
+FLOATS: dict[str, float] = {n: c.value for n, c in _CONSTANTS.items() if c.type == "float"}
 STRUCTS: dict[str, tuple[Field, ...]] = {
     name: fields for s in SUBSYSTEMS.values() for name, fields in s.structs.items()
 }
 BUFFERS: dict[str, BufferSpec] = {b.name: b for s in SUBSYSTEMS.values() for b in s.buffers}
-SPECS: dict[str, BufferSpec | ImageSpec] = {
-    **BUFFERS,
-    **{i.name: i for s in SUBSYSTEMS.values() for i in s.images},
-}
+_IMAGES = {i.name: i for s in SUBSYSTEMS.values() for i in s.images}
+SPECS: dict[str, BufferSpec | ImageSpec] = {**BUFFERS, **_IMAGES}
 BINDINGS: dict[int, str] = {spec.binding: name for name, spec in SPECS.items()}
 
 
@@ -102,21 +58,16 @@ def layout(name: str) -> tuple[tuple[str, int], ...]:
     """(innermost member, byte offset) of all 32-bit numbers of one element of a buffer, in order;
     the member is "" where the element is no struct."""
 
-    def within(kind: np.dtype, member: str, start: int) -> list[tuple[str, int]]:
+    def within(kind: np.dtype, member: str, start: int) -> Iterator[tuple[str, int]]:
         if kind.fields:
-            return [
-                n
-                for name, (part, offset, *_) in kind.fields.items()
-                for n in within(part, name, start + offset)
-            ]
-        if kind.subdtype:
+            for name, (part, offset, *_) in kind.fields.items():
+                yield from within(part, name, start + offset)
+        elif kind.subdtype:
             base, shape = kind.subdtype
-            return [
-                n
-                for i in range(int(np.prod(shape)))
-                for n in within(base, member, start + i * base.itemsize)
-            ]
-        return [(member, start)]
+            for i in range(int(np.prod(shape))):
+                yield from within(base, member, start + i * base.itemsize)
+        else:
+            yield member, start
 
     return tuple(within(dtype(BUFFERS[name].type), "", 0))
 

@@ -18,20 +18,34 @@ _PER_SPLAT = {
     "sort blocks": 1.0 / _BLOCK,
     "groups": 1.0 / contract.CONSTANTS["GROUP"],
 }
+# What buffers and images are for; planes come to parameters, optimizer and gradients besides.
+_PURPOSES = {
+    "parameters": "blobs",
+    "optimizer": "adam_blobs",
+    "projected splats": "splats2d splats2d_minus splats2d_cover "
+    "colors2d colors2d_minus colors2d_cover",
+    "sort": "keys keys_alt order order_alt digit_counts digit_totals",
+    "tiles": "tile_splats tile_reaches tile_spans tile_starts tile_order tile_changes tile_cursors "
+    "pair_sums pair_tiles pair_tiles_alt pair_splats pair_splats_alt pair_digits pair_records "
+    "pair_subgroups pair_keys checkpoints reaches bucket_tiles",
+    "target": "target target_minus layers shown values palette screen overlay glyphs text",
+    "state": "state blocks unfinished fragment_lists fragments",
+    "gradients": "d_splats2d d_blobs seen d_colors directions d_image camera_sums kept_colors "
+    "d_depths mean_steps splat_differences",
+    "loss": "ssim_grads loss_sums loss_differences exposure_sums disparities depth_shares "
+    "depth_settings",
+    "photographs": "photos photographs",
+    "mesh": "vertices uvs corners texels neighbours bends mesh_sums adam_vertices adam_texels ids "
+    "ids_minus depth",
+}
 # Buffers of one kind of gradient only, see tables/gradients.py.
 ANALYTIC = ("d_splats2d", "d_colors", "directions")
 STOCHASTIC = (
-    "splats2d_minus",
-    "colors2d_minus",
-    "splats2d_cover",
-    "colors2d_cover",
-    "mean_steps",
-    "splat_differences",
+    *(f"{name}{which}" for which in ("_minus", "_cover") for name in ("splats2d", "colors2d")),
+    *("mean_steps", "splat_differences"),
 )
-STATISTICS = (
-    "grow_stats",
-    "score_stats",
-)  # of splats, without being trained; a strategy keeps one of them, or none
+# Of splats, without being trained; a strategy keeps one of them, or none.
+STATISTICS = ("grow_stats", "score_stats")
 
 
 @dataclass(frozen=True)
@@ -63,14 +77,8 @@ def needs(
         "pairs of images": float(estimates),
         "terms": float(sum(term.of in quantities.values("splat") for term in LOSS_TERMS.values())),
     }
-    absent = {
-        "camera_sums",
-        "kept_colors",
-        "d_depths",
-        "d_directions",
-        *without,
-        *(ANALYTIC if estimates else STOCHASTIC),
-    }
+    rare = ("camera_sums", "kept_colors", "d_depths", "d_directions")
+    absent = {*rare, *without, *(ANALYTIC if estimates else STOCHASTIC)}
     for buffer in contract.BUFFERS.values():
         if buffer.name not in absent and set(buffer.axes) & _PER_SPLAT.keys():
             nbytes = contract.itemsize(buffer.name) * math.prod(
@@ -107,101 +115,18 @@ def most_splats(
 def purposes() -> dict[str, tuple[str, ...]]:
     """Names of buffers, images and planes by what they are for."""
     kinds = quantities.ORDER
-    return {
-        "parameters": (*(name for kind in kinds for name in quantities.values(kind)), "blobs"),
+    planes = {
+        "parameters": tuple(name for kind in kinds for name in quantities.values(kind)),
         "optimizer": (
             *(name for kind in kinds for name in quantities.moments(kind)),
             *quantities.averages(),
-            "adam_blobs",
         ),
-        "projected splats": tuple(
-            f"{name}{which}"
-            for name in ("splats2d", "colors2d")
-            for which in ("", "_minus", "_cover")
-        ),
-        "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
-        "tiles": (
-            *(
-                "tile_splats",
-                "tile_reaches",
-                "tile_spans",
-                "pair_sums",
-                "tile_starts",
-                "tile_order",
-                "checkpoints",
-                "reaches",
-                "bucket_tiles",
-                "tile_changes",
-                "tile_cursors",
-            ),
-            *(
-                "pair_tiles",
-                "pair_tiles_alt",
-                "pair_splats",
-                "pair_splats_alt",
-                "pair_digits",
-                "pair_records",
-                "pair_subgroups",
-                "pair_keys",
-            ),
-        ),
-        "target": (
-            "target",
-            "target_minus",
-            "layers",
-            "shown",
-            "values",
-            "palette",
-            "screen",
-            "overlay",
-            "glyphs",
-            "text",
-        ),
-        "state": ("state", "blocks", "unfinished", "fragment_lists", "fragments"),
-        "gradients": (
-            *(
-                "d_splats2d",
-                "d_blobs",
-                "seen",
-                "d_colors",
-                "directions",
-                "d_image",
-                "camera_sums",
-                "kept_colors",
-                "d_depths",
-                "mean_steps",
-                "splat_differences",
-            ),
-            *(name for kind in kinds for name in quantities.gradients(kind, stored=True)),
-        ),
-        "loss": (
-            "ssim_grads",
-            "loss_sums",
-            "loss_differences",
-            "exposure_sums",
-            "disparities",
-            "depth_shares",
-            "depth_settings",
-        ),
-        "photographs": ("photos", "photographs"),
-        "mesh": (
-            "vertices",
-            "uvs",
-            "corners",
-            "texels",
-            "neighbours",
-            "bends",
-            "mesh_sums",
-            "adam_vertices",
-            "adam_texels",
-            "ids",
-            "ids_minus",
-            "depth",
-        ),
+        "gradients": tuple(n for kind in kinds for n in quantities.gradients(kind, stored=True)),
     }
+    return {name: (*planes.get(name, ()), *words.split()) for name, words in _PURPOSES.items()}
 
 
-PURPOSES = tuple(purposes())
+PURPOSES = tuple(_PURPOSES)
 
 
 def by_purpose(nbytes: Mapping[str, int]) -> dict[str, int]:

@@ -8,17 +8,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hardsplat.contract import SUBSYSTEMS
-from hardsplat.contract.layout import BufferSpec, ImageSpec, Subsystem
+from hardsplat.contract.layout import Subsystem
 from hardsplat.tables import quantities
 from hardsplat.tables.loss_terms import LOSS_TERMS, ordered, pixel_terms
 from hardsplat.tables.quantity import Of
 
 FOLDER = "contract/"  # of the names that shaders include
-_EXTENSIONS = (
-    "GL_EXT_scalar_block_layout",
-    "GL_EXT_samplerless_texture_functions",
-    "GL_EXT_buffer_reference",
-    "GL_EXT_buffer_reference_uvec2",
+# Headers that were requested, and the tables that they were written from.
+_WRITTEN: dict[str, Any] = {}
+_EXTENSIONS = tuple(
+    f"#extension GL_EXT_{name} : require"
+    for name in (
+        *("scalar_block_layout", "samplerless_texture_functions"),
+        *("buffer_reference", "buffer_reference_uvec2"),
+    )
 )
 
 
@@ -45,69 +48,37 @@ def header(name: str) -> str:
     return _WRITTEN[name]
 
 
-_WRITTEN: dict[
-    str, Any
-] = {}  # headers that were asked for, and the tables that they were written from
-
-
 def _lines(subsystem: Subsystem) -> Iterator[str]:
     yield f"// {subsystem.name}: {subsystem.note}. Written by hardsplat.contract.glsl."
-    yield from (f"#extension {name} : require" for name in _EXTENSIONS[:2])
+    yield from _EXTENSIONS[:2]
     yield from (f'#include "{FOLDER}{used}.glsl"' for used in subsystem.uses)
-    for name, constant in subsystem.constants.items():
-        yield (
-            f"const {constant.type} {name} = {_literal(constant.value, constant.type)};  // "
-            f"{constant.note}"
-        )
+    for name, c in subsystem.constants.items():
+        value = repr(float(c.value)) if c.type == "float" else str(c.value)
+        yield f"const {c.type} {name} = {value}{'u' * (c.type == 'uint')};  // {c.note}"
     for name, fields in subsystem.structs.items():
         yield f"struct {name} {{"
         for f in fields:
             array = f"[{f.count}]" if f.count > 1 else ""
             yield f"    {f.type} {f.name}{array};" + (f"  // {f.note}" if f.note else "")
         yield "};"
-    for buffer in subsystem.buffers:
-        yield from _buffer(buffer)
-    for image in subsystem.images:
-        yield from _image(image)
-
-
-def _literal(value: float, glsl_type: str) -> str:
-    if glsl_type == "float":
-        return repr(float(value))
-    return f"{value}u" if glsl_type == "uint" else str(value)
-
-
-def _buffer(b: BufferSpec) -> Iterator[str]:
-    yield f"// {b.name} [{', '.join(map(str, b.axes))}]: {b.note}"
-    member = f"{b.type} {b.name};" if b.single else f"{b.type} {b.name}[];"
-    place = f"layout(set = 0, binding = BINDING_{b.name}, scalar)"
-    yield f"#define BINDING_{b.name} {b.binding}"
-    if b.uniform:
-        yield f"#define UNIFORM_{b.name} {place} uniform {b.name}_block {{ {member} }};"
-    else:
-        yield (
-            f"#define BUFFER_{b.name}(access) {place} access buffer {b.name}_block {{ {member} }};"
+    for b in subsystem.buffers:
+        yield f"// {b.name} [{', '.join(map(str, b.axes))}]: {b.note}"
+        yield f"#define BINDING_{b.name} {b.binding}"
+        kind, access, block = (
+            (f"UNIFORM_{b.name}", "", "uniform")
+            if b.uniform
+            else (f"BUFFER_{b.name}(access)", "access ", "buffer")
         )
-
-
-def _image(i: ImageSpec) -> Iterator[str]:
-    yield f"// {i.name}: {i.note}"
-    yield (
-        f"#define SAMPLED_{i.name} layout(set = 0, binding = {i.binding}) uniform texture2D "
-        f"{i.name};"
-    )
-    yield (
-        f"#define STORE_{i.name} layout(set = 0, binding = {i.binding}) uniform writeonly "
-        f"image2D {i.name};"
-    )
-    yield (
-        f"#define LOADSTORE_{i.name}(format) layout(set = 0, binding = {i.binding}, format) "
-        f"uniform coherent image2D {i.name};"
-    )
-    yield (
-        f"#define INPUT_{i.name} layout(set = 0, binding = {i.binding}, "
-        f"input_attachment_index = 0) uniform subpassInput {i.name};"
-    )
+        place = f"layout(set = 0, binding = BINDING_{b.name}, scalar) {access}{block}"
+        member = f"{b.type} {b.name}{'' if b.single else '[]'};"
+        yield f"#define {kind} {place} {b.name}_block {{ {member} }};"
+    for image in subsystem.images:
+        i, place = image.name, f"layout(set = 0, binding = {image.binding}"
+        yield f"// {i}: {image.note}"
+        yield f"#define SAMPLED_{i} {place}) uniform texture2D {i};"
+        yield f"#define STORE_{i} {place}) uniform writeonly image2D {i};"
+        yield f"#define LOADSTORE_{i}(format) {place}, format) uniform coherent image2D {i};"
+        yield f"#define INPUT_{i} {place}, input_attachment_index = 0) uniform subpassInput {i};"
 
 
 def _planes() -> Iterator[str]:
@@ -117,7 +88,7 @@ def _planes() -> Iterator[str]:
         "// trained: planes of what is trained, by address. Written by "
         "hardsplat.contract.glsl from hardsplat.tables.quantities."
     )
-    yield from (f"#extension {name} : require" for name in _EXTENSIONS)
+    yield from _EXTENSIONS
     yield f'#include "{FOLDER}splats.glsl"'
     yield from (f"const uint {name} = {number}u;" for name, number in quantities.GRADIENTS.items())
     for place in quantities.places():
@@ -126,21 +97,13 @@ def _planes() -> Iterator[str]:
             f"const uint QUANTITY_{q.name} = {place.index}u, PLANE_{q.name} = {place.plane}u, "
             f"NUMBER_{q.name} = {place.number}u;"
         )
-        several = quantities.most_planes(q) > 1
-        given, plane = (
-            ("plane_, item_", f"PLANE_{q.name} + (plane_)")
-            if several
-            else ("item_", f"PLANE_{q.name}")
-        )
-        for kind, name, address in (
-            ("VALUE", q.name, "value"),
-            ("GRADIENT", f"d_{q.name}", "gradient"),
-        ):
-            yield (
-                f"#define {kind}_{q.name}(access) layout(buffer_reference, scalar, "
-                f"buffer_reference_align = 4) access buffer {name}_plane {{ {item} at[]; "
-                f"}};"
-            )
+        given, plane = "item_", f"PLANE_{q.name}"
+        if quantities.most_planes(q) > 1:
+            given, plane = f"plane_, {given}", f"{plane} + (plane_)"
+        for kind, name, address in (("VALUE", q.name, "value"), ("GRADIENT", q.d, "gradient")):
+            layout = "layout(buffer_reference, scalar, buffer_reference_align = 4)"
+            block = f"buffer {name}_plane {{ {item} at[]; }}"
+            yield f"#define {kind}_{q.name}(access) {layout} access {block};"
             yield f"#define {name}({given}) {name}_plane(planes.at[{plane}].{address}).at[item_]"
 
 
@@ -157,10 +120,8 @@ def _pixel_terms() -> Iterator[str]:
     for i, name in enumerate(names):
         yield f"const uint TERM_{name} = {i}u;  // {LOSS_TERMS[name].note}"
         yield f'#include "{LOSS_TERMS[name].slot}"'
-    yield (
-        f"float[PIXEL_TERMS] pixel_terms(Compared c) {{ return "
-        f"float[]({', '.join(f'{name}_of(c)' for name in names)}); }}"
-    )
+    values = f"float[]({', '.join(f'{name}_of(c)' for name in names)})"
+    yield f"float[PIXEL_TERMS] pixel_terms(Compared c) {{ return {values}; }}"
 
 
 def _d_pixel_terms() -> Iterator[str]:
@@ -191,9 +152,8 @@ def _parameter_terms(kind: Of) -> Iterator[str]:
         "hardsplat.contract.glsl from hardsplat.tables.loss_terms."
     )
     yield f'#include "{FOLDER}loss.glsl"'
-    yield from (
-        f'#include "{slot}"' for slot in dict.fromkeys(term.slot for _, _, term in numbered)
-    )
+    slots = dict.fromkeys(term.slot for _, _, term in numbered)
+    yield from (f'#include "{slot}"' for slot in slots)
     first, end = (numbered[0][0], numbered[-1][0] + 1) if numbered else (0, 0)
     yield f"const uint FIRST_PARAMETER_TERM = {first}u, PARAMETER_TERMS_END = {end}u;"
     yield "UNIFORM_loss_terms"
@@ -201,22 +161,20 @@ def _parameter_terms(kind: Of) -> Iterator[str]:
         "// The share of a number of the plane in dL/d parameter. A weight of 0 is not "
         "multiplied: what it weighs may be infinite."
     )
+    weighted = [
+        f"plane.quantity == QUANTITY_{term.of} && loss_terms.weight[{i}u] != 0.0"
+        for i, _, term in numbered
+    ]
     yield "vec4 d_parameter_terms(Plane plane, vec4 p, uint items) {"
     yield "    vec4 d = vec4(0.0);"
-    for i, name, term in numbered:
+    for (i, name, term), condition in zip(numbered, weighted):
         share = f"loss_terms.weight[{i}u] / (float(plane.width) * float(items))"
-        yield (
-            f"    if (plane.quantity == QUANTITY_{term.of} && loss_terms.weight[{i}u] != 0.0) "
-            f"d += {share} * d_{term.named(name)}_of(p);"
-        )
+        yield f"    if ({condition}) d += {share} * d_{term.named(name)}_of(p);"
     yield "    return d;"
     yield "}"
     yield "// Whether term t is one of this plane's quantity and has a weight."
     yield "bool has_term(Plane plane, uint t) {"
-    conditions = [
-        f"t == {i}u && plane.quantity == QUANTITY_{term.of} && loss_terms.weight[{i}u] != 0.0"
-        for i, _, term in numbered
-    ]
+    conditions = [f"t == {i}u && {each}" for (i, _, _), each in zip(numbered, weighted)]
     yield f"    return {' || '.join(conditions) or 'false'};"
     yield "}"
     yield "vec4 term_value(uint t, vec4 p) {"

@@ -5,55 +5,40 @@ Layout is GL_EXT_scalar_block_layout everywhere: `vec3` is 12 bytes, that is num
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-# Axes of buffers. An axis that is a number is meant as it stands.
+# Axes of buffers: what they count, and what there must be less of where a buffer with such an axis
+# does not fit. An axis that is a number is meant as it stands.
 AXES = {
-    "splats": "splats that the parameters have room for",
-    "visible": "splats that one view shows, at most all",
-    "sort blocks": "blocks of GROUP * SORT_ROWS splats",
-    "groups": "workgroups of GROUP splats, and one more",
-    "pairs": "pairs of a tile or block and a splat that touches it",
-    "pair blocks": "sort blocks of pairs",
-    "tiles": "tiles of TILE x TILE pixels, and one more",
-    "buckets": "buckets of the splats of a tile",
-    "subgroups": "subgroups that have the pixels of a tile",
-    "pixels": "pixels of the canvas",
-    "segments": "depth segments",
-    "pixel groups": "workgroups over the pixels of the canvas",
-    "photograph bytes": "bytes of all photographs, or of a ring of them",
-    "views": "training views",
-    "steps": "steps in the ring of HISTORY",
-    "pairs of images": "pairs of perturbed images a step",
-    "planes": "planes of trained quantities",
-    "terms": "terms of the loss",
-    "blobs": "2D Gaussians that an image fit has room for",
-    "characters": "characters of the window's text and font",
-    "vertices": "vertices of a mesh",
-    "triangles": "triangles of a mesh",
-    "uvs": "places in a texture",
-    "texels": "texels of a texture",
-    "words": "words of a test of the device",
-}
-# What there must be less of where a buffer with such an axis does not fit.
-GROWS_WITH = {
-    "splats": "splats",
-    "visible": "splats",
-    "sort blocks": "splats",
-    "groups": "splats",
-    "pairs": "splats",
-    "pair blocks": "splats",
-    "buckets": "splats",
-    "pixels": "pixels",
-    "pixel groups": "pixels",
-    "tiles": "pixels",
-    "subgroups": "pixels",
-    "photograph bytes": "pixels",
-    "blobs": "blobs",
-    "texels": "texels",
+    "splats": ("splats that the parameters have room for", "splats"),
+    "visible": ("splats that one view shows, at most all", "splats"),
+    "sort blocks": ("blocks of GROUP * SORT_ROWS splats", "splats"),
+    "groups": ("workgroups of GROUP splats, and one more", "splats"),
+    "pairs": ("pairs of a tile or block and a splat that touches it", "splats"),
+    "pair blocks": ("sort blocks of pairs", "splats"),
+    "tiles": ("tiles of TILE x TILE pixels, and one more", "pixels"),
+    "buckets": ("buckets of the splats of a tile", "splats"),
+    "subgroups": ("subgroups that have the pixels of a tile", "pixels"),
+    "pixels": ("pixels of the canvas", "pixels"),
+    "segments": ("depth segments", ""),
+    "pixel groups": ("workgroups over the pixels of the canvas", "pixels"),
+    "photograph bytes": ("bytes of all photographs, or of a ring of them", "pixels"),
+    "views": ("training views", ""),
+    "steps": ("steps in the ring of HISTORY", ""),
+    "pairs of images": ("pairs of perturbed images a step", ""),
+    "planes": ("planes of trained quantities", ""),
+    "terms": ("terms of the loss", ""),
+    "blobs": ("2D Gaussians that an image fit has room for", "blobs"),
+    "characters": ("characters of the window's text and font", ""),
+    "vertices": ("vertices of a mesh", ""),
+    "triangles": ("triangles of a mesh", ""),
+    "uvs": ("places in a texture", ""),
+    "texels": ("texels of a texture", "texels"),
+    "words": ("words of a test of the device", ""),
 }
 
 
@@ -92,8 +77,8 @@ class BufferSpec:
 
     @property
     def grows_with(self) -> str:
-        """A value of GROWS_WITH, "" where the buffer is always small."""
-        return next((GROWS_WITH[axis] for axis in self.axes if axis in GROWS_WITH), "")
+        """What there must be less of where it does not fit, "" where it is always small."""
+        return next((AXES[axis][1] for axis in self.axes if axis in AXES and AXES[axis][1]), "")
 
 
 @dataclass(frozen=True)
@@ -118,6 +103,62 @@ class Subsystem:
     buffers: tuple[BufferSpec, ...] = ()
     images: tuple[ImageSpec, ...] = ()
     uses: tuple[str, ...] = ()
+
+
+# A row of a table, as GLSL declares it: "uint GROUP = 256", "vec4 rows[3]", "20 uint keys[splats]".
+_DECLARATION = re.compile(
+    r"(?P<binding>\d+ )?(?P<uniform>uniform )?(?:(?P<type>\w+) )?(?P<name>\w+)"
+    r"(?P<axes>(?:\[[^]]*\])*)(?: = (?P<value>\S+))?"
+)
+
+
+def subsystem(
+    name: str,
+    note: str,
+    uses: tuple[str, ...] = (),
+    constants: Mapping[str, str] = {},
+    structs: Mapping[str, Mapping[str, str]] = {},
+    buffers: Mapping[str, str] = {},
+    images: Mapping[str, str] = {},
+) -> Subsystem:
+    """A subsystem from tables: declarations as GLSL has them, each with its note.
+
+    constants: "uint GROUP = 256". structs: members, "vec4 rows[3]". buffers: with their bindings,
+    "20 uint keys[splats]"; without brackets they hold one element. images: "40 target".
+    """
+
+    def rows(table: Mapping[str, str]) -> Iterator[tuple[str, str, list[str | int], re.Match, str]]:
+        """(name, type, axes, all parts, note) of each."""
+        for row, note in table.items():
+            found = _DECLARATION.fullmatch(row)
+            assert found, f"contract: {row!r} is no declaration"
+            axes = [axis for axis in found["axes"][1:-1].split("][") if axis]
+            sizes = [int(axis) if axis.isdecimal() else axis for axis in axes]
+            yield found["name"], found["type"], sizes, found, note
+
+    def member(name: str, kind: str, axes: list, note: str) -> Field:
+        return Field(name, kind, note, axes[0] if axes else 1)
+
+    def buffer(name: str, kind: str, axes: list, found: re.Match, note: str) -> BufferSpec:
+        single, uniform = not found["axes"], bool(found["uniform"])
+        shape = (1,) if single else tuple(axes)
+        return BufferSpec(int(found["binding"]), name, kind, shape, note, single, uniform)
+
+    return Subsystem(
+        name,
+        note,
+        {
+            n: Constant(float(m["value"]) if kind == "float" else int(m["value"], 0), kind, about)
+            for n, kind, _, m, about in rows(constants)
+        },
+        {
+            struct: tuple(member(n, kind, axes, about) for n, kind, axes, _, about in rows(members))
+            for struct, members in structs.items()
+        },
+        tuple(buffer(*row) for row in rows(buffers)),
+        tuple(ImageSpec(int(m["binding"]), n, about) for n, _, _, m, about in rows(images)),
+        uses,
+    )
 
 
 _SCALARS = {"float": np.float32, "uint": np.uint32, "int": np.int32}

@@ -1,13 +1,13 @@
 """Tests of the device: what is written, read and counted to find out what it can do."""
 
-from hardsplat.contract.layout import BufferSpec, Subsystem
+from hardsplat.contract.layout import subsystem
 
-PROBE = Subsystem(
+PROBE = subsystem(
     "probe",
     "tests of the device",
-    buffers=(
-        BufferSpec(150, "source", "vec4", ("words",), "what a copy reads"),
-        BufferSpec(151, "copied", "vec4", ("words",), "what a copy writes"),
-    ),
     uses=("core",),
+    buffers={
+        "150 vec4 source[words]": "what a copy reads",
+        "151 vec4 copied[words]": "what a copy writes",
+    },
 )

@@ -10,9 +10,8 @@ from hardsplat.tables.tiles import TILE_BACKWARDS
 @dataclass(frozen=True)
 class FitRaster:
     backend: str  # of app/hardsplat/fit/raster.py: tiled, hardware, or walk
-    reductions: tuple[
-        str, ...
-    ]  # that sum its gradients, of REDUCTIONS or TILE_BACKWARDS; the first is the default
+    # that sum its gradients, of REDUCTIONS or TILE_BACKWARDS; the first is the default
+    reductions: tuple[str, ...]
     needs: tuple[str, ...]
     note: str
     walk: str = ""  # file that fills <walk>; none for what app/hardsplat/raster draws
@@ -22,33 +21,18 @@ class FitRaster:
 # By pixel, and a whole tile at a time: what a walk's nine sums can be given to.
 _WALKED = tuple(name for name, row in TILE_BACKWARDS.items() if row.slots and not row.gathers)
 
+# fmt: off
 FIT_RASTERS = {
     "binned": FitRaster(
-        "tiled",
-        tuple(TILE_BACKWARDS),
-        ("subgroup_tiles",),
-        "blobs listed by tile of 16x16 pixels once a step: the tiled rasterizer without "
-        "its depth sort",
-    ),
+        "tiled", tuple(TILE_BACKWARDS), ("subgroup_tiles",), "blobs listed by tile of 16x16 pixels "
+        "once a step: the tiled rasterizer without its depth sort"),
     "hardware": FitRaster(
-        "hardware",
-        ("auto", *REDUCTIONS),
-        (),
-        "quads through the graphics pipeline: the hardware rasterizer without its depth sort",
-    ),
+        "hardware", ("auto", *REDUCTIONS), (),
+        "quads through the graphics pipeline: the hardware rasterizer without its depth sort"),
     "balloted": FitRaster(
-        "walk",
-        _WALKED,
-        ("subgroup_tiles",),
-        "every tile tests every blob, a lane each, and walks the ballot",
-        "fits/image/walk_balloted.glsl",
-        True,
-    ),
+        "walk", _WALKED, ("subgroup_tiles",), "every tile tests every blob, a lane each, and walks "
+        "the ballot", "fits/image/walk_balloted.glsl", by_subgroup=True),
     "sorted": FitRaster(
-        "walk",
-        _WALKED,
-        ("subgroup_tiles",),
-        "every tile lists the blobs that touch it, mixed up by a counter, and sorts them",
-        "fits/image/walk_sorted.glsl",
-    ),
+        "walk", _WALKED, ("subgroup_tiles",), "every tile lists the blobs that touch it, mixed up "
+        "by a counter, and sorts them", "fits/image/walk_sorted.glsl"),
 }

@@ -10,15 +10,14 @@ class Gradient:
     note: str
 
 
+# fmt: off
 GRADIENTS = {
     "analytic": Gradient(True, (), "the derivative of the image, splat by splat"),
-    "stochastic": Gradient(
-        False,
-        ("perturbing_buffers",),
-        "two perturbed images, compared: no derivative and no order of fragments, more "
-        "steps (Deliot et al. 2024)",
-    ),
+    "stochastic": Gradient(False, ("perturbing_buffers",),
+                           "two perturbed images, compared: no derivative and no order of "
+                           "fragments, more steps (Deliot et al. 2024)"),
 }
+# fmt: on
 
 
 def finds_statistics(gradient: str) -> bool:

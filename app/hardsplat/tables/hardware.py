@@ -22,33 +22,23 @@ class Ordering:
         return not self.slot
 
 
+# fmt: off
 ORDERINGS = {
     "lists": Ordering(
-        slot="",
-        attachment=False,
-        section="",
-        section_needs=(),
-        needs=(),
+        slot="", attachment=False, section="", section_needs=(), needs=(),
         note="on every device: fragments go into lists by block of pixels, which a compute "
-        "pass sorts (Carpenter 1984; Yang et al. 2010)",
-    ),
+        "pass sorts (Carpenter 1984; Yang et al. 2010)"),
     "interlock": Ordering(
-        slot="draw/ordered/order_interlock.glsl",
-        attachment=False,
-        section="draw/ordered/section_interlock.glsl",
-        section_needs=(),
-        needs=("interlock",),
-        note="critical section in the fragment shader (VK_EXT_fragment_shader_interlock)",
-    ),
+        slot="draw/ordered/order_interlock.glsl", attachment=False,
+        section="draw/ordered/section_interlock.glsl", section_needs=(), needs=("interlock",),
+        note="critical section in the fragment shader (VK_EXT_fragment_shader_interlock)"),
     "raster_order": Ordering(
-        slot="draw/ordered/order_raster.glsl",
-        attachment=True,
-        section="draw/ordered/section_sequential.glsl",
-        section_needs=("sequential",),
+        slot="draw/ordered/order_raster.glsl", attachment=True,
+        section="draw/ordered/section_sequential.glsl", section_needs=("sequential",),
         needs=("raster_order",),
-        note="attachment read in draw order (VK_EXT_rasterization_order_attachment_access)",
-    ),
+        note="attachment read in draw order (VK_EXT_rasterization_order_attachment_access)"),
 }
+# fmt: on
 
 
 # How the forward draw blends.
@@ -70,30 +60,17 @@ class Blending:
         return not self.ordered or self.listed == ordering.listed
 
 
+# fmt: off
 BLENDINGS = {
-    "fixed": Blending(
-        "draw/forward_fixed.frag",
-        False,
-        (),
-        "the blending unit, back to front; every splat is blended",
-    ),
-    "programmable": Blending(
-        "draw/ordered/forward_programmable.frag",
-        True,
-        (),
-        "in the shader, front to back; finished pixels take no more splats",
-    ),
-    "lists": Blending(
-        "draw/lists/blend.comp",
-        True,
-        (),
-        "in float32 from lists of fragments, front to back, whatever the format; with "
-        "--ordering lists",
-        True,
-        "4x2",
-        "atomic",
-    ),
+    "fixed": Blending("draw/forward_fixed.frag", False, (),
+                      "the blending unit, back to front; every splat is blended"),
+    "programmable": Blending("draw/ordered/forward_programmable.frag", True, (),
+                             "in the shader, front to back; finished pixels take no more splats"),
+    "lists": Blending("draw/lists/blend.comp", True, (),
+                      "in float32 from lists of fragments, front to back, whatever the format; "
+                      "with --ordering lists", listed=True, block="4x2", reduction="atomic"),
 }
+# fmt: on
 
 
 # How many pixels one fragment of the backward draw stands for.
@@ -111,17 +88,14 @@ class Block:
         return self.width * self.height
 
 
+# fmt: off
 BLOCKS = {
-    "2x2": Block(
-        2,
-        2,
-        (),
-        "four pixels a fragment, summed in registers, ordered once; with lists, "
-        "interlock, or on a CPU",
-    ),
+    "2x2": Block(2, 2, (), "four pixels a fragment, summed in registers, ordered once; with lists, "
+                           "interlock, or on a CPU"),
     "4x2": Block(4, 2, (), "eight pixels a fragment: where compute is worth more than drawing"),
     "1x1": Block(1, 1, (), "a fragment a pixel (as published)"),
 }
+# fmt: on
 
 
 # Whether the backward draw asks for full quads: files that fill <quads>.
@@ -134,14 +108,13 @@ class Quads:
     note: str
 
 
+# fmt: off
 QUADS = {
-    "full": Quads(
-        "reduce/quads_full.glsl",
-        ("quad_control", "maximal_reconvergence"),
-        "full quads and reconvergence by declaration",
-    ),
+    "full": Quads("reduce/quads_full.glsl", ("quad_control", "maximal_reconvergence"),
+                  "full quads and reconvergence by declaration"),
     "plain": Quads("reduce/quads_plain.glsl", (), "as the device does it"),
 }
+# fmt: on
 
 
 # How a splat becomes primitives for the rasterizer: shapes of its outline, and the draw that issues
@@ -180,23 +153,14 @@ class Shape:
         return {"DRAW_VERTICES": self.vertices, **self.draw.command}
 
 
+# fmt: off
 SHAPES = {
-    "rectangle": Shape(
-        0,
-        3,
-        ("fill_rectangle",),
-        "axis-aligned box, one primitive: the fastest where it runs",
-        rectangle=True,
-    ),
+    "rectangle": Shape(0, 3, ("fill_rectangle",),
+                       "axis-aligned box, one primitive: the fastest where it runs",
+                       rectangle=True),
     "quad": Shape(1, 6, (), "oriented box, two triangles"),
-    "triangle": Shape(
-        2, 3, (), "one triangle around the ellipse: 30 % more area than the quad, no diagonal"
-    ),
-    "geometry": Shape(
-        3,
-        4,
-        ("geometry_shader",),
-        "oriented box, a strip out of a geometry shader (as published)",
-        POINTS,
-    ),
+    "triangle": Shape(2, 3, (), "one triangle around the ellipse: 30 % more area than the quad, no "
+                                "diagonal"),
+    "geometry": Shape(3, 4, ("geometry_shader",),
+                      "oriented box, a strip out of a geometry shader (as published)", POINTS),
 }

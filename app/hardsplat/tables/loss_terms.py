@@ -47,67 +47,39 @@ def _of_cameras(of: str, weight: float) -> Weight:
     )
 
 
+# fmt: off
 LOSS_TERMS = {
-    "l1": LossTerm(
-        "loss/terms/l1.glsl",
-        PIXELS,
-        lambda settings, extent: (1 - settings["ssim_lambda"]) * (1 - settings["l2_share"]),
-        "mean absolute error (Kerbl et al. 2023, eq. 7)",
-    ),
-    "dssim": LossTerm(
-        "loss/terms/dssim.glsl",
-        PIXELS,
-        lambda settings, extent: settings["ssim_lambda"],
-        "1 - mean SSIM, zero-padded (Kerbl et al. 2023, eq. 7)",
-    ),
-    "l2": LossTerm(
-        "loss/terms/l2.glsl",
-        PIXELS,
-        lambda settings, extent: (1 - settings["ssim_lambda"]) * settings["l2_share"] * 10,
-        "mean squared error, as steep as L1 at an error of 0.05",
-    ),
-    "opacity": LossTerm(
-        "loss/terms/opacity.glsl",
-        "logit_opacities",
-        lambda settings, extent: settings["opacity_reg"],
-        "mean opacity (Kheradmand et al. 2024)",
-    ),
+    "l1": LossTerm("loss/terms/l1.glsl", PIXELS,
+                   lambda s, extent: (1 - s["ssim_lambda"]) * (1 - s["l2_share"]),
+                   "mean absolute error (Kerbl et al. 2023, eq. 7)"),
+    "dssim": LossTerm("loss/terms/dssim.glsl", PIXELS, lambda s, extent: s["ssim_lambda"],
+                      "1 - mean SSIM, zero-padded (Kerbl et al. 2023, eq. 7)"),
+    "l2": LossTerm("loss/terms/l2.glsl", PIXELS,
+                   lambda s, extent: (1 - s["ssim_lambda"]) * s["l2_share"] * 10,
+                   "mean squared error, as steep as L1 at an error of 0.05"),
+    "opacity": LossTerm("loss/terms/opacity.glsl", "logit_opacities",
+                        lambda s, extent: s["opacity_reg"],
+                        "mean opacity (Kheradmand et al. 2024)"),
     # per extent, so that a scene trains alike in metres and in centimetres
-    "scale": LossTerm(
-        "loss/terms/scale.glsl",
-        "log_scales",
-        lambda settings, extent: settings["scale_reg"] / extent,
-        "mean scale (Kheradmand et al. 2024)",
-    ),
+    "scale": LossTerm("loss/terms/scale.glsl", "log_scales",
+                      lambda s, extent: s["scale_reg"] / extent,
+                      "mean scale (Kheradmand et al. 2024)"),
     # Of cameras, with the weights of PPISP (arXiv 2601.18336), whose means are over red, green and
     # blue alone: 3 of our 4 numbers. A variance is over 2 of 3.
-    "vignette_channels": LossTerm(
-        "loss/terms/channels.glsl",
-        "vignette_falloff",
-        _of_cameras("vignette_falloff", 0.1 * 4 / 2),
-        "variance of the channels",
-        "channels",
-    ),
-    "response_channels": LossTerm(
-        "loss/terms/channels.glsl",
-        "response",
-        _of_cameras("response", 0.1 * 4 / 2),
-        "variance of the channels",
-        "channels",
-    ),
-    "off_centre": LossTerm(
-        "loss/terms/off_centre.glsl",
-        "vignette_centre",
-        _of_cameras("vignette_centre", 0.02 * 4 / 3),
-        "squared distance of the vignette from the middle",
-    ),
-    "brighter_edges": LossTerm(
-        "loss/terms/brighter_edges.glsl",
-        "vignette_falloff",
-        _of_cameras("vignette_falloff", 0.01 * 4 / 3),
-        "brightening towards the edges",
-    ),
+    "vignette_channels": LossTerm("loss/terms/channels.glsl", "vignette_falloff",
+                                  _of_cameras("vignette_falloff", 0.1 * 4 / 2),
+                                  "variance of the channels", "channels"),
+    "response_channels": LossTerm("loss/terms/channels.glsl", "response",
+                                  _of_cameras("response", 0.1 * 4 / 2),
+                                  "variance of the channels", "channels"),
+    "off_centre": LossTerm("loss/terms/off_centre.glsl", "vignette_centre",
+                           _of_cameras("vignette_centre", 0.02 * 4 / 3),
+                           "squared distance of the vignette from the middle"),
+    "brighter_edges": LossTerm("loss/terms/brighter_edges.glsl", "vignette_falloff",
+                               _of_cameras("vignette_falloff", 0.01 * 4 / 3),
+                               "brightening towards the edges"),
 }
+# fmt: on
 
 
 def terms_of(quantity: str) -> list[str]:

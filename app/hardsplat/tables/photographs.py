@@ -32,22 +32,19 @@ class Exposure:
         )
 
 
+# fmt: off
 EXPOSURES = {
     "none": Exposure("", "", "one set of colours explains all photographs"),
     "affine": Exposure(
-        "photographs/exposure/affine.glsl",
-        "photographs/exposure/affine_chain.glsl",
+        "photographs/exposure/affine.glsl", "photographs/exposure/affine_chain.glsl",
         "a 3x4 map of colour for each photograph (Kerbl et al. 2023, exposure "
-        "compensation of their code), and vignetting of each camera (PPISP)",
-    ),
+        "compensation of their code), and vignetting of each camera (PPISP)"),
     "ppisp": Exposure(
-        "photographs/exposure/ppisp.glsl",
-        "photographs/exposure/ppisp_chain.glsl",
+        "photographs/exposure/ppisp.glsl", "photographs/exposure/ppisp_chain.glsl",
         "exposure and white balance for each photograph, vignetting and response for "
-        "each camera (PPISP, arXiv 2601.18336)",
-        responds=True,
-    ),
+        "each camera (PPISP, arXiv 2601.18336)", responds=True),
 }
+# fmt: on
 
 
 # How a camera's lens makes its image: shaders/include/lens_*.glsl.
@@ -61,14 +58,12 @@ class LensModel:
     note: str
 
 
+# fmt: off
 LENSES = {
     "pinhole": LensModel(
         "include/lens_pinhole.glsl",
-        "straight lines stay straight; photographs of other lenses are undistorted",
-    ),
+        "straight lines stay straight; photographs of other lenses are undistorted"),
     "distorted": LensModel(
-        "include/lens_distorted.glsl",
-        "each camera distorts as it does: not at all, as COLMAP's FULL_OPENCV or as its "
-        "OPENCV_FISHEYE",
-    ),
+        "include/lens_distorted.glsl", "each camera distorts as it does: not at all, as COLMAP's "
+        "FULL_OPENCV or as its OPENCV_FISHEYE"),
 }

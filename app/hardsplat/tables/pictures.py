@@ -15,35 +15,19 @@ class PictureMode:
     depth: bool = False  # the colour of a splat is (depth, 1, 0)
     numbers: bool = False  # pixels are numbers, which the palette colours; else they are colours
     palette: str = "gray"  # matplotlib's name
-    range: tuple[float, float] | None = (
-        None  # numbers with the first and last colour of the palette; None: as they come
-    )
-    formats: tuple[str, ...] = (
-        "unorm8",
-        "unorm16",
-        "float16",
-        "float32",
-    )  # targets that can hold it
+    # numbers with the first and last colour of the palette; None: as they come
+    range: tuple[float, float] | None = None
+    formats: tuple[str, ...] = ("unorm8", "unorm16", "float16", "float32")  # that can hold it
 
 
+# fmt: off
 PICTURES = {
     "image": PictureMode(0, "colours over the background"),
-    "depth": PictureMode(
-        1,
-        "expected depth sum(w z) / sum(w), z along the axis of the camera",
-        depth=True,
-        numbers=True,
-        palette="turbo",
-        formats=("float32", "float16"),
-    ),
+    "depth": PictureMode(1, "expected depth sum(w z) / sum(w), z along the axis of the camera",
+                         depth=True, numbers=True, palette="turbo", formats=("float32", "float16")),
     "alpha": PictureMode(2, "opacity, 1 - T", numbers=True, range=(0.0, 1.0)),
-    "count": PictureMode(
-        3,
-        "how many splats cover a pixel, with alpha of at least 1/255 there; who draws "
-        "front to back stops at 2346",
-        numbers=True,
-        palette="inferno",
-        formats=("float32",),
-    ),
+    "count": PictureMode(3, "how many splats cover a pixel, with alpha of at least 1/255 there; "
+                            "who draws front to back stops at 2346",
+                         numbers=True, palette="inferno", formats=("float32",)),
     "outlines": PictureMode(4, "the edge of every splat, where its alpha is 1/255"),
 }

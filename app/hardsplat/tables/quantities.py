@@ -9,7 +9,7 @@ address (contract/glsl.py: `means(g)`, `shN(k, g)`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hardsplat.tables.quantity import HIGHEST_DEGREE, ORDER, Of, Quantity, Rate
@@ -28,139 +28,46 @@ def _planes(count: int) -> Callable[[int], int]:
 
 
 _PPISP = Rate("ppisp_lr", last="ppisp_lr_final", warm_up="ppisp_warm_up")
+_POSE = Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up")
+_SHIFT = replace(_POSE, per_extent=True)
+_INTRINSICS = Rate("intrinsics_lr", last="intrinsics_lr_final", warm_up="pose_warm_up")
+_BY_AFFINE, _BY_PPISP = ("exposure", ("affine",)), ("exposure", ("ppisp",))
+_BY_BOTH = ("exposure", ("affine", "ppisp"))
 
-QUANTITIES: dict[str, Quantity] = {
-    q.name: q
-    for q in (
-        Quantity(
-            "means",
-            "splat",
-            3,
-            Rate("means_lr", last="means_lr_final", per_extent=True),
-            perturbation=0.1,
-            properties=("x", "y", "z"),
-        ),
-        Quantity(
-            "quats",
-            "splat",
-            4,
-            Rate("quats_lr"),
-            "normalize",
-            perturbation=0.02,
-            properties=("rot_0", "rot_1", "rot_2", "rot_3"),
-        ),
-        Quantity(
-            "log_scales",
-            "splat",
-            3,
-            Rate("scales_lr"),
-            "exp",
-            perturbation=0.05,
-            properties=("scale_0", "scale_1", "scale_2"),
-        ),
-        Quantity(
-            "logit_opacities",
-            "splat",
-            1,
-            Rate("opacities_lr"),
-            "sigmoid",
-            perturbation=0.1,
-            properties=("opacity",),
-        ),
-        Quantity(
-            "sh0",
-            "splat",
-            3,
-            Rate("sh0_lr"),
-            gradient="sh",
-            perturbation=0.1,
-            properties=("f_dc_0", "f_dc_1", "f_dc_2"),
-        ),
-        Quantity(
-            "shN",
-            "splat",
-            3,
-            Rate("shN_lr", every="shN_every"),
-            planes=lambda degree: (degree + 1) ** 2 - 1,
-            gradient="sh",
-            joins=_degree_of,
-            perturbation=0.05,
-            properties=("f_rest_{}",),
-        ),
-        # Exposure and colour, see shaders/photographs/exposure: every number is 0 where the image
-        # stays as it is. Of a camera's numbers the fourth is shared by red, green and blue, which
-        # add their own.
-        Quantity(
-            "affine",
-            "photograph",
-            4,
-            Rate("affine_lr", last="affine_lr_final"),
-            planes=_planes(3),
-            chosen=("exposure", ("affine",)),
-            centred=True,
-        ),
-        Quantity(
-            "exposure", "photograph", 1, _PPISP, chosen=("exposure", ("ppisp",)), centred=True
-        ),
-        Quantity(
-            "white_balance",
-            "photograph",
-            4,
-            _PPISP,
-            planes=_planes(2),
-            chosen=("exposure", ("ppisp",)),
-            centred=True,
-        ),
-        # A photograph's pose, see train/step/poses.py.
-        Quantity(
-            "turn",
-            "photograph",
-            3,
-            Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up"),
-            chosen=("pose_opt", (True,)),
-        ),
-        Quantity(
-            "shift",
-            "photograph",
-            3,
-            Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up", per_extent=True),
-            chosen=("pose_opt", (True,)),
-        ),
-        # A camera's focal lengths and principal point, see train/step/intrinsics.py.
-        Quantity(
-            "intrinsics",
-            "camera",
-            3,
-            Rate("intrinsics_lr", last="intrinsics_lr_final", warm_up="pose_warm_up"),
-            chosen=("intrinsics_opt", (True,)),
-        ),
-        Quantity(
-            "vignette_centre",
-            "camera",
-            4,
-            _PPISP,
-            planes=_planes(2),
-            chosen=("exposure", ("affine", "ppisp")),
-        ),
-        Quantity(
-            "vignette_falloff",
-            "camera",
-            4,
-            _PPISP,
-            planes=_planes(3),
-            chosen=("exposure", ("affine", "ppisp")),
-        ),
-        Quantity(
-            "response",
-            "camera",
-            4,
-            _PPISP,
-            planes=_planes(4),
-            chosen=("exposure", ("ppisp",)),
-            centred=True,
-        ),
-    )
-}
+# fmt: off
+_ROWS = (
+    Quantity("means", "splat", 3, Rate("means_lr", last="means_lr_final", per_extent=True),
+             perturbation=0.1, properties=("x", "y", "z")),
+    Quantity("quats", "splat", 4, Rate("quats_lr"), "normalize",
+             perturbation=0.02, properties=("rot_0", "rot_1", "rot_2", "rot_3")),
+    Quantity("log_scales", "splat", 3, Rate("scales_lr"), "exp",
+             perturbation=0.05, properties=("scale_0", "scale_1", "scale_2")),
+    Quantity("logit_opacities", "splat", 1, Rate("opacities_lr"), "sigmoid",
+             perturbation=0.1, properties=("opacity",)),
+    Quantity("sh0", "splat", 3, Rate("sh0_lr"), gradient="sh",
+             perturbation=0.1, properties=("f_dc_0", "f_dc_1", "f_dc_2")),
+    Quantity("shN", "splat", 3, Rate("shN_lr", every="shN_every"), gradient="sh",
+             planes=lambda degree: (degree + 1) ** 2 - 1, joins=_degree_of,
+             perturbation=0.05, properties=("f_rest_{}",)),
+    # Exposure and colour, see shaders/photographs/exposure: every number is 0 where the image
+    # stays as it is. Of a camera's numbers the fourth is shared by red, green and blue, which
+    # add their own.
+    Quantity("affine", "photograph", 4, Rate("affine_lr", last="affine_lr_final"),
+             planes=_planes(3), chosen=_BY_AFFINE, centred=True),
+    Quantity("exposure", "photograph", 1, _PPISP, chosen=_BY_PPISP, centred=True),
+    Quantity("white_balance", "photograph", 4, _PPISP, planes=_planes(2),
+             chosen=_BY_PPISP, centred=True),
+    # A photograph's pose, see train/step/poses.py.
+    Quantity("turn", "photograph", 3, _POSE, chosen=("pose_opt", (True,))),
+    Quantity("shift", "photograph", 3, _SHIFT, chosen=("pose_opt", (True,))),
+    # A camera's focal lengths and principal point, see train/step/intrinsics.py.
+    Quantity("intrinsics", "camera", 3, _INTRINSICS, chosen=("intrinsics_opt", (True,))),
+    Quantity("vignette_centre", "camera", 4, _PPISP, planes=_planes(2), chosen=_BY_BOTH),
+    Quantity("vignette_falloff", "camera", 4, _PPISP, planes=_planes(3), chosen=_BY_BOTH),
+    Quantity("response", "camera", 4, _PPISP, planes=_planes(4), chosen=_BY_PPISP, centred=True),
+)
+# fmt: on
+QUANTITIES: dict[str, Quantity] = {q.name: q for q in _ROWS}
 
 
 @dataclass(frozen=True)

@@ -16,26 +16,18 @@ class Reduction:
 
 _SUMS = ("subgroup_arithmetic", "subgroup_quad")
 
-REDUCTIONS = {  # the fastest first, of a backward draw of 2x2 blocks on an H200
-    "hybrid": Reduction(
-        "reduce/hybrid.glsl",
-        ("THRESHOLD",),
-        True,
-        _SUMS,
-        "whole subgroup where it holds one splat, else quad by quad",
-    ),
+# The fastest first, of a backward draw of 2x2 blocks on an H200.
+# fmt: off
+REDUCTIONS = {
+    "hybrid": Reduction("reduce/hybrid.glsl", ("THRESHOLD",), True, _SUMS,
+                        "whole subgroup where it holds one splat, else quad by quad"),
     "quad": Reduction("reduce/quad.glsl", (), True, _SUMS, "four fragments to one"),
-    "subgroup": Reduction(
-        "reduce/subgroup.glsl",
-        (),
-        False,
-        ("subgroup_arithmetic",),
-        "whole subgroup where it holds one splat, else atomics",
-    ),
-    "atomic": Reduction(
-        "reduce/atomic.glsl", (), False, (), "nine atomics a fragment: the baseline"
-    ),
+    "subgroup": Reduction("reduce/subgroup.glsl", (), False, ("subgroup_arithmetic",),
+                          "whole subgroup where it holds one splat, else atomics"),
+    "atomic": Reduction("reduce/atomic.glsl", (), False, (),
+                        "nine atomics a fragment: the baseline"),
 }
+# fmt: on
 
 
 # How gradients are added to memory: files that fill <atomics>.
@@ -48,13 +40,10 @@ class Atomics:
     note: str
 
 
+# fmt: off
 ATOMICS = {
-    "native": Atomics(
-        "reduce/atomics_native.glsl", ("float_atomics",), "float atomic add of the device"
-    ),
-    "cas": Atomics(
-        "reduce/atomics_cas.glsl",
-        (),
-        "compare and swap: runs everywhere, slower where splats are contended",
-    ),
+    "native": Atomics("reduce/atomics_native.glsl", ("float_atomics",),
+                      "float atomic add of the device"),
+    "cas": Atomics("reduce/atomics_cas.glsl", (),
+                   "compare and swap: runs everywhere, slower where splats are contended"),
 }

@@ -6,91 +6,49 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TileBackward:
+    """spec: specialization constants it takes, of those that depend on more than this row. cull: by
+    pixel, a subgroup visits only the splats that touch its pixels. bucket: splats between the
+    checkpoints of the forward pass; 0: as many as a subgroup has lanes; None: there are none.
+    gathers: pairs' records, summed splat by splat afterwards, instead of atomics."""
+
     shader: str
     slots: tuple[tuple[str, str], ...]
-    spec: tuple[
-        str, ...
-    ]  # specialization constants it takes, of those that depend on more than this row
-    cull: bool  # by pixel: a subgroup visits only the splats that touch its pixels
-    bucket: (
-        int | None
-        # splats between the checkpoints of the forward pass; 0: as many as a subgroup has lanes;
-        # None: there are none
-    )
+    spec: tuple[str, ...]
+    cull: bool
+    bucket: int | None
     needs: tuple[str, ...]
     note: str
-    gathers: bool = False  # pairs' records, summed splat by splat afterwards, instead of atomics
+    gathers: bool = False
 
 
-def _by_pixel(
-    reduce: str, share: str, spec: tuple[str, ...], cull: bool, bucket: int | None, note: str
-) -> TileBackward:
-    return TileBackward(
-        "tiled/backward.comp",
-        (("reduce", reduce), ("share", share)),
-        spec,
-        cull,
-        bucket,
-        ("subgroup_tiles",),
-        note,
-    )
+def _by_pixel(reduce: str, note: str, **more) -> TileBackward:
+    """By pixel, a tile at once, unless `more` says otherwise."""
+    row: dict = {"share": "tile", "spec": (), "cull": False, "bucket": None, **more}
+    slots = (("reduce", reduce), ("share", f"tiled/share_{row.pop('share')}.glsl"))
+    needs = ("subgroup_tiles",)
+    return TileBackward("tiled/backward.comp", slots, needs=needs, note=note, **row)
 
 
+# fmt: off
 TILE_BACKWARDS = {
     "reduce-scatter": _by_pixel(
-        "tiled/halving.glsl",
-        "tiled/share_bucket.glsl",
-        (),
-        True,
-        64,
-        "by pixel, 64 splats a workgroup, culled by subgroup, sums by recursive halving",
-    ),
+        "tiled/halving.glsl", "by pixel, 64 splats a workgroup, culled by subgroup, sums by "
+        "recursive halving", share="bucket", cull=True, bucket=64),
     "per-splat": TileBackward(
-        "tiled/backward_per_splat.comp",
-        (),
-        (),
-        True,
-        0,
-        ("subgroup_tiles",),
-        "by splat, pixels handed along the lanes from checkpoints (Taming 3DGS)",
-    ),
+        "tiled/backward_per_splat.comp", (), (), True, 0, ("subgroup_tiles",),
+        "by splat, pixels handed along the lanes from checkpoints (Taming 3DGS)"),
     "distwar-butterfly": _by_pixel(
-        "reduce/butterfly.glsl",
-        "tiled/share_tile.glsl",
-        ("THRESHOLD",),
-        False,
-        None,
-        "by pixel, whole subgroup where enough lanes contribute (DISTWAR SW-B)",
-    ),
+        "reduce/butterfly.glsl", "by pixel, whole subgroup where enough lanes contribute (DISTWAR "
+        "SW-B)", spec=("THRESHOLD",)),
     "distwar-serial": _by_pixel(
-        "reduce/serial.glsl",
-        "tiled/share_tile.glsl",
-        ("THRESHOLD",),
-        False,
-        None,
-        "by pixel, one lane adds up the others where enough contribute (DISTWAR SW-S)",
-    ),
+        "reduce/serial.glsl", "by pixel, one lane adds up the others where enough contribute "
+        "(DISTWAR SW-S)", spec=("THRESHOLD",)),
     "atomic": _by_pixel(
-        "reduce/atomic.glsl",
-        "tiled/share_tile.glsl",
-        (),
-        False,
-        None,
-        "by pixel, nine atomics a pixel and splat: the canonical baseline",
-    ),
+        "reduce/atomic.glsl", "by pixel, nine atomics a pixel and splat: the canonical baseline"),
     "gather": TileBackward(
-        "tiled/backward.comp",
-        (
-            ("atomics", "tiled/records.glsl"),
-            ("reduce", "tiled/halving.glsl"),
-            ("share", "tiled/share_bucket.glsl"),
-        ),
-        (),
-        True,
-        128,
-        ("subgroup_tiles", "gathering_buffers"),
-        "as reduce-scatter, but a splat's sums are stored by pair and added in one "
-        "order: bit-identical from run to run, for up to 148 bytes a pair",
-        gathers=True,
-    ),
+        "tiled/backward.comp", (("atomics", "tiled/records.glsl"), ("reduce", "tiled/halving.glsl"),
+                                ("share", "tiled/share_bucket.glsl")),
+        (), True, 128, ("subgroup_tiles", "gathering_buffers"),
+        "as reduce-scatter, but a splat's sums are stored by pair and added in one order: "
+        "bit-identical from run to run, for up to 148 bytes a pair", gathers=True),
 }
