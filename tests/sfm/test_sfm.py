@@ -361,13 +361,16 @@ def test_photographs_become_a_scene(reconstructed):
 
 def unlike(database, name: str):
     """An image whose features match no others."""
+    import pycolmap
+
     from hardsplat.sfm.colmap import database as db
 
     number = len(db.ids_by_name(database)) + 1
     rng, count = np.random.default_rng(number), 40
     points = np.hstack([rng.uniform(0, 100, (count, 2)), np.ones((count, 2))])
     spots = rng.integers(0, 256, (count, 128), np.uint8)
-    db.write_image(database, number, name, 1, points.astype(np.float32), spots)
+    image = pycolmap.Image(name=name, camera_id=1, image_id=number)
+    db.write_image(database, image, points.astype(np.float32), spots)
     return dict(name=name, camera=0)
 
 
@@ -388,7 +391,9 @@ def test_pairs_that_match_nowhere_are_compared_once(tmp_path, way):
     said = []
     stages = Stages(job, lambda **message: said.append(message))
     with pycolmap.Database.open(stages.path) as database:
-        db.write_camera(database, 1, "SIMPLE_RADIAL", 100, 100, 120.0, False)
+        db.write_camera(
+            database, pycolmap.Camera.create_from_model_name(1, "SIMPLE_RADIAL", 120.0, 100, 100)
+        )
         job["photographs"] += [unlike(database, f"{i}.jpg") for i in range(4)]
         stages.database = database
         stages._find_matches()

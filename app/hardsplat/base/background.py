@@ -71,18 +71,12 @@ class Background:
                 wait([task.future for task in waiting], timeout=0.1, return_when=FIRST_COMPLETED)
                 waiting = self._open()
                 if bar is None and time.perf_counter() - begun > _PATIENCE:
-                    bar = tqdm(
-                        total=everything,
-                        desc="finishing",
-                        unit="file",
-                        leave=False,
-                        disable=True if quiet else None,
-                    )
+                    how = dict(unit="file", leave=False, disable=True if quiet else None)
+                    bar = tqdm(total=everything, desc="finishing", **how)
                 if bar is not None:
                     bar.n = everything - len(waiting)
-                    bar.set_postfix_str(
-                        ", ".join(dict.fromkeys(task.what for task in waiting))[:40]
-                    )
+                    whats = dict.fromkeys(task.what for task in waiting)
+                    bar.set_postfix_str(", ".join(whats)[:40])
         finally:
             if bar is not None:
                 bar.close()

@@ -9,9 +9,8 @@ def to_bfloat16(values: np.ndarray) -> np.ndarray:
     """float32 -> the bits of the nearest bfloat16, ties to even, as uint16."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = bits + (0x7FFF + (bits >> 16 & 1))
-    return (np.where(np.isnan(values), bits | 1 << 22, rounded) >> 16).astype(
-        np.uint16
-    )  # a NaN stays one
+    kept = np.where(np.isnan(values), bits | 1 << 22, rounded)  # a NaN stays one
+    return (kept >> 16).astype(np.uint16)
 
 
 def from_bfloat16(bits: np.ndarray) -> np.ndarray:

@@ -59,13 +59,12 @@ class PhaseClock:
 
     def _pass(self) -> None:
         now, compiled = time.perf_counter(), self.compiling()
-        elapsed, of_compiling = now - self._at, min(compiled - self._compiled, now - self._at)
+        elapsed = now - self._at
+        of_compiling = min(max(compiled - self._compiled, 0.0), elapsed)
         self._at, self._compiled = now, compiled
-        if of_compiling > 0:
-            self.seconds["compile"] = self.seconds.get("compile", 0.0) + of_compiling
-        self.seconds[self._stack[-1]] = (
-            self.seconds.get(self._stack[-1], 0.0) + elapsed - max(of_compiling, 0.0)
-        )
+        for name, spent in (("compile", of_compiling), (self._stack[-1], elapsed - of_compiling)):
+            if spent > 0 or name != "compile":
+                self.seconds[name] = self.seconds.get(name, 0.0) + spent
 
 
 def process_began() -> float:
@@ -75,9 +74,8 @@ def process_began() -> float:
     ended with `exec hardsplat`."""
     now = time.perf_counter()
     try:
-        ticks = int(
-            Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-        )  # proc(5): field 22, starttime
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        ticks = int(fields[19])  # proc(5): field 22, starttime
         alive = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
         return now

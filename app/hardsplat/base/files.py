@@ -12,13 +12,8 @@ from typing import BinaryIO
 
 from hardsplat.base.errors import UserError
 
-_NO_SYNC = (
-    errno.EINVAL,
-    errno.ENOTSUP,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-)  # what file systems answer that have no such thing for folders
+# what file systems answer that cannot sync folders
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES, errno.EPERM)
 _WRITTEN: set[Path] = set()  # by `replacing` in this process
 
 
@@ -124,8 +119,9 @@ class Behind:
         self.close()
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)  # Windows syncs no file that is open for reading alone
+def _sync(path: Path, how: int = os.O_RDWR) -> None:
+    """how: of os.open; Windows syncs no file that is open for reading alone."""
+    descriptor = os.open(path, how)
     try:
         os.fsync(descriptor)
     finally:
@@ -135,18 +131,9 @@ def _sync(path: Path) -> None:
 def _sync_folder(folder: Path) -> None:
     """Names are the folder's bytes. Windows has no such call, and some network file systems refuse
     it."""
-    if os.name == "nt":
-        return
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        if error.errno in _NO_SYNC:
-            return
-        raise
-    try:
-        os.fsync(descriptor)
+        if os.name != "nt":
+            _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         if error.errno not in _NO_SYNC:
             raise
-    finally:
-        os.close(descriptor)

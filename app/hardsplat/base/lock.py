@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shlex
 import socket
 import sys
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
 
 NAME = ".lock"
-_HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 
 class FolderLock:
@@ -30,37 +29,30 @@ class FolderLock:
             try:
                 file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
             except OSError as error:
-                raise UserError(
-                    f"cannot write to the folder {folder}: {error.strerror}; choose "
-                    "another --result-dir"
-                ) from None
+                why = f"cannot write to the folder {folder}: {error.strerror}"
+                raise UserError(f"{why}; choose another --result-dir") from None
             try:
-                if not _locked(file):
-                    break
-                if os.fstat(file).st_ino == (
-                    os.stat(self.path).st_ino if self.path.exists() else None
-                ):  # else its holder deleted it meanwhile
+                locked = _lock(file)
+                # else its holder deleted it meanwhile
+                if locked and os.path.samestat(os.fstat(file), os.stat(self.path)):
                     self._file = file
-                    break
-            except _InUse:
-                who = os.read(file, 4096).decode("utf-8", "replace").strip()
-                raise UserError(
-                    f"{folder} is in use by {who or 'another process'}; wait for its end, "
-                    "end it, or choose another --result-dir"
-                ) from None
+            except BlockingIOError:
+                who = os.read(file, 4096).decode("utf-8", "replace").strip() or "another process"
+                advice = "wait for its end, end it, or choose another --result-dir"
+                raise UserError(f"{folder} is in use by {who}; {advice}") from None
+            except FileNotFoundError:
+                continue
             finally:
                 if self._file is None:
                     os.close(file)
-        if self._file is None:
-            self.path.unlink(missing_ok=True)
-        else:
-            started = datetime.now().isoformat(" ", "minutes")
-            about = (
-                f"process {os.getpid()} on {socket.gethostname()}, begun {started}: "
-                f"{shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])}"
-            )
-            os.ftruncate(self._file, 0)
-            os.write(self._file, about.encode("utf-8", "replace")[:4096])
+            if not locked:
+                self.path.unlink(missing_ok=True)
+                return
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        began = datetime.now().isoformat(" ", "minutes")
+        about = f"process {os.getpid()} on {socket.gethostname()}, begun {began}: {command}"
+        os.ftruncate(self._file, 0)
+        os.write(self._file, about.encode("utf-8", "replace")[:4096])
 
     def release(self) -> None:
         """May be called again."""
@@ -70,21 +62,17 @@ class FolderLock:
             self._file = None
 
 
-class _InUse(Exception):
-    pass
-
-
-def _locked(file: int) -> bool:
-    """Locks an open file. False where the file system or the system has no locks; raises _InUse
-    where another process has it."""
-    try:
+def _lock(file: int) -> bool:
+    """Locks an open file. False where the file system or the system has no locks; raises
+    BlockingIOError where another process has it."""
+    with suppress(ImportError):  # Windows has none
         import fcntl
-    except ImportError:  # Windows
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in _HELD:
-            raise _InUse from None
-        return False
-    return True
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except (BlockingIOError, PermissionError):  # EACCES, which some systems answer for EAGAIN
+            raise BlockingIOError from None
+        except OSError:
+            return False
+    return False

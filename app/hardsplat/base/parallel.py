@@ -8,9 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-THREADS = min(
-    8, os.cpu_count() or 1
-)  # with more of them, what each does in Python itself is what the others wait for
+# with more of them, what each does in Python itself is what the others wait for
+THREADS = min(8, os.cpu_count() or 1)
 T = TypeVar("T")
 
 

@@ -8,9 +8,8 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-tqdm.set_lock(
-    threading.RLock()
-)  # there is one process; tqdm's own lock imports multiprocessing, for which a training would wait
+# there is one process; tqdm's own lock imports multiprocessing, for which a training would wait
+tqdm.set_lock(threading.RLock())
 SECONDS = 20.0  # between two lines, and before the first
 _LINE = "{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt}, {elapsed}, {remaining} to go{postfix}"
 
@@ -36,12 +35,6 @@ class Bar(tqdm):
 
     def __init__(self, *args, **how):
         if not sys.stderr.isatty():
-            how |= {
-                "file": _Lines(sys.stderr),
-                "bar_format": _LINE,
-                "mininterval": SECONDS,
-                "maxinterval": SECONDS,
-                "delay": SECONDS,
-                "dynamic_ncols": False,
-            }
+            how |= dict.fromkeys(("mininterval", "maxinterval", "delay"), SECONDS)
+            how |= {"file": _Lines(sys.stderr), "bar_format": _LINE, "dynamic_ncols": False}
         super().__init__(*args, **how)

@@ -19,10 +19,8 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            self._before = {
-                number: signal.signal(number, self._ask)
-                for number in (signal.SIGINT, signal.SIGTERM)
-            }
+            both = signal.SIGINT, signal.SIGTERM
+            self._before = {number: signal.signal(number, self._ask) for number in both}
         return self
 
     def _ask(self, number, frame) -> None:

@@ -1,11 +1,5 @@
-"""The `hardsplat` command. A subcommand is a module of this package, named in COMMANDS.
-
-It has HELP, `add_flags(parser)` and `handle(flags)`. With very many flags it also has COMMON, the
-names of those that --help shows. Where it may run out of memory it has REMEDIES, what to do by what
-there is too much of (see OutOfMemory).
-
-Handlers import what they run, so that help and mistyped flags answer at once and need no Vulkan.
-"""
+"""The `hardsplat` command: `main` runs one of the commands of commands.py, and turns what it
+raises into a line and an exit code."""
 
 import atexit
 import errno
@@ -15,28 +9,12 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.base.version import __version__
-from hardsplat.cli import (
-    bench,
-    convert,
-    doctor,
-    eval,
-    export,
-    fit,
-    mesh,
-    render,
-    sfm,
-    sweep,
-    train,
-    view,
-)
-from hardsplat.cli.flags import AddHelp, Parser, add_setting, unknown_flag
-
-_MODULES = (train, view, eval, render, export, convert, bench, sweep, fit, mesh, sfm, doctor)
-COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
+from hardsplat.cli.commands import COMMANDS
+from hardsplat.cli.flags import AddHelp, Parser, add_setting, add_table, unknown_flag
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -59,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         if os.environ.get("HARDSPLAT_DEBUG", "0") != "0":
             raise
         grown = error.grows_with if isinstance(error, OutOfMemory) else None
-        remedy = getattr(command, "REMEDIES", {}).get(grown)
+        remedy = command.remedies.get(grown) if command and grown else None
         print(f"hardsplat: error: {error}" + (f": {remedy}" if remedy else ""), file=sys.stderr)
         return 2
     except OSError as error:  # of stdout: files have names
@@ -106,16 +84,16 @@ def _parsed(argv: list[str]) -> dict:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands = {}
     for name, command in COMMANDS.items():
-        many = hasattr(command, "COMMON")  # flags, of which --help shows those alone
-        commands[name] = subparsers.add_parser(
-            name,
-            help=command.HELP,
-            description=command.HELP[0].upper() + command.HELP[1:] + ".",
-            add_help=not many,
+        about = command.help[0].upper() + command.help[1:] + "."
+        usage = " ".join(filter(None, ["%(prog)s", command.usage, "[--flag value ...]"]))
+        how: dict[str, Any] = dict(
+            help=command.help, description=about, usage=usage, epilog=command.epilog
         )
-        if many:
-            commands[name].add_argument("-h", "--help", action=AddHelp)
-        command.add_flags(commands[name])
+        one = commands[name] = subparsers.add_parser(name, add_help=not command.many, **how)
+        if command.many:
+            one.add_argument("-h", "--help", action=AddHelp)
+        add_table(one, command.flags)
+        command.add(one)
 
     words = _dashed(argv)
     known, unknown = parser.parse_known_args(words)

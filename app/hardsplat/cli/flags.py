@@ -4,12 +4,42 @@ values checked with the flag's name in the error."""
 import argparse
 import logging
 import re
-from dataclasses import Field
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hardsplat.base.errors import UserError
 from hardsplat.settings.option import checked, kind, nearest
 from hardsplat.settings.train import FIELDS, NAMES
+
+
+@dataclass(frozen=True)
+class Command:
+    """help: a phrase without a full stop. flags: see add_table. handle(flags): does it; the exit
+    code, None for 0. usage: words between its name and its flags.
+
+    add(parser): adds more flags. many: --help shows common flags alone. remedies: what to do by
+    what there is too much of, see OutOfMemory. epilog: below the help.
+    """
+
+    help: str
+    flags: str
+    handle: Callable[[dict[str, Any]], int | None]
+    usage: str
+    add: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+    many: bool = False
+    remedies: Mapping[str, str] = field(default_factory=dict)
+    epilog: str | None = None
+
+
+COMMON = "common flags"
+_ALWAYS = ("positional arguments", "options")
+
+
+class _Help(argparse.HelpFormatter):
+    def __init__(self, prog):
+        super().__init__(prog, max_help_position=32)
 
 
 class Parser(argparse.ArgumentParser):
@@ -66,30 +96,6 @@ class AddHelp(argparse.Action):
         parser.exit()
 
 
-COMMON = "common flags"
-_ALWAYS = ("positional arguments", "options")
-
-
-def add_groups(parser, groups, common=(), add=None) -> None:
-    """Flags of settings in groups, as add(group, name) makes them, by default add_setting: those
-    named in `common` first, in that order, in a group of their own, which --help shows alone."""
-    add = add or add_setting
-    if common:
-        first = parser.add_argument_group(COMMON)
-        for name in common:
-            add(first, name)
-    for title, members in groups.items():
-        group = parser.add_argument_group(title)
-        for f in members:
-            if f.name not in common:
-                add(group, f.name)
-
-
-class _Help(argparse.HelpFormatter):
-    def __init__(self, prog):
-        super().__init__(prog, max_help_position=32)
-
-
 def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
@@ -112,6 +118,20 @@ def add_setting(parser, name: str, fields=FIELDS, help: str = "") -> None:
     parser.add_argument(flag(name), help=help, **how)
 
 
+def add_groups(parser, groups, common=(), add=add_setting) -> None:
+    """Flags of settings in groups, as add(group, name) makes them: those named in `common` first,
+    in that order, in a group of their own, which --help shows alone."""
+    if common:
+        first = parser.add_argument_group(COMMON)
+        for name in common:
+            add(first, name)
+    for title, members in groups.items():
+        group = parser.add_argument_group(title)
+        for f in members:
+            if f.name not in common:
+                add(group, f.name)
+
+
 def add_axis(parser, name: str, default: str = "") -> None:
     """The flag of a setting of TrainConfig that takes one or more values, see values_of."""
     f = FIELDS[name]
@@ -126,9 +146,9 @@ def add_table(parser, rows: str) -> None:
     """Arguments from a table of `name METAVAR: help`, whose continued lines are indented.
 
     A name without dashes is positional, or where it has no METAVAR a setting of TrainConfig, of
-    which help may be left out. [METAVAR] is optional, METAVAR... takes one or more values, {a,b}
-    are choices, N is a whole number and X a number. A --flag without METAVAR is a switch, and
-    --[no-]flag can be turned off too.
+    which help may be left out. [METAVAR] is optional, METAVAR... takes one or more values, two
+    words are two numbers, {a,b} are choices, N is a whole number and X a number. A --flag without
+    METAVAR is a switch, and --[no-]flag can be turned off too.
     """
     for row in re.split(r"\n(?=\S)", rows.strip()):
         head, _, help = " ".join(row.split()).partition(": ")
@@ -146,10 +166,14 @@ def add_table(parser, rows: str) -> None:
         elif metavar.startswith("[") and metavar.endswith("]"):
             how = {"metavar": metavar[1:-1], "nargs": "?"}
             how |= {"const": ""} if name.startswith("-") else {}
+        elif " " in metavar and not metavar.endswith("..."):
+            words = metavar.split()
+            how = {"metavar": tuple(words), "nargs": len(words), "type": float}
         else:
-            one = metavar.removesuffix("...")
-            how = {"metavar": one, "type": {"N": int, "X": float}.get(one)}
-            how |= {"nargs": "+"} if one != metavar else {}
+            words = metavar.removesuffix("...").split()
+            how = {"metavar": words[0], "type": {"N": int, "X": float}.get(words[0])}
+            if metavar.endswith("..."):
+                how |= {"metavar": tuple(words) if words[1:] else words[0], "nargs": "+"}
         parser.add_argument(name, help=help, **how)
 
 
@@ -190,9 +214,14 @@ def from_text(kind, text):
     return text
 
 
-def show_log(verbose: bool = False, quiet: bool = False) -> None:
-    """What the program says on its way, on stderr."""
-    log = logging.getLogger("hardsplat")
+def show_log(flags: dict) -> None:
+    """Messages of a command on stderr, as many as --verbose, which is taken out, and --quiet
+    ask for."""
+    log, verbose, quiet = (
+        logging.getLogger("hardsplat"),
+        flags.pop("verbose", 0),
+        flags.get("quiet"),
+    )
     log.handlers[:] = [logging.StreamHandler()]
     log.setLevel(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
 

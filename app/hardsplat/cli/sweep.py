@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hardsplat.cli.flags import add_axis, add_groups, add_setting, add_table, settings, values_of
+from hardsplat.cli.flags import add_axis, add_groups, add_setting, settings, values_of
 from hardsplat.cli.train import require_scene
 from hardsplat.settings.option import kind
 from hardsplat.settings.presets import load_config
@@ -12,20 +12,11 @@ from hardsplat.study.bench.axes import SWEPT, blending_of
 COMMON = (
     "max_steps data_factor test_every rasterizer format blending reduction strategy cap_max seed"
 ).split()
-HELP = "train a scene with every combination of settings, and compare the results"
-FLAGS = """
-scene SCENE: scene folder, COLMAP or transforms.json
---config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
---result-dir PATH: folder for tables, plots and runs; runs that are done there are not made again
-    (default: results/<scene name>_sweep)
---executor {local,dask}: local: one run after another; dask: on the workers of a Dask cluster
-    (default: local)
---scheduler ADDRESS: dask: of a running cluster, whose workers see the same files (default: a
-    cluster of this machine)
---device INDEX|NAME...: Vulkan device; with --executor dask one or more, each with a worker of its
-    own
-quiet
-"""
+EPILOG = (
+    "Settings that are choices or numbers take one or more values, and every combination is "
+    "trained; `all` means every choice. Where nothing has several values, all formats are "
+    "compared. Formats are compared with --blending fixed."
+)
 # not settings of a run, or not of several
 _OTHER = "device result_dir data_dir resume ckpt quiet verbose profile".split()
 AXES = [
@@ -35,14 +26,7 @@ AXES = [
 ]
 
 
-def add_flags(parser):
-    parser.usage = "%(prog)s SCENE [--flag value ...]"
-    parser.epilog = (
-        "Settings that are choices or numbers take one or more values, and every combination is "
-        "trained; `all` means every choice. Where nothing has several values, all formats are "
-        "compared. Formats are compared with --blending fixed."
-    )
-    add_table(parser, FLAGS)
+def add_settings(parser):
     groups = {title: [f for f in some if f.name not in _OTHER] for title, some in GROUPS.items()}
     add_groups(parser, groups, COMMON, _add)
 

@@ -7,44 +7,25 @@ from contextlib import contextmanager, nullcontext
 
 from hardsplat.base.clock import PhaseClock, process_began
 from hardsplat.base.errors import UserError
-from hardsplat.cli.flags import add_groups, add_table, name_position, settings, show_log
+from hardsplat.cli.flags import add_groups, name_position, settings, show_log
 from hardsplat.settings.presets import SAVED_NAME, load_config
 from hardsplat.settings.train import GROUPS
 
-HELP = "train a scene"
 # s until Python hands over to a thread that waits for it; by default ten times that, for which the
 # one that feeds the GPU or measures would wait each time
 SWITCHING = 5e-4
-REMEDIES = {
-    "splats": "lower --cap-max or --sh-degree",
-    "random splats": "lower --init-num-pts",
-    "pixels": "raise --data-factor",
-}
 COMMON = (
     "result_dir max_steps data_factor test_every background strategy cap_max sh_degree rasterizer "
     "device resume quiet"
 ).split()
-FLAGS = """
-scene [SCENE]: scene folder, COLMAP or transforms.json; same as --data-dir
---config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
---sfm: SCENE is photographs without poses, or a video: find the poses first, as hardsplat sfm does
---view: a window that shows the splats while they are trained
---serve [[HOST:]PORT]: show them in browsers while they are trained; without HOST only to this
-    machine
-"""
+POSES = ("sparse", "transforms.json", "transforms_train.json")
 
 
-def add_flags(parser):
-    parser.usage = "%(prog)s SCENE [--flag value ...]"  # all sixty would bury it
-    add_table(parser, FLAGS)
+def add_settings(parser):
     for colour in ("random", "white"):
-        parser.add_argument(
-            f"--{colour}-background",
-            dest="background",
-            action="store_const",
-            const=colour,
-            help=f"same as --background {colour}",
-        )
+        how = dict(dest="background", action="store_const", const=colour)
+        help = f"same as --background {colour}"
+        parser.add_argument(f"--{colour}-background", help=help, **how)
     add_groups(parser, GROUPS, COMMON)
 
 
@@ -68,15 +49,14 @@ def handle(flags):
     if with_sfm and not config.run.resume:
         find_poses(photographs or config.scene.data_dir, config)
     require_scene(config)
-    device = (
-        None if with_window else opening(config.run.device)
-    )  # a window asks for more of a device
+    # a window asks for more of a device
+    device = None if with_window else opening(config.run.device)
     # what is resumed has a checkpoint, or else no one wants its photographs
     with nullcontext() if config.run.resume else reading(config, parts) as photographs:
         from hardsplat.train.run.trainer import train
 
-        show_log(config.run.verbose, config.run.quiet)
-        watchers = [with_window and _window(), _server(address)]
+        show_log({"verbose": config.run.verbose, "quiet": config.run.quiet})
+        watchers = [with_window and _window(), address is not None and _server(address)]
         train(config, list(filter(None, watchers)), parts, device, photographs)
 
 
@@ -105,9 +85,6 @@ def reading(config, parts):
         yield photographs
     finally:
         photographs.close()
-
-
-POSES = ("sparse", "transforms.json", "transforms_train.json")
 
 
 def find_poses(photographs, config):
@@ -142,50 +119,32 @@ def require_scene(config):
                 f"{folder}: its {SAVED_NAME} is missing, which says how to resume: hardsplat train "
                 f"SCENE --result-dir {shlex.quote(str(folder))} --resume"
             )
-        return
-    if _has_poses(folder):
-        return
-    if saved and not (folder / "images").exists():
-        raise UserError(
-            f"{folder}: this is a result folder; add --resume to continue it, or give its scene"
-        )
-    if near := _scene_near(folder):
-        raise UserError(
-            f"{folder}: no camera poses are in this folder, but {near} is a scene: "
-            f"hardsplat train {shlex.quote(str(near))}"
-        )
-    if found := _photographs(folder):
-        raise UserError(
-            f"{folder}: {found} without camera poses; add --sfm to find them first "
-            f"(hardsplat sfm {folder} does that alone)"
-        )
+    elif not _has_poses(folder) and (why := _no_scene(folder, saved)):
+        raise UserError(f"{folder}: {why}")
 
 
-def _scene_near(path):
-    """The scene whose images a folder holds, or the first one that lies in it; None where there is
-    neither."""
-    if not path.is_dir():
-        return None
-    if path.name.startswith("images") and _has_poses(path.parent):
-        return path.parent
-    inside = (folder for folder in sorted(path.iterdir()) if folder.is_dir())
-    return next(filter(_has_poses, inside), None)
-
-
-def _photographs(path):
-    """`a video`, `12 photographs` or nothing: what `path` has for hardsplat sfm."""
+def _no_scene(folder, saved):
+    """What a folder without poses is instead of a scene; None where that is not known."""
     from hardsplat.sfm.job.photographs import image_folder, is_video, listed
 
-    if is_video(path):
-        return "a video"
-    count = len(listed(image_folder(path))) if path.is_dir() else 0
-    return f"{count} photograph{'s' * (count > 1)}" if count else ""
+    if saved and not (folder / "images").exists():
+        return "this is a result folder; add --resume to continue it, or give its scene"
+    if folder.is_dir():
+        inside = [path for path in sorted(folder.iterdir()) if path.is_dir()]
+        outside = [folder.parent] if folder.name.startswith("images") else []
+        if near := next(filter(_has_poses, outside + inside), None):
+            command = f"hardsplat train {shlex.quote(str(near))}"
+            return f"no camera poses are in this folder, but {near} is a scene: {command}"
+    count = len(listed(image_folder(folder))) if folder.is_dir() else 0
+    found = f"{count} photograph{'s' * (count > 1)}" if count else ""
+    if is_video(folder):
+        found = "a video"
+    alone = f"(hardsplat sfm {shlex.quote(str(folder))} does that alone)"
+    return found and f"{found} without camera poses; add --sfm to find them first {alone}"
 
 
 def _server(address):
-    """The pages of --serve; None without it."""
-    if address is None:
-        return None
+    """The pages of --serve."""
     from hardsplat.serve.watch import Server
 
     return Server(address)

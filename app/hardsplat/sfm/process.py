@@ -19,17 +19,14 @@ from hardsplat.base.paths import PACKAGE
 from hardsplat.sfm.job.plan import spoken
 
 LOG = "log.txt"
-_SHOWN = {name: name for name in ("frames", "features", "matches", "poses")}
-_SHOWN["similar"] = "comparing"
+_SHOWN = {n: n for n in ("frames", "features", "matches", "poses")} | {"similar": "comparing"}
 
 
 def require_pycolmap() -> None:
     """Raises UserError where it is not installed."""
     if importlib.util.find_spec("pycolmap") is None:
-        raise UserError(
-            "pycolmap is not installed, which finds the poses: pip install "
-            '"hardsplat[sfm]", or pip install pycolmap'
-        )
+        how = 'pip install "hardsplat[sfm]", or pip install pycolmap'
+        raise UserError(f"pycolmap is not installed, which finds the poses: {how}")
 
 
 class StageProgress:
@@ -53,14 +50,8 @@ class StageProgress:
         expected = self._seconds.get(stage, 0) * self._pace * (1 - done / max(total, 1))
         about = f" about {spoken(expected)}" if expected > 10 and done < total else ""
         self._total, self._before = total, done
-        self._bar = tqdm(
-            total=total,
-            initial=done,
-            desc=_SHOWN[stage] + about,
-            unit="",
-            disable=True if self._quiet else None,
-            leave=False,
-        )
+        how = dict(initial=done, unit="", leave=False, disable=True if self._quiet else None)
+        self._bar = tqdm(total=total, desc=_SHOWN[stage] + about, **how)
 
     def at(self, done: int, total: int | None = None) -> None:
         if self._bar is not None:
@@ -105,14 +96,9 @@ def work(job: dict[str, Any], folder: Path, progress: StageProgress) -> dict[str
         paths = filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")])
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         # a session of its own: Ctrl-C is for us, who then end it
-        process = subprocess.Popen(
-            [sys.executable, "-m", "hardsplat.sfm.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=said,
-            start_new_session=True,
-            env=environment,
-        )
+        pipes: dict[str, Any] = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said)
+        command = [sys.executable, "-m", "hardsplat.sfm.worker"]
+        process = subprocess.Popen(command, **pipes, start_new_session=True, env=environment)
         stdin, stdout = process.stdin, process.stdout
         try:
             if stdin is None or stdout is None:
@@ -138,10 +124,8 @@ def work(job: dict[str, Any], folder: Path, progress: StageProgress) -> dict[str
         finally:
             progress.close()
             _end(process)
-    raise UserError(
-        f"the process that finds the poses ended with {process.returncode}: "
-        f"{_last_line(log)} (see {log}); the same command continues where it stopped"
-    )
+    what = f"the process that finds the poses ended with {process.returncode}: {_last_line(log)}"
+    raise UserError(f"{what} (see {log}); the same command continues where it stopped")
 
 
 def _end(process: subprocess.Popen) -> None:

@@ -47,9 +47,9 @@ def sfm(config: SfmConfig) -> Outcome:
     if not data.exists():
         raise UserError(f"{data}: not found; give a folder of photographs, or a video")
     if not data.is_dir() and not is_video(data):
+        known = ".mp4, .mov, .mkv, .webm, ..."
         raise UserError(
-            f"{data}: neither a folder nor a video that is known by its ending (.mp4, "
-            ".mov, .mkv, .webm, ...)"
+            f"{data}: neither a folder nor a video that is known by its ending ({known})"
         )
     require_pycolmap()
     scene, video = scene_of(data, config.out), not data.is_dir()
@@ -66,10 +66,8 @@ def sfm(config: SfmConfig) -> Outcome:
         if video or copied:
             photographs = find_photographs(scene, "single" if video and mode == "auto" else mode)
         if len(photographs.items) < 2:
-            raise UserError(
-                f"{photographs.folder}: only one photograph; poses are found by comparing "
-                "photographs, so take many, from all around"
-            )
+            why = "poses are found by comparing photographs, so take many, from all around"
+            raise UserError(f"{photographs.folder}: only one photograph; {why}")
         (scene / WORK).mkdir(parents=True, exist_ok=True)
         (scene / WORK / LOG).unlink(missing_ok=True)
     except OSError as error:
@@ -101,17 +99,11 @@ def _check_model(scene: Path, state: State, overwrite: bool) -> None:
     """Refuses to replace a model that hardsplat did not make; with `overwrite` it is renamed, and
     every stage begins again."""
     folder, model = scene / "sparse", scene / "sparse" / "0"
-    theirs = (
-        folder.is_dir()
-        and any(folder.iterdir())
-        and (not model.is_dir() or stamps(model) != state.get("model").get("files"))
-    )
-    if theirs and not overwrite:
-        raise UserError(
-            f"{folder}: has a model that hardsplat sfm did not make; add --overwrite to "
-            "rename it, or --out SCENE to write elsewhere"
-        )
-    if theirs:
+    ours = model.is_dir() and stamps(model) == state.get("model").get("files")
+    if folder.is_dir() and any(folder.iterdir()) and not ours:
+        if not overwrite:
+            what = "add --overwrite to rename it, or --out SCENE to write elsewhere"
+            raise UserError(f"{folder}: has a model that hardsplat sfm did not make; {what}")
         number = next(n for n in range(1, 10_000) if not (scene / f"sparse_{n}").exists())
         folder.rename(scene / f"sparse_{number}")
     if overwrite:
@@ -128,10 +120,8 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
     if taken.get("key") == key and taken.get("names") == names:
         return
     if names and taken.get("names") != names and not config.overwrite:
-        raise UserError(
-            f"{images}: has photographs that are not of {video.name}; name another scene "
-            "with --out SCENE, or add --overwrite to replace them"
-        )
+        what = "name another scene with --out SCENE, or add --overwrite to replace them"
+        raise UserError(f"{images}: has photographs that are not of {video.name}; {what}")
     progress = StageProgress({}, config.quiet, "")
     progress.begin("frames", 1)
     fresh, started = scene / WORK / "frames", time.monotonic()
@@ -157,14 +147,10 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
 def _copy(data: Path, scene: Path) -> None:
     """The photographs, and their masks, into SCENE/images and SCENE/masks; what is there already is
     left."""
-    source = image_folder(data)
-    olds = [source / name for name in listed(source)]
-    pairs = [
-        (old, scene / "images" / old.relative_to(source))
-        for old in olds
-        if not old.absolute().is_relative_to(scene.absolute())
-    ]  # the scene may lie among the photographs
-    masks = data / "masks"
+    source, masks = image_folder(data), data / "masks"
+    pairs = [(source / name, scene / "images" / name) for name in listed(source)]
+    # the scene may lie among the photographs
+    pairs = [pair for pair in pairs if not pair[0].absolute().is_relative_to(scene.absolute())]
     olds = [path for path in masks.rglob("*") if path.is_file()]
     pairs += [(old, scene / "masks" / old.relative_to(masks)) for old in olds]
     for old, new in pairs:
@@ -177,6 +163,8 @@ def _job(scene: Path, photographs: PhotographFolder, plan: Plan, config: SfmConf
     def mask_of(photograph):
         return str(photograph.mask.absolute()) if photograph.mask else None
 
+    auto = config.camera_model == "auto"
+    chosen = "image_size", "max_features", "method", "mapper", "threads"
     return {
         "scene": str(scene.absolute()),
         "images": str(photographs.folder.absolute()),
@@ -185,14 +173,10 @@ def _job(scene: Path, photographs: PhotographFolder, plan: Plan, config: SfmConf
             for p in photographs.items
         ],
         "cameras": [asdict(camera) for camera in photographs.cameras],
-        "camera_model": "SIMPLE_RADIAL" if config.camera_model == "auto" else config.camera_model,
-        "straighten": config.camera_model == "auto",
-        "image_size": plan.image_size,
-        "max_features": plan.max_features,
-        "method": plan.method,
-        "mapper": plan.mapper,
-        "threads": plan.threads,
+        "camera_model": "SIMPLE_RADIAL" if auto else config.camera_model,
+        "straighten": auto,
         "seed": config.seed,
+        **{name: getattr(plan, name) for name in chosen},
     }
 
 
@@ -204,32 +188,26 @@ def _introduction(photographs: PhotographFolder) -> list[str]:
     if known == len(cameras):
         focal = "focal length from EXIF"
     size = sizes[0] if len(sizes) == 1 else f"{len(sizes)} sizes"
-    lines = [
-        f"{len(items)} photographs in {photographs.folder}, {size}, {len(cameras)} "
-        f"camera{'s' * (len(cameras) > 1)}, {focal}"
-    ]
-    if photographs.left_out:
-        name, reason = next(iter(photographs.left_out.items()))
-        more = f" and {len(photographs.left_out) - 1} more" if len(photographs.left_out) > 1 else ""
+    taken = f"{len(cameras)} camera{'s' * (len(cameras) > 1)}, {focal}"
+    lines = [f"{len(items)} photographs in {photographs.folder}, {size}, {taken}"]
+    if others := photographs.left_out:
+        name, reason = next(iter(others.items()))
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         lines.append(f"left out: {name} ({reason}){more}")
     return lines
 
 
 def _intention(plan: Plan) -> str:
-    total = spoken(sum(plan.seconds.values()))
-    return (
-        f"{plan.method} matching, about {plan.pairs} pairs, and {plan.mapper} mapping: about "
-        f"{total} on {plan.threads} threads"
-    )
+    time = f"about {spoken(sum(plan.seconds.values()))} on {plan.threads} threads"
+    return f"{plan.method} matching, about {plan.pairs} pairs, and {plan.mapper} mapping: {time}"
 
 
 def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[str]:
-    total = len(outcome.registered) + len(outcome.missing)
-    lines = [
-        f"{len(outcome.registered)} of {total} photographs have a pose; {outcome.points} points "
-        f"seen by {outcome.track:.1f} photographs, reprojection error {outcome.error:.2f} px",
-        *outcome.cameras[:_LISTED],
-    ]
+    n, total = len(outcome.registered), len(outcome.registered) + len(outcome.missing)
+    points = f"{outcome.points} points seen by {outcome.track:.1f} photographs"
+    error = f"reprojection error {outcome.error:.2f} px"
+    lines = [f"{n} of {total} photographs have a pose; {points}, {error}"]
+    lines += outcome.cameras[:_LISTED]
     if outcome.missing:
         names = list(outcome.missing)
         lines.append(f"{len(names)} without a pose:")
@@ -241,9 +219,9 @@ def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[
             f"note: the model explains only {100 * outcome.explained:.0f} % of the matches, so it "
             "may be wrong; look alike parts of the scene do that, or too few photographs"
         )
-    if (n := len(outcome.registered)) < _FEW:
+    if n < _FEW:
         lines.append(f"note: {n} photographs are few for splats; 30 to 200 are usual")
-    if len(outcome.registered) < 0.7 * total:
+    if n < 0.7 * total:
         lines.append("note: many photographs have no pose; docs/guide/capture.md says what helps")
     done = "done before with these settings" if kept else f"done in {spoken(seconds)}"
     lines.append(f"{done}: {scene / 'sparse' / '0'}; next: hardsplat train {scene}")

@@ -40,18 +40,16 @@ class Stages:
         with pycolmap.Database.open(self._prepared()) as self.database:
             self._find_features()
             self._find_matches()
-        return Poses(
-            self.job, self.send, self.state, self.names, self.ids, self.unreadable, self.pool
-        ).find()
+        found = self.names, self.ids, self.unreadable
+        return Poses(self.job, self.send, self.state, *found, self.pool).find()
 
     # -- features ----------------------------------------------------------------------------------
 
     def _prepared(self) -> Path:
         """The database, empty where photographs changed or features are to be found in another way;
         new photographs are added to an old one."""
-        settings = fingerprint(
-            {k: self.job[k] for k in ("camera_model", "image_size", "max_features")}, 1
-        )
+        of_features = "camera_model", "image_size", "max_features"
+        settings = fingerprint({name: self.job[name] for name in of_features}, 1)
         wanted = {
             "key": settings,
             "cameras": self.job["cameras"],
@@ -77,7 +75,9 @@ class Stages:
                 focal = camera["focal"] or self._focal_by_sensor(camera, first)
                 size, model = (camera["width"], camera["height"]), self.job["camera_model"]
                 guess = focal or _FOCAL * max(size)
-                db.write_camera(self.database, number, model, *size, guess, bool(focal))
+                row = pycolmap.Camera.create_from_model_name(number, model, guess, *size)
+                row.has_prior_focal_length = bool(focal)
+                db.write_camera(self.database, row)
         done = db.ids_by_name(self.database)
         todo = [p for p in self.photographs if p["name"] not in done]
         before = len(self.photographs) - len(todo)
@@ -89,7 +89,8 @@ class Stages:
             if isinstance(found, str):
                 self.unreadable[name] = found
             else:
-                db.write_image(self.database, next(ids), name, camera, *found)
+                image = pycolmap.Image(name=name, camera_id=camera, image_id=next(ids))
+                db.write_image(self.database, image, *found)
             self.send(done=number)
         spent = time.monotonic() - started if len(todo) > len(self.unreadable) else 0
         self.send(end="features", seconds=spent)
@@ -134,10 +135,8 @@ class Stages:
         self.ids = [ids[name] for name in self.names]
         if len(self.names) < 2:
             name, reason = next(iter(self.unreadable.items()))
-            raise UserError(
-                f"{self.images}: {len(self.unreadable)} of {len(self.photographs)} "
-                f"photographs cannot be read, which leaves too few; {name}: {reason}"
-            )
+            bad = f"{len(self.unreadable)} of {len(self.photographs)} photographs cannot be read"
+            raise UserError(f"{self.images}: {bad}, which leaves too few; {name}: {reason}")
         job = self.job
         key = fingerprint(self.state.get("features"), self.names, job["method"], job["seed"])
         if self.state.get("matches").get("key") == key:

@@ -15,39 +15,23 @@ def remove(folder: Path) -> None:
         path.unlink()
 
 
-def write_camera(
-    database: pycolmap.Database,
-    camera_id: int,
-    model: str,
-    width: int,
-    height: int,
-    focal: float,
-    known: bool,
-) -> None:
-    """A camera, and the rig of that camera alone. focal: px; known: from EXIF, not a guess."""
-    camera = pycolmap.Camera.create_from_model_name(camera_id, model, focal, width, height)
-    camera.has_prior_focal_length = known
+def write_camera(database: pycolmap.Database, camera: pycolmap.Camera) -> None:
+    """A camera, and the rig of that camera alone."""
     database.write_camera(camera, use_camera_id=True)
     rig = pycolmap.Rig()
-    rig.rig_id = camera_id
+    rig.rig_id = camera.camera_id
     rig.add_ref_sensor(camera.sensor_id)
     database.write_rig(rig, use_rig_id=True)
 
 
 def write_image(
-    database: pycolmap.Database,
-    image_id: int,
-    name: str,
-    camera_id: int,
-    keypoints: np.ndarray,
-    descriptors: np.ndarray,
+    database: pycolmap.Database, image: pycolmap.Image, keypoints: np.ndarray, descriptors
 ) -> None:
-    """An image with its features, (N, 4) float32 and (N, 128) uint8, at once or not at all."""
-    image = pycolmap.Image()
-    image.image_id, image.name, image.camera_id = image_id, name, camera_id
-    image.frame_id = image_id
+    """An image with its features, (N, 4) float32 and (N, 128) uint8, at once or not at all. Its
+    frame has its number."""
+    image_id = image.frame_id = image.image_id
     frame = pycolmap.Frame()
-    frame.frame_id, frame.rig_id = image_id, camera_id
+    frame.frame_id, frame.rig_id = image_id, image.camera_id
     frame.add_data_id(image.data_id)
     sift = pycolmap.FeatureDescriptors(pycolmap.FeatureExtractorType.SIFT, descriptors)
     with pycolmap.DatabaseTransaction(database):

@@ -53,10 +53,8 @@ def _kept(image: np.ndarray, mask: Path | None, size: tuple[int, int]) -> np.nda
     if mask:
         outside = read_mask(mask)
         if outside.shape != keep.shape:
-            raise UserError(
-                f"{mask}: is {outside.shape[1]}x{outside.shape[0]}, but its photograph is "
-                f"{keep.shape[1]}x{keep.shape[0]}"
-            )
+            sizes = [f"{a.shape[1]}x{a.shape[0]}" for a in (outside, keep)]
+            raise UserError(f"{mask}: is {sizes[0]}, but its photograph is {sizes[1]}")
         keep &= outside
     if keep.all():
         return None

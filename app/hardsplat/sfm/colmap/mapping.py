@@ -99,10 +99,8 @@ def map_globally(database: Path, images: Path, work: Path, settings: Settings) -
     options = pycolmap.GlobalPipelineOptions()
     options.min_model_size = SMALLEST_MODEL
     options.num_threads, options.random_seed = settings.threads, settings.seed
-    retriangulation = options.mapper.retriangulation
-    retriangulation.merge_max_reproj_error = retriangulation.complete_max_reproj_error = (
-        4 * settings.error
-    )
+    retriangulation, error = options.mapper.retriangulation, 4 * settings.error
+    retriangulation.merge_max_reproj_error = retriangulation.complete_max_reproj_error = error
     return _largest_first(pycolmap.global_mapping(database, images, fresh(work), options))
 
 
@@ -113,10 +111,8 @@ def fresh(folder: Path) -> Path:
 
 
 def _largest_first(models: dict) -> list:
-    return sorted(
-        (m for m in models.values() if m.num_reg_images() >= SMALLEST_MODEL),
-        key=lambda model: (-model.num_reg_images(), -model.num_points3D()),
-    )
+    large = [m for m in models.values() if m.num_reg_images() >= SMALLEST_MODEL]
+    return sorted(large, key=lambda model: (-model.num_reg_images(), -model.num_points3D()))
 
 
 def colour(model: pycolmap.Reconstruction, images: Path, pool: Executor) -> None:

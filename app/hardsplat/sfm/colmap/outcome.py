@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,10 +49,10 @@ def reasons(
     features: Sequence[int],
     pairs: np.ndarray,
     inliers: np.ndarray,
-    registered: Collection[str],
+    registered,
 ) -> dict[str, str]:
     """Why each photograph without a pose has none. pairs: (P, 2) indices into names of verified
-    pairs; inliers: (P,) their matches."""
+    pairs; inliers: (P,) their matches. registered: names of those with one."""
     inside = np.array([name in registered for name in names], bool)
     group = groups(len(names), pairs)
     out = {}
@@ -67,16 +67,14 @@ def reasons(
         elif not len(partners):
             out[name] = "matches no other photograph: nothing else shows the same from nearby"
         elif not to_model.any():
+            matched = (
+                f"{len(partners)} photograph{'s' * (len(partners) > 1)}, but none in the model"
+            )
             size = int((group == group[i]).sum())
-            out[name] = (
-                f"matches {len(partners)} photograph{'s' * (len(partners) > 1)}, but none "
-                f"in the model (a group of {size}): take some between the two"
-            )
+            out[name] = f"matches {matched} (a group of {size}): take some between the two"
         else:
-            best = partners[to_model][np.argmax(inliers[mine][to_model])]
-            out[name] = (
-                f"matches {int(to_model.sum())} in the model, best {names[best]} "
-                f"({int(inliers[mine][to_model].max())}), but no pose fits: take more "
-                "around it"
-            )
+            shared = inliers[mine][to_model]
+            best = f"{names[partners[to_model][np.argmax(shared)]]} ({int(shared.max())})"
+            matched = f"{int(to_model.sum())} in the model, best {best}"
+            out[name] = f"matches {matched}, but no pose fits: take more around it"
     return out

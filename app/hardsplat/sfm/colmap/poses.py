@@ -6,9 +6,9 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,36 +32,34 @@ _SECOND_LOOK = 10
 PATCH_ERRORS = 2  # errors of a match that a patch may lie off where poses expect it
 
 
+@dataclass
 class Poses:
     """job, send: as for Stages. state: which stages are done. names, ids: of the photographs in the
     database. unreadable: why others are not there, by name."""
 
-    def __init__(
-        self,
-        job: Mapping[str, Any],
-        send,
-        state: State,
-        names: Sequence[str],
-        ids: Sequence[int],
-        unreadable: Mapping[str, str],
-        pool: ThreadPoolExecutor,
-    ):
-        self.job, self.send, self.state, self.pool = job, send, state, pool
-        self.names, self.ids, self.unreadable = names, ids, unreadable
+    job: Mapping[str, Any]
+    send: Callable[..., None]
+    state: State
+    names: Sequence[str]
+    ids: Sequence[int]
+    unreadable: Mapping[str, str]
+    pool: ThreadPoolExecutor
+
+    def __post_init__(self):
+        job = self.job
         self.scene, self.images = Path(job["scene"]), Path(job["images"])
         self.work, self.model = self.scene / WORK, self.scene / "sparse" / "0"
         self.path = self.work / db.NAME
         errors = [match_error(c["width"], c["height"], job["image_size"]) for c in job["cameras"]]
-        many = len(names) > _MANY
+        many = len(self.names) > _MANY
         self.settings = mapping.Settings(max(errors), job["threads"], job["seed"], many)
 
     def find(self) -> dict[str, Any]:
         """What became of the photographs, as Outcome has it, once the model is written. Raises
         UserError where no poses are found."""
         job = self.job
-        key = fingerprint(
-            self.state.get("matches"), job["mapper"], job["straighten"], job["seed"], 2
-        )
+        of_job = job["mapper"], job["straighten"], job["seed"], 2
+        key = fingerprint(self.state.get("matches"), *of_job)
         record = self.state.get("model")
         if record.get("key") == key and record.get("files") == stamps(self.model):
             return record["outcome"] | {"kept": True}
@@ -129,9 +127,7 @@ class Poses:
         start = self.work / "mapping" / "first"
         start.mkdir(parents=True, exist_ok=True)
         model.write(start)
-        models = mapping.map_incrementally(
-            self.path, self.images, self.work / "mapping" / "all", self.settings, start=start
-        )
+        models = self._map(self.work / "mapping" / "all", start=start)
         best = models[0] if models else model
         return best, explained(best, self.matches)
 
@@ -142,20 +138,18 @@ class Poses:
             raise UserError(self._no_model())
         return models[0], explained(models[0], self.matches)
 
+    def _map(self, folder: Path, **how) -> list:
+        return mapping.map_incrementally(self.path, self.images, folder, self.settings, **how)
+
     def _map_incrementally(self):
         """From a start that explains its matches, or as COLMAP would where there is none; the model
         that explains most photographs' matches, and the share."""
         folder, count = self.work / "mapping", len(self.names)
 
-        def map_some(names: list[str], angle: float, to: Path) -> list:
-            return mapping.map_incrementally(
-                self.path, self.images, to, self.settings, names=names, angle=angle
-            )
-
         def tell(tried: int) -> None:
             self.send(phase=f"start {tried + 1}")
 
-        found = find_start(self.path, self.matches, folder, map_some, tell)
+        found = find_start(self.path, self.matches, folder, self._map, tell)
         results = []
         for start in [found[0], None] if found else [None]:
             self.send(phase="")
@@ -164,9 +158,7 @@ class Poses:
             def seen(numbers=numbers) -> None:
                 self.send(done=min(next(numbers), count))
 
-            models = mapping.map_incrementally(
-                self.path, self.images, folder / "all", self.settings, start=start, on_image=seen
-            )
+            models = self._map(folder / "all", start=start, on_image=seen)
             results += [(model, explained(model, self.matches)) for model in models[:1]]
             if results and results[-1][1] >= DOUBTFUL:
                 break
@@ -176,31 +168,25 @@ class Poses:
 
     def _no_model(self) -> str:
         where = f"{self.images}: no poses found for these {len(self.names)} photographs"
-        if not len(self.matches.pairs):
-            return (
-                f"{where}: no two of them show the same thing; take many of one place, each "
-                "overlapping the next by two thirds"
-            )
+        if not (count := len(self.matches.pairs)):
+            advice = "take many of one place, each overlapping the next by two thirds"
+            return f"{where}: no two of them show the same thing; {advice}"
         few = "; these are few, take 30 or more" if len(self.names) < 10 else ""
-        return (
-            f"{where}: {len(self.matches.pairs)} pairs match, but from too nearly the same "
-            f"point or with too little in common; move sideways between photographs{few}"
-        )
+        why = "from too nearly the same point or with too little in common"
+        return f"{where}: {count} pairs match, but {why}; move sideways between photographs{few}"
 
     def _outcome(self, model, share: float) -> Outcome:
         posed = [image for image in model.images.values() if image.has_pose]
         registered, m = sorted(image.name for image in posed), self.matches
         why = reasons(self.names, self.features, m.pairs, m.inliers, set(registered))
+        numbers = sorted({image.camera_id for image in posed})
         return Outcome(
             registered,
             missing={**self.unreadable} | why,
             points=model.num_points3D(),
             error=model.compute_mean_reprojection_error(),
             track=model.compute_mean_track_length(),
-            cameras=[
-                mapping.describe(model.cameras[number])
-                for number in sorted({image.camera_id for image in posed})
-            ],
+            cameras=[mapping.describe(model.cameras[number]) for number in numbers],
             explained=share,
             mapper=self.job["mapper"],
         )

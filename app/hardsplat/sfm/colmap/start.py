@@ -25,14 +25,8 @@ _FEWEST = 4  # of them that must have a pose
 # tries: which of the best connected photographs is in the middle; least angle between the rays of
 # the first pair, degrees; focal length over the longer side, where unknown
 _TRIES = (
-    (0, 8, None),
-    (0, 8, 0.7),
-    (1, 8, None),
-    (0, 4, None),
-    (0, 16, None),
-    (1, 8, 0.7),
-    (2, 8, None),
-    (0, 8, 2.0),
+    *((0, 8, None), (0, 8, 0.7), (1, 8, None), (0, 4, None)),
+    *((0, 16, None), (1, 8, 0.7), (2, 8, None), (0, 8, 2.0)),
 )
 
 
@@ -100,18 +94,14 @@ def members(matches: Matches, rank: int) -> list[int]:
 
 
 def find_start(
-    database: Path,
-    matches: Matches,
-    folder: Path,
-    run: Callable[[list[str], float, Path], list],
-    progress: Callable[[int], None],
+    database: Path, matches: Matches, folder: Path, run: Callable[..., list], progress
 ) -> tuple[Path, float] | None:
     """The folder of the best small model and the share of matches that it explains; None where no
     try gave one.
 
-    run(names, angle, folder): maps the photographs with these names, the first pair at this angle,
-    and returns the models. Focal lengths in the database stay as the try has them. progress(tries)
-    is called before each.
+    run(folder, names=, angle=): maps the photographs with these names, the first pair at this
+    angle, and returns the models. Focal lengths in the database stay as the try has them.
+    progress(tries) is called before each.
     """
     best, best_focal = None, None
     for number, (rank, angle, focal) in enumerate(_TRIES):
@@ -121,7 +111,7 @@ def find_start(
         with pycolmap.Database.open(database) as opened:
             names = [opened.read_image(matches.ids[i]).name for i in members(matches, rank)]
             _set_focal(opened, focal or 1.2)
-        for model in run(names, angle, folder / str(number))[:1]:
+        for model in run(folder / str(number), names=names, angle=angle)[:1]:
             share = explained(model, matches)
             score = share * min(1.0, model.num_reg_images() / len(names))
             enough = model.num_reg_images() >= min(_FEWEST, len(names))

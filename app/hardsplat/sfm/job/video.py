@@ -29,12 +29,9 @@ def frames(path: Path, apart: float = 0.0) -> Iterator[tuple[float, np.ndarray]]
     from imageio_ffmpeg import read_frames
 
     select = f"select='isnan(prev_selected_t)+gte(t-prev_selected_t,{apart - 1e-6:.6f})'"
+    how = ["-vf", select, "-fps_mode", "passthrough"]
     try:
-        with closing(
-            read_frames(
-                f"file:{path.absolute()}", output_params=["-vf", select, "-fps_mode", "passthrough"]
-            )
-        ) as reader:
+        with closing(read_frames(f"file:{path.absolute()}", output_params=how)) as reader:
             meta = next(reader)
             width, height = meta["size"]
             step = max(apart, 1 / (meta["fps"] or 30))

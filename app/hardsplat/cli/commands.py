@@ -1,0 +1,246 @@
+"""The commands: help, flags, and what does each."""
+
+from functools import partial
+
+from hardsplat.cli import handlers, sweep, train
+from hardsplat.cli.flags import Command, add_axis, add_groups, add_setting
+from hardsplat.fit.config import FIT_FIELDS
+from hardsplat.mesh.config import MESH_FIELDS, MESH_GROUPS
+from hardsplat.sfm.job.config import SFM_FIELDS, SFM_GROUPS
+from hardsplat.study.bench.axes import AXES
+from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.pictures import PICTURES
+
+
+def _of(fields):
+    return partial(add_setting, fields=fields)
+
+
+def _add_variants(parser):
+    text = (
+        "One or more values each; every combination is measured; `all` stands for every "
+        "choice. Formats are compared with --blending fixed if nothing else is said."
+    )
+    group = parser.add_argument_group("variants", text)
+    for name in AXES:
+        add_axis(group, name)
+
+
+COMMANDS = {
+    "train": Command(
+        "train a scene",
+        """
+scene [SCENE]: scene folder, COLMAP or transforms.json; same as --data-dir
+--config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
+--sfm: SCENE is photographs without poses, or a video: find the poses first, as hardsplat sfm does
+--view: a window that shows the splats while they are trained
+--serve [[HOST:]PORT]: show them in browsers while they are trained; without HOST only to this
+    machine
+""",
+        train.handle,
+        "SCENE",
+        train.add_settings,
+        many=True,
+        remedies={
+            "splats": "lower --cap-max or --sh-degree",
+            "random splats": "lower --init-num-pts",
+            "pixels": "raise --data-factor",
+        },
+    ),
+    "view": Command(
+        "look at a result, at splats, or at a scene, in a window or in browsers",
+        """
+target RESULT|SPLATS|SCENE: result folder of a training, a file of splats, see convert, or a scene,
+    of which the points are shown
+--serve [[HOST:]PORT]: show it in browsers, until Ctrl-C; without HOST only to this machine
+--data-dir PATH: scene whose cameras and photographs are shown (default: the one trained on)
+data_factor: show photographs this many times smaller (default: as trained, else 1)
+format
+device
+verbose
+""",
+        handlers.view,
+        "RESULT|SPLATS|SCENE",
+        remedies={"pixels": "raise --data-factor"},
+    ),
+    "eval": Command(
+        "measure PSNR and SSIM of a result on the held-out views",
+        """
+result RESULT: result folder of a training, or a file of splats, see convert
+--data-dir PATH: scene to compare with (default: the one trained on)
+--result-dir PATH: folder for the measurements (default: next to RESULT)
+--pose-opt: measure also from refined poses of the held-out views
+--lpips {alex,vgg,vgg-3dgs}: measure LPIPS too: AlexNet as gsplat, VGG, or VGG as 3DGS reports
+    (extra lpips)
+device
+verbose
+""",
+        handlers.eval,
+        "RESULT",
+        remedies={"pixels": "raise --data-factor"},
+    ),
+    "render": Command(
+        "draw stills or a video of a model",
+        f"""
+model RESULT|SPLATS: result folder of a training, or a file of splats, see convert
+--path NAME|FILE.json: held-out, train: the scene's views; orbit, spiral; or a file of keyframes
+    (default: orbit)
+--output PATH: video by its ending, .mp4 .gif .webp, or a folder for PNG (default: next to the
+    model)
+--mode NAME...: one or more of {", ".join(PICTURES)} (default: image)
+--data-dir PATH: scene whose cameras are used (default: the one trained on)
+data_factor: cameras of photographs this many times smaller (default: as trained)
+--frames N: frames of a path (default: 120; of keyframes by their times; all views)
+--fps X: frames a second of a video (default: 30, or as the file of keyframes has it)
+--width N: px (default: as the cameras have it, orbit and spiral at least 960, without cameras 1280;
+    with --height alone in proportion)
+--height N: px (default: in proportion to the width, without cameras 720)
+--fov X: vertical field of view of orbit and spiral, degrees (default: the first camera's, else 50)
+--up {{x,y,z,-x,-y,-z}}: world axis that points up in orbit and spiral (default: the cameras', else
+    -y)
+--background COLOUR: name or #rrggbb, or transparent for stills with alpha (default: as trained)
+--sh-degree N: highest spherical-harmonic degree used (default: all that there are)
+--format {{{",".join(FORMATS)}}}: render target (default: as trained; float32 for depth and count)
+--[no-]legend: pictures of depth and count say what their colours stand for (default: yes)
+--depth-raw: also save depth as float32 .npy, world units
+rasterizer: see train (default: as trained)
+device
+quiet
+verbose
+--range LOW HIGH: depth or count with the first and last colour (default: from some frames)
+""",
+        handlers.render,
+        "RESULT|SPLATS [--path PATH] [--output FILE|FOLDER]",
+        remedies={"pixels": "lower --width and --height"},
+    ),
+    "export": Command(
+        "write a page that shows a result in any browser",
+        """
+result RESULT|SPLATS: result folder of a training, or a file of splats, see convert
+output [PAGE.html]: the file to write (default: page.html in the result folder, or next to a file
+    and named like it)
+--data-dir PATH: scene whose training cameras are in the list (default: the one trained on)
+--max-splats N: most splats, the most important ones (default: 4194304)
+--sh-degree N: highest spherical-harmonic degree kept (default: the highest that keeps the page
+    below 25 MB, 1 at least)
+--min-opacity X: fainter splats are left out (default: 0.005)
+--up {x,y,z,-x,-y,-z}: world axis that points up (default: the cameras', else -y)
+--title TEXT: title of the page (default: the name of the scene)
+--overwrite: replace PAGE.html where it exists
+device
+verbose
+""",
+        handlers.export,
+        "RESULT|SPLATS [PAGE.html]",
+    ),
+    "convert": Command(
+        "write splats in another format, or fewer of them",
+        """
+source IN: result folder of a training, or .ply (also compressed), .npz, .splat, .spz, .sog, .glb,
+    or a checkpoint
+target OUT: file to write, by its ending: .ply .compressed.ply .npz .splat .spz .sog .glb
+--sh-degree N: highest spherical-harmonic degree kept (default: all that there are)
+--up {x,y,z,-x,-y,-z}: world axis of IN that points up; OUT is turned to have its format's up there
+    (default: -y, so nothing is turned)
+--min-opacity X: leave out splats below this opacity, 0 to 1 (default: 0)
+--max-splats N: most splats: of a result folder those that contribute most to its training views, of
+    a file those with the most opacity times area
+--morton: order splats along a space-filling curve, as formats that compress always have it
+--classic: of a result folder of train --antialiased: opacities for viewers that do not know its
+    filter (.splat always has them)
+--overwrite: replace OUT where it exists
+device
+quiet
+--crop SHAPE NUMBER...: keep what lies in box X0 Y0 Z0 X1 Y1 Z1 or sphere X Y Z RADIUS, in the world
+    of IN
+""",
+        handlers.convert,
+        "IN OUT",
+    ),
+    "bench": Command(
+        "time every stage of drawing a model, forward and backward, for the variants asked for",
+        """
+model MODEL: splats to draw: result folder of a training, or a file of splats, see convert
+--data-dir PATH: scene whose cameras (and photographs, for --upstream loss) are used (default: the
+    one trained on)
+--result-dir PATH: folder for bench.json, bench.md and plots (default: print only)
+--views N...: views by position in the sorted photographs (default: 8, evenly spaced)
+data_factor: draw images this many times smaller (default: as trained; 1 with --data-dir)
+--splats X...: sizes of the model: up to 100 as a multiple of it, above as a number of splats;
+    random subsets, and jittered copies above its size (default: 1)
+--upstream {random,loss}: gradients of the image: uniform random, or of L1 + D-SSIM (default:
+    random)
+--repeats N: draws of every view that are timed (default: 5)
+--errors: also measure gradients against a float32 target
+--error-views {first,all}: views that --errors takes (default: first)
+device
+quiet
+verbose
+""",
+        handlers.bench,
+        "MODEL [--data-dir SCENE]",
+        _add_variants,
+        remedies={"splats": "lower --sh-degree", "pixels": "raise --data-factor"},
+    ),
+    "sweep": Command(
+        "train a scene with every combination of settings, and compare the results",
+        """
+scene SCENE: scene folder, COLMAP or transforms.json
+--config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
+--result-dir PATH: folder for tables, plots and runs; runs that are done there are not made again
+    (default: results/<scene name>_sweep)
+--executor {local,dask}: local: one run after another; dask: on the workers of a Dask cluster
+    (default: local)
+--scheduler ADDRESS: dask: of a running cluster, whose workers see the same files (default: a
+    cluster of this machine)
+--device INDEX|NAME...: Vulkan device; with --executor dask one or more, each with a worker of its
+    own
+quiet
+""",
+        sweep.handle,
+        "SCENE",
+        sweep.add_settings,
+        many=True,
+        epilog=sweep.EPILOG,
+    ),
+    "fit": Command(
+        "fit 2D Gaussians to a photograph",
+        """
+image IMAGE: photograph: PNG, JPEG, EXR or what else Pillow reads, of any size
+--view: a window that shows the fit as it goes
+""",
+        handlers.fit,
+        "IMAGE",
+        lambda parser: add_groups(parser, {"settings": FIT_FIELDS.values()}, add=_of(FIT_FIELDS)),
+        remedies={"blobs": "lower --blobs", "pixels": "make the image smaller"},
+    ),
+    "mesh": Command(
+        "fit a textured triangle mesh to photographs with silhouettes, by stochastic gradients",
+        """
+scene [SCENE]: scene folder, COLMAP or transforms.json, with masks or transparent photographs; same
+    as --data-dir
+--config FILE.toml: a file of settings, as an earlier run left it; flags win over it
+""",
+        handlers.mesh,
+        "SCENE",
+        lambda parser: add_groups(parser, MESH_GROUPS, add=_of(MESH_FIELDS)),
+        remedies={"texels": "lower --texture-size", "pixels": "raise --data-factor"},
+    ),
+    "sfm": Command(
+        "find the camera poses of photographs, or of a video, and write them as a COLMAP model",
+        """
+input [INPUT]: folder of photographs, scene folder with images/, or a video; same as --data
+""",
+        handlers.sfm,
+        "INPUT",
+        lambda parser: add_groups(parser, SFM_GROUPS, add=_of(SFM_FIELDS)),
+    ),
+    "doctor": Command(
+        "show the Vulkan devices and which variants run on them",
+        """
+device
+""",
+        handlers.doctor,
+        "",
+    ),
+}

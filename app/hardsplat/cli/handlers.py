@@ -1,0 +1,134 @@
+"""What commands do with their flags: check them, and call a function that is imported only then."""
+
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+from hardsplat.base.errors import UserError
+from hardsplat.cli.flags import name_position, settings, show_log, values_of
+from hardsplat.fit.config import FIT_FIELDS, FitConfig
+from hardsplat.mesh.config import MESH_FIELDS, MeshConfig
+from hardsplat.settings.presets import read_settings
+from hardsplat.sfm.job.config import SFM_FIELDS, SfmConfig
+from hardsplat.study.bench.axes import AXES
+
+
+def view(flags):
+    show_log(flags)
+    target, address = flags.pop("target"), flags.pop("serve", None)
+    if address is None:
+        from hardsplat.view.show import view
+
+        view(target, **settings(flags))
+    else:
+        from hardsplat.serve.show import serve
+
+        serve(target, address, **settings(flags))
+
+
+def eval(flags):
+    from hardsplat.train.measure.command import evaluate_run
+
+    show_log(flags)
+    evaluate_run(flags.pop("result"), **flags)
+
+
+def render(flags):
+    flags |= settings({n: flags[n] for n in ("data_factor", "rasterizer") if n in flags})
+    from hardsplat.render.render import Framing, RenderStyle, render
+
+    show_log(flags)
+    render(flags.pop("model"), *_parts(flags, Framing, RenderStyle), **flags)
+
+
+def export(flags):
+    from hardsplat.export.page import export
+
+    show_log(flags)
+    export(flags.pop("result"), flags.pop("output", None), **flags)
+
+
+def convert(flags):
+    from hardsplat.export.convert import convert
+
+    show_log(flags)
+    done = convert(flags.pop("source"), target := flags.pop("target"), **flags)
+    left_out = f" of {done.read}" if done.written < done.read else ""
+    share = f"{done.size / done.size_before:.1f} times"
+    if done.size <= done.size_before:
+        share = f"1/{done.size_before / done.size:.1f} of"
+    size = f"{done.size / 1e6:.2f} MB, {share} what was read, in {done.seconds:.1f} s"
+    print(f"{target}: {done.written}{left_out} splats, {size}")
+
+
+def bench(flags):
+    axes = {name: values_of(name, flags.pop(name)) for name in AXES if name in flags}
+    if "rasterizer" in axes:
+        flags["rasterizer"] = axes.pop("rasterizer")
+    flags |= settings({n: flags[n] for n in ("data_factor",) if n in flags})
+    from hardsplat.study.bench.bench import Subject, Timing, bench
+
+    show_log(flags)
+    subject, timing = _parts(flags, Subject, Timing)
+    bench(subject, timing, axes, **flags)
+
+
+def fit(flags):
+    image, with_window = flags.pop("image"), flags.pop("view", False)
+    show_log(dict(flags))
+    config = FitConfig(**settings(flags, FIT_FIELDS))
+    from hardsplat.fit.fitter import fit
+
+    fit(image, config, preview=_fit_window() if with_window else None)
+
+
+def _fit_window():
+    """The window of --view; None, and why, where there can be none."""
+    try:
+        from hardsplat.view.fit_preview import FitPreview
+
+        return FitPreview()
+    except UserError as error:
+        print(f"note: {error}; the fit continues without --view", file=sys.stderr)
+
+
+def mesh(flags):
+    saved = flags.pop("config", None)
+    name_position(flags, "scene", "data_dir", "the scene is")
+    names = {name: name for name in MESH_FIELDS}
+    read = read_settings(Path(saved).expanduser(), MESH_FIELDS, names) if saved else {}
+    values = read | settings(flags, MESH_FIELDS)
+    if values.get("data_dir") is None:
+        raise UserError(
+            "no scene given: hardsplat mesh SCENE, a folder with images/ and sparse/0/, "
+            "or with transforms.json, and silhouettes"
+        )
+    data_dir = values["data_dir"] = values["data_dir"].absolute()
+    values.setdefault("result_dir", Path("results") / f"{data_dir.name}_mesh")
+    config = MeshConfig(**values)
+    from hardsplat.mesh.fit import fit_mesh
+
+    show_log({"quiet": config.quiet})
+    fit_mesh(config)
+
+
+def sfm(flags):
+    flags.pop("device", None)  # of the command line as a whole; no GPU is used here
+    name_position(flags, "input", "data", "the photographs are")
+    config = SfmConfig(**settings(flags, SFM_FIELDS))
+    from hardsplat.sfm.run import sfm
+
+    sfm(config)
+
+
+def doctor(flags):
+    from hardsplat.study.doctor import report
+
+    text, exit_code = report(**flags)
+    print(text)
+    return exit_code
+
+
+def _parts(flags: dict, *classes: type) -> list:
+    """A dataclass each, of the flags that are its fields, which are taken out."""
+    return [c(**{f.name: flags.pop(f.name) for f in fields(c) if f.name in flags}) for c in classes]
