@@ -43,8 +43,5 @@ def copy_bandwidth(device: Device, nbytes: int = 512 << 20) -> float | None:
             recorder.run(pipeline, threads=(groups * contract.CONSTANTS["GROUP"],))
         recorder.end().run_once()
         nanoseconds = np.diff(recorder.stamps())[1:]  # the first one warms up
-    return (
-        2e9 * nbytes / float(nanoseconds.min())
-        if nanoseconds.size and nanoseconds.min() > 0
-        else None
-    )
+    fastest = float(nanoseconds.min(initial=np.inf))
+    return 2e9 * nbytes / fastest if 0 < fastest < np.inf else None

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -30,27 +31,16 @@ _FLOAT32 = 109  # VK_FORMAT_R32G32B32A32_SFLOAT
 SIDE = 64  # px of the square target
 LAYERS = 256  # quads that cover it
 ADDRESSES = 9
+_DRAWN: dict = {"threads": (6 * LAYERS,), "extent": (SIDE, SIDE)}
 THREADS = 1024 * contract.CONSTANTS["GROUP"]
 
-_NATIVE = {"atomics": "reduce/atomics_native.glsl"}
-_ATOMICS_COMPUTE = ComputePass(
-    "probe atomics",
-    "probe/atomics.comp",
-    reads=("d_splats2d",),
-    writes=("d_splats2d",),
-    slots=_NATIVE,
-)
+_SUMS, _NATIVE = ("d_splats2d",), {"atomics": "reduce/atomics_native.glsl"}
+_LAYERS = "probe/layers.vert"
+_ATOMICS_COMPUTE = ComputePass("probe atomics", "probe/atomics.comp", _SUMS, _SUMS, slots=_NATIVE)
 _ATOMICS_DRAW = DrawPass(
-    "probe atomics in a draw",
-    "probe/layers.vert",
-    "probe/atomics.frag",
-    reads=("d_splats2d",),
-    writes=("d_splats2d",),
-    slots=_NATIVE,
+    "probe atomics in a draw", _LAYERS, "probe/atomics.frag", _SUMS, _SUMS, slots=_NATIVE
 )
-_ORDER = DrawPass(
-    "probe order", "probe/layers.vert", "probe/order.frag", reads=("state",), writes=("state",)
-)
+_ORDER = DrawPass("probe order", _LAYERS, "probe/order.frag", ("state",), ("state",))
 _INTERLOCK = replace(
     _ORDER,
     name="probe interlock",
@@ -67,10 +57,10 @@ _RASTER_ORDER = replace(
 )
 _SEQUENTIAL = DrawPass(
     "probe sequential",
-    "probe/layers.vert",
+    _LAYERS,
     "probe/section.frag",
-    reads=("blocks",),
-    writes=("blocks",),
+    ("blocks",),
+    ("blocks",),
     spec={"SIDE": SIDE},
     slots={"section": "draw/ordered/section_sequential.glsl"},
 )
@@ -121,20 +111,13 @@ def probe(device: Device) -> dict[str, str]:
 
 def measure(device: Device) -> dict[str, str]:
     """Capability -> what went wrong, of those that the device offers."""
-    offered = [
-        owner for name, owners in _OF.items() if name in device.capabilities for owner in owners
-    ]
-    begin_all(
-        device, offered
-    )  # side by side: the first start of a driver takes a second for some of them
-    checks = (
-        _check_atomics,
-        lambda d: _check_order(d, _INTERLOCK),
-        lambda d: _check_order(d, _RASTER_ORDER),
-        _check_section,
-    )
+    offered = {name: owners for name, owners in _OF.items() if name in device.capabilities}
+    # together: the first start of a driver takes a second for some of them
+    begin_all(device, [owner for owners in offered.values() for owner in owners])
+    checks = {"float_atomics": _check_atomics, "sequential": _check_section}
     outcome = {
-        name: check(device) for name, check in zip(CHECKED, checks) if name in device.capabilities
+        name: checks[name](device) if name in checks else _check_order(device, *owners)
+        for name, owners in offered.items()
     }
     return {
         name: f"a working {name} (start-up probe: {why})" for name, why in outcome.items() if why
@@ -160,14 +143,10 @@ def expected_state() -> tuple[float, float, float]:
 def _check_atomics(device: Device) -> str | None:
     sums = Buffer(device, ADDRESSES * contract.itemsize("d_splats2d"), "d_splats2d")
     wrong = None
-    for owner, expected in zip((_ATOMICS_COMPUTE, _ATOMICS_DRAW), expected_sums()):
+    work: tuple[dict, dict] = {"threads": (THREADS,)}, _DRAWN
+    for owner, how, expected in zip(_OF["float_atomics"], work, expected_sums()):
         sums.fill(0)
-        work = (
-            {"threads": (THREADS,)}
-            if owner is _ATOMICS_COMPUTE
-            else {"threads": (6 * LAYERS,), "extent": (SIDE, SIDE)}
-        )
-        _run(device, owner, {"d_splats2d": sums}, **work)
+        _run(device, owner, {"d_splats2d": sums}, **how)
         got = sums.download(np.float32, ADDRESSES)
         if wrong is None and (got != expected).any():
             stage = "compute" if owner is _ATOMICS_COMPUTE else "fragment"
@@ -179,7 +158,7 @@ def _check_atomics(device: Device) -> str | None:
 def _check_order(device: Device, owner: DrawPass) -> str | None:
     state = Image(device, SIDE, SIDE, _FLOAT32, np.float32, "state")
     state.upload(np.zeros((SIDE, SIDE, 4), np.float32))
-    _run(device, owner, {"state": state}, threads=(6 * LAYERS,), extent=(SIDE, SIDE))
+    _run(device, owner, {"state": state}, **_DRAWN)
     pixels = state.download()
     state.destroy()
     return _verdict(pixels)
@@ -188,7 +167,7 @@ def _check_order(device: Device, owner: DrawPass) -> str | None:
 def _check_section(device: Device) -> str | None:
     blocks = Buffer(device, SIDE * SIDE * contract.itemsize("blocks"), "blocks")
     blocks.fill(0)
-    _run(device, _SEQUENTIAL, {"blocks": blocks}, threads=(6 * LAYERS,), extent=(SIDE, SIDE))
+    _run(device, _SEQUENTIAL, {"blocks": blocks}, **_DRAWN)
     pixels = blocks.download(np.uint32).reshape(SIDE, SIDE, 4)
     blocks.destroy()
     return _verdict(pixels)
@@ -213,9 +192,8 @@ def _run(device: Device, owner, resources: dict, **work) -> None:
 
 def _path(device: Device):
     shaders = [shader.key(source) for owner in PASSES for source in owner.sources()]
-    name = hashlib.sha256(
-        " ".join([device.name, device.physical.driver, *shaders]).encode()
-    ).hexdigest()[:16]
+    key = " ".join([device.name, device.physical.driver, *shaders])
+    name = hashlib.sha256(key.encode()).hexdigest()[:16]
     return shader.cache_dir() / "probe" / f"{name}.json"
 
 
@@ -227,17 +205,7 @@ def _load(path) -> dict[str, str] | None:
 
 
 def _save(path, device: Device, failures: dict[str, str]) -> None:
-    try:
-        with replacing(path) as partial:
-            partial.write_text(
-                json.dumps(
-                    {
-                        "device": device.name,
-                        "driver": device.physical.driver,
-                        "withdrawn": failures,
-                    },
-                    indent=1,
-                )
-            )
-    except OSError:
-        pass  # a read-only home costs a probe per run, nothing else
+    found = {"device": device.name, "driver": device.physical.driver, "withdrawn": failures}
+    # a read-only home costs a probe per run, nothing else
+    with suppress(OSError), replacing(path) as partial:
+        partial.write_text(json.dumps(found, indent=1))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import vulkan as vk
 
-from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.context import Device
 
 MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles take 360
 
@@ -14,53 +14,36 @@ MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles tak
 class _Queries:
     """A pool of queries of one command buffer, and the names of those that it makes."""
 
-    def __init__(self, device: Device, commands, count: int, info):
+    def __init__(self, device: Device, commands, count: int, **info):
         self.device, self.commands = device, commands
         self.names: list[str] = []
-        self._pool = vk.vkCreateQueryPool(device.handle, info, None)
+        self._pool = device.create("QueryPool", queryCount=count, **info)
         vk.vkCmdResetQueryPool(commands, self._pool, 0, count)
 
     def _numbers(self) -> np.ndarray:
         """(names,) uint64 of the last submission, which must be done. Raises DeviceLost."""
         out = np.zeros(len(self.names), np.uint64)
         flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
-        try:
-            vk.vkGetQueryPoolResults(
-                self.device.handle,
-                self._pool,
-                0,
-                len(out),
-                out.nbytes,
-                vk.ffi.from_buffer(out),
-                8,
-                flags,
-            )
-        except vk.VkErrorDeviceLost:
-            raise DeviceLost(f"{self.device.name} stopped answering") from None
+        into = len(out), out.nbytes, vk.ffi.from_buffer(out), 8, flags
+        with self.device.answering():
+            vk.vkGetQueryPoolResults(self.device.handle, self._pool, 0, *into)
         return out
 
     def destroy(self) -> None:
-        vk.vkDestroyQueryPool(self.device.handle, self._pool, None)
+        self.device.destroy("QueryPool", self._pool)
 
 
 class Timestamps(_Queries):
     """Moments on the device's clock."""
 
     def __init__(self, device: Device, commands):
-        super().__init__(
-            device,
-            commands,
-            MAX_TIMESTAMPS,
-            vk.VkQueryPoolCreateInfo(
-                queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=MAX_TIMESTAMPS
-            ),
-        )
+        kind = vk.VK_QUERY_TYPE_TIMESTAMP
+        super().__init__(device, commands, MAX_TIMESTAMPS, queryType=kind)
 
     def mark(self, name: str) -> None:
         """The moment when everything before is done."""
-        vk.vkCmdWriteTimestamp(
-            self.commands, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, self._pool, len(self.names)
-        )
+        end = vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT
+        vk.vkCmdWriteTimestamp(self.commands, end, self._pool, len(self.names))
         self.names.append(name)
 
     def read(self) -> np.ndarray:
@@ -79,13 +62,10 @@ class Invocations(_Queries):
     """Invocations of the fragment shader by draw."""
 
     def __init__(self, device: Device, commands):
-        wanted = vk.VK_QUERY_PIPELINE_STATISTIC_FRAGMENT_SHADER_INVOCATIONS_BIT
-        info = vk.VkQueryPoolCreateInfo(
-            queryType=vk.VK_QUERY_TYPE_PIPELINE_STATISTICS,
-            queryCount=MAX_DRAWS,
-            pipelineStatistics=wanted,
-        )
-        super().__init__(device, commands, MAX_DRAWS, info)
+        kind = vk.VK_QUERY_TYPE_PIPELINE_STATISTICS
+        counted = vk.VK_QUERY_PIPELINE_STATISTIC_FRAGMENT_SHADER_INVOCATIONS_BIT
+        info = dict(queryType=kind, pipelineStatistics=counted)
+        super().__init__(device, commands, MAX_DRAWS, **info)
 
     def begin(self, name: str) -> None:
         vk.vkCmdBeginQuery(self.commands, self._pool, len(self.names), 0)

@@ -19,6 +19,8 @@ from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.passes.descriptors import DescriptorSets, descriptor_writes
 from hardsplat.gpu.passes.graphics import clear_values, framebuffer_of
 
+_COMPUTES = vk.VK_PIPELINE_BIND_POINT_COMPUTE
+
 
 class Recorder:
     """Records passes once; the result is submitted as often as wanted.
@@ -41,17 +43,12 @@ class Recorder:
         self._sets = DescriptorSets(device)
         self._barriers = Barriers(self.commands)
         self._beside: dict[str, Callable[[Recorder], None]] = {}
-        vk.vkBeginCommandBuffer(
-            self.commands,
-            vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT),
-        )
+        flags = vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
+        vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=flags))
         barrier(self.commands)
+        counted = counted and "statistics" in device.capabilities
         self._clock = Timestamps(device, self.commands) if timed and device.timestamp_ns else None
-        self._invocations = (
-            Invocations(device, self.commands)
-            if counted and "statistics" in device.capabilities
-            else None
-        )
+        self._invocations = Invocations(device, self.commands) if counted else None
         self.mark("start")
 
     def mark(self, name: str) -> None:
@@ -69,25 +66,16 @@ class Recorder:
     ) -> None:
         """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the
         contract; a draw of the `indirect` command over `extent` px."""
-        owner = pipeline.owner
+        owner, computes = pipeline.owner, isinstance(pipeline.owner, ComputePass)
         reads = pipeline.reads | ({"indirect"} if indirect else set())
-        self._barriers.order(
-            reads,
-            pipeline.writes,
-            isinstance(owner, ComputePass),
-            indirect is not None,
-            pipeline.apart,
-        )
+        commanded = indirect is not None
+        self._barriers.order(reads, pipeline.writes, computes, commanded, pipeline.apart)
         if record := self._beside.pop(owner.name, None):
             record(self)
 
         def emit() -> None:
             self._label(owner.name)
-            point = (
-                vk.VK_PIPELINE_BIND_POINT_COMPUTE
-                if isinstance(owner, ComputePass)
-                else vk.VK_PIPELINE_BIND_POINT_GRAPHICS
-            )
+            point = _COMPUTES if computes else vk.VK_PIPELINE_BIND_POINT_GRAPHICS
             vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
             self._push(pipeline, point)
             if isinstance(owner, ComputePass):
@@ -119,9 +107,8 @@ class Recorder:
             push(self.commands, point, pipeline.layout, 0, len(writes), writes)
         else:
             self._sets.bind(self.commands, point, pipeline, writes)
-        del (
-            keep
-        )  # children of list items must outlive the call: the package keeps only the list itself
+        # children of list items must outlive the call: the package keeps only the list itself
+        del keep
 
     def _dispatch(
         self,
@@ -159,17 +146,13 @@ class Recorder:
         indirect: str | None,
         extent: tuple[int, int] | None,
     ) -> None:
-        image, depth = (
-            self._image(owner.attachment),
-            self._image(
-                owner.bind.get(owner.depth.image, owner.depth.image) if owner.depth else None
-            ),
-        )
+        image, depth = self._image(owner.attachment), None
+        if owner.depth:
+            depth = self._image(owner.bind.get(owner.depth.image, owner.depth.image))
         if extent is None:
             if image is None:
-                raise ValueError(
-                    f"pass {owner.name} has no attachment that says how many px it draws"
-                )
+                what = f"pass {owner.name} has no attachment that says how many px it draws"
+                raise ValueError(what)
             extent = image.width, image.height
         framebuffer = framebuffer_of(self.device, pipeline, image, depth, extent)
         self._framebuffers.append(framebuffer)
@@ -199,39 +182,36 @@ class Recorder:
 
     def fill(self, name: str, word: int = 0) -> None:
         """Every 32-bit word of a buffer := word."""
-        self._barriers.order(set(), {name})
         buffer = self.resources[name]
-
-        def emit() -> None:
-            vk.vkCmdFillBuffer(self.commands, buffer.handle, 0, buffer.nbytes, word)
-            self.mark(f"fill {name}")
-
-        self._barriers.emit(emit)
+        fill = vk.vkCmdFillBuffer, self.commands, buffer.handle, 0, buffer.nbytes, word
+        self._move(f"fill {name}", set(), {name}, *fill)
 
     def copy(self, source: str, target: str) -> None:
         """A buffer into another one, which may be smaller, or all of an image into a buffer or
         back, row by row."""
-        self._barriers.order({source}, {target})
         a, b = self.resources[source], self.resources[target]
+        self._move(f"copy {source}", {source}, {target}, copy_between, self.commands, a, b)
+
+    def _move(
+        self, name: str, reads: set[str], writes: set[str], record: Callable, *arguments
+    ) -> None:
+        """Records a transfer of that name in the table of times."""
+        self._barriers.order(reads, writes)
 
         def emit() -> None:
-            copy_between(self.commands, a, b)
-            self.mark(f"copy {source}")
+            record(*arguments)
+            self.mark(name)
 
         self._barriers.emit(emit)
 
     def _label(self, name: str) -> None:
-        if self.device.instance.debug_utils:
-            begin = vk.vkGetInstanceProcAddr(
-                self.device.instance.handle, "vkCmdBeginDebugUtilsLabelEXT"
-            )
-            begin(self.commands, vk.VkDebugUtilsLabelEXT(pLabelName=name, color=[0, 0, 0, 0]))
+        if (instance := self.device.instance).debug_utils:
+            label = vk.VkDebugUtilsLabelEXT(pLabelName=name, color=[0, 0, 0, 0])
+            instance.proc("vkCmdBeginDebugUtilsLabelEXT")(self.commands, label)
 
     def _end_label(self) -> None:
-        if self.device.instance.debug_utils:
-            vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdEndDebugUtilsLabelEXT")(
-                self.commands
-            )
+        if (instance := self.device.instance).debug_utils:
+            instance.proc("vkCmdEndDebugUtilsLabelEXT")(self.commands)
 
     def end(self, shown: bool = True) -> Recorder:
         """shown: the host may look at what was written once this is done; else it takes another
@@ -265,7 +245,7 @@ class Recorder:
     def destroy(self) -> None:
         self._sets.destroy()
         for framebuffer in self._framebuffers:
-            vk.vkDestroyFramebuffer(self.device.handle, framebuffer, None)
+            self.device.destroy("Framebuffer", framebuffer)
         for queries in (self._clock, self._invocations):
             if queries:
                 queries.destroy()

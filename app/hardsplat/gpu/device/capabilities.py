@@ -8,36 +8,27 @@ from typing import Any
 
 import vulkan as vk
 
-from hardsplat.gpu.device.features import _SUBGROUP_SIZE_PROPERTIES, FEATURES, LIMITS
+from hardsplat.gpu.device.features import CORE, FEATURES, LIMITS, SUBGROUP_SIZE_PROPERTIES, Feature
 
 # Subgroup operations are limits, not features: name -> the bits that fragment shaders must support.
-_SUBGROUP = {
-    "subgroup_quad": vk.VK_SUBGROUP_FEATURE_QUAD_BIT,
-    "subgroup_arithmetic": vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
+_ARITHMETIC = (
+    vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
     | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT
-    | vk.VK_SUBGROUP_FEATURE_VOTE_BIT,
-}
-# What tiles take of compute shaders.
-_TILES = (
-    _SUBGROUP["subgroup_arithmetic"]
-    | vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT
-    | vk.VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT
+    | vk.VK_SUBGROUP_FEATURE_VOTE_BIT
 )
+_SUBGROUP = {"subgroup_quad": vk.VK_SUBGROUP_FEATURE_QUAD_BIT, "subgroup_arithmetic": _ARITHMETIC}
+# What tiles take of compute shaders.
+_SHUFFLE = vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT | vk.VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT
+_TILES = _ARITHMETIC | _SHUFFLE
 _TILE_LANES = (8, 16, 32, 64)
 
 # What Vulkan does not promise of every device about image formats: name -> (VkFormat, features that
 # its images must have).
+_BLENDED = vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT
+_STORED = vk.VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT | vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT
 _FORMATS = {
-    "unorm16_images": (
-        vk.VK_FORMAT_R16G16B16A16_UNORM,
-        vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT
-        | vk.VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT
-        | vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT,
-    ),
-    "float32_blend": (
-        vk.VK_FORMAT_R32G32B32A32_SFLOAT,
-        vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT,
-    ),
+    "unorm16_images": (vk.VK_FORMAT_R16G16B16A16_UNORM, _BLENDED | _STORED),
+    "float32_blend": (vk.VK_FORMAT_R32G32B32A32_SFLOAT, _BLENDED),
 }
 
 
@@ -56,90 +47,69 @@ class Capabilities:
         self.names.discard(name)
         self.why_not[name] = why
 
+    def note(self, name: str, there: bool, missing: str) -> None:
+        """Adds a capability, or what it lacks."""
+        if there:
+            self.names.add(name)
+        else:
+            self.why_not[name] = missing
 
-def _chain(features) -> tuple[object, dict[str, object], list]:
-    """A VkPhysicalDeviceFeatures2 with every struct of `features` behind it, and the structs by
-    feature name."""
-    structs: dict[tuple, object] = {}
-    by_feature: dict[str, object] = {}
-    previous = None
-    for f in features:
-        if f.struct is None or f.struct == "VkPhysicalDeviceFeatures2":
-            continue
-        if (f.struct, f.stype) not in structs:
-            struct = vk.ffi.new(f"{f.struct}*")
-            struct.sType = f.stype
-            struct.pNext = previous if previous is not None else vk.ffi.NULL
-            previous = vk.ffi.cast("void*", struct)
-            structs[(f.struct, f.stype)] = struct
-        by_feature[f.name] = structs[(f.struct, f.stype)]
-    head = vk.ffi.new("VkPhysicalDeviceFeatures2*")
-    head.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2
-    head.pNext = previous if previous is not None else vk.ffi.NULL
-    for f in features:
-        if f.struct == "VkPhysicalDeviceFeatures2":
-            by_feature[f.name] = head.features
-    return head, by_feature, list(structs.values())
+
+class _Chain:
+    """A VkPhysicalDeviceFeatures2, `head`, with every struct of some features behind it."""
+
+    def __init__(self, features: list[Feature]):
+        self.head = vk.ffi.new("VkPhysicalDeviceFeatures2*", {"sType": CORE.stype})
+        self._structs: dict[object, Any] = {CORE: self.head.features}
+        for origin in dict.fromkeys(f.origin for f in features if f.origin.struct):
+            if origin != CORE:
+                made = vk.ffi.new(f"{origin.struct}*")
+                made.sType, made.pNext = origin.stype, self.head.pNext
+                self._structs[origin], self.head.pNext = made, made
+
+    def __getitem__(self, feature: Feature) -> Any:
+        """The struct that has the feature's bit."""
+        return self._structs[feature.origin]
 
 
 def query(physical) -> Capabilities:
     offered = {e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical, None)}
-    candidates = [f for f in FEATURES if f.extension is None or f.extension in offered]
-    head, structs, _keep = _chain(candidates)
-    vk.lib.vkGetPhysicalDeviceFeatures2(physical, head)
+    candidates = [f for f in FEATURES if f.origin.extension in (None, *offered)]
+    chain = _Chain(candidates)
+    vk.lib.vkGetPhysicalDeviceFeatures2(physical, chain.head)
     caps = Capabilities(set())
     for f in FEATURES:
-        if f.extension is not None and f.extension not in offered:
-            caps.why_not[f.name] = f.extension
-        elif f.bit is None or getattr(structs[f.name], f.bit):
-            caps.names.add(f.name)
+        extension = f.origin.extension
+        if f not in candidates:
+            caps.why_not[f.name] = str(extension)
         else:
-            caps.why_not[f.name] = f"{f.extension or 'core'} feature {f.bit}"
+            there = f.bit is None or bool(getattr(chain[f], f.bit))
+            caps.note(f.name, there, f"{extension or 'core'} feature {f.bit}")
 
     properties = vk.vkGetPhysicalDeviceProperties(physical)
-    if properties.deviceType == vk.VK_PHYSICAL_DEVICE_TYPE_CPU:
-        caps.names.add("sequential")  # until the probe says otherwise
-    else:
-        caps.why_not["sequential"] = (
-            "a rasterizer that draws one primitive after another, as one on a CPU may"
-        )
+    on_cpu = properties.deviceType == vk.VK_PHYSICAL_DEVICE_TYPE_CPU
+    why = "a rasterizer that draws one primitive after another, as one on a CPU may"
+    caps.note("sequential", on_cpu, why)  # until the probe reports otherwise
 
-    limits = properties.limits
     for name, (limit, wanted, what) in LIMITS.items():
-        if getattr(limits, limit) >= wanted:
-            caps.names.add(name)
-        else:
-            caps.why_not[name] = f"{limit} of {wanted} {what} (it has {getattr(limits, limit)})"
+        has = getattr(properties.limits, limit)
+        caps.note(name, has >= wanted, f"{limit} of {wanted} {what} (it has {has})")
 
     subgroup = subgroup_properties(physical)
+
+    def operates(stage: int, bits: int) -> bool:
+        return subgroup.supportedStages & stage and subgroup.supportedOperations & bits == bits
+
     for name, bits in _SUBGROUP.items():
-        if not (
-            subgroup.supportedStages & vk.VK_SHADER_STAGE_FRAGMENT_BIT
-            and subgroup.supportedOperations & bits == bits
-        ):
-            caps.why_not[name] = f"{name.replace('_', ' ')} operations in fragment shaders"
-        else:
-            caps.names.add(name)
-    if (
-        subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
-        and subgroup.supportedOperations & _TILES == _TILES
-        and subgroup.subgroupSize in _TILE_LANES
-    ):
-        caps.names.add("subgroup_tiles")
-    else:
-        caps.why_not["subgroup_tiles"] = (
-            f"subgroups of {_TILE_LANES[0]} to {_TILE_LANES[-1]} with arithmetic and "
-            "shuffle operations in compute shaders"
-        )
+        there = operates(vk.VK_SHADER_STAGE_FRAGMENT_BIT, bits)
+        caps.note(name, there, f"{name.replace('_', ' ')} operations in fragment shaders")
+    there = operates(vk.VK_SHADER_STAGE_COMPUTE_BIT, _TILES)
+    sizes = f"subgroups of {_TILE_LANES[0]} to {_TILE_LANES[-1]}"
+    why = f"{sizes} with arithmetic and shuffle operations in compute shaders"
+    caps.note("subgroup_tiles", there and subgroup.subgroupSize in _TILE_LANES, why)
     for name, (image_format, bits) in _FORMATS.items():
-        if (
-            vk.vkGetPhysicalDeviceFormatProperties(physical, image_format).optimalTilingFeatures
-            & bits
-            == bits
-        ):
-            caps.names.add(name)
-        else:
-            caps.why_not[name] = f"{name.replace('_', ' ')} (format features)"
+        found = vk.vkGetPhysicalDeviceFormatProperties(physical, image_format).optimalTilingFeatures
+        caps.note(name, found & bits == bits, f"{name.replace('_', ' ')} (format features)")
     return caps
 
 
@@ -157,18 +127,14 @@ def properties(physical, struct: str, stype: int) -> tuple[Any, Any]:
 
 def uuid(physical) -> bytes:
     """The 16 bytes by which all drivers know this device."""
-    found = properties(
-        physical, "VkPhysicalDeviceIDProperties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES
-    )[1]
+    stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES
+    found = properties(physical, "VkPhysicalDeviceIDProperties", stype)[1]
     return bytes(vk.ffi.buffer(found.deviceUUID))
 
 
 def subgroup_properties(physical):
-    return properties(
-        physical,
-        "VkPhysicalDeviceSubgroupProperties",
-        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
-    )[1]
+    stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES
+    return properties(physical, "VkPhysicalDeviceSubgroupProperties", stype)[1]
 
 
 def subgroup_sizes(physical, caps: Capabilities) -> tuple[int, ...]:
@@ -176,21 +142,20 @@ def subgroup_sizes(physical, caps: Capabilities) -> tuple[int, ...]:
     usual = subgroup_properties(physical).subgroupSize
     if "subgroup_sizes" not in caps:
         return (usual,)
-    limits = properties(
-        physical, "VkPhysicalDeviceSubgroupSizeControlProperties", _SUBGROUP_SIZE_PROPERTIES
-    )[1]
+    struct = "VkPhysicalDeviceSubgroupSizeControlProperties"
+    limits = properties(physical, struct, SUBGROUP_SIZE_PROPERTIES)[1]
     if not limits.requiredSubgroupSizeStages & vk.VK_SHADER_STAGE_COMPUTE_BIT:
         return (usual,)
     powers = (1 << i for i in range(8))
     return tuple(n for n in powers if limits.minSubgroupSize <= n <= limits.maxSubgroupSize)
 
 
-def enable(caps: Capabilities) -> tuple[object, list[str], list]:
-    """For vkCreateDevice: the feature chain, the extensions, and what must be kept alive until it
-    returns."""
+def enable(caps: Capabilities) -> tuple[_Chain, list[str]]:
+    """For vkCreateDevice: the feature chain, which must live until it returns, and the
+    extensions."""
     chosen = [f for f in FEATURES if f.name in caps]
-    head, structs, keep = _chain(chosen)
+    chain = _Chain(chosen)
     for f in chosen:
         if f.bit is not None:
-            setattr(structs[f.name], f.bit, 1)
-    return head, list(dict.fromkeys(f.extension for f in chosen if f.extension)), keep
+            setattr(chain[f], f.bit, 1)
+    return chain, list(dict.fromkeys(f.origin.extension for f in chosen if f.origin.extension))

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import vulkan as vk
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device import capabilities, features
 from hardsplat.gpu.device.instance import Instance, ValidationError, choose, validation_wanted
 
 T = TypeVar("T")
-BUILDERS = min(
-    8, os.cpu_count() or 1
-)  # threads that build pipelines; more of them wait for one another in Python
-QUAD_CONTROL_LAYER = vk.VK_MAKE_VERSION(
-    1, 3, 268
-)  # older ones call SPIR-V with quad control invalid
+# threads that build pipelines; more of them wait for one another in Python
+BUILDERS = min(8, os.cpu_count() or 1)
+# older layers call SPIR-V with quad control invalid
+QUAD_CONTROL_LAYER = vk.VK_MAKE_VERSION(1, 3, 268)
+_OUT_OF_MEMORY = (vk.VK_ERROR_OUT_OF_DEVICE_MEMORY, vk.VK_ERROR_OUT_OF_HOST_MEMORY)
 
 
 class DeviceLost(UserError):
@@ -46,82 +45,83 @@ class Device:
         surfaces: Sequence[str] = (),
         draws: bool = True,
     ):
-        self.instance = Instance(
-            validation_wanted() if validation is None else validation, surfaces
-        )
+        validation = validation_wanted() if validation is None else validation
+        self.instance = Instance(validation, surfaces)
         wanted = os.environ.get("HARDSPLAT_DEVICE") if wanted is None else str(wanted)
         self.physical = choose(self.instance.physical_devices(), wanted)
         self.draws = draws or self.physical.compute_family is None
         if not self.draws:
             self.physical = replace(self.physical, queue_family=self.physical.compute_family)
         self.name = self.physical.name
-        self.capabilities = capabilities.query(self.physical.handle)
-        if self.instance.validated_by and self.instance.validated_by < QUAD_CONTROL_LAYER:
-            for name in self.capabilities.names & {"quad_control", "maximal_reconvergence"}:
-                self.capabilities.withdraw(
-                    name,
-                    "a validation layer of 1.3.268 or newer, the first that knows the extension",
-                )
-        if "VK_KHR_surface" not in self.instance.extensions:
-            self.capabilities.withdraw("swapchain", "a window")
-        if missing := self.capabilities.missing(features.REQUIRED):
-            raise UserError(
-                f"{self.name} cannot run hardsplat: it lacks {', '.join(missing)}; update "
-                "its driver or choose another --device (see hardsplat doctor)"
-            )
-        chain, extensions, keep = capabilities.enable(self.capabilities)
-        queue = vk.VkDeviceQueueCreateInfo(
-            queueFamilyIndex=self.physical.queue_family, pQueuePriorities=[1.0]
-        )
-        info = vk.VkDeviceCreateInfo(
-            pNext=chain, pQueueCreateInfos=[queue], ppEnabledExtensionNames=extensions
-        )
-        try:
-            self.handle = vk.vkCreateDevice(self.physical.handle, info, None)
-        except vk.VkError as error:
-            raise UserError(
-                f"{self.name} cannot be opened ({type(error).__name__}): reinstall its "
-                "driver or choose another --device"
-            ) from None
-        del keep
+        self.capabilities = self._capabilities()
+        self.handle = self._open()
         self.queue = vk.vkGetDeviceQueue(self.handle, self.physical.queue_family, 0)
-        self.subgroup_size = capabilities.subgroup_properties(self.physical.handle).subgroupSize
-        self.subgroup_sizes = capabilities.subgroup_sizes(
-            self.physical.handle, self.capabilities
-        )  # that a compute pass may ask for
+        physical = self.physical.handle
+        self.subgroup_size = capabilities.subgroup_properties(physical).subgroupSize
+        # that a compute pass may request
+        self.subgroup_sizes = capabilities.subgroup_sizes(physical, self.capabilities)
         self._read_limits()
         self._procs: dict[str, Any] = {}
         self._at_close: list[Callable[[], None]] = []
         self._shared: dict[str, Any] = {}
-        self.pipelines: dict[
-            tuple, Future
-            # built passes, and those that are being built, see
-            # app/hardsplat/gpu/passes/pipelines.py
-        ] = {}
+        # passes that are built or being built, see app/hardsplat/gpu/passes/pipelines.py
+        self.pipelines: dict[tuple, Future] = {}
         self.builders, self.building = ThreadPoolExecutor(BUILDERS, "builder"), threading.Lock()
         self.build_seconds = 0.0  # that the user waited for them
 
-    def _read_limits(self) -> None:
-        struct, stype = (
-            "VkPhysicalDeviceMaintenance3Properties",
-            vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES,
+    def _capabilities(self) -> capabilities.Capabilities:
+        """Those that can be used here. Raises UserError where a required one is missing."""
+        found = capabilities.query(self.physical.handle)
+        if self.instance.validated_by and self.instance.validated_by < QUAD_CONTROL_LAYER:
+            why = "a validation layer of 1.3.268 or newer, the first that knows the extension"
+            for name in found.names & {"quad_control", "maximal_reconvergence"}:
+                found.withdraw(name, why)
+        if "VK_KHR_surface" not in self.instance.extensions:
+            found.withdraw("swapchain", "a window")
+        if missing := found.missing(features.REQUIRED):
+            raise UserError(
+                f"{self.name} cannot run hardsplat: it lacks {', '.join(missing)}; update "
+                "its driver or choose another --device (see hardsplat doctor)"
+            )
+        return found
+
+    def _open(self):
+        """The VkDevice. Raises UserError."""
+        chain, extensions = capabilities.enable(self.capabilities)
+        family = self.physical.queue_family
+        queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=family, pQueuePriorities=[1.0])
+        info = vk.VkDeviceCreateInfo(
+            pNext=chain.head, pQueueCreateInfos=[queue], ppEnabledExtensionNames=extensions
         )
+        try:
+            return vk.vkCreateDevice(self.physical.handle, info, None)
+        except vk.VkError as error:
+            why = f"({type(error).__name__}): reinstall its driver or choose another --device"
+            raise UserError(f"{self.name} cannot be opened {why}") from None
+
+    def _read_limits(self) -> None:
+        struct = "VkPhysicalDeviceMaintenance3Properties"
+        stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES
         core, maintenance = capabilities.properties(self.physical.handle, struct, stype)
         limits = core.limits
-        self.max_buffer = min(limits.maxStorageBufferRange, maintenance.maxMemoryAllocationSize)
         self.max_allocation = maintenance.maxMemoryAllocationSize
-        self.max_image = min(
-            limits.maxImageDimension2D,
-            limits.maxFramebufferWidth,
-            limits.maxFramebufferHeight,
-            *limits.maxViewportDimensions,
-        )
+        self.max_buffer = min(limits.maxStorageBufferRange, self.max_allocation)
+        drawn = limits.maxFramebufferWidth, limits.maxFramebufferHeight
+        self.max_image = min(limits.maxImageDimension2D, *drawn, *limits.maxViewportDimensions)
         self.timestamp_ns = limits.timestampPeriod if self.physical.timestamp_bits else 0.0
         self.memory = vk.vkGetPhysicalDeviceMemoryProperties(self.physical.handle)
         heaps = [self.memory.memoryHeaps[i] for i in range(self.memory.memoryHeapCount)]
-        self.memory_bytes = max(
-            h.size for h in heaps if h.flags & vk.VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
-        )
+        local = vk.VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
+        self.memory_bytes = max(heap.size for heap in heaps if heap.flags & local)
+
+    def create(self, kind: str, **fields) -> Any:
+        """A Vulkan object: what vkCreate`kind` makes of a Vk`kind`CreateInfo with these fields."""
+        info = getattr(vk, f"Vk{kind}CreateInfo")(**fields)
+        return getattr(vk, f"vkCreate{kind}")(self.handle, info, None)
+
+    def destroy(self, kind: str, handle) -> None:
+        """Destroys an object that `create` made."""
+        getattr(vk, f"vkDestroy{kind}")(self.handle, handle, None)
 
     def proc(self, name: str):
         """A device function of an extension."""
@@ -136,16 +136,32 @@ class Device:
             info = vk.VkDebugUtilsObjectNameInfoEXT(
                 objectType=kind, objectHandle=number, pObjectName=name
             )
-            set_name = vk.vkGetInstanceProcAddr(
-                self.instance.handle, "vkSetDebugUtilsObjectNameEXT"
-            )
-            set_name(self.handle, info)
+            self.instance.proc("vkSetDebugUtilsObjectNameEXT")(self.handle, info)
 
     def check_validation(self) -> None:
         if self.instance.messages:
             messages, self.instance.messages = self.instance.messages, []
             more = f"\n... and {len(messages) - 3} more" if len(messages) > 3 else ""
             raise ValidationError("\n".join(messages[:3]) + more)
+
+    def check(self, result: int) -> None:
+        """Raises DeviceLost, OutOfMemory or the package's exception for a VkResult that is no
+        success, ValidationError for what the layers report."""
+        if result == vk.VK_ERROR_DEVICE_LOST:
+            raise DeviceLost(f"{self.name} stopped answering")
+        if result in _OUT_OF_MEMORY:
+            raise OutOfMemory(f"{self.name} ran out of memory while running")
+        if result != vk.VK_SUCCESS:
+            raise vk.exception_codes[result]
+        self.check_validation()
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Raises DeviceLost for the package's exception of that meaning."""
+        try:
+            yield
+        except vk.VkErrorDeviceLost:
+            raise DeviceLost(f"{self.name} stopped answering") from None
 
     def at_close(self, free: Callable[[], None]) -> None:
         """Has close() call this, last come first served."""
@@ -179,8 +195,6 @@ class Device:
         self.check_validation()
 
     def wait_idle(self) -> None:
-        try:
+        with self.answering():
             vk.vkDeviceWaitIdle(self.handle)
-        except vk.VkErrorDeviceLost:
-            raise DeviceLost(f"{self.name} stopped answering") from None
         self.check_validation()

@@ -63,13 +63,11 @@ def folders(environment: Mapping[str, str]) -> list[Path]:
         return [Path(part) for part in (environment.get(name) or default).split(os.pathsep) if part]
 
     roots = [
-        Path(environment.get("XDG_CONFIG_HOME") or home / ".config"),
+        *listed("XDG_CONFIG_HOME", str(home / ".config")),
         *listed("XDG_CONFIG_DIRS", "/etc/xdg"),
         Path("/usr/local/etc"),
         Path("/etc"),
-    ]
-    roots += [
-        Path(environment.get("XDG_DATA_HOME") or home / ".local/share"),
+        *listed("XDG_DATA_HOME", str(home / ".local/share")),
         *listed("XDG_DATA_DIRS", "/usr/local/share:/usr/share"),
     ]
     return [root / _BELOW for root in roots]
@@ -78,20 +76,12 @@ def folders(environment: Mapping[str, str]) -> list[Path]:
 def explain(environment: Mapping[str, str] = os.environ) -> str:
     """What an error about no device adds: each driver that does not load and why, those that do, or
     where manifests were looked for."""
-    found = drivers(environment)
-    if found:
-        loads = [str(driver.manifest) for driver in found if not driver.problem]
-        whole = (
-            [
-                f"{', '.join(loads)} {'load' if len(loads) > 1 else 'loads'}, but "
-                f"{'find' if len(loads) > 1 else 'finds'} no device"
-            ]
-            if loads
-            else []
-        )
-        return "driver manifests: " + "; ".join(
-            [*(str(driver) for driver in found if driver.problem), *whole]
-        )
+    if found := drivers(environment):
+        lines = [str(driver) for driver in found if driver.problem]
+        if loads := [str(driver.manifest) for driver in found if not driver.problem]:
+            verbs = "load, but find" if len(loads) > 1 else "loads, but finds"
+            lines.append(f"{', '.join(loads)} {verbs} no device")
+        return "driver manifests: " + "; ".join(lines)
     if chosen := next((name for name in INSTEAD if environment.get(name)), None):
         return f"{chosen}={environment[chosen]} names no driver manifest"
     if sys.platform == "win32":
@@ -129,20 +119,14 @@ def _tried(manifest: Path) -> Driver:
         return Driver(manifest, problem=f"cannot be read: {error.strerror}")
     except (ValueError, KeyError, TypeError, RecursionError):
         return Driver(manifest, problem="is no driver manifest: it has no ICD.library_path")
-    if str(icd.get("library_arch", _BITS)) != _BITS:
-        return Driver(
-            manifest,
-            library,
-            f"{library} is for programs of {icd['library_arch']} bits, this one has {_BITS}",
-        )
-    path = (
-        manifest.parent / library if "/" in library or "\\" in library else library
-    )  # a bare name is looked for by the system
+    if (bits := str(icd.get("library_arch", _BITS))) != _BITS:
+        problem = f"{library} is for programs of {bits} bits, this one has {_BITS}"
+        return Driver(manifest, library, problem)
+    # a bare name is looked for by the system
+    path = manifest.parent / library if "/" in library or "\\" in library else library
     try:
         ctypes.CDLL(str(path), mode=getattr(os, "RTLD_LAZY", ctypes.DEFAULT_MODE))
     except (OSError, ValueError) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        return Driver(
-            manifest, library, lines[0] if library in lines[0] else f"{library}: {lines[0]}"
-        )
+        line = (str(error).splitlines() or [type(error).__name__])[0]
+        return Driver(manifest, library, line if library in line else f"{library}: {line}")
     return Driver(manifest, library)

@@ -3,158 +3,103 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import vulkan as vk
 
-# The structs of these two extensions are newer than the `vulkan` package. Both hold one VkBool32
-# after sType and pNext, and so does VkPhysicalDeviceScalarBlockLayoutFeatures, which stands in for
-# them under their own sType.
-_QUAD_CONTROL_FEATURES = 1000235000
-_MAXIMAL_RECONVERGENCE_FEATURES = 1000434000
 
-# The package's own constant for this one is wrong (it numbers it by the EXT, the registry by the
-# ARM extension it was promoted from).
-_RASTER_ORDER_FEATURES = 1000342000
-_SUBGROUP_SIZE_PROPERTIES, _SUBGROUP_SIZE_FEATURES = 1000225000, 1000225002  # None in the package
-_ONE_BOOL, _ONE_BOOL_FIELD = "VkPhysicalDeviceScalarBlockLayoutFeatures", "scalarBlockLayout"
+class Origin(NamedTuple):
+    """Where features come from: an extension (None: core), its feature struct and the sType (None:
+    the extension alone suffices)."""
+
+    extension: str | None
+    struct: str | None = None
+    stype: int | None = None
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One capability: `extension` (None: core), the feature struct and the bit in it (None: the
-    extension alone suffices)."""
+    """One capability: its origin, and its bit in the struct."""
 
     name: str
-    extension: str | None = None
-    struct: str | None = None
-    stype: int | None = None
+    origin: Origin
     bit: str | None = None
     required: bool = False
 
 
+# The `vulkan` package numbers the struct of raster order wrongly (by the EXT; the registry has the
+# ARM extension that it was promoted from) and that of subgroup sizes not at all. The structs of
+# quad control and reconvergence are newer than the package. They hold one VkBool32 after sType and
+# pNext, as VkPhysicalDeviceScalarBlockLayoutFeatures does, which stands in for them.
+_ONE_BOOL, _ONE_BIT = "VkPhysicalDeviceScalarBlockLayoutFeatures", "scalarBlockLayout"
+CORE = Origin(None, "VkPhysicalDeviceFeatures2", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2)
+_VULKAN12 = Origin(
+    None,
+    "VkPhysicalDeviceVulkan12Features",
+    vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+)
+_STORAGE16 = Origin(
+    None,
+    "VkPhysicalDevice16BitStorageFeatures",
+    vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+)
+_INTERLOCK = Origin(
+    "VK_EXT_fragment_shader_interlock",
+    "VkPhysicalDeviceFragmentShaderInterlockFeaturesEXT",
+    vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FRAGMENT_SHADER_INTERLOCK_FEATURES_EXT,
+)
+_RASTER_ORDER = Origin(
+    "VK_EXT_rasterization_order_attachment_access",
+    "VkPhysicalDeviceRasterizationOrderAttachmentAccessFeaturesEXT",
+    1000342000,
+)
+_ATOMIC_FLOAT = Origin(
+    "VK_EXT_shader_atomic_float",
+    "VkPhysicalDeviceShaderAtomicFloatFeaturesEXT",
+    vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT,
+)
+_SUBGROUP_SIZE = Origin(
+    "VK_EXT_subgroup_size_control", "VkPhysicalDeviceSubgroupSizeControlFeatures", 1000225002
+)
+SUBGROUP_SIZE_PROPERTIES = 1000225000
+_QUAD_CONTROL = Origin("VK_KHR_shader_quad_control", _ONE_BOOL, 1000235000)
+_RECONVERGENCE = Origin("VK_KHR_shader_maximal_reconvergence", _ONE_BOOL, 1000434000)
+
 FEATURES: tuple[Feature, ...] = (
-    Feature("push_descriptor", "VK_KHR_push_descriptor"),
-    Feature(
-        "scalar_layout",
-        None,
-        "VkPhysicalDeviceVulkan12Features",
-        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-        "scalarBlockLayout",
-        True,
-    ),
-    Feature(
-        "device_address",
-        None,
-        "VkPhysicalDeviceVulkan12Features",
-        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-        "bufferDeviceAddress",
-        required=True,
-    ),
-    Feature(
-        "fragment_stores", None, "VkPhysicalDeviceFeatures2", None, "fragmentStoresAndAtomics", True
-    ),
-    Feature(
-        "store_without_format",
-        None,
-        "VkPhysicalDeviceFeatures2",
-        None,
-        "shaderStorageImageWriteWithoutFormat",
-        True,
-    ),
-    Feature(
-        "extended_formats",
-        None,
-        "VkPhysicalDeviceFeatures2",
-        None,
-        "shaderStorageImageExtendedFormats",
-    ),
-    Feature("statistics", None, "VkPhysicalDeviceFeatures2", None, "pipelineStatisticsQuery"),
-    Feature(
-        "storage_16bit",
-        None,
-        "VkPhysicalDevice16BitStorageFeatures",
-        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
-        "storageBuffer16BitAccess",
-    ),
-    Feature(
-        "interlock",
-        "VK_EXT_fragment_shader_interlock",
-        "VkPhysicalDeviceFragmentShaderInterlockFeaturesEXT",
-        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FRAGMENT_SHADER_INTERLOCK_FEATURES_EXT,
-        "fragmentShaderPixelInterlock",
-    ),
-    Feature(
-        "raster_order",
-        "VK_EXT_rasterization_order_attachment_access",
-        "VkPhysicalDeviceRasterizationOrderAttachmentAccessFeaturesEXT",
-        _RASTER_ORDER_FEATURES,
-        "rasterizationOrderColorAttachmentAccess",
-    ),
-    Feature(
-        "float_atomics",
-        "VK_EXT_shader_atomic_float",
-        "VkPhysicalDeviceShaderAtomicFloatFeaturesEXT",
-        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT,
-        "shaderBufferFloat32AtomicAdd",
-    ),
-    Feature(
-        "quad_control",
-        "VK_KHR_shader_quad_control",
-        _ONE_BOOL,
-        _QUAD_CONTROL_FEATURES,
-        _ONE_BOOL_FIELD,
-    ),
-    Feature(
-        "maximal_reconvergence",
-        "VK_KHR_shader_maximal_reconvergence",
-        _ONE_BOOL,
-        _MAXIMAL_RECONVERGENCE_FEATURES,
-        _ONE_BOOL_FIELD,
-    ),
-    Feature("geometry_shader", None, "VkPhysicalDeviceFeatures2", None, "geometryShader"),
-    Feature("fill_rectangle", "VK_NV_fill_rectangle"),
-    Feature(
-        "full_subgroups",
-        "VK_EXT_subgroup_size_control",
-        "VkPhysicalDeviceSubgroupSizeControlFeatures",
-        _SUBGROUP_SIZE_FEATURES,
-        "computeFullSubgroups",
-    ),
-    Feature(
-        "subgroup_sizes",
-        "VK_EXT_subgroup_size_control",
-        "VkPhysicalDeviceSubgroupSizeControlFeatures",
-        _SUBGROUP_SIZE_FEATURES,
-        "subgroupSizeControl",
-    ),
-    Feature("memory_fd", "VK_KHR_external_memory_fd"),  # memory and semaphores for other APIs
-    Feature("semaphore_fd", "VK_KHR_external_semaphore_fd"),
-    Feature("memory_budget", "VK_EXT_memory_budget"),
-    Feature("swapchain", "VK_KHR_swapchain"),  # with a window only, see Device
-    Feature(
-        "portability_subset", "VK_KHR_portability_subset"
-    ),  # must be enabled where offered (MoltenVK)
+    Feature("push_descriptor", Origin("VK_KHR_push_descriptor")),
+    Feature("scalar_layout", _VULKAN12, "scalarBlockLayout", required=True),
+    Feature("device_address", _VULKAN12, "bufferDeviceAddress", required=True),
+    Feature("fragment_stores", CORE, "fragmentStoresAndAtomics", required=True),
+    Feature("store_without_format", CORE, "shaderStorageImageWriteWithoutFormat", required=True),
+    Feature("extended_formats", CORE, "shaderStorageImageExtendedFormats"),
+    Feature("statistics", CORE, "pipelineStatisticsQuery"),
+    Feature("storage_16bit", _STORAGE16, "storageBuffer16BitAccess"),
+    Feature("interlock", _INTERLOCK, "fragmentShaderPixelInterlock"),
+    Feature("raster_order", _RASTER_ORDER, "rasterizationOrderColorAttachmentAccess"),
+    Feature("float_atomics", _ATOMIC_FLOAT, "shaderBufferFloat32AtomicAdd"),
+    Feature("quad_control", _QUAD_CONTROL, _ONE_BIT),
+    Feature("maximal_reconvergence", _RECONVERGENCE, _ONE_BIT),
+    Feature("geometry_shader", CORE, "geometryShader"),
+    Feature("fill_rectangle", Origin("VK_NV_fill_rectangle")),
+    Feature("full_subgroups", _SUBGROUP_SIZE, "computeFullSubgroups"),
+    Feature("subgroup_sizes", _SUBGROUP_SIZE, "subgroupSizeControl"),
+    Feature("memory_fd", Origin("VK_KHR_external_memory_fd")),  # memory for other APIs
+    Feature("semaphore_fd", Origin("VK_KHR_external_semaphore_fd")),
+    Feature("memory_budget", Origin("VK_EXT_memory_budget")),
+    Feature("swapchain", Origin("VK_KHR_swapchain")),  # with a window only, see Device
+    # must be enabled where offered (MoltenVK)
+    Feature("portability_subset", Origin("VK_KHR_portability_subset")),
 )
 
 # Limits that Vulkan does not promise of every device: capability -> (field of
 # VkPhysicalDeviceLimits, what our shaders take, what takes it).
+_BUFFERS = "maxPerStageDescriptorStorageBuffers"
 LIMITS = {
     "shared_memory": ("maxComputeSharedMemorySize", 22 << 10, "bytes, for the image loss"),
     "workgroup_threads": ("maxComputeWorkGroupInvocations", 256, "threads a workgroup"),
-    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 10, "buffers a stage"),
-    "gathering_buffers": (
-        "maxPerStageDescriptorStorageBuffers",
-        11,
-        "buffers a stage, for gradients of tiles by pair",
-    ),
-    "perturbing_buffers": (
-        "maxPerStageDescriptorStorageBuffers",
-        13,
-        "buffers a stage, for perturbing splats",
-    ),
+    "storage_buffers": (_BUFFERS, 10, "buffers a stage"),
+    "gathering_buffers": (_BUFFERS, 11, "buffers a stage, for gradients of tiles by pair"),
+    "perturbing_buffers": (_BUFFERS, 13, "buffers a stage, for perturbing splats"),
 }
-REQUIRED = (
-    *(f.name for f in FEATURES if f.required),
-    "workgroup_threads",
-    "storage_buffers",
-)  # the other limits are those of training, and of some of its gradients
+# the other limits are those of training, and of some of its gradients
+REQUIRED = (*(f.name for f in FEATURES if f.required), "workgroup_threads", "storage_buffers")

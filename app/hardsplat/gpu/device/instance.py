@@ -34,6 +34,18 @@ NO_DEVICE = (
     "(Debian/Ubuntu: apt-get install mesa-vulkan-drivers)"
 )
 
+_VERSION = vk.VK_MAKE_VERSION(1, 2, 0)
+_PORTABILITY = "VK_KHR_portability_enumeration"
+_ENUMERATE_PORTABILITY = 1  # VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
+_SEVERITIES = (
+    vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT
+    | vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT
+)
+_MESSAGES = (
+    vk.VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT
+    | vk.VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT
+)
+
 # of all instances, for the life of the process: a VkInstance outlives its Python object
 _CALLBACKS: list = []
 
@@ -53,14 +65,8 @@ def validation_wanted() -> str:
 
 def validation_layer() -> int:
     """Version of the installed validation layer, 0 without one."""
-    return next(
-        (
-            p.specVersion
-            for p in vk.vkEnumerateInstanceLayerProperties()
-            if p.layerName == VALIDATION_LAYER
-        ),
-        0,
-    )
+    layers = vk.vkEnumerateInstanceLayerProperties()
+    return next((p.specVersion for p in layers if p.layerName == VALIDATION_LAYER), 0)
 
 
 class Instance:
@@ -69,43 +75,32 @@ class Instance:
 
     def __init__(self, validation: str, surfaces: Sequence[str] = ()):
         self.messages: list[str] = []
-        layers = [VALIDATION_LAYER] if validation else []
         self.validated_by = validation_layer() if validation else 0
         if validation and not self.validated_by:
             raise UserError(
                 "HARDSPLAT_VALIDATION is set, but the layer is not installed "
                 "(Debian/Ubuntu: apt-get install vulkan-validationlayers)"
             )
-        offered = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
-        extensions = [
-            e
-            for e in ("VK_EXT_debug_utils", "VK_KHR_portability_enumeration", *surfaces)
-            if e in offered
-        ]
-        if vk.vkEnumerateInstanceVersion() < vk.VK_MAKE_VERSION(1, 2, 0):
+        if vk.vkEnumerateInstanceVersion() < _VERSION:
             raise UserError(
                 "the Vulkan loader is older than 1.2: update libvulkan1 or the Vulkan SDK"
             )
+        offered = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
+        known = ("VK_EXT_debug_utils", _PORTABILITY, *surfaces)
+        extensions = [name for name in known if name in offered]
         synchronization = None
         if validation == "sync":
             extensions.append("VK_EXT_validation_features")  # the layer's own
-            synchronization = vk.VkValidationFeaturesEXT(
-                pEnabledValidationFeatures=[
-                    vk.VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
-                ]
-            )
-        app_info = vk.VkApplicationInfo(
-            pApplicationName="hardsplat",
-            pEngineName="hardsplat",
-            apiVersion=vk.VK_MAKE_VERSION(1, 2, 0),
+            looks = [vk.VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT]
+            synchronization = vk.VkValidationFeaturesEXT(pEnabledValidationFeatures=looks)
+        application = vk.VkApplicationInfo(
+            pApplicationName="hardsplat", pEngineName="hardsplat", apiVersion=_VERSION
         )
         info = vk.VkInstanceCreateInfo(
             pNext=synchronization,
-            flags=1
-            if "VK_KHR_portability_enumeration" in extensions
-            else 0,  # VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
-            pApplicationInfo=app_info,
-            ppEnabledLayerNames=layers,
+            flags=_ENUMERATE_PORTABILITY if _PORTABILITY in extensions else 0,
+            pApplicationInfo=application,
+            ppEnabledLayerNames=[VALIDATION_LAYER] if validation else [],
             ppEnabledExtensionNames=extensions,
         )
         try:
@@ -114,11 +109,15 @@ class Instance:
             raise UserError(f"{NO_DEVICE}; {drivers.explain()}") from None
         self.extensions = frozenset(extensions)
         self.debug_utils = "VK_EXT_debug_utils" in extensions
-        self._messenger = None
-        if validation and self.debug_utils:
-            self._listen()
+        self._messenger = self._listen() if validation and self.debug_utils else None
 
-    def _listen(self) -> None:
+    def proc(self, name: str):
+        """An instance function of an extension."""
+        return vk.vkGetInstanceProcAddr(self.handle, name)
+
+    def _listen(self):
+        """The messenger that collects what the layer reports."""
+
         def on_message(severity, kinds, data, user):
             text = vk.ffi.string(data.pMessage).decode(errors="replace")
             if not text.startswith(_OF_THE_LOADER):
@@ -131,24 +130,13 @@ class Instance:
         _CALLBACKS.append(callback)
         info = vk.ffi.new("VkDebugUtilsMessengerCreateInfoEXT*")
         info.sType = vk.VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT
-        info.messageSeverity = (
-            vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT
-            | vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT
-        )
-        info.messageType = (
-            vk.VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT
-            | vk.VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT
-        )
+        info.messageSeverity, info.messageType = _SEVERITIES, _MESSAGES
         info.pfnUserCallback = callback
-        self._messenger = vk.vkGetInstanceProcAddr(self.handle, "vkCreateDebugUtilsMessengerEXT")(
-            self.handle, info[0], None
-        )
+        return self.proc("vkCreateDebugUtilsMessengerEXT")(self.handle, info[0], None)
 
     def destroy(self) -> None:
         if self._messenger is not None:
-            vk.vkGetInstanceProcAddr(self.handle, "vkDestroyDebugUtilsMessengerEXT")(
-                self.handle, self._messenger, None
-            )
+            self.proc("vkDestroyDebugUtilsMessengerEXT")(self.handle, self._messenger, None)
         vk.vkDestroyInstance(self.handle, None)
         self.handle = self._messenger = None
 
@@ -178,38 +166,23 @@ class PhysicalDevice:
 
     @classmethod
     def of(cls, handle) -> PhysicalDevice:
-        p, driver = capabilities.properties(
-            handle,
-            "VkPhysicalDeviceDriverProperties",
-            vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
-        )
+        stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
+        p, driver = capabilities.properties(handle, "VkPhysicalDeviceDriverProperties", stype)
         rank, kind = _TYPES.get(p.deviceType, (3, "other"))
-        wanted = vk.VK_QUEUE_GRAPHICS_BIT | vk.VK_QUEUE_COMPUTE_BIT
+        draws, computes = vk.VK_QUEUE_GRAPHICS_BIT, vk.VK_QUEUE_COMPUTE_BIT
         families = vk.vkGetPhysicalDeviceQueueFamilyProperties(handle)
-        family = next((i for i, f in enumerate(families) if f.queueFlags & wanted == wanted), None)
-        bits = 0 if family is None else families[family].timestampValidBits
-        compute = next(
-            (
-                i
-                for i, f in enumerate(families)
-                if f.queueFlags & wanted == vk.VK_QUEUE_COMPUTE_BIT and f.timestampValidBits >= bits
-            ),
-            None,
+        does = [f.queueFlags & (draws | computes) for f in families]
+        clocks = [f.timestampValidBits for f in families]
+        family = next((i for i, does_ in enumerate(does) if does_ == draws | computes), None)
+        bits = 0 if family is None else clocks[family]
+        alone = (i for i, does_ in enumerate(does) if does_ == computes and clocks[i] >= bits)
+        name, *about = (
+            vk.ffi.string(text).decode()
+            for text in (p.deviceName, driver.driverName, driver.driverInfo)
         )
-        return cls(
-            handle,
-            vk.ffi.string(p.deviceName).decode(),
-            kind,
-            rank,
-            (p.apiVersion >> 22 & 0x7F, p.apiVersion >> 12 & 0x3FF),
-            (
-                f"{vk.ffi.string(driver.driverName).decode()} "
-                f"{vk.ffi.string(driver.driverInfo).decode()}"
-            ).strip(),
-            family,
-            bits,
-            compute,
-        )
+        version = p.apiVersion >> 22 & 0x7F, p.apiVersion >> 12 & 0x3FF
+        about = " ".join(about).strip()
+        return cls(handle, name, kind, rank, version, about, family, bits, next(alone, None))
 
 
 def choose(devices: list[PhysicalDevice], wanted: str | None) -> PhysicalDevice:
@@ -220,16 +193,12 @@ def choose(devices: list[PhysicalDevice], wanted: str | None) -> PhysicalDevice:
     if wanted in (None, ""):
         return devices[0]
     listing = ", ".join(f"{i}: {d.name}" for i, d in enumerate(devices))
-    named = (
-        f"HARDSPLAT_DEVICE={wanted}"
-        if wanted == os.environ.get("HARDSPLAT_DEVICE")
-        else f"--device {wanted}"
-    )
-    if wanted.isdigit():
-        if int(wanted) >= len(devices):
-            raise UserError(f"{named}: there is no such device; this machine has {listing}")
-        return devices[int(wanted)]
-    matching = [d for d in devices if wanted.lower() in d.name.lower()]
+    by_variable = wanted == os.environ.get("HARDSPLAT_DEVICE")
+    named = f"HARDSPLAT_DEVICE={wanted}" if by_variable else f"--device {wanted}"
+    number, matching = wanted.isdigit(), [d for d in devices if wanted.lower() in d.name.lower()]
+    if number:
+        matching = devices[int(wanted) : int(wanted) + 1]
     if not matching:
-        raise UserError(f"{named}: no device has this in its name; this machine has {listing}")
+        why = "there is no such device" if number else "no device has this in its name"
+        raise UserError(f"{named}: {why}; this machine has {listing}")
     return matching[0]

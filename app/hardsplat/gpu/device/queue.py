@@ -6,29 +6,29 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import vulkan as vk
 
-from hardsplat.base.errors import OutOfMemory
-from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.context import Device
 
 ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
+_SHADER_ACCESS = (
+    vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_UNIFORM_READ_BIT
+)
 _READ_WRITE = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
+_OPAQUE_FD = vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
 _SLICE_NS = 200_000_000
 _EAGER = 0.01  # seconds
 
 
 def pool(device: Device):
     def make():
-        info = vk.VkCommandPoolCreateInfo(
-            flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-            queueFamilyIndex=device.physical.queue_family,
-        )
-        return vk.vkCreateCommandPool(device.handle, info, None)
+        flags = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
+        family = device.physical.queue_family
+        return device.create("CommandPool", flags=flags, queueFamilyIndex=family)
 
-    return device.shared(
-        "command pool", make, lambda handle: vk.vkDestroyCommandPool(device.handle, handle, None)
-    )
+    return device.shared("command pool", make, partial(device.destroy, "CommandPool"))
 
 
 def allocate(device: Device):
@@ -43,37 +43,28 @@ class Fence:
 
     def __init__(self, device: Device):
         self.device = device
-        self.handle = vk.vkCreateFence(device.handle, vk.VkFenceCreateInfo(), None)
+        self.handle = device.create("Fence")
         self._handles = vk.ffi.new("VkFence[]", [self.handle])
+
+    def _status(self) -> int:
+        return vk.lib.vkGetFenceStatus(self.device.handle, self._handles[0])
 
     def wait(self, eager: bool = False) -> None:
         """Waits in slices: Python answers Ctrl-C only between calls. eager: asks without a pause at
-        first, since who is woken up is some 60 us late."""
+        first, since a thread that is woken up is some 60 us late."""
         until = time.perf_counter() + _EAGER if eager else 0.0
-        while (
-            eager
-            and vk.lib.vkGetFenceStatus(self.device.handle, self._handles[0]) == vk.VK_NOT_READY
-            and time.perf_counter() < until
-        ):
+        while eager and self._status() == vk.VK_NOT_READY and time.perf_counter() < until:
             pass
-        while (
-            result := vk.lib.vkWaitForFences(self.device.handle, 1, self._handles, True, _SLICE_NS)
-        ) == vk.VK_TIMEOUT:
-            pass
-        if result == vk.VK_ERROR_DEVICE_LOST:
-            raise DeviceLost(f"{self.device.name} stopped answering")
-        if result != vk.VK_SUCCESS:
-            raise vk.exception_codes[result]
-        self.device.check_validation()
+        result, device = vk.VK_TIMEOUT, self.device
+        while result == vk.VK_TIMEOUT:
+            result = vk.lib.vkWaitForFences(device.handle, 1, self._handles, True, _SLICE_NS)
+        device.check(result)
 
     def done(self) -> bool:
-        try:
+        with suppress(vk.VkNotReady), self.device.answering():
             vk.vkGetFenceStatus(self.device.handle, self.handle)
-        except vk.VkNotReady:
-            return False
-        except vk.VkErrorDeviceLost:
-            raise DeviceLost(f"{self.device.name} stopped answering") from None
-        return True
+            return True
+        return False
 
     def reset(self) -> None:
         vk.lib.vkResetFences(self.device.handle, 1, self._handles)
@@ -81,7 +72,7 @@ class Fence:
     def destroy(self) -> None:
         """May be called again."""
         if self.handle is not None:
-            vk.vkDestroyFence(self.device.handle, self.handle, None)
+            self.device.destroy("Fence", self.handle)
             self.handle = None
 
 
@@ -90,31 +81,25 @@ class SharedSemaphore:
 
     def __init__(self, device: Device):
         self.device = device
-        export = vk.VkExportSemaphoreCreateInfo(
-            handleTypes=vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
-        )
-        self.handle = vk.vkCreateSemaphore(
-            device.handle, vk.VkSemaphoreCreateInfo(pNext=export), None
-        )
+        export = vk.VkExportSemaphoreCreateInfo(handleTypes=_OPAQUE_FD)
+        self.handle = device.create("Semaphore", pNext=export)
 
     def fd(self) -> int:
         """A new file descriptor. The API that imports it owns it; else it must be closed."""
-        info = vk.VkSemaphoreGetFdInfoKHR(
-            semaphore=self.handle, handleType=vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
-        )
+        info = vk.VkSemaphoreGetFdInfoKHR(semaphore=self.handle, handleType=_OPAQUE_FD)
         return int(self.device.proc("vkGetSemaphoreFdKHR")(self.device.handle, info))
 
     def destroy(self) -> None:
-        vk.vkDestroySemaphore(self.device.handle, self.handle, None)
+        self.device.destroy("Semaphore", self.handle)
 
 
 class Submission:
     """Recorded command buffers, which go to the queue in order as often as wanted; the same one may
     appear many times.
 
-    signal: a semaphore for who takes the outcome. wait: one that they wait for. Must not outlive
-    any of them. What Vulkan is told is written once, since the package takes longer for that than
-    the driver for the rest.
+    signal: a semaphore that they signal when they are done. wait: one that they wait for. Must not
+    outlive any of them. What Vulkan is told is written once, since the package takes longer for
+    that than the driver for the rest.
     """
 
     def __init__(self, device: Device, commands: Sequence, signal=None, wait=None):
@@ -131,19 +116,8 @@ class Submission:
 
     def submit(self, fence: Fence | None = None) -> None:
         """Raises DeviceLost, OutOfMemory."""
-        result = vk.lib.vkQueueSubmit(
-            self.device.queue,
-            1,
-            vk.ffi.addressof(self._info),
-            fence.handle if fence else vk.ffi.NULL,
-        )
-        if result == vk.VK_ERROR_DEVICE_LOST:
-            raise DeviceLost(f"{self.device.name} stopped answering")
-        if result in (vk.VK_ERROR_OUT_OF_DEVICE_MEMORY, vk.VK_ERROR_OUT_OF_HOST_MEMORY):
-            raise OutOfMemory(f"{self.device.name} ran out of memory while running")
-        if result != vk.VK_SUCCESS:
-            raise vk.exception_codes[result]
-        self.device.check_validation()
+        info, signalled = vk.ffi.addressof(self._info), fence.handle if fence else vk.ffi.NULL
+        self.device.check(vk.lib.vkQueueSubmit(self.device.queue, 1, info, signalled))
 
 
 def submit(
@@ -154,7 +128,7 @@ def submit(
 
 
 def begin(device: Device, commands=None):
-    """A command buffer that is being recorded: a new one, or `commands` anew, which must not be in
+    """A command buffer that is being recorded: a new one, or `commands` again, which must not be in
     flight."""
     commands = allocate(device) if commands is None else commands
     vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo())
@@ -166,9 +140,8 @@ def begin(device: Device, commands=None):
 def once(device: Device):
     """A command buffer that is submitted and waited for when the block ends."""
     commands = allocate(device)
-    vk.vkBeginCommandBuffer(
-        commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
-    )
+    one_time = vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT
+    vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo(flags=one_time))
     try:
         barrier(commands)
         yield commands
@@ -200,17 +173,10 @@ def compute_barrier(commands, commanded: bool = False) -> None:
 
     Cheaper than `barrier`: on NVIDIA an H200 waits 3 us longer where work sizes are read.
     """
-    stages, access = (
-        vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-        vk.VK_ACCESS_SHADER_READ_BIT
-        | vk.VK_ACCESS_SHADER_WRITE_BIT
-        | vk.VK_ACCESS_UNIFORM_READ_BIT,
-    )
+    stages, access = vk.VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, _SHADER_ACCESS
     if commanded:
-        stages, access = (
-            stages | vk.VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT,
-            access | vk.VK_ACCESS_INDIRECT_COMMAND_READ_BIT,
-        )
+        stages |= vk.VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT
+        access |= vk.VK_ACCESS_INDIRECT_COMMAND_READ_BIT
     memory = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_SHADER_WRITE_BIT, dstAccessMask=access)
     vk.vkCmdPipelineBarrier(commands, stages, stages, 0, 1, [memory], 0, None, 0, None)
 
@@ -218,7 +184,6 @@ def compute_barrier(commands, commanded: bool = False) -> None:
 def barrier(commands, until: int = ALL) -> None:
     """All before it, before all after it. A fence alone does not show the host what was written:
     for that, `until` has the host's stage."""
-    memory = vk.VkMemoryBarrier(
-        srcAccessMask=vk.VK_ACCESS_MEMORY_WRITE_BIT, dstAccessMask=_READ_WRITE
-    )
+    written = vk.VK_ACCESS_MEMORY_WRITE_BIT
+    memory = vk.VkMemoryBarrier(srcAccessMask=written, dstAccessMask=_READ_WRITE)
     vk.vkCmdPipelineBarrier(commands, ALL, until, 0, 1, [memory], 0, None, 0, None)

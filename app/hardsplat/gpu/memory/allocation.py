@@ -1,20 +1,18 @@
-"""Device memory, and what is said where none is left."""
+"""Device memory, and what is reported where none is left."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import vulkan as vk
 
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
 
-# Core in Vulkan 1.2, but without a value in the package.
-_ADDRESS_USAGE, _DEVICE_ADDRESS = (
-    0x20000,
-    0x2,
-)  # VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
-_HOST = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+_DEVICE_ADDRESS = 0x2  # VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT, core in 1.2, not in the package
+_OPAQUE_FD = vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+_MAPPED = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
 
 # NaN as float, absurd as a count: what tests fill fresh memory with (HARDSPLAT_POISON=1)
 POISON = 0xFFFFFFFF
@@ -24,44 +22,72 @@ def poisoned() -> bool:
     return os.environ.get("HARDSPLAT_POISON", "0") not in ("", "0")
 
 
-def allocate_memory(
-    device: Device,
-    requirements,
-    flags: int,
-    prefer: int,
-    name: str,
-    address: bool = False,
-    grows_with: str = "",
-    shared: bool = False,
-):
-    """Memory for a buffer or an image, of a type with all of `flags` and, if there is one,
-    `prefer`. Raises OutOfMemory."""
-    types = [
-        i
-        for i in range(device.memory.memoryTypeCount)
-        if requirements.memoryTypeBits >> i & 1
-        and device.memory.memoryTypes[i].propertyFlags & flags == flags
-    ]
-    if not types:
-        raise OutOfMemory(f"{device.name} has no memory type for {name}")
-    best = max(
-        types, key=lambda i: ((device.memory.memoryTypes[i].propertyFlags & prefer).bit_count(), -i)
-    )
-    chain = vk.VkMemoryAllocateFlagsInfo(flags=_DEVICE_ADDRESS) if address else None
-    if shared:
-        chain = vk.VkExportMemoryAllocateInfo(
-            pNext=chain, handleTypes=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+class Allocation:
+    """A Vulkan buffer or image with memory of its own, `nbytes` of it.
+
+    kind: Buffer or Image. host: the host sees the memory, else it is the device's where there is
+    such. addressed: shaders reach it by address. shared: other APIs may import it. fields: of the
+    VkBufferCreateInfo or VkImageCreateInfo. Raises OutOfMemory, which names grows_with.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        kind: str,
+        name: str,
+        *,
+        host: bool = False,
+        addressed: bool = False,
+        shared: bool = False,
+        grows_with: str = "",
+        **fields,
+    ):
+        self._device, self._kind = device, kind
+        self.handle: Any = device.create(kind, **fields)
+        needs = getattr(vk, f"vkGet{kind}MemoryRequirements")(device.handle, self.handle)
+        self.nbytes = needs.size
+        chain = vk.VkMemoryAllocateFlagsInfo(flags=_DEVICE_ADDRESS) if addressed else None
+        if shared:
+            chain = vk.VkExportMemoryAllocateInfo(pNext=chain, handleTypes=_OPAQUE_FD)
+        try:
+            info = vk.VkMemoryAllocateInfo(
+                pNext=chain,
+                allocationSize=needs.size,
+                memoryTypeIndex=self._type(needs, host, name),
+            )
+            self.memory = vk.vkAllocateMemory(device.handle, info, None)
+        except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
+            device.destroy(kind, self.handle)
+            size = f"{needs.size / 2**20:.0f} MiB"
+            what = f"{device.name} is out of memory: {name} needs {size}"
+            raise OutOfMemory(what, grows_with) from None
+        except OutOfMemory:
+            device.destroy(kind, self.handle)
+            raise
+        getattr(vk, f"vkBind{kind}Memory")(device.handle, self.handle, self.memory, 0)
+
+    def _type(self, needs, host: bool, name: str) -> int:
+        """The index of the memory type to take."""
+        there = self._device.memory
+        flags = [there.memoryTypes[i].propertyFlags for i in range(there.memoryTypeCount)]
+        must = _MAPPED if host else 0
+        types = [
+            i for i, has in enumerate(flags) if needs.memoryTypeBits >> i & 1 and has & must == must
+        ]
+        if not types:
+            raise OutOfMemory(f"{self._device.name} has no memory type for {name}")
+        cached, local = (
+            vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
+            vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
         )
-    try:
-        return vk.vkAllocateMemory(
-            device.handle,
-            vk.VkMemoryAllocateInfo(
-                pNext=chain, allocationSize=requirements.size, memoryTypeIndex=best
-            ),
-            None,
-        )
-    except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
-        raise OutOfMemory(
-            f"{device.name} is out of memory: {name} needs {requirements.size / 2**20:.0f} MiB",
-            grows_with,
-        ) from None
+        return max(types, key=lambda i: (flags[i] & (cached if host else local), -i))
+
+    def fd(self) -> int:
+        """A new file descriptor of shared memory. The API that imports it owns it; else it must be
+        closed."""
+        info = vk.VkMemoryGetFdInfoKHR(memory=self.memory, handleType=_OPAQUE_FD)
+        return int(self._device.proc("vkGetMemoryFdKHR")(self._device.handle, info))
+
+    def free(self) -> None:
+        self._device.destroy(self._kind, self.handle)
+        vk.vkFreeMemory(self._device.handle, self.memory, None)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import vulkan as vk
@@ -15,7 +14,7 @@ from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import once
-from hardsplat.gpu.memory.allocation import _ADDRESS_USAGE, _HOST, POISON, allocate_memory, poisoned
+from hardsplat.gpu.memory.allocation import POISON, Allocation, poisoned
 
 _USAGE = (
     vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
@@ -24,6 +23,9 @@ _USAGE = (
     | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
     | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
 )
+# VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, core in Vulkan 1.2, but without a value in the package
+_ADDRESS_USAGE = 0x20000
+_OPAQUE_FD = vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
 STAGING_BYTES = 32 << 20
 _MOVERS = 4  # threads that move memory, and pieces of the staging buffer that they have
 
@@ -47,70 +49,34 @@ class Buffer:
         grows_with: str = "",
         shared: bool = False,
     ):
-        grows_with = grows_with or (
-            contract.BUFFERS[name].grows_with if name in contract.BUFFERS else ""
-        )
+        if not grows_with and name in contract.BUFFERS:
+            grows_with = contract.BUFFERS[name].grows_with
         unit = 16 if addressed else 4  # shaders go through planes in vec4s
         nbytes = max(16, -(-nbytes // unit) * unit)
         limit = device.max_allocation if addressed else device.max_buffer
         if nbytes > limit:
-            raise OutOfMemory(
-                f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {device.name} allows "
-                f"{limit / 2**20:.0f} MiB in one",
-                grows_with,
-            )
+            size, most = nbytes / 2**20, f"{limit / 2**20:.0f} MiB in one"
+            what = f"buffer {name} needs {size:.0f} MiB, {device.name} allows {most}"
+            raise OutOfMemory(what, grows_with)
         self.device, self.nbytes, self.name, self.host = device, nbytes, name, host
+        kind = dict(host=host, addressed=addressed, shared=shared, grows_with=grows_with)
+        external = vk.VkExternalMemoryBufferCreateInfo(handleTypes=_OPAQUE_FD) if shared else None
         usage = _USAGE | (_ADDRESS_USAGE if addressed else 0)
-        external = (
-            vk.VkExternalMemoryBufferCreateInfo(
-                handleTypes=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
-            )
-            if shared
-            else None
+        self._allocation = Allocation(
+            device, "Buffer", name, **kind, pNext=external, size=nbytes, usage=usage
         )
-        self.handle = vk.vkCreateBuffer(
-            device.handle, vk.VkBufferCreateInfo(pNext=external, size=nbytes, usage=usage), None
-        )
-        requirements = vk.vkGetBufferMemoryRequirements(device.handle, self.handle)
-        self.allocated = requirements.size  # bytes of its allocation
-        try:
-            if host:
-                self._memory = allocate_memory(
-                    device, requirements, _HOST, vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT, name
-                )
-            else:
-                self._memory = allocate_memory(
-                    device,
-                    requirements,
-                    0,
-                    vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
-                    name,
-                    addressed,
-                    grows_with,
-                    shared,
-                )
-        except OutOfMemory:
-            vk.vkDestroyBuffer(device.handle, self.handle, None)
-            raise
-        vk.vkBindBufferMemory(device.handle, self.handle, self._memory, 0)
-        self._map: Any = vk.vkMapMemory(device.handle, self._memory, 0, nbytes, 0) if host else None
+        self.handle, self.allocated = self._allocation.handle, self._allocation.nbytes
+        self.fd = self._allocation.fd  # of a shared buffer, `allocated` bytes
+        memory = self._allocation.memory
+        self._map: Any = vk.vkMapMemory(device.handle, memory, 0, nbytes, 0) if host else None
         self.address = 0
         if addressed:  # raw cffi: the package throws the returned number away
             info = vk.VkBufferDeviceAddressInfo(buffer=self.handle)
-            self.address = int(
-                vk.lib.vkGetBufferDeviceAddress(device.handle, vk.ffi.addressof(info))
-            )
+            address = vk.lib.vkGetBufferDeviceAddress(device.handle, vk.ffi.addressof(info))
+            self.address = int(address)
         device.label(vk.VK_OBJECT_TYPE_BUFFER, self.handle, name)
         if poisoned():
             self.fill(POISON)
-
-    def fd(self) -> int:
-        """A new file descriptor of the memory of a shared buffer, `allocated` bytes. The API that
-        imports it owns it; else it must be closed."""
-        info = vk.VkMemoryGetFdInfoKHR(
-            memory=self._memory, handleType=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
-        )
-        return int(self.device.proc("vkGetMemoryFdKHR")(self.device.handle, info))
 
     def array(self, dtype=np.uint8) -> np.ndarray:
         """The mapped memory of a host buffer as a writable numpy array."""
@@ -126,29 +92,17 @@ class Buffer:
 
     def upload(self, data: np.ndarray, offset: int = 0) -> None:
         """Copies a C-contiguous array to byte `offset`, now."""
-        data = np.ascontiguousarray(data)
-        if offset + data.nbytes > self.nbytes:
-            raise ValueError(
-                f"{data.nbytes} bytes at {offset} do not fit in {self.name} of {self.nbytes} bytes"
-            )
-        if data.nbytes == 0:
-            return
+        raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        if offset + raw.size > self.nbytes:
+            what = f"{raw.size} bytes at {offset} do not fit in {self.name}"
+            raise ValueError(f"{what} of {self.nbytes} bytes")
         if self.host:
-            self.array()[offset : offset + data.nbytes] = data.reshape(-1).view(np.uint8)
+            self.array()[offset : offset + raw.size] = raw
             return
-        raw = data.reshape(-1).view(np.uint8)
         for start in range(0, raw.size, STAGING_BYTES):
-            part = raw[start : start + STAGING_BYTES]
-            staging = staging_of(self.device)
+            part, staging = raw[start : start + STAGING_BYTES], staging_of(self.device)
             staging.array()[: part.size] = part
-            with once(self.device) as commands:
-                vk.vkCmdCopyBuffer(
-                    commands,
-                    staging.handle,
-                    self.handle,
-                    1,
-                    [vk.VkBufferCopy(srcOffset=0, dstOffset=offset + start, size=part.size)],
-                )
+            copy_regions(staging, self, [(0, offset + start, part.size)])
 
     def download(self, dtype=np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
         """A copy of `count` elements (all by default) from byte `offset`, now."""
@@ -165,23 +119,30 @@ class Buffer:
             raw[:] = self.array()[offset : offset + raw.size]
             return
         for start in range(0, raw.size, STAGING_BYTES):
-            part = raw[start : start + STAGING_BYTES]
-            staging = staging_of(self.device)
-            with once(self.device) as commands:
-                vk.vkCmdCopyBuffer(
-                    commands,
-                    self.handle,
-                    staging.handle,
-                    1,
-                    [vk.VkBufferCopy(srcOffset=offset + start, dstOffset=0, size=part.size)],
-                )
+            part, staging = raw[start : start + STAGING_BYTES], staging_of(self.device)
+            copy_regions(self, staging, [(offset + start, 0, part.size)])
             part[:] = staging.array()[: part.size]
 
     def destroy(self) -> None:
         if self.handle is not None:
-            vk.vkDestroyBuffer(self.device.handle, self.handle, None)
-            vk.vkFreeMemory(self.device.handle, self._memory, None)
+            self._allocation.free()
             self.handle = self._map = None
+
+
+def record_copy(
+    commands, source: Buffer, target: Buffer, regions: Iterable[tuple[int, int, int]]
+) -> None:
+    """Records the copy of (source offset, target offset, bytes) regions."""
+    copies = [vk.VkBufferCopy(srcOffset=a, dstOffset=b, size=n) for a, b, n in regions if n]
+    if copies:
+        vk.vkCmdCopyBuffer(commands, source.handle, target.handle, len(copies), copies)
+
+
+def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, int]]) -> None:
+    """Copies (source offset, target offset, bytes) regions on the device, now."""
+    if any(size for _, _, size in regions):
+        with once(source.device) as commands:
+            record_copy(commands, source, target, regions)
 
 
 def clear_all(buffers: Sequence[Buffer]) -> None:
@@ -204,12 +165,8 @@ def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
         device = parts[0].buffer.device
         with once(device) as commands:
             for part in parts:
-                copy = vk.VkBufferCopy(
-                    srcOffset=begin + part.place, dstOffset=part.at, size=part.raw.size
-                )
-                vk.vkCmdCopyBuffer(
-                    commands, staging_of(device).handle, part.buffer.handle, 1, [copy]
-                )
+                region = begin + part.place, part.at, part.raw.size
+                record_copy(commands, staging_of(device), part.buffer, [region])
 
     with ThreadPoolExecutor(_MOVERS) as movers:
         for number, parts in enumerate(_pieces(copies, size)):
@@ -222,8 +179,7 @@ def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
             send()
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """Bytes on their way: `raw` goes to byte `place` of a piece of the staging buffer, then to byte
     `at` of `buffer`."""
 
@@ -262,25 +218,16 @@ def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
     come to the staging buffer, most of the work, while more comes."""
     size, moves = STAGING_BYTES // _MOVERS, deque[Future[None]]()
     with ThreadPoolExecutor(_MOVERS) as movers:
-        pieces = (
-            (buffer, raw, at)
-            for buffer, out in copies
-            for raw in [out.reshape(-1).view(np.uint8)]
-            for at in range(0, raw.size, size)
-        )
-        for number, (buffer, raw, at) in enumerate(pieces):
-            part = raw[at : at + size]
-            if len(moves) == _MOVERS:
-                moves.popleft().result()  # which makes room for this one
-            room = staging_of(buffer.device).array()[number % _MOVERS * size :][: part.size]
-            with once(buffer.device) as commands:
-                copy = vk.VkBufferCopy(
-                    srcOffset=at, dstOffset=number % _MOVERS * size, size=part.size
-                )
-                vk.vkCmdCopyBuffer(
-                    commands, buffer.handle, staging_of(buffer.device).handle, 1, [copy]
-                )
-            moves.append(movers.submit(np.copyto, part, room))
+        number = 0
+        for buffer, out in copies:
+            raw, staging = out.reshape(-1).view(np.uint8), staging_of(buffer.device)
+            for at in range(0, raw.size, size):
+                part, place = raw[at : at + size], number % _MOVERS * size
+                if len(moves) == _MOVERS:
+                    moves.popleft().result()  # which makes room for this one
+                copy_regions(buffer, staging, [(at, place, part.size)])
+                moves.append(movers.submit(np.copyto, part, staging.array()[place:][: part.size]))
+                number += 1
         for move in moves:
             move.result()
 

@@ -7,9 +7,9 @@ import vulkan as vk
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.device.queue import once
-from hardsplat.gpu.memory.allocation import allocate_memory, poisoned
-from hardsplat.gpu.memory.buffer import STAGING_BYTES, staging_of
+from hardsplat.gpu.device.queue import ALL, once
+from hardsplat.gpu.memory.allocation import Allocation, poisoned
+from hardsplat.gpu.memory.buffer import STAGING_BYTES, Buffer, staging_of
 
 _IMAGE_USAGE = (
     vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT
@@ -22,68 +22,26 @@ _IMAGE_USAGE = (
 DEPTH_FORMAT = vk.VK_FORMAT_D32_SFLOAT
 
 
-def _check_image(
-    device: Device, width: int, height: int, format: int, usage: int, texel_bytes: int, name: str
-) -> None:
-    """Raises OutOfMemory for a size, UserError for a format, that the device's images of our usage
-    cannot have."""
-    try:
-        limits = vk.vkGetPhysicalDeviceImageFormatProperties(
-            device.physical.handle,
-            format,
-            vk.VK_IMAGE_TYPE_2D,
-            vk.VK_IMAGE_TILING_OPTIMAL,
-            usage,
-            0,
-        )
-    except vk.VkErrorFormatNotSupported:
-        raise UserError(
-            f"{device.name} has no images of VkFormat {format} for {name}; choose another "
-            "--format or --state-format"
-        ) from None
-    side = min(device.max_image, limits.maxExtent.width, limits.maxExtent.height)
-    if max(width, height) > side:
-        raise OutOfMemory(
-            f"a {width}x{height} image is larger than {device.name} allows ({side} a side)",
-            "pixels",
-        )
-    if (nbytes := width * height * texel_bytes) > min(
-        limits.maxResourceSize, device.max_allocation
-    ):
-        raise OutOfMemory(
-            f"a {width}x{height} image of {nbytes >> 20} MiB is larger than {device.name} allows",
-            "pixels",
-        )
-
-
 class Image:
     """A 2D colour image that can be drawn to, stored to, sampled and read as input attachment;
     always in the layout GENERAL.
 
-    format: a VkFormat number; texel: numpy dtype of one channel as downloaded; 4 channels.
+    format: a VkFormat number; texel: numpy dtype of one channel as downloaded; 4 channels. Raises
+    OutOfMemory for a size, UserError for a format, that the device's images of our usage cannot
+    have.
     """
 
     usage, aspect, channels = _IMAGE_USAGE, vk.VK_IMAGE_ASPECT_COLOR_BIT, 4
 
     def __init__(self, device: Device, width: int, height: int, format: int, texel, name: str):
-        _check_image(
+        self.device, self.width, self.height = device, width, height
+        self.format, self.texel, self.name = format, np.dtype(texel), name
+        self._check()
+        self._allocation = Allocation(
             device,
-            width,
-            height,
-            format,
-            self.usage,
-            self.channels * np.dtype(texel).itemsize,
+            "Image",
             name,
-        )
-        self.device, self.width, self.height, self.format, self.texel, self.name = (
-            device,
-            width,
-            height,
-            format,
-            np.dtype(texel),
-            name,
-        )
-        info = vk.VkImageCreateInfo(
+            grows_with="pixels",
             imageType=vk.VK_IMAGE_TYPE_2D,
             format=format,
             extent=vk.VkExtent3D(width, height, 1),
@@ -94,57 +52,47 @@ class Image:
             usage=self.usage,
             initialLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
         )
-        self.handle = vk.vkCreateImage(device.handle, info, None)
-        requirements = vk.vkGetImageMemoryRequirements(device.handle, self.handle)
-        self.nbytes = requirements.size
-        try:
-            self._memory = allocate_memory(
-                device,
-                requirements,
-                0,
-                vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
-                name,
-                grows_with="pixels",
-            )
-        except OutOfMemory:
-            vk.vkDestroyImage(device.handle, self.handle, None)
-            raise
-        vk.vkBindImageMemory(device.handle, self.handle, self._memory, 0)
+        self.handle, self.nbytes = self._allocation.handle, self._allocation.nbytes
         self.range = vk.VkImageSubresourceRange(self.aspect, 0, 1, 0, 1)
-        self.view = vk.vkCreateImageView(
-            device.handle,
-            vk.VkImageViewCreateInfo(
-                image=self.handle,
-                viewType=vk.VK_IMAGE_VIEW_TYPE_2D,
-                format=format,
-                subresourceRange=self.range,
-            ),
-            None,
+        self.view = device.create(
+            "ImageView",
+            image=self.handle,
+            viewType=vk.VK_IMAGE_VIEW_TYPE_2D,
+            format=format,
+            subresourceRange=self.range,
         )
         device.label(vk.VK_OBJECT_TYPE_IMAGE, self.handle, name)
         self._to_general()
 
-    def _to_general(self) -> None:
-        barrier = vk.VkImageMemoryBarrier(
-            srcAccessMask=0,
-            dstAccessMask=vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT,
-            oldLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
-            newLayout=vk.VK_IMAGE_LAYOUT_GENERAL,
-            srcQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
-            dstQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
-            image=self.handle,
-            subresourceRange=self.range,
-        )
-        everything = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
-        with once(self.device) as commands:
-            vk.vkCmdPipelineBarrier(
-                commands, everything, everything, 0, 0, None, 0, None, 1, [barrier]
+    def _check(self) -> None:
+        kind = vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, self.usage, 0
+        device = self.device
+        try:
+            limits = vk.vkGetPhysicalDeviceImageFormatProperties(
+                device.physical.handle, self.format, *kind
             )
+        except vk.VkErrorFormatNotSupported:
+            raise UserError(
+                f"{device.name} has no images of VkFormat {self.format} for {self.name}; choose "
+                "another --format or --state-format"
+            ) from None
+        what = f"a {self.width}x{self.height} image"
+        side = min(device.max_image, limits.maxExtent.width, limits.maxExtent.height)
+        if max(self.width, self.height) > side:
+            why = f"{what} is larger than {device.name} allows ({side} a side)"
+            raise OutOfMemory(why, "pixels")
+        nbytes = self.width * self.height * self.channels * self.texel.itemsize
+        if nbytes > min(limits.maxResourceSize, device.max_allocation):
+            why = f"{what} of {nbytes >> 20} MiB is larger than {device.name} allows"
+            raise OutOfMemory(why, "pixels")
+
+    def _to_general(self) -> None:
+        with once(self.device) as commands:
+            new = vk.VK_IMAGE_LAYOUT_GENERAL
+            change_layout(commands, self.handle, self.range, vk.VK_IMAGE_LAYOUT_UNDEFINED, new)
             if poisoned() and self.aspect == vk.VK_IMAGE_ASPECT_COLOR_BIT:
                 value = vk.ffi.new("VkClearColorValue*", {"float32": [0.37, 0.61, 0.83, 0.29]})
-                vk.vkCmdClearColorImage(
-                    commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, value, 1, [self.range]
-                )
+                vk.vkCmdClearColorImage(commands, self.handle, new, value, 1, [self.range])
 
     def _bands(self):
         """(top, height) of the bands that fit in the staging buffer, whatever the image's size."""
@@ -166,14 +114,7 @@ class Image:
         for top, height in self._bands():
             part = out[top : top + height]
             with once(self.device) as commands:
-                vk.vkCmdCopyImageToBuffer(
-                    commands,
-                    self.handle,
-                    vk.VK_IMAGE_LAYOUT_GENERAL,
-                    staging.handle,
-                    1,
-                    [self.region(top, height)],
-                )
+                self.record_read(commands, staging, self.region(top, height))
             part[:] = staging.array()[: part.nbytes].view(self.texel).reshape(part.shape)
         return out
 
@@ -186,31 +127,46 @@ class Image:
         for top, height in self._bands():
             staging.upload(texels[top : top + height])
             with once(self.device) as commands:
-                vk.vkCmdCopyBufferToImage(
-                    commands,
-                    staging.handle,
-                    self.handle,
-                    vk.VK_IMAGE_LAYOUT_GENERAL,
-                    1,
-                    [self.region(top, height)],
-                )
+                self.record_write(commands, staging, self.region(top, height))
+
+    def record_read(self, commands, target: Buffer, region) -> None:
+        """Records the copy of a region to a buffer, row by row."""
+        general = vk.VK_IMAGE_LAYOUT_GENERAL
+        vk.vkCmdCopyImageToBuffer(commands, self.handle, general, target.handle, 1, [region])
+
+    def record_write(self, commands, source: Buffer, region) -> None:
+        """Records the copy of a buffer to a region, row by row."""
+        general = vk.VK_IMAGE_LAYOUT_GENERAL
+        vk.vkCmdCopyBufferToImage(commands, source.handle, self.handle, general, 1, [region])
 
     def destroy(self) -> None:
         if self.handle is not None:
-            vk.vkDestroyImageView(self.device.handle, self.view, None)
-            vk.vkDestroyImage(self.device.handle, self.handle, None)
-            vk.vkFreeMemory(self.device.handle, self._memory, None)
+            self.device.destroy("ImageView", self.view)
+            self._allocation.free()
             self.handle = self.view = None
+
+
+def change_layout(commands, image, subresources, old: int, new: int, source: int = 0) -> None:
+    """Records that an image (a VkImage) changes its layout, after accesses of `source` and before
+    all others."""
+    barrier = vk.VkImageMemoryBarrier(
+        srcAccessMask=source,
+        dstAccessMask=vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT,
+        oldLayout=old,
+        newLayout=new,
+        srcQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
+        dstQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
+        image=image,
+        subresourceRange=subresources,
+    )
+    vk.vkCmdPipelineBarrier(commands, ALL, ALL, 0, 0, None, 0, None, 1, [barrier])
 
 
 class DepthImage(Image):
     """What draws test depth against. They alone read and write it."""
 
-    usage, aspect, channels = (
-        vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT,
-        vk.VK_IMAGE_ASPECT_DEPTH_BIT,
-        1,
-    )
+    usage, channels = vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT, 1
+    aspect = vk.VK_IMAGE_ASPECT_DEPTH_BIT
 
     def __init__(self, device: Device, width: int, height: int, name: str):
         super().__init__(device, width, height, DEPTH_FORMAT, np.float32, name)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
 
-import vulkan as vk
-
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.device.queue import once
-from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.buffer import Buffer, copy_regions, record_copy
 from hardsplat.gpu.memory.image import Image
 
 
@@ -48,17 +45,12 @@ def moved(old: Buffer, make: Callable[[], Buffer], kept: int, nbytes: int) -> Bu
 def copy_between(commands, source: Buffer | Image, target: Buffer | Image) -> None:
     """Records the copy of a buffer to a buffer that may be smaller, or of a whole image to a buffer
     or back, row by row."""
-    general = vk.VK_IMAGE_LAYOUT_GENERAL
     if isinstance(source, Image):
-        region = source.region(0, source.height)
-        vk.vkCmdCopyImageToBuffer(commands, source.handle, general, target.handle, 1, [region])
+        source.record_read(commands, target, source.region(0, source.height))
     elif isinstance(target, Image):
-        region = target.region(0, target.height)
-        vk.vkCmdCopyBufferToImage(commands, source.handle, target.handle, general, 1, [region])
+        target.record_write(commands, source, target.region(0, target.height))
     else:
-        size = min(source.nbytes, target.nbytes)
-        region = vk.VkBufferCopy(srcOffset=0, dstOffset=0, size=size)
-        vk.vkCmdCopyBuffer(commands, source.handle, target.handle, 1, [region])
+        record_copy(commands, source, target, [(0, 0, min(source.nbytes, target.nbytes))])
 
 
 def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:
@@ -72,13 +64,3 @@ def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:
             buffer.destroy()
         raise
     return out
-
-
-def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, int]]) -> None:
-    """Copies (source offset, target offset, bytes) regions on the device, now."""
-    copies = [
-        vk.VkBufferCopy(srcOffset=a, dstOffset=b, size=size) for a, b, size in regions if size
-    ]
-    if copies:
-        with once(source.device) as commands:
-            vk.vkCmdCopyBuffer(commands, source.handle, target.handle, len(copies), copies)

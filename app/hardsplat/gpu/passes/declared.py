@@ -3,7 +3,7 @@ checks it against the SPIR-V, hardsplat.gpu.passes.pipelines makes its pipeline.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 
 from hardsplat.gpu.passes.shader import ShaderSource
@@ -127,18 +127,17 @@ class Pipeline:
     local_size: tuple[int, int, int]
     render_pass: object = None
 
+    def _bound(self, names: Iterable[str]) -> set[str]:
+        return {self.owner.bind.get(name, name) for name in names}
+
     @property
     def reads(self) -> set[str]:
-        return {self.owner.bind.get(n, n) for n in self.owner.reads}
+        return self._bound(self.owner.reads)
 
     @property
     def writes(self) -> set[str]:
-        return {self.owner.bind.get(n, n) for n in self.owner.writes}
+        return self._bound(self.owner.writes)
 
     @property
     def apart(self) -> set[str]:
-        return (
-            {self.owner.bind.get(n, n) for n in self.owner.apart}
-            if isinstance(self.owner, ComputePass)
-            else set()
-        )
+        return self._bound(getattr(self.owner, "apart", ()))

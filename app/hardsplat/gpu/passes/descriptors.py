@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import vulkan as vk
@@ -11,6 +12,13 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.declared import Pipeline
 
+KINDS = {  # by the kinds of hardsplat.gpu.passes.reflect
+    "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+    "uniform": vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,
+    "sampled": vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
+    "storage": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
+    "input": vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
+}
 _SETS = 64  # of a pool
 _BINDINGS = 16  # of every kind, for a set; a set with more of one leaves room to none beside it
 
@@ -25,22 +33,19 @@ def descriptor_writes(
         if resource is None:
             given = f"which was not given; given: {sorted(resources)}"
             raise KeyError(f"pass {pipeline.owner.name} needs {name}, {given}")
+        info: object
         if isinstance(resource, Buffer):
-            info = vk.VkDescriptorBufferInfo(
-                buffer=resource.handle, offset=0, range=resource.nbytes
-            )
-            named = {"pBufferInfo": [info]}
+            of, handle = "pBufferInfo", resource.handle
+            info = vk.VkDescriptorBufferInfo(buffer=handle, offset=0, range=resource.nbytes)
         else:
-            info = vk.VkDescriptorImageInfo(
-                imageView=resource.view, imageLayout=vk.VK_IMAGE_LAYOUT_GENERAL
-            )
-            named = {"pImageInfo": [info]}
-        writes.append(
-            vk.VkWriteDescriptorSet(
-                dstBinding=binding, descriptorCount=1, descriptorType=kind, **named
-            )
+            of, layout = "pImageInfo", vk.VK_IMAGE_LAYOUT_GENERAL
+            info = vk.VkDescriptorImageInfo(imageView=resource.view, imageLayout=layout)
+        found = [info]
+        write = vk.VkWriteDescriptorSet(
+            dstBinding=binding, descriptorCount=1, descriptorType=kind, **{of: found}
         )
-        keep.append((named, writes[-1]))
+        writes.append(write)
+        keep.append((found, write))
     return writes, keep
 
 
@@ -56,9 +61,7 @@ class DescriptorSets:
 
     def bind(self, commands, point: int, pipeline: Pipeline, writes: list) -> None:
         """Makes a set that holds `writes` (VkWriteDescriptorSet without a set) and binds it."""
-        kinds: dict[int, int] = {}
-        for write in writes:
-            kinds[write.descriptorType] = kinds.get(write.descriptorType, 0) + 1
+        kinds = Counter(write.descriptorType for write in writes)
         if not self._sets_left or any(self._left.get(kind, 0) < n for kind, n in kinds.items()):
             self._add_pool()
         for kind, n in kinds.items():
@@ -74,26 +77,15 @@ class DescriptorSets:
         vk.vkCmdBindDescriptorSets(commands, point, pipeline.layout, 0, 1, [handle], 0, None)
 
     def _add_pool(self) -> None:
-        kinds = (
-            vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-            vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,
-            vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
-            vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
-            vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
-        )
+        room = _SETS * _BINDINGS
         sizes = [
-            vk.VkDescriptorPoolSize(type=kind, descriptorCount=_SETS * _BINDINGS) for kind in kinds
+            vk.VkDescriptorPoolSize(type=kind, descriptorCount=room) for kind in KINDS.values()
         ]
-        self._pools.append(
-            vk.vkCreateDescriptorPool(
-                self.device.handle,
-                vk.VkDescriptorPoolCreateInfo(maxSets=_SETS, pPoolSizes=sizes),
-                None,
-            )
-        )
-        self._left, self._sets_left = dict.fromkeys(kinds, _SETS * _BINDINGS), _SETS
+        pool = self.device.create("DescriptorPool", maxSets=_SETS, pPoolSizes=sizes)
+        self._pools.append(pool)
+        self._left, self._sets_left = dict.fromkeys(KINDS.values(), room), _SETS
 
     def destroy(self) -> None:
         for pool in self._pools:
-            vk.vkDestroyDescriptorPool(self.device.handle, pool, None)
+            self.device.destroy("DescriptorPool", pool)
         self._pools.clear()

@@ -23,47 +23,37 @@ _COMPARE = {
 }
 
 
-def render_pass_of(device: Device, owner: DrawPass):
-    general = vk.VK_IMAGE_LAYOUT_GENERAL
-    attachment = vk.VkAttachmentDescription(
-        format=owner.format,
-        samples=vk.VK_SAMPLE_COUNT_1_BIT,
-        loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD
-        if owner.clear is None
-        else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
-        storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
-        stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
-        stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
-        initialLayout=general,
-        finalLayout=general,
-    )
-    kept = owner.depth is not None and owner.depth.clear is None
-    depth = vk.VkAttachmentDescription(
-        format=DEPTH_FORMAT,
+def _attachment(format: int, kept: bool):
+    """An attachment that keeps what is there before the draw, or is cleared."""
+    ignored = vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE, vk.VK_ATTACHMENT_STORE_OP_DONT_CARE
+    return vk.VkAttachmentDescription(
+        format=format,
         samples=vk.VK_SAMPLE_COUNT_1_BIT,
         loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD if kept else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
         storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
-        stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
-        stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
-        initialLayout=general,
-        finalLayout=general,
+        stencilLoadOp=ignored[0],
+        stencilStoreOp=ignored[1],
+        initialLayout=vk.VK_IMAGE_LAYOUT_GENERAL,
+        finalLayout=vk.VK_IMAGE_LAYOUT_GENERAL,
     )
-    attachments = ([attachment] if owner.attachment else []) + ([depth] if owner.depth else [])
-    reference = [vk.VkAttachmentReference(0, general)] if owner.attachment else None
+
+
+def render_pass_of(device: Device, owner: DrawPass):
+    attachments, color, depth = [], None, None
+    if owner.attachment:
+        color = [vk.VkAttachmentReference(0, vk.VK_IMAGE_LAYOUT_GENERAL)]
+        attachments.append(_attachment(owner.format, owner.clear is None))
+    if owner.depth:
+        depth = [vk.VkAttachmentReference(len(attachments), vk.VK_IMAGE_LAYOUT_GENERAL)]
+        attachments.append(_attachment(DEPTH_FORMAT, owner.depth.clear is None))
     subpass = vk.VkSubpassDescription(
         flags=_SUBPASS_RASTER_ORDER_COLOR if owner.in_order else 0,
         pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
-        pColorAttachments=reference,
-        pInputAttachments=reference if owner.in_order else None,
-        pDepthStencilAttachment=[vk.VkAttachmentReference(len(attachments) - 1, general)]
-        if owner.depth
-        else None,
+        pColorAttachments=color,
+        pInputAttachments=color if owner.in_order else None,
+        pDepthStencilAttachment=depth,
     )
-    return vk.vkCreateRenderPass(
-        device.handle,
-        vk.VkRenderPassCreateInfo(pAttachments=attachments or None, pSubpasses=[subpass]),
-        None,
-    )
+    return device.create("RenderPass", pAttachments=attachments or None, pSubpasses=[subpass])
 
 
 def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pass, cache):
@@ -119,14 +109,14 @@ def framebuffer_of(
     extent: tuple[int, int],
 ):
     """The framebuffer of a draw to an image and a depth image, `extent` px without an image."""
-    info = vk.VkFramebufferCreateInfo(
+    return device.create(
+        "Framebuffer",
         renderPass=pipeline.render_pass,
         pAttachments=[r.view for r in (image, depth) if r] or None,
         width=image.width if image else extent[0],
         height=image.height if image else extent[1],
         layers=1,
     )
-    return vk.vkCreateFramebuffer(device.handle, info, None)
 
 
 def clear_values(owner: DrawPass):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+from contextlib import suppress
 
 import vulkan as vk
 
@@ -19,32 +20,26 @@ def pipeline_cache(device: Device):
 
 
 def _open(device: Device):
-    name = (
-        hashlib.sha256(f"{device.name} {device.physical.driver}".encode()).hexdigest()[:16] + ".bin"
-    )
-    path = shader.cache_dir() / "pipelines" / name
+    key = hashlib.sha256(f"{device.name} {device.physical.driver}".encode()).hexdigest()[:16]
+    path = shader.cache_dir() / "pipelines" / f"{key}.bin"
     initial = path.read_bytes() if path.is_file() else b""
     data = vk.ffi.new("char[]", initial) if initial else None
-    info = vk.VkPipelineCacheCreateInfo(
-        initialDataSize=len(initial), pInitialData=vk.ffi.cast("void*", data) if initial else None
-    )
-    cache = vk.vkCreatePipelineCache(device.handle, info, None)
+    start = vk.ffi.cast("void*", data) if initial else None
+    cache = device.create("PipelineCache", initialDataSize=len(initial), pInitialData=start)
 
     def save():
         size = vk.ffi.new("size_t*")
         vk.lib.vkGetPipelineCacheData(device.handle, cache, size, vk.ffi.NULL)
         out = vk.ffi.new("char[]", size[0])
         vk.lib.vkGetPipelineCacheData(device.handle, cache, size, out)
-        try:
-            with replacing(path, durable=False) as partial:
-                partial.write_bytes(vk.ffi.buffer(out, size[0])[:])
-        except OSError:
-            pass  # a read-only home costs compile time, nothing else
+        # a read-only home costs compile time, nothing else
+        with suppress(OSError), replacing(path, durable=False) as partial:
+            partial.write_bytes(vk.ffi.buffer(out, size[0])[:])
 
     def close():
         save()
         atexit.unregister(save)
-        vk.vkDestroyPipelineCache(device.handle, cache, None)
+        device.destroy("PipelineCache", cache)
 
     atexit.register(save)
     device.at_close(close)

@@ -3,8 +3,6 @@ device."""
 
 from __future__ import annotations
 
-import functools
-import operator
 import struct
 import time
 from collections.abc import Iterable, Mapping
@@ -17,15 +15,15 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declarations import check
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
+from hardsplat.gpu.passes.descriptors import KINDS
 from hardsplat.gpu.passes.graphics import graphics_pipeline, render_pass_of
 from hardsplat.gpu.passes.pipeline_cache import pipeline_cache
 from hardsplat.gpu.passes.reflect import Reflection, reflect
 from hardsplat.gpu.passes.shader import ShaderSource
 
-_FULL_SUBGROUPS = (
-    0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, None in the package
-)
-_REQUIRED_SUBGROUP_SIZE = 1000225001
+# VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT and the sType of a required size: None
+# in the package
+_FULL_SUBGROUPS, _REQUIRED_SUBGROUP_SIZE = 0x2, 1000225001
 
 _STAGES = {
     "comp": vk.VK_SHADER_STAGE_COMPUTE_BIT,
@@ -33,62 +31,57 @@ _STAGES = {
     "geom": vk.VK_SHADER_STAGE_GEOMETRY_BIT,
     "frag": vk.VK_SHADER_STAGE_FRAGMENT_BIT,
 }
-_DESCRIPTOR = {
-    "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-    "uniform": vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,
-    "sampled": vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
-    "storage": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
-    "input": vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
-}
 
 
-def _specialization(spec: Mapping, info: Reflection):
-    """(VkSpecializationInfo or None, what to keep alive)."""
-    chosen = [(info.spec_ids[n], v) for n, v in spec.items() if n in info.spec_ids]
+def _specialization(spec: Mapping, known: Mapping[str, int]):
+    """(VkSpecializationInfo or None, what to keep alive). known: ids of a shader's constants."""
+    chosen = {known[name]: value for name, value in spec.items() if name in known}
     if not chosen:
         return None, None
     raw = b"".join(
         struct.pack("<f", v) if isinstance(v, float) else struct.pack("<I", int(v))
-        for _, v in chosen
+        for v in chosen.values()
     )
     data = vk.ffi.new("char[]", raw)
     entries = [
         vk.VkSpecializationMapEntry(constantID=c, offset=4 * i, size=4)
-        for i, (c, _) in enumerate(chosen)
+        for i, c in enumerate(chosen)
     ]
-    info = vk.VkSpecializationInfo(
-        pMapEntries=entries, dataSize=len(raw), pData=vk.ffi.cast("void*", data)
-    )
+    start = vk.ffi.cast("void*", data)
+    info = vk.VkSpecializationInfo(pMapEntries=entries, dataSize=len(raw), pData=start)
     return info, (data, entries)
 
 
-def _stage(
-    device: Device,
-    source: ShaderSource,
-    spirv: bytes,
-    spec: Mapping,
-    info: Reflection,
-    flags: int = 0,
-    subgroup: int = 0,
-):
-    module = vk.vkCreateShaderModule(
-        device.handle, vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv), None
-    )
-    specialization, keep = _specialization(spec, info)
-    entry = vk.ffi.new("char[]", b"main")
-    required = None
-    if subgroup:
-        required = vk.ffi.new("VkPipelineShaderStageRequiredSubgroupSizeCreateInfo*")
-        required.sType, required.requiredSubgroupSize = _REQUIRED_SUBGROUP_SIZE, subgroup
-    stage = vk.VkPipelineShaderStageCreateInfo(
-        pNext=required,
-        flags=flags,
-        stage=_STAGES[source.stage],
-        module=module,
-        pName=entry,
-        pSpecializationInfo=specialization,
-    )
-    return stage, module, (keep, entry, specialization, required)
+class _Stage:
+    """A shader of a pass while its pipeline is made. `info`: its
+    VkPipelineShaderStageCreateInfo."""
+
+    def __init__(
+        self, device: Device, owner: ComputePass | DrawPass, stage: str, spirv: bytes, ids
+    ):
+        self._device = device
+        self._module = device.create("ShaderModule", codeSize=len(spirv), pCode=spirv)
+        specialization, self._keep = _specialization(owner.spec, ids)
+        self._entry, self._required, flags = vk.ffi.new("char[]", b"main"), None, 0
+        if isinstance(owner, ComputePass):
+            if owner.full_subgroups and "full_subgroups" in device.capabilities:
+                flags = _FULL_SUBGROUPS
+            if owner.subgroup and "subgroup_sizes" in device.capabilities:
+                wanted = {"sType": _REQUIRED_SUBGROUP_SIZE, "requiredSubgroupSize": owner.subgroup}
+                struct_name = "VkPipelineShaderStageRequiredSubgroupSizeCreateInfo*"
+                self._required = vk.ffi.new(struct_name, wanted)
+        self._specialization = specialization
+        self.info = vk.VkPipelineShaderStageCreateInfo(
+            pNext=self._required,
+            flags=flags,
+            stage=_STAGES[stage],
+            module=self._module,
+            pName=self._entry,
+            pSpecializationInfo=specialization,
+        )
+
+    def destroy(self) -> None:
+        self._device.destroy("ShaderModule", self._module)
 
 
 def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
@@ -104,71 +97,48 @@ def _build(
 ) -> Pipeline:
     sources = owner.sources()
     binaries, infos = zip(*(modules[source].result() for source in sources))
-    kinds = check(owner, [(s.path, i) for s, i in zip(sources, infos)])
-    visible = functools.reduce(operator.or_, (_STAGES[s.stage] for s in sources))
+    kinds = sorted(check(owner, [(s.path, i) for s, i in zip(sources, infos)]).items())
+    visible = sum(_STAGES[source.stage] for source in sources)
     bindings = [
         vk.VkDescriptorSetLayoutBinding(
-            binding=b,
-            descriptorType=_DESCRIPTOR[k],
+            binding=binding,
+            descriptorType=KINDS[kind],
             descriptorCount=1,
-            stageFlags=vk.VK_SHADER_STAGE_FRAGMENT_BIT if k == "input" else visible,
+            stageFlags=vk.VK_SHADER_STAGE_FRAGMENT_BIT if kind == "input" else visible,
         )
-        for b, k in sorted(kinds.items())
+        for binding, kind in kinds
     ]
-    pushed = (
-        vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR
-        if "push_descriptor" in device.capabilities
-        else 0
-    )
-    set_layout = vk.vkCreateDescriptorSetLayout(
-        device.handle, vk.VkDescriptorSetLayoutCreateInfo(flags=pushed, pBindings=bindings), None
-    )
-    layout = vk.vkCreatePipelineLayout(
-        device.handle, vk.VkPipelineLayoutCreateInfo(pSetLayouts=[set_layout]), None
-    )
-    full = (
-        isinstance(owner, ComputePass)
-        and owner.full_subgroups
-        and "full_subgroups" in device.capabilities
-    )
-    flags = _FULL_SUBGROUPS if full else 0
-    subgroup = (
-        owner.subgroup
-        if isinstance(owner, ComputePass) and "subgroup_sizes" in device.capabilities
-        else 0
-    )
-    staged = [
-        _stage(device, s, b, owner.spec, i, flags, subgroup)
-        for s, b, i in zip(sources, binaries, infos)
+    pushed = "push_descriptor" in device.capabilities
+    flags = vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR if pushed else 0
+    set_layout = device.create("DescriptorSetLayout", flags=flags, pBindings=bindings)
+    layout = device.create("PipelineLayout", pSetLayouts=[set_layout])
+    stages = [
+        _Stage(device, owner, source.stage, spirv, info.spec_ids)
+        for source, spirv, info in zip(sources, binaries, infos)
     ]
-    stages = [s for s, _, _ in staged]
-    cache = pipeline_cache(device)
-    render_pass = None
+    cache, render_pass = pipeline_cache(device), None
     if isinstance(owner, ComputePass):
-        info = vk.VkComputePipelineCreateInfo(stage=stages[0], layout=layout)
+        info = vk.VkComputePipelineCreateInfo(stage=stages[0].info, layout=layout)
         handle = vk.vkCreateComputePipelines(device.handle, cache, 1, [info], None)[0]
     else:
-        render_pass = render_pass_of(device, owner)
-        handle = graphics_pipeline(device, owner, stages, layout, render_pass, cache)
-    for _, module, _ in staged:
-        vk.vkDestroyShaderModule(device.handle, module, None)
+        render_pass, stage_infos = render_pass_of(device, owner), [stage.info for stage in stages]
+        handle = graphics_pipeline(device, owner, stage_infos, layout, render_pass, cache)
+    for stage in stages:
+        stage.destroy()
 
     def free() -> None:
-        vk.vkDestroyPipeline(device.handle, handle, None)
-        vk.vkDestroyPipelineLayout(device.handle, layout, None)
-        vk.vkDestroyDescriptorSetLayout(device.handle, set_layout, None)
+        device.destroy("Pipeline", handle)
+        device.destroy("PipelineLayout", layout)
+        device.destroy("DescriptorSetLayout", set_layout)
         if render_pass is not None:
-            vk.vkDestroyRenderPass(device.handle, render_pass, None)
+            device.destroy("RenderPass", render_pass)
 
     device.at_close(free)
     device.label(vk.VK_OBJECT_TYPE_PIPELINE, handle, owner.name)
-    descriptors = [
-        (b, _DESCRIPTOR[k], owner.bind.get(contract.BINDINGS[b], contract.BINDINGS[b]))
-        for b, k in sorted(kinds.items())
-    ]
-    return Pipeline(
-        owner, handle, layout, set_layout, descriptors, infos[0].local_size, render_pass
-    )
+    names = contract.BINDINGS
+    described = [(b, KINDS[kind], owner.bind.get(names[b], names[b])) for b, kind in kinds]
+    size = infos[0].local_size
+    return Pipeline(owner, handle, layout, set_layout, described, size, render_pass)
 
 
 def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[str, Pipeline]:
@@ -203,12 +173,8 @@ def begin_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> None:
         pipeline_cache(device)
         # modules come first in the queue, so that a pipeline that waits for one keeps no thread
         # from it
-        modules = {
-            source: device.builders.submit(_module, source)
-            for source in dict.fromkeys(
-                source for owner in wanted.values() for source in owner.sources()
-            )
-        }
+        sources = {source: None for owner in wanted.values() for source in owner.sources()}
+        modules = {source: device.builders.submit(_module, source) for source in sources}
         for key, owner in wanted.items():
             device.pipelines[key] = device.builders.submit(_build, device, owner, modules)
         if device.physical.kind == "CPU":

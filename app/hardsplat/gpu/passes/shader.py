@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from hardsplat.base.files import replacing
 from hardsplat.base.paths import SHADERS, SPIRV
 from hardsplat.contract.glsl import header, is_header
 
+_Pairs = Mapping[str, str]
 STAGES = ("comp", "vert", "geom", "frag")
 
 _INCLUDE = re.compile(r'^\s*#include\s+(?:"([^"]+)"|<([^>]+)>)\s*$')
@@ -46,10 +48,7 @@ class ShaderSource:
 
     @classmethod
     def of(
-        cls,
-        path: str,
-        slots: Mapping[str, str] | None = None,
-        macros: Mapping[str, str] | None = None,
+        cls, path: str, slots: _Pairs | None = None, macros: _Pairs | None = None
     ) -> ShaderSource:
         filled = sorted((name, file) for name, file in (slots or {}).items() if file)
         return cls(path, tuple(filled), tuple(sorted((macros or {}).items())))
@@ -58,9 +57,8 @@ class ShaderSource:
     def stage(self) -> str:
         stage = Path(self.path).suffix[1:]
         if stage not in STAGES:
-            raise ShaderError(
-                f"{self.path}: the stage is the file's ending, one of {', '.join(STAGES)}"
-            )
+            one = f"one of {', '.join(STAGES)}"
+            raise ShaderError(f"{self.path}: the stage is the file's ending, {one}")
         return stage
 
 
@@ -78,37 +76,28 @@ def expand(source: ShaderSource) -> str:
                 return label
         if is_header(name):
             return name
-        raise ShaderError(
-            f"{user}: include {name} is not in {SHADERS / 'include'} or {SHADERS}, nor a "
-            "header of the contract"
-        )
-
-    def text_of(label: str) -> str:
-        return header(label) if is_header(label) else (SHADERS / label).read_text(encoding="utf-8")
+        where = f"{SHADERS / 'include'} or {SHADERS}, nor a header of the contract"
+        raise ShaderError(f"{user}: include {name} is not in {where}")
 
     def lines(label: str):
         if label in seen:
             return
         seen.add(label)
         yield f'#line 1 "{label}"'
-        text = text_of(label)
+        text = header(label) if is_header(label) else (SHADERS / label).read_text(encoding="utf-8")
         for number, line in enumerate(text.splitlines(), 1):
             match = _INCLUDE.match(line)
-            if not match:
-                yield line
-                continue
-            name, slot = match.groups()
-            if slot is not None:
-                if slot not in slots:
-                    if f"FILLED_{slot}" in text:
-                        yield ""
-                        continue
-                    raise ShaderError(
-                        f"{label}:{number}: slot <{slot}> was not filled; filled: "
-                        f"{sorted(slots) or 'none'}"
-                    )
+            name, slot = match.groups() if match else (None, None)
+            if slot in slots:
                 unused.discard(slot)
                 name = slots[slot]
+            elif slot is not None and f"FILLED_{slot}" not in text:
+                filled = sorted(slots) or "none"
+                why = f"slot <{slot}> was not filled; filled: {filled}"
+                raise ShaderError(f"{label}:{number}: {why}")
+            if name is None:
+                yield "" if match else line
+                continue
             yield from lines(find(name, f"{label}:{number}"))
             yield f'#line {number + 1} "{label}"'
 
@@ -133,10 +122,9 @@ def compiler() -> str:
 
 
 def cache_dir() -> Path:
-    base = os.environ.get("HARDSPLAT_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hardsplat"
-    )
-    return Path(base)
+    if own := os.environ.get("HARDSPLAT_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hardsplat")
 
 
 def key(source: ShaderSource) -> str:
@@ -156,11 +144,9 @@ def compile_source(source: ShaderSource) -> bytes:
         if path.is_file():
             return path.read_bytes()
     spirv = run_glslang(text, source)
-    try:
-        with replacing(cached, durable=False) as partial:
-            partial.write_bytes(spirv)
-    except OSError:
-        pass  # a read-only home costs a compile per run, nothing else
+    # a read-only home costs a compile per run, nothing else
+    with suppress(OSError), replacing(cached, durable=False) as partial:
+        partial.write_bytes(spirv)
     return spirv
 
 
@@ -168,19 +154,10 @@ def run_glslang(text: str, source: ShaderSource) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         out, module = Path(folder) / "module.spv", Path(folder) / f"module.{source.stage}"
         module.write_text(text, encoding="utf-8")
-        done = subprocess.run(
-            [compiler(), "-V", "--target-env", "vulkan1.2", "-o", str(out), str(module)],
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode != 0 or not out.is_file():
-            report = [
-                line
-                for line in (done.stdout + done.stderr).splitlines()
-                if line.startswith(("ERROR", "WARNING"))
-            ]
-            raise ShaderError(
-                f"{source.path} does not compile:\n"
-                + "\n".join(report or (done.stdout + done.stderr).splitlines()[:20])
-            )
-        return out.read_bytes()
+        command = [compiler(), "-V", "--target-env", "vulkan1.2", "-o", str(out), str(module)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 0 and out.is_file():
+            return out.read_bytes()
+        lines = (done.stdout + done.stderr).splitlines()
+        report = [line for line in lines if line.startswith(("ERROR", "WARNING"))] or lines[:20]
+        raise ShaderError("\n".join([f"{source.path} does not compile:", *report]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardsplat.base.errors import OutOfMemory
-from hardsplat.gpu.memory.resources import copy_regions
+from hardsplat.gpu.memory.buffer import copy_regions
 from hardsplat.raster.core.parameters import Parameters
 
 
