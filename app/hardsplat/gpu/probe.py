@@ -114,14 +114,11 @@ def measure(device: Device) -> dict[str, str]:
     offered = {name: owners for name, owners in _OF.items() if name in device.capabilities}
     # together: the first start of a driver takes a second for some of them
     begin_all(device, [owner for owners in offered.values() for owner in owners])
-    checks = {"float_atomics": _check_atomics, "sequential": _check_section}
-    outcome = {
-        name: checks[name](device) if name in checks else _check_order(device, *owners)
-        for name, owners in offered.items()
-    }
-    return {
-        name: f"a working {name} (start-up probe: {why})" for name, why in outcome.items() if why
-    }
+    failures = {}
+    for name in offered:
+        if why := _CHECKS[name](device):
+            failures[name] = f"a working {name} (start-up probe: {why})"
+    return failures
 
 
 def expected_sums() -> tuple[np.ndarray, np.ndarray]:
@@ -171,6 +168,14 @@ def _check_section(device: Device) -> str | None:
     pixels = blocks.download(np.uint32).reshape(SIDE, SIDE, 4)
     blocks.destroy()
     return _verdict(pixels)
+
+
+_CHECKS = {
+    "float_atomics": _check_atomics,
+    "interlock": lambda device: _check_order(device, _INTERLOCK),
+    "raster_order": lambda device: _check_order(device, _RASTER_ORDER),
+    "sequential": _check_section,
+}
 
 
 def _verdict(pixels: np.ndarray) -> str | None:

@@ -8,24 +8,26 @@ from typing import Any
 
 import vulkan as vk
 
-from hardsplat.gpu.device.features import CORE, FEATURES, LIMITS, SUBGROUP_SIZE_PROPERTIES, Feature
+from hardsplat.gpu.device.features import (
+    CORE,
+    FEATURES,
+    LIMITS,
+    SUBGROUP_SIZE_PROPERTIES,
+    Feature,
+    bits,
+)
 
 # Subgroup operations are limits, not features: name -> the bits that fragment shaders must support.
-_ARITHMETIC = (
-    vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
-    | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT
-    | vk.VK_SUBGROUP_FEATURE_VOTE_BIT
-)
+_ARITHMETIC = bits("VK_SUBGROUP_FEATURE_{}_BIT", "ARITHMETIC", "BALLOT", "VOTE")
 _SUBGROUP = {"subgroup_quad": vk.VK_SUBGROUP_FEATURE_QUAD_BIT, "subgroup_arithmetic": _ARITHMETIC}
 # What tiles take of compute shaders.
-_SHUFFLE = vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT | vk.VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT
-_TILES = _ARITHMETIC | _SHUFFLE
+_TILES = _ARITHMETIC | bits("VK_SUBGROUP_FEATURE_{}_BIT", "SHUFFLE", "SHUFFLE_RELATIVE")
 _TILE_LANES = (8, 16, 32, 64)
 
 # What Vulkan does not promise of every device about image formats: name -> (VkFormat, features that
 # its images must have).
 _BLENDED = vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT
-_STORED = vk.VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT | vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT
+_STORED = bits("VK_FORMAT_FEATURE_{}_IMAGE_BIT", "STORAGE", "SAMPLED")
 _FORMATS = {
     "unorm16_images": (vk.VK_FORMAT_R16G16B16A16_UNORM, _BLENDED | _STORED),
     "float32_blend": (vk.VK_FORMAT_R32G32B32A32_SFLOAT, _BLENDED),
@@ -97,19 +99,19 @@ def query(physical) -> Capabilities:
 
     subgroup = subgroup_properties(physical)
 
-    def operates(stage: int, bits: int) -> bool:
-        return subgroup.supportedStages & stage and subgroup.supportedOperations & bits == bits
+    def operates(stage: int, wanted: int) -> bool:
+        return subgroup.supportedStages & stage and subgroup.supportedOperations & wanted == wanted
 
-    for name, bits in _SUBGROUP.items():
-        there = operates(vk.VK_SHADER_STAGE_FRAGMENT_BIT, bits)
+    for name, operations in _SUBGROUP.items():
+        there = operates(vk.VK_SHADER_STAGE_FRAGMENT_BIT, operations)
         caps.note(name, there, f"{name.replace('_', ' ')} operations in fragment shaders")
     there = operates(vk.VK_SHADER_STAGE_COMPUTE_BIT, _TILES)
     sizes = f"subgroups of {_TILE_LANES[0]} to {_TILE_LANES[-1]}"
     why = f"{sizes} with arithmetic and shuffle operations in compute shaders"
     caps.note("subgroup_tiles", there and subgroup.subgroupSize in _TILE_LANES, why)
-    for name, (image_format, bits) in _FORMATS.items():
+    for name, (image_format, wanted) in _FORMATS.items():
         found = vk.vkGetPhysicalDeviceFormatProperties(physical, image_format).optimalTilingFeatures
-        caps.note(name, found & bits == bits, f"{name.replace('_', ' ')} (format features)")
+        caps.note(name, found & wanted == wanted, f"{name.replace('_', ' ')} (format features)")
     return caps
 
 

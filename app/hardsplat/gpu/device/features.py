@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import vulkan as vk
+
+
+def bits(pattern: str, *names: str) -> int:
+    """Several bits of a Vulkan enumeration: those whose constants have these names in the
+    pattern."""
+    return functools.reduce(operator.or_, (getattr(vk, pattern.format(name)) for name in names))
 
 
 class Origin(NamedTuple):

@@ -18,6 +18,7 @@ except OSError as error:  # the loader itself is absent
     ) from error
 
 from hardsplat.gpu.device import capabilities, drivers
+from hardsplat.gpu.device.features import bits
 
 _TYPES = {
     vk.VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: (0, "discrete GPU"),
@@ -37,14 +38,8 @@ NO_DEVICE = (
 _VERSION = vk.VK_MAKE_VERSION(1, 2, 0)
 _PORTABILITY = "VK_KHR_portability_enumeration"
 _ENUMERATE_PORTABILITY = 1  # VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
-_SEVERITIES = (
-    vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT
-    | vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT
-)
-_MESSAGES = (
-    vk.VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT
-    | vk.VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT
-)
+_SEVERITIES = bits("VK_DEBUG_UTILS_MESSAGE_SEVERITY_{}_BIT_EXT", "ERROR", "WARNING")
+_MESSAGES = bits("VK_DEBUG_UTILS_MESSAGE_TYPE_{}_BIT_EXT", "VALIDATION", "GENERAL")
 
 # of all instances, for the life of the process: a VkInstance outlives its Python object
 _CALLBACKS: list = []
@@ -176,13 +171,11 @@ class PhysicalDevice:
         family = next((i for i, does_ in enumerate(does) if does_ == draws | computes), None)
         bits = 0 if family is None else clocks[family]
         alone = (i for i, does_ in enumerate(does) if does_ == computes and clocks[i] >= bits)
-        name, *about = (
-            vk.ffi.string(text).decode()
-            for text in (p.deviceName, driver.driverName, driver.driverInfo)
-        )
+        texts = p.deviceName, driver.driverName, driver.driverInfo
+        name, *about = (vk.ffi.string(text).decode() for text in texts)
         version = p.apiVersion >> 22 & 0x7F, p.apiVersion >> 12 & 0x3FF
-        about = " ".join(about).strip()
-        return cls(handle, name, kind, rank, version, about, family, bits, next(alone, None))
+        driven_by, compute = " ".join(about).strip(), next(alone, None)
+        return cls(handle, name, kind, rank, version, driven_by, family, bits, compute)
 
 
 def choose(devices: list[PhysicalDevice], wanted: str | None) -> PhysicalDevice:

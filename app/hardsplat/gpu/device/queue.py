@@ -11,12 +11,11 @@ from functools import partial
 import vulkan as vk
 
 from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.features import bits
 
 ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
-_SHADER_ACCESS = (
-    vk.VK_ACCESS_SHADER_READ_BIT | vk.VK_ACCESS_SHADER_WRITE_BIT | vk.VK_ACCESS_UNIFORM_READ_BIT
-)
-_READ_WRITE = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
+_SHADER_ACCESS = bits("VK_ACCESS_{}_BIT", "SHADER_READ", "SHADER_WRITE", "UNIFORM_READ")
+READ_WRITE = bits("VK_ACCESS_MEMORY_{}_BIT", "READ", "WRITE")
 _OPAQUE_FD = vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
 _SLICE_NS = 200_000_000
 _EAGER = 0.01  # seconds
@@ -185,5 +184,5 @@ def barrier(commands, until: int = ALL) -> None:
     """All before it, before all after it. A fence alone does not show the host what was written:
     for that, `until` has the host's stage."""
     written = vk.VK_ACCESS_MEMORY_WRITE_BIT
-    memory = vk.VkMemoryBarrier(srcAccessMask=written, dstAccessMask=_READ_WRITE)
+    memory = vk.VkMemoryBarrier(srcAccessMask=written, dstAccessMask=READ_WRITE)
     vk.vkCmdPipelineBarrier(commands, ALL, until, 0, 1, [memory], 0, None, 0, None)

@@ -9,10 +9,11 @@ import vulkan as vk
 
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.features import bits
 
 _DEVICE_ADDRESS = 0x2  # VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT, core in 1.2, not in the package
 _OPAQUE_FD = vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
-_MAPPED = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+_MAPPED = bits("VK_MEMORY_PROPERTY_HOST_{}_BIT", "VISIBLE", "COHERENT")
 
 # NaN as float, absurd as a count: what tests fill fresh memory with (HARDSPLAT_POISON=1)
 POISON = 0xFFFFFFFF
@@ -50,16 +51,12 @@ class Allocation:
         if shared:
             chain = vk.VkExportMemoryAllocateInfo(pNext=chain, handleTypes=_OPAQUE_FD)
         try:
-            info = vk.VkMemoryAllocateInfo(
-                pNext=chain,
-                allocationSize=needs.size,
-                memoryTypeIndex=self._type(needs, host, name),
-            )
+            size = dict(allocationSize=needs.size, memoryTypeIndex=self._type(needs, host, name))
+            info = vk.VkMemoryAllocateInfo(pNext=chain, **size)
             self.memory = vk.vkAllocateMemory(device.handle, info, None)
         except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
             device.destroy(kind, self.handle)
-            size = f"{needs.size / 2**20:.0f} MiB"
-            what = f"{device.name} is out of memory: {name} needs {size}"
+            what = f"{device.name} is out of memory: {name} needs {needs.size / 2**20:.0f} MiB"
             raise OutOfMemory(what, grows_with) from None
         except OutOfMemory:
             device.destroy(kind, self.handle)
@@ -71,16 +68,13 @@ class Allocation:
         there = self._device.memory
         flags = [there.memoryTypes[i].propertyFlags for i in range(there.memoryTypeCount)]
         must = _MAPPED if host else 0
-        types = [
-            i for i, has in enumerate(flags) if needs.memoryTypeBits >> i & 1 and has & must == must
-        ]
-        if not types:
+        fitting = (i for i, has in enumerate(flags) if has & must == must)
+        if not (types := [i for i in fitting if needs.memoryTypeBits >> i & 1]):
             raise OutOfMemory(f"{self._device.name} has no memory type for {name}")
-        cached, local = (
-            vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
-            vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
-        )
-        return max(types, key=lambda i: (flags[i] & (cached if host else local), -i))
+        prefer = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
+        if host:
+            prefer = vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT
+        return max(types, key=lambda i: (flags[i] & prefer, -i))
 
     def fd(self) -> int:
         """A new file descriptor of shared memory. The API that imports it owns it; else it must be

@@ -13,16 +13,12 @@ import vulkan as vk
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.features import bits
 from hardsplat.gpu.device.queue import once
 from hardsplat.gpu.memory.allocation import POISON, Allocation, poisoned
 
-_USAGE = (
-    vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
-    | vk.VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT
-    | vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT
-    | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
-    | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
-)
+_USES = "STORAGE_BUFFER UNIFORM_BUFFER INDIRECT_BUFFER TRANSFER_SRC TRANSFER_DST"
+_USAGE = bits("VK_BUFFER_USAGE_{}_BIT", *_USES.split())
 # VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, core in Vulkan 1.2, but without a value in the package
 _ADDRESS_USAGE = 0x20000
 _OPAQUE_FD = vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
@@ -59,12 +55,13 @@ class Buffer:
             what = f"buffer {name} needs {size:.0f} MiB, {device.name} allows {most}"
             raise OutOfMemory(what, grows_with)
         self.device, self.nbytes, self.name, self.host = device, nbytes, name, host
-        kind = dict(host=host, addressed=addressed, shared=shared, grows_with=grows_with)
+        kind: dict[str, Any] = dict(host=host, addressed=addressed, shared=shared)
         external = vk.VkExternalMemoryBufferCreateInfo(handleTypes=_OPAQUE_FD) if shared else None
         usage = _USAGE | (_ADDRESS_USAGE if addressed else 0)
-        self._allocation = Allocation(
-            device, "Buffer", name, **kind, pNext=external, size=nbytes, usage=usage
+        fields: dict[str, Any] = dict(
+            pNext=external, size=nbytes, usage=usage, grows_with=grows_with
         )
+        self._allocation = Allocation(device, "Buffer", name, **kind, **fields)
         self.handle, self.allocated = self._allocation.handle, self._allocation.nbytes
         self.fd = self._allocation.fd  # of a shared buffer, `allocated` bytes
         memory = self._allocation.memory

@@ -7,18 +7,13 @@ import vulkan as vk
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.device.queue import ALL, once
+from hardsplat.gpu.device.features import bits
+from hardsplat.gpu.device.queue import ALL, READ_WRITE, once
 from hardsplat.gpu.memory.allocation import Allocation, poisoned
 from hardsplat.gpu.memory.buffer import STAGING_BYTES, Buffer, staging_of
 
-_IMAGE_USAGE = (
-    vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT
-    | vk.VK_IMAGE_USAGE_INPUT_ATTACHMENT_BIT
-    | vk.VK_IMAGE_USAGE_STORAGE_BIT
-    | vk.VK_IMAGE_USAGE_SAMPLED_BIT
-    | vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT
-    | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
-)
+_USES = "COLOR_ATTACHMENT INPUT_ATTACHMENT STORAGE SAMPLED TRANSFER_SRC TRANSFER_DST"
+_IMAGE_USAGE = bits("VK_IMAGE_USAGE_{}_BIT", *_USES.split())
 DEPTH_FORMAT = vk.VK_FORMAT_D32_SFLOAT
 
 
@@ -54,23 +49,17 @@ class Image:
         )
         self.handle, self.nbytes = self._allocation.handle, self._allocation.nbytes
         self.range = vk.VkImageSubresourceRange(self.aspect, 0, 1, 0, 1)
-        self.view = device.create(
-            "ImageView",
-            image=self.handle,
-            viewType=vk.VK_IMAGE_VIEW_TYPE_2D,
-            format=format,
-            subresourceRange=self.range,
-        )
+        shown = dict(viewType=vk.VK_IMAGE_VIEW_TYPE_2D, format=format, subresourceRange=self.range)
+        self.view = device.create("ImageView", image=self.handle, **shown)
         device.label(vk.VK_OBJECT_TYPE_IMAGE, self.handle, name)
         self._to_general()
 
     def _check(self) -> None:
         kind = vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, self.usage, 0
         device = self.device
+        properties_of = vk.vkGetPhysicalDeviceImageFormatProperties
         try:
-            limits = vk.vkGetPhysicalDeviceImageFormatProperties(
-                device.physical.handle, self.format, *kind
-            )
+            limits = properties_of(device.physical.handle, self.format, *kind)
         except vk.VkErrorFormatNotSupported:
             raise UserError(
                 f"{device.name} has no images of VkFormat {self.format} for {self.name}; choose "
@@ -151,7 +140,7 @@ def change_layout(commands, image, subresources, old: int, new: int, source: int
     all others."""
     barrier = vk.VkImageMemoryBarrier(
         srcAccessMask=source,
-        dstAccessMask=vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT,
+        dstAccessMask=READ_WRITE,
         oldLayout=old,
         newLayout=new,
         srcQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,

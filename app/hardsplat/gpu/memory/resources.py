@@ -46,6 +46,7 @@ def copy_between(commands, source: Buffer | Image, target: Buffer | Image) -> No
     """Records the copy of a buffer to a buffer that may be smaller, or of a whole image to a buffer
     or back, row by row."""
     if isinstance(source, Image):
+        assert isinstance(target, Buffer)
         source.record_read(commands, target, source.region(0, source.height))
     elif isinstance(target, Image):
         target.record_write(commands, source, target.region(0, target.height))

@@ -19,7 +19,8 @@ _ANY = {
 def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -> dict[int, str]:
     """Compares declaration and SPIR-V; returns descriptor kinds by binding."""
     kinds: dict[int, str] = {}
-    reads, writes = set(), set()
+    reads: set[str] = set()
+    writes: set[str] = set()
     for path, info in stages:
         where = f"pass {owner.name}, {path}:"
         for binding, b in info.bindings.items():
@@ -43,8 +44,8 @@ def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -
         also_read, also_written = _attached(owner)
         reads |= also_read
         writes |= also_written
-    for what, names, actual in (("reads", owner.reads, reads), ("writes", owner.writes, writes)):
-        if (declared := set(names)) != actual:
+    for what, actual in (("reads", reads), ("writes", writes)):
+        if (declared := set(getattr(owner, what))) != actual:
             paths = " + ".join(path for path, _ in stages)
             raise PassError(
                 f"pass {owner.name}, {paths}: declared {what} {sorted(declared)}, the "

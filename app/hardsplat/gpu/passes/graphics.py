@@ -69,9 +69,8 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
         flags=_BLEND_RASTER_ORDER if owner.in_order else 0,
         pAttachments=[blend] if owner.attachment else None,
     )
-    dynamic = vk.VkPipelineDynamicStateCreateInfo(
-        pDynamicStates=[vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
-    )
+    states = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
+    dynamic = vk.VkPipelineDynamicStateCreateInfo(pDynamicStates=states)
     assembly = vk.VkPipelineInputAssemblyStateCreateInfo(topology=TOPOLOGIES[owner.topology])
     mode = vk.VK_POLYGON_MODE_FILL_RECTANGLE_NV if owner.rectangle else vk.VK_POLYGON_MODE_FILL
     raster = vk.VkPipelineRasterizationStateCreateInfo(

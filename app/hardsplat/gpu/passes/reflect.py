@@ -28,7 +28,7 @@ class Binding:
     kind: str  # buffer | uniform | sampled | storage | input
     reads: bool
     writes: bool
-    stride: int | None = None
+    stride: int | None
     layout: tuple[tuple[str, int], ...] = ()
 
 
@@ -131,15 +131,18 @@ def reflect(spirv: bytes) -> Reflection:
 
 def _binding(m: _Module, pointee: int, own: set[int], storage: int) -> Binding:
     """pointee: id of the type that the variable points to. own: decorations of the variable."""
+    layout: tuple[tuple[str, int], ...]
     if storage == _UNIFORM_CONSTANT:
         _, _, dim, _, _, _, sampled, *_ = m.types[pointee]
         kind = "input" if dim == _SUBPASS else "sampled" if sampled == 1 else "storage"
-        marks, more = (own if kind == "storage" else {_NON_WRITABLE}), ()
+        marks = own if kind == "storage" else {_NON_WRITABLE}
+        stride, layout = None, ()
     else:
         kind = "uniform" if storage == _UNIFORM else "buffer"
         marks, member = m.member_marks[pointee] | own, m.types[pointee][-1]
         if kind == "uniform":
             marks.add(_NON_WRITABLE)
         array = m.types[member][0] == _RUNTIME_ARRAY
-        more = (m.decorations[member][_STRIDE] if array else None, m.layout(member))
-    return Binding(kind, _NON_READABLE not in marks, _NON_WRITABLE not in marks, *more)
+        stride, layout = m.decorations[member][_STRIDE] if array else None, m.layout(member)
+    reads, writes = _NON_READABLE not in marks, _NON_WRITABLE not in marks
+    return Binding(kind, reads, writes, stride, layout)
