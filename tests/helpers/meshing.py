@@ -7,10 +7,10 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.mesh.config import MeshConfig
+from hardsplat.mesh.first import icosphere
 from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.passes import record_gather
 from hardsplat.mesh.session import MeshSession, Scale
-from hardsplat.mesh.start import icosphere
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.train.step.photos import Photos

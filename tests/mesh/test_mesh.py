@@ -18,13 +18,12 @@ from hardsplat.cli import main
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.mesh.checks import checked
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.files import load_mesh, save_mesh
+from hardsplat.mesh.first import checked, icosphere
 from hardsplat.mesh.fit import MeshRun, fit_mesh
-from hardsplat.mesh.measure import measured
 from hardsplat.mesh.session import MeshSession, Scale
-from hardsplat.mesh.start import bounding_sphere, icosphere
+from hardsplat.mesh.silhouettes import bounding_sphere, measured
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.meshing import (
     HEIGHT,

@@ -50,6 +50,15 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
         _sync_folder(path.parent)
 
 
+@contextmanager
+def written(path: Path) -> Iterator[None]:
+    """Turns an OSError within into the UserError that this file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
 def remove_abandoned(folder: Path) -> None:
     """Deletes what `replacing` began to write below a folder in processes of this machine that are
     gone. What cannot be deleted stays."""

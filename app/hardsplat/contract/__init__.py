@@ -49,6 +49,14 @@ def dtype(glsl_type: str) -> np.dtype:
     return dtype_of(glsl_type, STRUCTS)
 
 
+def struct(type: str, **members: Any) -> np.ndarray:
+    """A struct of the contract as an array of no dimensions; 0 where nothing is given."""
+    data = np.zeros((), dtype(type))
+    for name, value in members.items():
+        data[name] = value
+    return data
+
+
 def itemsize(name: str) -> int:
     """Bytes of one element of a buffer."""
     return dtype(BUFFERS[name].type).itemsize

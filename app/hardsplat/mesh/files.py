@@ -10,9 +10,9 @@ import numpy as np
 from plyfile import PlyData, PlyElement
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
+from hardsplat.base.files import replacing, written
 from hardsplat.io.media.images import save_png, to_uint8
-from hardsplat.mesh.checks import checked, in_one_place
+from hardsplat.mesh.first import checked, in_one_place
 from hardsplat.mesh.model import Mesh
 
 SUFFIXES = (".obj", ".ply")
@@ -23,9 +23,8 @@ MOST_TRIANGLES = 1 << 24
 def check_triangles(count: int, what: str, remedy: str) -> None:
     """Raises UserError for more triangles than pixels can name."""
     if count > MOST_TRIANGLES:
-        raise UserError(
-            f"{what}: has {count} triangles, {MOST_TRIANGLES} can be told apart; {remedy}"
-        )
+        limit = f"{MOST_TRIANGLES} can be told apart"
+        raise UserError(f"{what}: has {count} triangles, {limit}; {remedy}")
 
 
 def load_mesh(
@@ -43,22 +42,20 @@ def load_mesh(
         raise UserError(f"{path}: a mesh is an .obj or .ply file")
     if not path.is_file():
         raise UserError(f"{path}: mesh not found")
-    # what it cannot read is said here, in a line
+    # what it cannot read is reported here, in a line
     logging.getLogger("trimesh").setLevel(logging.CRITICAL)
+    texture = None
     try:
         found: Any = trimesh.load(path, process=False, force="mesh")
         vertices, faces = np.asarray(found.vertices), np.asarray(found.faces)
         image: Any = getattr(getattr(found.visual, "material", None), "image", None)
-        # the stand-in for a missing one is smaller
-        has_image = image is not None and max(image.size) >= 4
-        texture = None
-        if has_image:
+        if image is not None and max(image.size) >= 4:  # the stand-in for a missing one is smaller
             image = image.convert("RGB").resize((resolution, resolution))
             texture = np.asarray(image, np.float32) / 255
-    except ImportError as error:  # what would guess the encoding
-        raise UserError(f"{path}: not a readable mesh: not UTF-8 text") from error
     except Exception as error:  # its parsers raise almost anything
         why = (str(error) or type(error).__name__).splitlines()[0][:120]
+        if isinstance(error, ImportError):  # of what would guess the encoding
+            why = "not UTF-8 text"
         raise UserError(f"{path}: not a readable mesh: {why}") from error
     check_triangles(len(faces), str(path), "simplify it first")
     uvs = getattr(found.visual, "uv", None)
@@ -89,11 +86,8 @@ def save_mesh(folder: Path, mesh: Mesh, texture: np.ndarray) -> None:
         "mesh.ply": lambda path: _ply(mesh, texture).write(path),
     }
     for name, write in writers.items():
-        try:
-            with replacing(folder / name) as partial:
-                write(partial)
-        except OSError as error:
-            raise UserError(f"cannot write {folder / name}: {error.strerror}") from None
+        with written(folder / name), replacing(folder / name) as partial:
+            write(partial)
 
 
 def _ply(mesh: Mesh, texture: np.ndarray) -> PlyData:

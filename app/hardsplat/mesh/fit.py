@@ -18,12 +18,12 @@ from hardsplat.base.version import __version__
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View, load_images
+from hardsplat.mesh import silhouettes
 from hardsplat.mesh.config import MESH_GROUPS, MeshConfig
 from hardsplat.mesh.files import check_triangles, load_mesh, save_mesh
-from hardsplat.mesh.measure import decibels, mean_colour, measured, scale_of, silhouetted
+from hardsplat.mesh.first import icosphere
 from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.session import MeshSession
-from hardsplat.mesh.start import bounding_sphere, icosphere
 from hardsplat.model.camera import Camera
 from hardsplat.report.charts import figure, line, save
 from hardsplat.report.page import write_comparison
@@ -54,17 +54,11 @@ class MeshRun:
         check_folder(self.folder)
         scene = load_scene(data, config.data_factor, config.test_every)
         for note in scene.notes:
-            ignored = note.replace("black pixels are ignored", "black pixels are not the object")
-            print(f"note: {ignored}")
-        views, self.held_out = [scene.views[i] for i in scene.train], scene.held_out
-        cameras = [v.camera for v in views]
-
-        def silhouettes(views: list[View], progress: bool) -> list[np.ndarray]:
-            loaded = zip(load_images(views, progress), views)
-            return [silhouetted(image, v.name) for image, v in loaded]
-
-        images = silhouettes(views, not config.quiet)
-        self.held_out_images = silhouettes(self.held_out, False)
+            print("note:", note.replace("pixels are ignored", "pixels are not the object"))
+        images = _silhouettes([scene.views[i] for i in scene.train], not config.quiet)
+        cameras = [scene.views[i].camera for i in scene.train]
+        self.held_out = scene.held_out
+        self.held_out_images = _silhouettes(self.held_out, False)
         mesh, texture = self._first_mesh(cameras, images)
         make_folder(self.folder)
         self._lock = FolderLock(self.folder)
@@ -72,14 +66,14 @@ class MeshRun:
             print(f"note: the earlier mesh in {self.folder} is now in {earlier}")
         save_settings(vars(config), self.folder / SAVED_NAME, MESH_GROUPS, "mesh")
         self.device = open_device(config.device)
-        width = max(v.camera.width for v in scene.views)
-        canvas = width, max(v.camera.height for v in scene.views)
+        sizes = [(v.camera.width, v.camera.height) for v in scene.views]
         photos = Photos(self.device, images, config.images, 2 * config.batch_steps)
         if texture is None:
-            side = config.texture_size
-            texture = np.full((side, side, 3), mean_colour(images), np.float32)
-        fitted = cameras, photos, canvas, scale_of(cameras, mesh.vertices)
-        self.session = MeshSession(self.device, config, *fitted, mesh, texture, self._on_batch)
+            side, colour = config.texture_size, silhouettes.mean_colour(images)
+            texture = np.full((side, side, 3), colour, np.float32)
+        canvas, scale = np.max(sizes, axis=0), silhouettes.scale_of(cameras, mesh.vertices)
+        fitted = cameras, photos, tuple(canvas.tolist()), scale, mesh, texture
+        self.session = MeshSession(self.device, config, *fitted, self._on_batch)
         names = ("step", "loss", "psnr", "iou", "seconds")
         self.curve: dict[str, list[float]] = {name: [] for name in names}
         self.stages: list[dict[str, float]] = []
@@ -90,31 +84,39 @@ class MeshRun:
     ) -> tuple[Mesh, np.ndarray | None]:
         """The first mesh, and its texture where it has one."""
         c = self.config
-        if c.init != "icosphere":
-            mesh, texture, notes = load_mesh(Path(c.init).expanduser(), c.texture_size)
-            for note in notes:
-                print(f"note: {note}")
-            return mesh, texture
-        sphere = bounding_sphere(cameras, [image[..., 3] > 127 for image in images])
-        return icosphere(c.init_levels, *sphere, c.texture_size), None
+        if c.init == "icosphere":
+            covered = [image[..., 3] > 127 for image in images]
+            sphere = silhouettes.bounding_sphere(cameras, covered)
+            return icosphere(c.init_levels, *sphere, c.texture_size), None
+        mesh, texture, notes = load_mesh(Path(c.init).expanduser(), c.texture_size)
+        for note in notes:
+            print(f"note: {note}")
+        return mesh, texture
 
     def run(self) -> dict:
+        """Returns what metrics.json holds. Raises UserError and KeyboardInterrupt after saving the
+        mesh."""
+        self._begun = time.perf_counter()
         try:
-            return self._run()
+            stopped = self._run_steps()
+            metrics = self._finish(time.perf_counter() - self._begun)
         finally:
             self._lock.release()
+        if stopped:
+            raise KeyboardInterrupt(stopped)
+        return metrics
 
-    def _run(self) -> dict:
+    def _run_steps(self) -> int:
+        """The number of the signal that asked to stop, or 0."""
         c, session = self.config, self.session
         levels = Counter(s for s in c.subdivide_steps if s < c.max_steps)
-        self._begun = time.perf_counter()
         self._keep_safe()
         bar = Bar(total=c.max_steps, desc="mesh", unit="step", disable=c.quiet or None)
         try:
             with StopRequest() as stopping, bar as self.bar:
                 while session.step < c.max_steps and not stopping.asked:
-                    ends = [s for s in (*levels, c.max_steps) if s > session.step]
-                    session.run(min(c.batch_steps, min(ends) - session.step))
+                    end = min(s for s in (*levels, c.max_steps) if s > session.step)
+                    session.run(min(c.batch_steps, end - session.step))
                     if levels[session.step]:  # for whose new buffers there may be no room
                         self._keep_safe()
                     for _ in range(levels[session.step]):
@@ -130,10 +132,7 @@ class MeshRun:
             init = f"go on from it with --init {shlex.quote(str(self.folder / 'mesh.obj'))}"
             saved = f"the mesh of step {step} is saved: {init}"
             raise UserError(f"{error} (step {session.step}); {saved}") from None
-        metrics = self._finish(time.perf_counter() - self._begun)
-        if stopping.asked:
-            raise KeyboardInterrupt(stopping.asked)
-        return metrics
+        return stopping.asked
 
     def _keep_safe(self) -> None:
         """A copy in the host's memory, which a lost device cannot take."""
@@ -142,7 +141,8 @@ class MeshRun:
 
     def _on_batch(self, result: BatchResult) -> None:
         r = result.records
-        loss, iou, psnr = r["loss"].mean(), r["iou"].mean(), decibels(r["mse"].mean())
+        loss, iou = r["loss"].mean(), r["iou"].mean()
+        psnr = silhouettes.decibels(r["mse"].mean())
         means = {"step": result.first_step + len(r), "loss": loss, "psnr": psnr, "iou": iou}
         for name, value in {**means, "seconds": time.perf_counter() - self._begun}.items():
             self.curve[name].append(float(value))
@@ -157,7 +157,7 @@ class MeshRun:
         views = []
         for view, photo in zip(self.held_out, self.held_out_images):
             picture = session.picture(view.camera)
-            views.append({"name": view.name, **measured(picture, photo)})
+            views.append({"name": view.name, **silhouettes.measured(picture, photo)})
             write_comparison(self.folder / "renders", view.name, picture[..., :3], photo[..., :3])
         stages = stage_medians(self.stages)
         held_out, measures = None, ("iou", "psnr", "psnr_object")
@@ -191,11 +191,14 @@ class MeshRun:
             iou, psnr, alone = held_out.values()
             quality = f"IoU {iou:.4f}, PSNR {psnr:.2f} dB ({alone:.2f} on the object alone)"
             reached = f"{quality} on {len(views)} held-out views; "
-        print(
-            f"{reached}{len(mesh.vertices)} vertices, {session.step} steps, {seconds:.1f} s "
-            f"on {self.device.name}; everything is in {self.folder}"
-        )
+        done = f"{len(mesh.vertices)} vertices, {session.step} steps, {seconds:.1f} s"
+        print(f"{reached}{done} on {self.device.name}; everything is in {self.folder}")
         return metrics
+
+
+def _silhouettes(views: list[View], progress: bool) -> list[np.ndarray]:
+    loaded = zip(load_images(views, progress), views)
+    return [silhouettes.silhouetted(image, v.name) for image, v in loaded]
 
 
 def fit_mesh(config: MeshConfig) -> dict:

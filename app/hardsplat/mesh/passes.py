@@ -39,7 +39,12 @@ def mesh_passes(
     atomics: Atomics, loss: str, width: int, height: int
 ) -> list[ComputePass | DrawPass]:
     """Passes on a canvas of width x height px. loss: of LOSSES."""
-    stepped = (*_PERTURBED, "mesh_sums", "adam_settings", "rates")
+
+    def adam(what: str, *others: str) -> ComputePass:
+        moved = (what, f"adam_{what}", "mesh_sums")
+        reads = (*_PERTURBED, "adam_settings", "rates", *others, *moved)
+        return ComputePass(f"adam {what}", f"fits/mesh/adam_{what}.comp", reads, moved)
+
     seen = (*_PERTURBED, "camera", "corners", "photos", "texels", "ids", "ids_minus")
     around = ("mesh", "vertices", "neighbours")
     return [
@@ -49,29 +54,19 @@ def mesh_passes(
         ComputePass(
             "gather",
             "fits/mesh/gather.comp",
-            reads=(*seen, "d_splats2d"),
-            writes=("d_splats2d", "mesh_losses"),
+            (*seen, "d_splats2d"),
+            ("d_splats2d", "mesh_losses"),
             spec={"SQUARED": loss == "l2"},
             slots={"atomics": atomics.slot},
             bind={"d_splats2d": "mesh_sums"},  # where <atomics> adds
         ),
-        ComputePass(
-            "adam vertices",
-            "fits/mesh/adam_vertices.comp",
-            reads=(*stepped, "neighbours", "bends", "vertices", "adam_vertices"),
-            writes=("vertices", "adam_vertices", "mesh_sums"),
-        ),
-        ComputePass(
-            "adam texels",
-            "fits/mesh/adam_texels.comp",
-            reads=(*stepped, "texels", "adam_texels"),
-            writes=("texels", "adam_texels", "mesh_sums"),
-        ),
+        adam("vertices", "neighbours", "bends"),
+        adam("texels"),
         ComputePass(
             "mesh reduce",
             "fits/mesh/reduce.comp",
-            reads=("mesh_losses", "camera", "frame"),
-            writes=("mesh_history",),
+            ("mesh_losses", "camera", "frame"),
+            ("mesh_history",),
         ),
         _draw("draw", "ids", 0, width, height),
         ComputePass("show", "fits/mesh/show.comp", (*_PERTURBED, "ids", "texels"), ("target",)),

@@ -13,6 +13,7 @@ from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
+from hardsplat.gpu.memory.owned import Owned
 from hardsplat.gpu.memory.resources import allocate_all, buffer_in
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.mesh.config import MeshConfig
@@ -23,17 +24,9 @@ from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.resolve import resolve
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import ATOMICS
+from hardsplat.train.step import schedule
 from hardsplat.train.step.batch import HISTORY, Batches, BatchResult
 from hardsplat.train.step.photos import Photos
-from hardsplat.train.step.schedule import (
-    FIT_SCHEDULE_PASSES,
-    adam_settings,
-    rate_plan,
-    record_begin,
-    record_end,
-    step_settings,
-    view_order,
-)
 
 TILE = contract.CONSTANTS["TILE"]
 
@@ -56,8 +49,6 @@ class MeshSession:
     stays allocated.
     """
 
-    _batches: Batches
-
     def __init__(
         self,
         device: Device,
@@ -70,62 +61,57 @@ class MeshSession:
         texture: np.ndarray,
         on_batch: Callable[[BatchResult], None] = lambda result: None,
     ):
-        self.device = device
-        self.config = config
-        self.views = views
-        self.photos = photos
-        self.scale = scale
+        self.device, self.config, self.scale = device, config, scale
+        self.views, self.photos, self.mesh = views, photos, mesh
         self.width, self.height = canvas
-        self.texture_shape, self.step = texture.shape, 0
-        self.mesh, self._recorded = mesh, Recordings(device, {})
-        self._own: dict[str, Buffer] = {}
-        self._shared: dict[str, Buffer | Image] = {"photos": photos.buffer}
+        self.texture_shape, self.texels = texture.shape, texture.shape[0] * texture.shape[1]
+        # what the size of the mesh decides, and what it does not; destroyed in this order
+        self._sized, self._fixed = Owned(), Owned([photos.buffer])
         try:
-            self._allocate_shared(texture, on_batch)
+            self._shared = self._allocate_shared(texture)
+            self._batches = Batches(device, buffer_in(self._shared, "mesh_history"), on_batch)
+            self._fixed.add(self._batches)
             atomics = resolve(device, "float atomics", ATOMICS, config.atomics, "--atomics")
-            self.run_of = build_all(
-                device, [*FIT_SCHEDULE_PASSES, *mesh_passes(atomics, config.loss, *canvas)]
-            )
+            passes = mesh_passes(atomics, config.loss, *canvas)
+            self.run_of = build_all(device, [*schedule.FIT_SCHEDULE_PASSES, *passes])
             self.set_step(0)
-            self._allocate(np.zeros((2, len(mesh.vertices), 3), np.float32))
+            self._allocate(np.zeros((2, len(mesh.vertices), 3)))
         except BaseException:
             self.destroy()
             raise
 
-    def _allocate_shared(
-        self, texture: np.ndarray, on_batch: Callable[[BatchResult], None]
-    ) -> None:
+    def _allocate_shared(self, texture: np.ndarray) -> dict[str, Buffer | Image]:
         """What does not depend on the mesh."""
-        device, shared, size = self.device, self._shared, (self.width, self.height)
-        texels = texture.shape[0] * texture.shape[1]
+        device, size, own = self.device, (self.width, self.height), self._fixed
         groups = -(-self.width // TILE) * -(-self.height // TILE)
-        numbers = dict(mesh=1, frame=1, camera=1, views=len(self.views))
-        numbers |= dict(texels=texels, adam_texels=2 * texels, mesh_losses=groups)
-        settings = gpu_settings(self.config, self.scale)
+        numbers = dict(mesh=1, frame=1, camera=1, adam_texels=2 * self.texels, mesh_losses=groups)
+        filled = gpu_settings(self.config, self.scale)
+        filled["views"] = np.stack([camera_data(v) for v in self.views])
+        filled["texels"] = texture.astype(np.float32)
         sizes = {name: n * contract.itemsize(name) for name, n in numbers.items()}
-        sizes |= {name: v.nbytes for name, v in settings.items()}
-        shared |= allocate_all(device, sizes)
-        for name, values in settings.items():
-            shared[name].upload(values)
+        sizes |= {name: values.nbytes for name, values in filled.items()}
+        made: dict[str, Buffer | Image] = {**allocate_all(device, sizes)}
+        own.add_all(made.values())
+        for name, values in filled.items():
+            made[name].upload(values)
         for name in ("schedule", "mesh_history"):
-            shared[name] = Buffer(device, HISTORY * contract.itemsize(name), name, host=True)
+            ring = Buffer(device, HISTORY * contract.itemsize(name), name, host=True)
+            made[name] = own.add(ring)
         for name in ("ids", "ids_minus", "target"):
-            shared[name] = Image(device, *size, FORMATS["float32"].vk, np.float32, name)
-        shared["depth"] = DepthImage(device, *size, "depth")
-        shared["views"].upload(np.stack([camera_data(v) for v in self.views]))
-        shared["texels"].upload(texture.astype(np.float32))
-        buffer_in(shared, "adam_texels").fill(0)
-        self._batches = Batches(device, buffer_in(shared, "mesh_history"), on_batch)
+            made[name] = own.add(Image(device, *size, FORMATS["float32"].vk, np.float32, name))
+        made["depth"] = own.add(DepthImage(device, *size, "depth"))
+        buffer_in(made, "adam_texels").fill(0)
+        return {**made, "photos": self.photos.buffer}
 
     # -- running -----------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
         self._batches.wait_for_turn()
-        schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
-        order = view_order(self.config.seed, self.step, steps, len(self.views))
+        ring = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
+        order = schedule.view_order(self.config.seed, self.step, steps, len(self.views))
         for step, view in enumerate(order, self.step):
-            schedule[step % HISTORY] = view, self.photos.place(step, int(view))
+            ring[step % HISTORY] = view, self.photos.place(step, int(view))
         self._batches.submit(self.step, steps)
         self.step += steps
 
@@ -140,7 +126,7 @@ class MeshSession:
         numbers = self._own["adam_vertices"].download(np.float32, 6 * len(mesh.vertices))
         first, second = numbers.reshape(2, -1, 3)
         self.mesh, along = mesh.subdivided(self.config.subdivision == "loop")
-        self._allocate(np.stack([along @ first / 4, along @ second / 16]).astype(np.float32))
+        self._allocate(np.stack([along @ first / 4, along @ second / 16]))
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -153,8 +139,7 @@ class MeshSession:
     def texture(self) -> np.ndarray:
         """(height, width, 3) float32 in 0..1."""
         self.drain()
-        size = int(np.prod(self.texture_shape))
-        texels = buffer_in(self._shared, "texels").download(np.float32, size)
+        texels = buffer_in(self._shared, "texels").download(np.float32, 3 * self.texels)
         return texels.reshape(self.texture_shape)
 
     def picture(self, camera: Camera) -> np.ndarray:
@@ -167,17 +152,17 @@ class MeshSession:
 
     def set_step(self, step: int) -> None:
         """The next step's number; nothing may be in flight."""
-        frame = np.zeros((), contract.dtype("Frame"))
-        frame["step"], frame["near_plane"], frame["seed"] = step, self.scale.near, self.config.seed
+        near, seed = self.scale.near, self.config.seed
+        frame = contract.struct("Frame", step=step, near_plane=near, seed=seed)
         self._shared["frame"].upload(frame)
         self.step = step
 
     def _allocate(self, moments: np.ndarray) -> None:
-        """What depends on the mesh's size, and the commands for it."""
+        """What depends on the mesh's size, and the commands for it. moments: (2, V, 3)."""
         self._release()
-        mesh, texels = self.mesh, self.texture_shape[0] * self.texture_shape[1]
+        mesh, texels, size = self.mesh, self.texels, (self.width, self.height)
         starts, neighbours = mesh.neighbours()
-        count = len(mesh.vertices)
+        count, triangles = len(mesh.vertices), len(mesh.faces)
         filled = {
             "vertices": mesh.vertices.astype(np.float32),
             "uvs": mesh.uvs.astype(np.float32),
@@ -189,69 +174,57 @@ class MeshSession:
         }
         sizes = {name: values.nbytes for name, values in filled.items()}
         self._own = allocate_all(self.device, sizes)
+        self._sized.add_all(self._own.values())
         for name, values in filled.items():
             self._own[name].upload(values)
         self._shared["mesh"].upload(mesh_data(self.config, self.scale, count, self.texture_shape))
         self.resources = {**self._shared, **self._own}
-        size = (self.width, self.height)
-        triangles = len(mesh.faces)
 
         def step(recorder: Recorder) -> None:
-            record_begin(recorder, self.run_of)
+            schedule.record_begin(recorder, self.run_of)
             record_gather(recorder, self.run_of, triangles, *size)
             record_adam(recorder, self.run_of, count, texels)
-            record_end(recorder, self.run_of)
+            schedule.record_end(recorder, self.run_of)
 
-        self._recorded = recorded = Recordings(self.device, self.resources)
+        recorded = self._sized.add(Recordings(self.device, self.resources))
         self._batches.record(recorded, step)
         self._show = recorded(lambda r: record_show(r, self.run_of, triangles, *size))
 
     def _release(self) -> None:
         self.device.wait_idle()
-        self._recorded.destroy()
-        for buffer in self._own.values():
-            buffer.destroy()
-        self._own = {}
+        self._sized.destroy()
 
     def destroy(self) -> None:
         """Frees everything, the photographs too."""
         if hasattr(self, "_batches"):
             self.drain()
-            self._batches.destroy()
         self._release()
-        for resource in self._shared.values():
-            resource.destroy()
+        self._fixed.destroy()
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
         return by_purpose({name: r.nbytes for name, r in self.resources.items()})
 
 
-def gpu_settings(config: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
+def gpu_settings(c: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
     """What is uploaded once, by buffer. Rates are in the order of the contract's RATE_
     constants and fall alike."""
-    c, betas = config, (config.adam_beta1, config.adam_beta2)
+    betas = c.adam_beta1, c.adam_beta2
     first = (c.vertices_lr * scale.radius, c.texels_lr, 1.0)
-    rates = [rate_plan(rate, c.last_lr * rate, c.max_steps) for rate in first]
+    rates = [schedule.rate_plan(rate, c.last_lr * rate, c.max_steps) for rate in first]
     plans = np.array(rates, contract.dtype("RatePlan"))
     return {
-        "step_settings": step_settings(c.seed, *betas, near_plane=scale.near),
-        "adam_settings": adam_settings(*betas, c.adam_eps),
+        "step_settings": schedule.step_settings(c.seed, *betas, near_plane=scale.near),
+        "adam_settings": schedule.adam_settings(*betas, c.adam_eps),
         "rate_plans": plans,
         "rates": np.zeros(len(plans), np.float32),
     }
 
 
-def mesh_data(
-    config: MeshConfig, scale: Scale, vertices: int, texture_shape: tuple[int, ...]
-) -> np.ndarray:
-    """The contract's Mesh struct."""
-    data = np.zeros((), contract.dtype("Mesh"))
-    data["vertices"], data["texture"] = vertices, texture_shape[1::-1]
-    data["vertex_step"] = config.perturb_vertices * scale.pixel
-    data["texel_step"] = config.perturb_texels
-    data["last_share"] = config.last_perturb
-    data["max_steps"] = config.max_steps
-    data["alpha_weight"] = config.alpha_weight
-    data["smoothing"] = config.smoothing
+def mesh_data(c: MeshConfig, scale: Scale, vertices: int, shape: tuple[int, ...]) -> np.ndarray:
+    """The contract's Mesh struct. shape: of the texture, (height, width, 3)."""
+    data = contract.struct("Mesh", vertices=vertices, texture=shape[1::-1], max_steps=c.max_steps)
+    data["vertex_step"] = c.perturb_vertices * scale.pixel
+    data["texel_step"], data["last_share"] = c.perturb_texels, c.last_perturb
+    data["alpha_weight"], data["smoothing"] = c.alpha_weight, c.smoothing
     return data

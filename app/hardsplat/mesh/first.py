@@ -1,6 +1,9 @@
-"""Checks of a first mesh: repaired or refused, with texture coordinates where it has none."""
+"""First meshes: read ones repaired or refused, with texture coordinates where they have none, and
+the sphere to begin with by default."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,28 +24,26 @@ def checked(
     """
     vertices = np.asarray(vertices, np.float64).reshape(-1, 3)
     faces, n = np.asarray(faces, np.int64).reshape(-1, 3), len(vertices)
-    if not len(faces):
-        raise UserError(f"{where}: has no triangles")
-    if faces.min() < 0 or faces.max() >= n:
-        named = faces.max() if faces.max() >= n else faces.min()
-        raise UserError(f"{where}: a triangle names vertex {named} of {n}")
-    if bad := int((~np.isfinite(vertices)).any(axis=1).sum()):
-        raise UserError(f"{where}: {bad} of {n} vertices have a NaN or infinite coordinate")
+    bad = int((~np.isfinite(vertices)).any(axis=1).sum())
     with np.errstate(over="ignore"):
         vertices = vertices.astype(np.float32)
-    if not np.isfinite(vertices).all():
-        beyond = "coordinates are beyond what 32-bit floats hold; scale the mesh down"
-        raise UserError(f"{where}: {beyond}")
-    has_uvs = uvs is not None and uv_faces is not None
-    if has_uvs:
+    fault = None
+    if not len(faces):
+        fault = "has no triangles"
+    elif faces.min() < 0 or faces.max() >= n:
+        fault = f"a triangle names vertex {faces.max() if faces.max() >= n else faces.min()} of {n}"
+    elif bad:
+        fault = f"{bad} of {n} vertices have a NaN or infinite coordinate"
+    elif not np.isfinite(vertices).all():
+        fault = "coordinates are beyond what 32-bit floats hold; scale the mesh down"
+    elif uvs is not None:
         uvs = np.asarray(uvs, np.float64).reshape(-1, 2)
         uv_faces = np.asarray(uv_faces, np.int64).reshape(-1, 3)
-        matching = len(uv_faces) == len(faces) and uv_faces.min() >= 0
-        if not matching or uv_faces.max() >= len(uvs) or not np.isfinite(uvs).all():
-            raise UserError(
-                f"{where}: its texture coordinates are damaged; remove them and others are made"
-            )
-        has_uvs = in_one_place(uvs)
+        matching = len(uv_faces) == len(faces) and 0 <= uv_faces.min() <= uv_faces.max() < len(uvs)
+        if not matching or not np.isfinite(uvs).all():
+            fault = "its texture coordinates are damaged; remove them and others are made"
+    if fault:
+        raise UserError(f"{where}: {fault}")
     places, inverse = np.unique(vertices, axis=0, return_inverse=True)
     welded = inverse.reshape(-1)[faces]
     a, b, c = (places[welded[:, k]].astype(np.float64) for k in range(3))
@@ -55,13 +56,11 @@ def checked(
     notes = [f"{where}: {lost} triangles without an area are left out"] if lost else []
     edges, sides = sides_of(welded[keep])
     if crowded := int((np.bincount(sides.ravel()) > 2).sum()):
-        raise UserError(
-            f"{where}: not a manifold: {crowded} of {len(edges)} edges have more than two "
-            "triangles; repair it first"
-        )
+        shared = f"{crowded} of {len(edges)} edges have more than two triangles"
+        raise UserError(f"{where}: not a manifold: {shared}; repair it first")
     used, faces = np.unique(welded[keep], return_inverse=True)
     vertices, faces = places[used], faces.reshape(-1, 3).astype(np.int32)
-    if not has_uvs:
+    if uvs is None or not in_one_place(uvs):
         notes.append(f"{where}: texture coordinates are made again, it has none in 0..1")
         return unwrapped(vertices, faces, resolution), notes
     used, uv_faces = np.unique(uv_faces[keep], return_inverse=True)
@@ -86,10 +85,9 @@ def unwrapped(vertices: np.ndarray, faces: np.ndarray, resolution: int) -> Mesh:
     columns = int(np.ceil(np.sqrt(cells)))
     size = np.array([resolution // columns, resolution // -(-cells // columns)])
     if size.min() < 4:
-        raise UserError(
-            f"{len(faces)} triangles do not fit in a texture of {resolution}x{resolution} "
-            f"texels: raise --texture-size to {4 * columns}"
-        )
+        room = f"a texture of {resolution}x{resolution} texels"
+        remedy = f"raise --texture-size to {4 * columns}"
+        raise UserError(f"{len(faces)} triangles do not fit in {room}: {remedy}")
     inset = 0.55  # of which 0.05 is for the rasterizer's rounding
     half = inset + np.array([[0, 0], [1, 0], [0, 1]]) * (size - 3 - 0.1)
     number = np.arange(len(faces))
@@ -97,3 +95,18 @@ def unwrapped(vertices: np.ndarray, faces: np.ndarray, resolution: int) -> Mesh:
     halves = np.where((number % 2 == 0)[:, None, None], half, size - half)
     uvs = ((corner[:, None] + halves) / resolution).reshape(-1, 2).astype(np.float32)
     return Mesh(vertices, faces, uvs, np.arange(3 * len(faces), dtype=np.int32).reshape(-1, 3))
+
+
+def icosphere(levels: int, centre, radius: float, resolution: int) -> Mesh:
+    """The first mesh by default: an icosahedron, unwrapped for a texture of resolution x resolution
+    texels, then subdivided `levels` times and pushed out to a sphere."""
+    import trimesh
+
+    solid = trimesh.creation.icosahedron()
+    vertices, faces = np.asarray(solid.vertices, np.float32), np.asarray(solid.faces, np.int32)
+    mesh = unwrapped(vertices, faces, resolution)
+    for _ in range(levels):
+        mesh, _ = mesh.subdivided(smooth=False)
+        lengths = np.linalg.norm(mesh.vertices, axis=1, keepdims=True)
+        mesh = replace(mesh, vertices=mesh.vertices / lengths)
+    return replace(mesh, vertices=(mesh.vertices * radius + np.asarray(centre)).astype(np.float32))
