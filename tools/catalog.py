@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.fit import flat, walk
+from hardsplat.fit import flat, raster
 from hardsplat.gpu import bandwidth, probe
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
@@ -97,7 +97,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         for name in row.reductions
     ]
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
-        yield from walk.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
+        yield from raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
     yield from (
         *(p for name in EXPOSURES for p in loss_passes(exposure=name)),
         *loss_passes(differences=True),

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.fit import densify
@@ -22,8 +23,7 @@ from hardsplat.fit.config import FitConfig
 from hardsplat.fit.fitter import fit, read_photo
 from hardsplat.fit.flat import STORE
 from hardsplat.fit.raster import open_rasterizer
-from hardsplat.fit.session import FitSession, canvas_data
-from hardsplat.fit.walk import FitOptions
+from hardsplat.fit.session import FitSession
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.io.media.images import over, save_png
 from hardsplat.io.media.video import CODECS
@@ -78,7 +78,7 @@ def drawn(device, blobs: Blobs, weight, **options) -> tuple[np.ndarray, Blobs]:
     """Image with background, and the gradients of sum(weight * image), in the fields of Blobs."""
     height, width = weight.shape[:2]
     buffers = BlobBuffers(device, len(blobs) + 3, ("d_blobs",))  # planes are a capacity apart
-    raster = open_rasterizer(device, buffers, width, height, FitOptions(**options), STORE)
+    raster = open_rasterizer(device, buffers, width, height, FitConfig(**options), STORE)
 
     def run(*records) -> None:
         recorders = [Recorder(device, raster.resources) for _ in records]
@@ -91,7 +91,7 @@ def drawn(device, blobs: Blobs, weight, **options) -> tuple[np.ndarray, Blobs]:
     begin = lambda r: raster.projection.record_begin(r, raster.pipelines)
     try:
         buffers.set(blobs)
-        raster.resources["camera"].upload(canvas_data(width, height))
+        raster.resources["camera"].upload(contract.struct("Camera", size=(width, height)))
         raster.resources["frame"].upload(frame_data(0, BACKGROUND, 0.01))
         run(begin, raster.record_forward)
         if raster.make_room():
@@ -124,7 +124,7 @@ def check(device, blobs, width, height, what, limits=(1e-5, 1e-4), **options):
 def skip_without(device, rasterizer, reduction="auto"):
     buffers = BlobBuffers(device, 1)
     try:
-        options = FitOptions(rasterizer, reduction)
+        options = FitConfig(rasterizer=rasterizer, reduction=reduction)
         open_rasterizer(device, buffers, 8, 8, options, STORE).destroy()
     except UserError as error:
         pytest.skip(str(error))
@@ -231,7 +231,7 @@ def test_subgroups_of_other_sizes(device, rasterizer, lanes):
         check(device, random_blobs(4, 120, 50, 35), 50, 35, lanes, **options)
     else:
         with pytest.raises(UserError, match=f"--subgroup-size {lanes}: .* makes subgroups of"):
-            open_rasterizer(device, BlobBuffers(device, 1), 8, 8, FitOptions(**options), STORE)
+            open_rasterizer(device, BlobBuffers(device, 1), 8, 8, FitConfig(**options), STORE)
 
 
 def photograph(width: int, height: int) -> np.ndarray:
@@ -471,9 +471,8 @@ def test_frames_are_seen_on_the_way(fitted, tmp_path):
             seen.append("closed")
 
     config = FitConfig(result_dir=tmp_path / "out", max_steps=5, frames=0, quiet=True)
-    see = lambda step, image: seen.append((step, image.name))
-    fit(tmp_path / "a.png", config, see, Preview())
-    assert seen[0] == "a.png" and seen[-3:] == [5, (5, "target"), "closed"]
+    fit(tmp_path / "a.png", config, Preview())
+    assert seen[0] == "a.png" and seen[-2:] == [5, "closed"]
     assert not (tmp_path / "out" / "timelapse.mp4").exists()
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.errors import UserError
+from hardsplat.base.files import written
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import allocate_all
 
 NUMBERS = contract.CONSTANTS["BLOB"]
@@ -76,10 +75,8 @@ class Blobs:
         values: dict = dict(means=self.means, scales=np.exp(self.log_scales), angles=self.angles)
         values |= dict(colors=self.colors, opacities=self.opacities.astype(np.float32))
         around = dict(size=np.array([width, height]), background=np.float32(background))
-        try:
+        with written(path):
             np.savez(path, **values | around)
-        except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 class BlobBuffers:
@@ -91,9 +88,8 @@ class BlobBuffers:
         self.capacity = capacity
         planes = {"blobs": NUMBERS, "d_blobs": NUMBERS, "adam_blobs": 2 * NUMBERS}
         sizes = {name: 4 * planes[name] * capacity for name in ("blobs", *extra)}
-        self.all: dict[str, Buffer] = allocate_all(
-            device, sizes | {name: contract.itemsize(name) for name in ("counts", "indirect")}
-        )
+        sizes |= {name: contract.itemsize(name) for name in ("counts", "indirect")}
+        self.all = allocate_all(device, sizes)
 
     @property
     def counts(self) -> np.void:
@@ -113,9 +109,8 @@ class BlobBuffers:
     def set(self, blobs: Blobs, moments: np.ndarray | None = None) -> None:
         """Replaces all blobs, and Adam's moments (18, N), which are zero by default. What depends
         on their number has to be recorded or run again."""
-        counts = np.zeros(1, contract.dtype("Counts"))
-        counts["splats"] = counts["visible"] = len(blobs)
-        counts["capacity"] = self.capacity
+        n = len(blobs)
+        counts = contract.struct("Counts", splats=n, visible=n, capacity=self.capacity)
         self.all["counts"].upload(counts)
         self.write("blobs", blobs.planes)
         if "adam_blobs" in self.all:

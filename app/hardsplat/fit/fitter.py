@@ -7,7 +7,6 @@ metrics.json.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
@@ -26,7 +25,6 @@ from hardsplat.fit.config import FitConfig
 from hardsplat.fit.output import TimeLapse, difference, write_plot
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.exr import read_exr
 from hardsplat.io.media.images import over, read_upright, save_png, to_uint8
@@ -38,8 +36,6 @@ OF_A_FIT = tuple(
     "metrics.json blobs.npz reconstruction.png difference.png timelapse.mp4 psnr.png".split()
 )
 BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two
-# (steps done, `target`): colour without background, premultiplied, and transmittance in alpha
-OnFrame = Callable[[int, Image], None]
 
 
 def read_photo(path: str | Path) -> np.ndarray:
@@ -68,14 +64,11 @@ class FitObserver(Protocol):
 def fit(
     image: str | Path,
     config: FitConfig,
-    on_frame: OnFrame | None = None,
     preview: FitObserver | None = None,
     device: Device | None = None,
 ) -> dict:
-    """Fits blobs to the image and returns what metrics.json holds. on_frame: called between batches
-    with what was drawn last, on the GPU.
-
-    device: by default opened as the settings say, and left open.
+    """Fits blobs to the image and returns what metrics.json holds. device: by default opened as the
+    settings say, and left open.
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after writing what
     there is.
@@ -85,11 +78,13 @@ def fit(
     check_folder(folder)
     photo = read_photo(path)
     make_folder(folder)
-    return Fitter(path, photo, folder, config, on_frame, preview, device).fit()
+    return Fitter(path, photo, folder, config, preview, device).fit()
 
 
 class Fitter:
     """One fit: photograph, device and session, from the first blobs to the folder."""
+
+    bar: Bar  # while it runs
 
     def __init__(
         self,
@@ -97,70 +92,38 @@ class Fitter:
         photo: np.ndarray,
         folder: Path,
         config: FitConfig,
-        on_frame: OnFrame | None,
         preview: FitObserver | None,
-        device: Device | None = None,
+        device: Device | None,
     ):
-        self.path = path
-        self.folder = folder
-        self.config = config
-        self.on_frame = on_frame
-        self.preview = preview
+        self.path, self.folder, self.config, self.preview = path, folder, config, preview
         self.height, self.width = photo.shape[:2]
-        self.capacity = config.blobs_for(self.width * self.height)
-        self.steps: list[int] = []
-        self.psnrs: list[float] = []
-        self.seconds: list[float] = []
+        capacity = config.blobs_for(self.width * self.height)
+        self.curve: dict[str, list] = {"step": [], "psnr": [], "seconds": []}
         self.stages: list[dict[str, float]] = []
-        self.gpu_seconds, self.bar = 0.0, None
+        self.gpu_seconds = 0.0
         self.device = device or open_device(config.device, *([preview.surfaces] if preview else []))
         try:
-            self.session = FitSession(self.device, config, photo, self.capacity, self._on_batch)
+            self.session = FitSession(self.device, config, photo, capacity, self._on_batch)
         except OutOfMemory as error:
-            raise OutOfMemory(
-                f"{self.capacity} blobs on {self.width}x{self.height} pixels do not fit: {error}",
-                error.grows_with,
-            ) from None
+            what = f"{capacity} blobs on {self.width}x{self.height} pixels"
+            raise OutOfMemory(f"{what} do not fit: {error}", error.grows_with) from None
         self.photo = over(photo, self.session.background).astype(np.float32) / 255
-        self.start, self.growth = densify.plan(config, self.capacity)
+        self.start, self.growth = densify.plan(config, capacity)
         if preview:
             preview.open(self.device, self.session, path.name)
 
     def fit(self) -> dict:
-        c, session = self.config, self.session
-        started = time.perf_counter()
-        lock = FolderLock(self.folder)
+        """Runs the steps and writes the folder."""
+        started, lock, c = time.perf_counter(), FolderLock(self.folder), self.config
         if earlier := archive_run(self.folder, OF_A_FIT, OF_A_FIT):
             tqdm.write(f"note: the earlier fit in {self.folder} is now in {earlier}")
-        lapse, pictured = None, frames(c.max_steps, c.frames)
+        lapse = None
         try:
             if c.frames:
                 lapse = TimeLapse(self.folder / "timelapse.mp4", self.width, self.height)
-            bar = Bar(total=c.max_steps, unit="step", disable=c.quiet, dynamic_ncols=True)
-            with StopRequest() as stopping, bar as self.bar:
-                session.set(Blobs.scattered(self.start, self.photo, c.seed))
-                if lapse:
-                    session.draw()
-                    lapse.add(session.image())
-                events = sorted({*pictured, *self.growth, c.max_steps})
-                while session.step < c.max_steps and not stopping.asked:
-                    following = next(e for e in events if e > session.step)
-                    seconds = BATCH_SECONDS
-                    if self.preview and self.preview.shown:
-                        seconds = self.preview.batch_seconds
-                    most = max(1, min(LONGEST_BATCH, int(seconds / session.step_seconds)))
-                    session.run(min(following - session.step, most if session.step else 1))
-                    if session.step in self.growth:
-                        self._grow(self.growth[session.step])
-                    if lapse and session.step in pictured:
-                        session.drain()
-                        lapse.add(session.image())
-                    if self.preview:
-                        self.preview.turn(session)
-                    if self.on_frame:
-                        session.drain()
-                        self.on_frame(session.step, session.target)
-                session.drain()
+            self.bar = Bar(total=c.max_steps, unit="step", disable=c.quiet, dynamic_ncols=True)
+            with StopRequest() as stopping, self.bar:
+                self._run_steps(stopping, lapse)
             metrics = self._finish(time.perf_counter() - started)
             if stopping.asked:
                 raise KeyboardInterrupt(stopping.asked)
@@ -170,8 +133,30 @@ class Fitter:
                 lapse.close()
             if self.preview:
                 self.preview.close()
-            session.destroy()
+            self.session.destroy()
             lock.release()
+
+    def _run_steps(self, stopping: StopRequest, lapse: TimeLapse | None) -> None:
+        c, session, preview = self.config, self.session, self.preview
+        session.set(Blobs.scattered(self.start, self.photo, c.seed))
+        if lapse:
+            session.draw()
+            lapse.add(session.image())
+        pictured = frames(c.max_steps, c.frames)
+        events = sorted({*pictured, *self.growth, c.max_steps})
+        while session.step < c.max_steps and not stopping.asked:
+            following = next(e for e in events if e > session.step)
+            seconds = preview.batch_seconds if preview and preview.shown else BATCH_SECONDS
+            most = max(1, min(LONGEST_BATCH, int(seconds / session.step_seconds)))
+            session.run(min(following - session.step, most if session.step else 1))
+            if session.step in self.growth:
+                self._grow(self.growth[session.step])
+            if lapse and session.step in pictured:
+                session.drain()
+                lapse.add(session.image())
+            if preview:
+                preview.turn(session)
+        session.drain()
 
     def _grow(self, total: int) -> None:
         blobs, moments = self.session.get()
@@ -182,14 +167,13 @@ class Fitter:
     def _on_batch(self, batch: BatchResult) -> None:
         r = batch.records
         self.gpu_seconds += batch.seconds
-        self.steps.append(batch.first_step + len(r))
-        self.psnrs.append(float(-10 * np.log10(max(r["mse"][-1], 1e-12))))
-        self.seconds.append(self.gpu_seconds)
+        psnr = float(-10 * np.log10(max(r["mse"][-1], 1e-12)))
+        reached = batch.first_step + len(r), psnr, self.gpu_seconds
+        for values, value in zip(self.curve.values(), reached):
+            values.append(value)
         self.stages.append(batch.stages)
-        if self.bar is not None:
-            reached = f"PSNR {self.psnrs[-1]:.2f} dB, {r['splats'][-1]} blobs"
-            self.bar.set_postfix_str(reached, refresh=False)
-            self.bar.update(len(r))
+        self.bar.set_postfix_str(f"PSNR {psnr:.2f} dB, {r['splats'][-1]} blobs", refresh=False)
+        self.bar.update(len(r))
 
     def _finish(self, wall: float) -> dict:
         session, c, physical = self.session, self.config, self.device.physical
@@ -215,14 +199,13 @@ class Fitter:
             "clipped_steps": session.clipped_steps,
             "memory_bytes": session.memory(),
             "settings": {n: str(v) if isinstance(v, Path) else v for n, v in asdict(c).items()},
-            "curve": {"step": self.steps, "psnr": self.psnrs, "seconds": self.seconds},
+            "curve": self.curve,
         }
         write_json(self.folder / "metrics.json", metrics)
-        write_plot(self.folder / "psnr.png", self.path.name, self.steps, self.seconds, self.psnrs)
-        tqdm.write(
-            f"{psnr:.2f} dB, SSIM {ssim:.4f}: {len(blobs)} blobs after {session.step} "
-            f"steps in {self.gpu_seconds:.1f} s of the GPU; in {self.folder}"
-        )
+        write_plot(self.folder / "psnr.png", self.path.name, *self.curve.values())
+        after = f"{len(blobs)} blobs after {session.step} steps in {self.gpu_seconds:.1f} s"
+        done = f"{psnr:.2f} dB, SSIM {ssim:.4f}: {after} of the GPU; in {self.folder}"
+        tqdm.write(done)
         return metrics
 
 

@@ -57,9 +57,7 @@ class TimeLapse:
                 self._writer.close()
 
 
-def write_plot(
-    path: Path, title: str, steps: list[int], seconds: list[float], psnrs: list[float]
-) -> None:
+def write_plot(path: Path, title: str, steps: list, psnrs: list, seconds: list) -> None:
     """PSNR against time on the GPU, and against steps."""
     figure = charts.figure(9, 4)
     axes = figure.subplots(1, 2, sharey=True)

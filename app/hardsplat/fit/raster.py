@@ -1,24 +1,151 @@
-"""Rasterizers of an image fit: those of app/hardsplat/raster and the published ones.
+"""Rasterizers of an image fit: those of app/hardsplat/raster, and the published ones, in which
+every tile looks at every blob (slang's diff-splatting and balloted-splatting samples).
 
 All draw `blobs` as splats2d, so image and gradients are the same but for rounding.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
-from hardsplat.base.errors import UserError
+import numpy as np
+
+from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.fit.blobs import BlobBuffers
+from hardsplat.fit.config import FitConfig
 from hardsplat.fit.flat import Flat
-from hardsplat.fit.walk import FitOptions, WalkRasterizer
+from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import allocate_all
+from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.resolve import name_of, resolve
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.hardware.rasterizer import HardwareRasterizer
 from hardsplat.raster.hardware.rows import HardwareOptions
+from hardsplat.raster.tiled.lists import count_pass, counted_bytes
 from hardsplat.raster.tiled.rasterizer import TiledRasterizer
 from hardsplat.raster.tiled.rows import TiledOptions
-from hardsplat.tables.fits import FIT_RASTERS
+from hardsplat.tables.fits import FIT_RASTERS, FitRaster
+from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.reductions import ATOMICS, Atomics
+from hardsplat.tables.tiles import TILE_BACKWARDS, TileBackward
+
+WORKGROUP = 128  # threads of a walk in which a tile is a subgroup
+SUBGROUPS = (8, 16, 32, 64)
+
+
+def walk_passes(
+    row: FitRaster,
+    backward: TileBackward,
+    atomics: Atomics,
+    width: int,
+    height: int,
+    lanes: int,
+    pixels: int,
+) -> list[ComputePass]:
+    """From splats2d and order to d_splats2d, by tiles of `pixels` pixels that look at every blob.
+    lanes: of a subgroup."""
+    across, down = _grid(width, height, pixels)
+    sizes = {"LOCAL_SIZE": _threads(row, lanes, pixels), "LANES": lanes, "TILE_PIXELS": pixels}
+    spec = {"TILES_X": across, "TILES_Y": down, **sizes}
+    slots = {"walk": row.walk, "share": "fits/image/share.glsl"}
+    summed = {"THRESHOLD": max(1, 8 * lanes // 32)} if "THRESHOLD" in backward.spec else {}
+    summing = {**dict(backward.slots), **slots, "atomics": atomics.slot}
+    reads = ("counts", "tile_splats", "tile_reaches")
+    drawn = (*reads, "target", "d_image", "frame", "d_splats2d")
+    made = partial(ComputePass, full_subgroups=True, subgroup=lanes)
+    forward = made("draw", "tiled/forward.comp", reads, ("target",), spec, slots)
+    backwards = ("tiled/backward.comp", drawn, ("d_splats2d",), {**spec, **summed}, summing)
+    return [count_pass(), forward, made("draw backward", *backwards)]
+
+
+def _threads(row: FitRaster, lanes: int, pixels: int) -> int:
+    """Threads of a workgroup."""
+    return max(WORKGROUP, lanes) if row.by_subgroup else pixels
+
+
+def _grid(width: int, height: int, pixels: int) -> tuple[int, int]:
+    """Tiles across and down; they are squares, or twice as wide as high."""
+    bits = pixels.bit_length() - 1
+    return -(-width // (1 << (bits + 1) // 2)), -(-height // (1 << bits // 2))
+
+
+class WalkRasterizer:
+    """`sorted` and `balloted`, of `parameters` on a canvas of width x height px. name, reduction:
+    rows of FIT_RASTERS, and of its reductions."""
+
+    room = 0
+
+    def __init__(
+        self,
+        device: Device,
+        parameters: BlobBuffers,
+        width: int,
+        height: int,
+        name: str,
+        reduction: str,
+        options: FitConfig,
+        sink: Sink,
+    ):
+        row = FIT_RASTERS[name]
+        lanes = options.subgroup_size or device.subgroup_size
+        if lanes not in device.subgroup_sizes or lanes not in SUBGROUPS:
+            sizes = " or ".join(str(n) for n in device.subgroup_sizes if n in SUBGROUPS)
+            only = f"{device.name} makes subgroups of {sizes} lanes alone"
+            raise UserError(f"--subgroup-size {lanes}: {only}")
+        pixels = lanes if row.by_subgroup else max(options.tile_pixels, lanes)
+        reductions = {name: TILE_BACKWARDS[name] for name in row.reductions}
+        backward = resolve(device, "reduction", reductions, reduction, "--reduction")
+        atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
+        taken = {"reduction": name_of(TILE_BACKWARDS, backward), "subgroup_size": lanes}
+        self.rows = SimpleNamespace(names={**taken, "tile_pixels": pixels})
+        tiles, group = int(np.prod(_grid(width, height, pixels))), _threads(row, lanes, pixels)
+        self.threads = -(-tiles * pixels // group) * group
+        self.projection = Flat(sink)
+        walk = walk_passes(row, backward, atomics, width, height, lanes, pixels)
+        self.pipelines = build_all(device, [*self.projection.passes(), *walk])
+        capacity, target = parameters.capacity, FORMATS["float32"]
+        self._own: dict[str, Buffer | Image] = {**allocate_all(device, counted_bytes(capacity))}
+        try:
+            self._own |= self.projection.allocate(device, capacity)
+            for name in ("target", "d_image") if sink.stores else ("target",):
+                self._own[name] = Image(device, width, height, target.vk, target.texel, name)
+        except OutOfMemory:
+            self.destroy()
+            raise
+        self.resources = {**parameters.all, **self._own}
+
+    def record_forward(self, recorder: Recorder) -> None:
+        """blobs, camera, counts -> target."""
+        self.projection.record_forward(recorder, self.pipelines)
+        recorder.run(self.pipelines["tile count"], indirect="visible_groups")
+        self._draw(recorder, self.pipelines["draw"])
+
+    def record_backward(self, recorder: Recorder) -> None:
+        """d_image, target -> d_splats2d -> the sink."""
+        self._draw(recorder, self.pipelines["draw backward"])
+        self.projection.record_backward(recorder, self.pipelines, 0)
+
+    def _draw(self, recorder: Recorder, run: Pipeline) -> None:
+        """Counts a dispatch in workgroups of the size that the shader has by default."""
+        groups = self.threads // int(run.owner.spec["LOCAL_SIZE"])
+        recorder.run(run, threads=(groups * run.local_size[0],))
+
+    def make_room(self, wanted: int | None = None) -> bool:
+        """There are no pairs of tile and blob."""
+        return False
+
+    def destroy(self) -> None:
+        for resource in self._own.values():
+            resource.destroy()
+
+
+# behind a projection that is a Flat
+FlatRasterizer = WalkRasterizer | TiledRasterizer | HardwareRasterizer
 
 
 def rasterizer_of(device: Device, wanted: str) -> str:
@@ -27,31 +154,21 @@ def rasterizer_of(device: Device, wanted: str) -> str:
     return name_of(FIT_RASTERS, row)
 
 
-# behind a projection that is a Flat
-FlatRasterizer = WalkRasterizer | TiledRasterizer | HardwareRasterizer
-
-
 def open_rasterizer(
-    device: Device,
-    parameters: BlobBuffers,
-    width: int,
-    height: int,
-    options: FitOptions,
-    sink: Sink,
+    device: Device, parameters: BlobBuffers, width: int, height: int, options: FitConfig, sink: Sink
 ) -> FlatRasterizer:
     """The rasterizer that `options` name. Raises UserError for what the device cannot run,
     OutOfMemory with nothing allocated."""
-    name = rasterizer_of(device, options.rasterizer)
+    name, atomics = rasterizer_of(device, options.rasterizer), options.atomics
     row = FIT_RASTERS[name]
     reduction = row.reductions[0] if options.reduction == "auto" else options.reduction
     if reduction not in row.reductions:
         raise UserError(f"--reduction {reduction}: {name} has {', '.join(row.reductions)}")
     drawn = device, parameters, width, height
     if row.backend == "walk":
-        wanted = replace(options, rasterizer=name, reduction=reduction)
-        return WalkRasterizer(*drawn, wanted, sink)
+        return WalkRasterizer(*drawn, name, reduction, options, sink)
     if row.backend == "tiled":
-        tiled = TiledOptions(tile_backward=reduction, atomics=options.atomics)
+        tiled = TiledOptions(tile_backward=reduction, atomics=atomics)
         return TiledRasterizer(*drawn, tiled, sink, Flat(sink))
-    hardware = HardwareOptions(format=options.format, reduction=reduction, atomics=options.atomics)
+    hardware = HardwareOptions(format=options.format, reduction=reduction, atomics=atomics)
     return HardwareRasterizer(*drawn, hardware, sink, Flat(sink))

@@ -13,29 +13,20 @@ from hardsplat.fit.blobs import BlobBuffers, Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.flat import ADAM, Flat
 from hardsplat.fit.raster import open_rasterizer, rasterizer_of
-from hardsplat.fit.walk import FitOptions
 from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.owned import Owned
-from hardsplat.gpu.memory.resources import buffer_in
+from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.step import loss, schedule
 from hardsplat.train.step.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.step.photos import pack
-from hardsplat.train.step.schedule import record_begin, record_end
 
 BETA1, BETA2 = 0.9, 0.999  # Adam's decays
-
-
-def canvas_data(width: int, height: int) -> np.ndarray:
-    """The contract's Camera of an image: a fit reads its size alone."""
-    data = np.zeros((), contract.dtype("Camera"))
-    data["size"] = width, height
-    return data
 
 
 def gpu_settings(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
@@ -45,12 +36,11 @@ def gpu_settings(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
     first = (c.means_lr * spacing, c.scales_lr, c.angles_lr, c.colors_lr, c.opacities_lr)
     rates = [schedule.rate_plan(rate, c.final_lr * rate, c.max_steps) for rate in first]
     plans = np.array(rates, contract.dtype("RatePlan"))
-    # which has no weight for parameters
-    weights = loss.loss_terms(TrainConfig.of(ssim_lambda=c.ssim_lambda).flat())
+    weights = TrainConfig.of(ssim_lambda=c.ssim_lambda).flat()  # none of parameters
     return {
         "step_settings": schedule.step_settings(c.seed, BETA1, BETA2, c.background),
         "adam_settings": schedule.adam_settings(BETA1, BETA2),
-        "loss_terms": weights,
+        "loss_terms": loss.loss_terms(weights),
         "rate_plans": plans,
         "rates": np.zeros(len(plans), np.float32),
     }
@@ -76,9 +66,7 @@ class FitSession(BatchedSession):
         self.camera = Camera(np.eye(4), np.eye(3), self.width, self.height)
         self.background = np.full(3, float(config.background == "white"))
         self.spacing = float(np.sqrt(self.width * self.height / capacity))
-        self._pairs = PairRoom()
-        self._parts = Owned()
-        self._recorded = Recordings(device, {})
+        self._pairs, self._parts, self._recorded = PairRoom(), Owned(), Recordings(device, {})
         try:
             self._allocate(capacity, pack(photo))
         except BaseException:
@@ -86,35 +74,31 @@ class FitSession(BatchedSession):
             raise
 
     def _allocate(self, capacity: int, words: np.ndarray) -> None:
-        device = self.device
-        self.blobs = self._parts.add(BlobBuffers(device, capacity, ("adam_blobs",)))
-        self.rasterizer = rasterizer_of(device, self.config.rasterizer)
-        names = FitOptions.__dataclass_fields__
-        options = FitOptions(**{name: getattr(self.config, name) for name in names})
-        raster = open_rasterizer(device, self.blobs, self.width, self.height, options, ADAM)
-        self.raster = self._parts.add(raster)
-        self._shared: dict[str, Buffer | Image] = {}
-        for name, n in (("views", 1), ("schedule", HISTORY), ("history", HISTORY)):
-            size = n * contract.itemsize(name)
-            self._shared[name] = self._parts.add(Buffer(device, size, name, host=n > 1))
-        for name, values in gpu_settings(self.config, self.spacing).items():
-            self._shared[name] = self._parts.add(Buffer(device, values.nbytes, name))
-            self._shared[name].upload(values)
-        allocate = loss.allocate_squared if self.config.loss == "l2" else loss.allocate_loss
-        self._shared["photos"] = self._parts.add(Buffer(device, words.nbytes, "photos"))
-        compared = allocate(device, self.width, self.height)
-        self._shared |= compared
-        self._parts.add_all(compared.values())
-        self._shared["photos"].upload(words)
-        self._shared["views"].upload(canvas_data(self.width, self.height))
-        buffer_in(self._shared, "schedule").fill(0)  # always the one view
-        history = buffer_in(self._shared, "history")
-        self._batches = self._parts.add(Batches(device, history, self._on_batch))
+        device, c, size = self.device, self.config, (self.width, self.height)
+        own = self._parts
+        self.blobs = own.add(BlobBuffers(device, capacity, ("adam_blobs",)))
+        self.rasterizer = rasterizer_of(device, c.rasterizer)
+        self.raster = own.add(open_rasterizer(device, self.blobs, *size, c, ADAM))
+        filled = gpu_settings(c, self.spacing)
+        # of the camera a fit reads its size alone
+        filled |= {"photos": words, "views": contract.struct("Camera", size=size)}
+        filled["schedule"] = np.zeros(2 * HISTORY, np.uint32)  # always the one view
+        made = allocate_all(device, {name: values.nbytes for name, values in filled.items()})
+        own.add_all(made.values())
+        for name, values in filled.items():
+            made[name].upload(values)
+        nbytes = HISTORY * contract.itemsize("history")
+        made["history"] = own.add(Buffer(device, nbytes, "history", host=True))
+        allocate = loss.allocate_squared if c.loss == "l2" else loss.allocate_loss
+        compared = allocate(device, *size)
+        own.add_all(compared.values())
+        self._shared: dict[str, Buffer | Image] = {**made, **compared}
+        self._batches = own.add(Batches(device, made["history"], self._on_batch))
         self._record()
 
     def _record(self) -> None:
         self._recorded.destroy()
-        self._drawn_from = self.raster.resources
+        self._drawn_from, size = self.raster.resources, (self.width, self.height)
         self.resources = {**self.raster.resources, **self._shared}
         self._recorded = recorded = Recordings(self.device, self.resources)
         squared = self.config.loss == "l2"
@@ -123,21 +107,20 @@ class FitSession(BatchedSession):
         passes = [*schedule.FIT_SCHEDULE_PASSES, *compared, *loss.METRIC_PASSES]
         run = build_all(self.device, passes)
 
-        def step(recorder: Recorder) -> None:
-            record_begin(recorder, run)
-            self.raster.record_forward(recorder)
-            record_loss(recorder, run, self.width, self.height)
-            self.raster.record_backward(recorder)
-            record_end(recorder, run)
-
         def draw(recorder: Recorder) -> None:
-            record_begin(recorder, run)
+            schedule.record_begin(recorder, run)
             self.raster.record_forward(recorder)
+
+        def step(recorder: Recorder) -> None:
+            draw(recorder)
+            record_loss(recorder, run, *size)
+            self.raster.record_backward(recorder)
+            schedule.record_end(recorder, run)
 
         projection = cast(Flat, self.raster.projection)
         self._begin = recorded(lambda r: projection.record_begin(r, self.raster.pipelines))
         self._draw = recorded(draw)
-        self._measure = recorded(lambda r: loss.record_metrics(r, run, self.width, self.height))
+        self._measure = recorded(lambda r: loss.record_metrics(r, run, *size))
         self._batches.record(recorded, step)
 
     # -- blobs in and out --------------------------------------------------------------------------
@@ -147,10 +130,8 @@ class FitSession(BatchedSession):
         Adam's, (18, N); zeros by default."""
         self.drain()
         self.blobs.set(blobs, moments)
-        frame = np.zeros((), contract.dtype("Frame"))
-        frame["step"], frame["seed"] = step, self.config.seed
         self.step = step
-        self.resources["frame"].upload(frame)
+        self.resources["frame"].upload(contract.struct("Frame", step=step, seed=self.config.seed))
         self._begin.run_once()
         self._draw.run_once()
         if self.raster.make_room():
@@ -190,13 +171,6 @@ class FitSession(BatchedSession):
             self._record()
         self._batches.submit(self.step, steps, self.raster.room)
         self.step += steps
-
-    @property
-    def target(self) -> Image:
-        """What was drawn last."""
-        found = self.resources["target"]
-        assert isinstance(found, Image)
-        return found
 
     def destroy(self) -> None:
         self.device.wait_idle()

@@ -13,14 +13,11 @@ _OF_REDUCTION = ("reduction", "hybrid_threshold")
 def varying(results: list[Measurement]) -> list[str]:
     """Options, and `splats`, in which the rows differ. A state format that always follows the
     format says nothing of its own."""
-    names = list(dict.fromkeys(n for r in results for n in r.options))
-    follows = all(r.options.get("state_format") == r.options.get("format") for r in results)
-    out = [
-        n
-        for n in names
-        if len({r.options.get(n) for r in results}) > 1 and not (n == "state_format" and follows)
-    ]
-    return [*(["splats"] if len({r.splats for r in results}) > 1 else []), *out]
+    sizes = ["splats"] if len({r.splats for r in results}) > 1 else []
+    options = [r.options for r in results]
+    follows = all(o.get("state_format") == o.get("format") for o in options)
+    names = dict.fromkeys(n for o in options for n in o if not (n == "state_format" and follows))
+    return [*sizes, *(n for n in names if len({o.get(n) for o in options}) > 1)]
 
 
 def value(result: Measurement, name: str) -> str:
@@ -29,9 +26,8 @@ def value(result: Measurement, name: str) -> str:
 
 def label(result: Measurement, names: Iterable[str]) -> str:
     """What tells a row from the others, for plots."""
-    return (
-        " ".join(v for n in names if (v := value(result, n)) != "-") or result.options["rasterizer"]
-    )
+    told = " ".join(v for n in names if (v := value(result, n)) != "-")
+    return told or result.options["rasterizer"]
 
 
 def telling(
@@ -58,6 +54,11 @@ def memory_of(result: Measurement) -> dict[str, int]:
     return result.memory
 
 
+def backward_draw(result: Measurement) -> float:
+    """ms."""
+    return result.stages["backward draw"]
+
+
 def errors_of(result: Measurement) -> list[str]:
     """Errors as printed: the order of atomics changes the digits after those."""
     angles = (1 - result.cosines[n] for n in GRADIENTS)
@@ -78,6 +79,15 @@ def table(head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
     return ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines)]
 
 
+def section(title: str, note: str, head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
+    """Lines of a title, a note and a table."""
+    return ["", f"## {title}", "", note, "", *table(head, lines)]
+
+
+def values_of(result: Measurement, names: Iterable[str]) -> list[str]:
+    return [value(result, n) for n in names]
+
+
 def markdown(results: list[Measurement], about: dict, skipped: list[str]) -> str:
     # what was asked for says more than what follows from it
     names = sorted(varying(results), key=lambda n: n != "splats" and n not in about["axes"])
@@ -86,133 +96,111 @@ def markdown(results: list[Measurement], about: dict, skipped: list[str]) -> str
         given["state_format"] = "as format"
     fixed = ", ".join(f"{n} {v}" for n, v in given.items())
     device, model, scene = about["device"], about["model"], about["scene"]
+    size = f"{model['splats']} splats of SH degree {model['sh_degree']}"
+    shown = f"{scene['width']}x{scene['height']}, views {scene['views']}"
     out = [
         f"# bench of {model['file']}",
         "",
-        f"{device['name']}, {device['driver']}; {model['splats']} splats of SH degree "
-        f"{model['sh_degree']}, {scene['width']}x{scene['height']}, "
-        f"views {scene['views']}, upstream {about['upstream']}, {about['repeats']} repeats.",
-        f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}, "
-        f"{about['date']}: `{about['command']}`",
+        f"{device['name']}, {device['driver']}; {size}, {shown}, upstream {about['upstream']}, "
+        f"{about['repeats']} repeats.",
+        origin(about),
         "",
         f"In all rows: {fixed}{'' if 'splats' in names else f', {results[0].splats} splats'}.",
     ]
-    sections = (_stages, _sizes, _floors, _memory, _sort, _errors)
-    for section in sections:
-        out += section(results, names, about)
+    for lines in (_stages, _sizes, _floors, _memory, _sort, _errors):
+        out += lines(results, names, about)
     if skipped:
         out += ["", "## Not measured", "", *(f"- {line}" for line in skipped)]
     return "\n".join(out)
 
 
+def origin(about: dict) -> str:
+    """Program, commit, time and command of numbers, in a line."""
+    program = f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}"
+    return f"{program}, {about['date']}: `{about['command']}`"
+
+
 def _stages(results: list[Measurement], names: list[str], about: dict) -> list[str]:
     head = [*names, "forward", "backward", "total", *STAGES, "fragments [M]", "fragments/s [G]"]
-    lines = (
-        [
-            *(value(r, n) for n in names),
-            *(f"{ms:.4g}" for ms in (r.forward, r.backward, r.total)),
-            *(f"{r.stages[s]:.4g}" if r.stages[s] else "-" for s in STAGES),
-            " + ".join(f"{n / 1e6:.1f}" for n in r.fragments.values()) or "-",
-            " + ".join(f"{n:.3g}" for n in r.rates.values()) or "-",
-        ]
-        for r in results
-    )
+    lines = []
+    for r in results:
+        ms = [f"{ms:.4g}" for ms in (r.forward, r.backward, r.total)]
+        ms += [f"{r.stages[s]:.4g}" if r.stages[s] else "-" for s in STAGES]
+        fragments = " + ".join(f"{n / 1e6:.1f}" for n in r.fragments.values())
+        rates = " + ".join(f"{n:.3g}" for n in r.rates.values())
+        lines.append([*values_of(r, names), *ms, fragments or "-", rates or "-"])
     note = (
         "Milliseconds on the device, median over repeats, mean over views; total = forward + "
         "backward, without the loss. Fragments of the forward and the backward draw."
     )
-    return ["", "## Stages", "", note, "", *table(head, lines)]
+    return section("Stages", note, head, lines)
 
 
 def _sizes(results: list[Measurement], names: list[str], about: dict) -> list[str]:
-    pairs = [
-        (r, base)
-        for r in results
-        if (base := atomic_of(r, results)) is not None and base.stages["backward draw"]
-    ]
-    if all(r is base for r, base in pairs):
+    bases = [(r, base) for r in results if (base := atomic_of(r, results)) and backward_draw(base)]
+    if all(r is base for r, base in bases):
         return []
-    head = ["splats", *(n for n in names if n != "splats"), "backward draw", "ratio to atomic"]
-    lines = (
-        [
-            str(r.splats),
-            *(value(r, n) for n in names if n != "splats"),
-            f"{ms:.4g}",
-            f"{ms / base.stages['backward draw']:.3f}",
-        ]
-        for r, base in pairs
-        for ms in [r.stages["backward draw"]]
-    )
+    names = ["splats", *(n for n in names if n != "splats")]
+    lines = []
+    for r, base in bases:
+        ms = backward_draw(r)
+        lines.append([*values_of(r, names), f"{ms:.4g}", f"{ms / backward_draw(base):.3f}"])
     note = (
         "Milliseconds of the backward draw over those of one atomic per fragment and number, "
         "all else equal."
     )
-    return ["", "## Size x reduction", "", note, "", *table(head, lines)]
+    return section("Size x reduction", note, [*names, "backward draw", "ratio to atomic"], lines)
 
 
 def _floors(results: list[Measurement], names: list[str], about: dict) -> list[str]:
-    if not any(r.floors for r in results):
-        return []
     stages = [s for s in STAGES if any(s in r.floors for r in results)]
+    if not stages:
+        return []
     head = [*names, *(f"{s}, floor" for s in stages), *(f"{s}, x floor" for s in stages)]
-    lines = (
-        [
-            *(value(r, n) for n in names),
-            *(f"{r.floors[s]:.3g}" if s in r.floors else "-" for s in stages),
-            *(f"{r.stages[s] / r.floors[s]:.1f}" if r.floors.get(s) else "-" for s in stages),
-        ]
-        for r in results
-    )
-    rate = about["copy_bytes_per_second"] / 1e9
+    lines = []
+    for r in results:
+        floors = [f"{r.floors[s]:.3g}" if s in r.floors else "-" for s in stages]
+        times = [f"{r.stages[s] / r.floors[s]:.1f}" if r.floors.get(s) else "-" for s in stages]
+        lines.append([*values_of(r, names), *floors, *times])
     note = (
-        f"Milliseconds that moving each stage's bytes once takes at the {rate:.1f} GB/s of a "
-        "buffer copy measured here (read + written), and measured time over that."
+        "Milliseconds that moving each stage's bytes once takes at the "
+        f"{about['copy_bytes_per_second'] / 1e9:.1f} GB/s of a buffer copy measured here (read + "
+        "written), and measured time over that."
     )
-    return ["", "## Stages over their floor", "", note, "", *table(head, lines)]
+    return section("Stages over their floor", note, head, lines)
 
 
 def _memory(results: list[Measurement], names: list[str], about: dict) -> list[str]:
     names, results = telling(results, names, memory_of)
     purposes = [p for p in results[0].memory if any(r.memory[p] for r in results)]
-    lines = (
-        [
-            *(value(r, n) for n in names),
-            *(f"{r.memory[p] / 1e6:.3f}" for p in purposes),
-            f"{sum(r.memory.values()) / 1e6:.3f}",
-        ]
-        for r in results
-    )
+    lines = []
+    for r in results:
+        held = [*(r.memory[p] for p in purposes), sum(r.memory.values())]
+        lines.append([*values_of(r, names), *(f"{n / 1e6:.3f}" for n in held)])
     note = "Megabytes (1e6 bytes) on the device by purpose, as allocated."
-    return ["", "## Memory", "", note, "", *table([*names, *purposes, "total"], lines)]
+    return section("Memory", note, [*names, *purposes, "total"], lines)
 
 
 def _sort(results: list[Measurement], names: list[str], about: dict) -> list[str]:
-    firsts = {r.splats: r for r in reversed(results)}  # the sort is the same for all variants
-    lines = []
-    for r in sorted(firsts.values(), key=lambda r: r.splats):
-        for way, pairs in r.sort["pairs"].items():
-            shares = (
-                r.sort[key][way]
-                for key in ("share", "share_without_temporaries", "share_allocated")
-            )
-            ours = [f"{r.sort[key] / 1e6:.3f}" for key in ("bytes", "allocated")]
-            tiles = [way, f"{pairs:.0f}", f"{r.sort['tile_bytes'][way] / 1e6:.3f}"]
-            percent = ["-" if s is None else f"{s:.2%}" for s in shares]
-            lines.append([str(r.splats), f"{r.sort['visible']:.0f}", *ours, *tiles, *percent])
-    published = results[0].sort["published_share"]
+    firsts = {r.splats: r.sort for r in reversed(results)}  # it is the same for all variants
+    keys, lines = ("share", "share_without_temporaries", "share_allocated"), []
+    for splats, sort in sorted(firsts.items()):
+        for way, pairs in sort["pairs"].items():
+            ours = [f"{sort[key] / 1e6:.3f}" for key in ("bytes", "allocated")]
+            tiles = [way, f"{pairs:.0f}", f"{sort['tile_bytes'][way] / 1e6:.3f}"]
+            percent = ["-" if (s := sort[key][way]) is None else f"{s:.2%}" for key in keys]
+            lines.append([str(splats), f"{sort['visible']:.0f}", *ours, *tiles, *percent])
     note = (
-        "Ours, for the visible splats of a view: keys, values, temporaries of both, "
-        "histograms (means over views, MB = 1e6 bytes). Tile path: (16x16 tile, splat) "
-        "pairs "
-        "of the same splats, 36 bytes each: 64-bit key and 32-bit value, unsorted and "
-        "sorted (24), and CUB's temporary copies (12). rectangle: Inria's square of 3 "
-        "sigma; "
-        f"ellipse: box of alpha >= 1/255. Published: {published:.2%} (Yuan & He 2025, "
-        "other scenes and views). Definitions: app/hardsplat/study/bench/tiles.py."
+        "Ours, for the visible splats of a view: keys, values, temporaries of both, histograms "
+        "(means over views, MB = 1e6 bytes). Tile path: (16x16 tile, splat) pairs of the same "
+        "splats, 36 bytes each: 64-bit key and 32-bit value, unsorted and sorted (24), and CUB's "
+        "temporary copies (12). rectangle: Inria's square of 3 sigma; ellipse: box of alpha >= "
+        f"1/255. Published: {results[0].sort['published_share']:.2%} (Yuan & He 2025, other scenes "
+        "and views). Definitions: app/hardsplat/study/bench/tiles.py."
     )
     head = ["splats", "visible", "sort [MB]", "allocated [MB]", "tiles by", "pairs"]
     head += ["tile sort [MB]", "share", "share of 24 B a pair", "allocated share"]
-    return ["", "## Memory of the sort", "", note, "", *table(head, lines)]
+    return section("Memory of the sort", note, head, lines)
 
 
 def _errors(results: list[Measurement], names: list[str], about: dict) -> list[str]:
@@ -221,12 +209,11 @@ def _errors(results: list[Measurement], names: list[str], about: dict) -> list[s
         return []
     names, measured = telling(measured, names, errors_of)
     head = [*names, *(f"L2 {n}" for n in GRADIENTS), *(f"1 - cos {n}" for n in GRADIENTS)]
-    lines = ([*(value(r, n) for n in names), *errors_of(r)] for r in measured)
     note = (
-        "Gradients against those of a float32 target and state with the same other "
-        "options: relative L2, |g - r| / |r|, and 1 - cosine, over all visible splats of "
-        "view(s) "
-        f"{about['error_views']} together; gradients of linear scales and of opacities in "
-        "0..1, for uniform random upstream gradients (seed: position of the view)."
+        "Gradients against those of a float32 target and state with the same other options: "
+        "relative L2, |g - r| / |r|, and 1 - cosine, over all visible splats of view(s) "
+        f"{about['error_views']} together; gradients of linear scales and of opacities in 0..1, "
+        "for uniform random upstream gradients (seed: position of the view)."
     )
-    return ["", "## Gradient error", "", note, "", *table(head, lines)]
+    lines = ([*values_of(r, names), *errors_of(r)] for r in measured)
+    return section("Gradient error", note, head, lines)
