@@ -5,12 +5,10 @@ directly below the package. Its floor is the longest path of imports below it.
 
     python -m tools.layers             floors, circles, upward arrows
     python -m tools.layers --markdown  the table of docs/ARCHITECTURE.md
-    python -m tools.layers --map FILE  as if modules were moved, JSON {old: new}, no `hardsplat.`
 """
 
 import argparse
 import ast
-import json
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -59,14 +57,10 @@ def imports(path, known):
                 yield module if module in known else module.rpartition(".")[0]
 
 
-def graph(moved):
-    """{module: the modules it imports}, under the names that `moved` gives."""
+def graph():
+    """{module: the modules it imports}."""
     known = modules()
-    rename = {name: moved.get(name, name) for name in known}
-    edges = defaultdict(set)
-    for name, path in known.items():
-        edges[rename[name]] |= {rename[other] for other in imports(path, known)}
-    return {name: others - {name} for name, others in edges.items()}
+    return {name: {*imports(path, known)} - {name} for name, path in known.items()}
 
 
 def collapse(edges, place):
@@ -110,9 +104,8 @@ def floors(edges, rings):
 def main():
     parser = argparse.ArgumentParser(description="structure of the package by its imports")
     parser.add_argument("--markdown", action="store_true", help="print the table of floors alone")
-    parser.add_argument("--map", type=Path, help="JSON file {old module: new module}")
     args = parser.parse_args()
-    edges = graph(json.loads(args.map.read_text()) if args.map else {})
+    edges = graph()
     packages = {name.rpartition(".")[0] for name in edges} - {""}
 
     def folder(name):

@@ -54,8 +54,8 @@ def report(device: str | int | None = None) -> tuple[str, int]:
         return "\n".join([*tools, "", f"not ready: {why}"]), 2
     validation = "not installed (only developers need it)"
     if instance.validation_layer():
-        turned_on = "HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too"
-        validation = f"installed ({turned_on})"
+        how = "HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too"
+        validation = f"installed ({how})"
     title = "devices (choose with --device INDEX or part of the name)"
     lines = [*tools, f"validation layer  {validation}", "", title]
     for i, d in enumerate(devices):
@@ -90,27 +90,24 @@ def _about(index: int, physical) -> tuple[list[str], int]:
     from hardsplat.gpu.device.context import Device
 
     found = capabilities.query(physical.handle)
-    lines = _features(found)
+    lines, name = _features(found), physical.name
     if missing := found.missing(features.REQUIRED):
         remedy = "update its driver or choose another --device"
-        lacks = f"{physical.name} lacks {', '.join(missing)}"
-        return [*lines, "", f"not ready: {lacks}; {remedy}"], 1
+        return [*lines, "", f"not ready: {name} lacks {', '.join(missing)}; {remedy}"], 1
     try:
         device = Device(index)
         probed = _probe(device)
     except UserError as error:
         return [*lines, "", f"not ready: {error}"], 1
-    lines += [f"  probe     {probed}", "", *_limits(device), ""]
     table, lacking = _variants(device.capabilities)
-    lines += [*table, *_auto(device), ""]
+    lines += [f"  probe     {probed}", "", *_limits(device), "", *table, *_auto(device), ""]
     if lacking:
-        return [*lines, f"not ready: {device.name} can run no {' and no '.join(lacking)}"], 1
+        return [*lines, f"not ready: {name} can run no {' and no '.join(lacking)}"], 1
     if missing := device.capabilities.missing(("shared_memory",)):
-        lacks = f"{device.name} lacks {', '.join(missing)}"
-        return [*lines, f"ready to draw, not to train: {lacks}"], 0
+        return [*lines, f"ready to draw, not to train: {name} lacks {', '.join(missing)}"], 0
     # which all of them need
     tiles = device.capabilities.missing(next(iter(TILE_BACKWARDS.values())).needs)
-    return [*lines, f"ready{' with --rasterizer hardware' if tiles else ''}: {device.name}"], 0
+    return [*lines, f"ready{' with --rasterizer hardware' if tiles else ''}: {name}"], 0
 
 
 def _features(found) -> list[str]:
@@ -136,12 +133,13 @@ def _limits(device) -> list[str]:
     from hardsplat.raster.core.sinks import moments_of
 
     usual = moments_of(device, "auto")
-    fitting = [_fitting(device, name, usual, f"with --rasterizer {name}") for name in BACKENDS]
-    for moments, row in MOMENT_FORMATS.items():
-        if moments != usual and not device.capabilities.missing(row.needs):
-            for name in BACKENDS:
-                flags = f"with --rasterizer {name} --moments {moments}"
-                fitting.append(_fitting(device, name, moments, flags))
+    others = {n: f" --moments {n}" for n in MOMENT_FORMATS if n != usual}
+    runnable = [n for n in others if not device.capabilities.missing(MOMENT_FORMATS[n].needs)]
+    fitting = [
+        _fitting(device, name, moments, f"with --rasterizer {name}{others.get(moments, '')}")
+        for moments in (usual, *runnable)
+        for name in BACKENDS
+    ]
     return [
         "limits",
         f"  memory          {device.memory_bytes / 2**30:.1f} GiB",
@@ -215,16 +213,14 @@ def asked_with(given: str) -> str:
 def _variants(capabilities) -> tuple[list[str], list[str]]:
     """The table of all registry rows, and the registries of which none runs."""
     lines, lacking = ["variants"], []
-    names = [name for _, _, rows in REGISTRIES for name in rows]
-    width = max(map(len, names))
+    width = max(len(name) for _, _, rows in REGISTRIES for name in rows)
     for title, flag, rows in REGISTRIES:
         runnable = [name for name, row in rows.items() if not capabilities.missing(row.needs)]
         if not runnable and title not in _OPTIONAL:
             lacking.append(title)
         lines.append(f"  {title}{f' ({flag})' if flag else ''}")
-        lines += [
-            f"    {name:{width}}  {_row(capabilities, name, rows, flag, runnable)}" for name in rows
-        ]
+        cells = {name: _row(capabilities, name, rows, flag, runnable) for name in rows}
+        lines += [f"    {name:{width}}  {cell}" for name, cell in cells.items()]
     return lines, lacking
 
 

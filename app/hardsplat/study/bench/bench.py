@@ -14,7 +14,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.files import written
 from hardsplat.base.paths import CHECKOUT
 from hardsplat.base.progress import Bar
 from hardsplat.base.version import __version__
@@ -154,22 +155,22 @@ def bench(
     if folder:
         make_folder(folder)
     model, config = find_model(subject.model, subject.data_dir)
-    if config.scene.data_dir is None:
+    if (data_dir := config.scene.data_dir) is None:
         unknown = "nothing says which scene it shows, and views are what is timed"
         raise UserError(f"{model}: {unknown}; add --data-dir SCENE")
     data_factor = subject.data_factor or (1 if subject.data_dir else config.scene.data_factor)
-    data_dir, gaussians = config.scene.data_dir, load_splats(model)
+    gaussians = load_splats(model)
     counts = [count_of(amount, len(gaussians)) for amount in subject.splats]
     scene = load_scene(data_dir, data_factor)
     chosen = views_of(scene, list(subject.views))
     gpu = open_device(device)
-    fast = (fastest(gpu, TrainConfig.of(rasterizer=name)) for name in rasterizer)
-    rasterizer = list(dict.fromkeys(fast))
-    views, physical = [scene.views[i] for i in chosen], gpu.physical
-    job = Bench(gpu, views, timing.upstream, timing.repeats, _bandwidth(gpu))
+    names = dict.fromkeys(fastest(gpu, TrainConfig.of(rasterizer=name)) for name in rasterizer)
+    job = Bench(
+        gpu, [scene.views[i] for i in chosen], timing.upstream, timing.repeats, _bandwidth(gpu)
+    )
+    physical, all_views = gpu.physical, timing.error_views == "all"
     machine = {"driver": physical.driver, "kind": physical.kind, "host": platform.platform()}
     shown = {"folder": str(data_dir), "data_factor": data_factor, "views": chosen}
-    all_views = timing.error_views == "all"
     about = {
         **provenance(),
         "device": {"name": gpu.name, **machine},
@@ -181,56 +182,43 @@ def bench(
         "repeats": timing.repeats,
         "error_views": chosen[: None if all_views else 1] if timing.errors else [],
     }
-    results, skipped, lost = [], [], False
-
-    def attempt(what: str, work: Callable, *given):
-        """The work's result; None, with a line that names the reason, where the device cannot."""
-        nonlocal lost
-        try:
-            return work(*given)
-        except UserError as error:
-            skipped.append(f"{what}: {error}")
-            tqdm.write(f"skipped {what}: {error}", file=sys.stderr)
-            lost = isinstance(error, DeviceLost)
-
-    known = {name: ["moments", *BACKENDS[name].options.settings()] for name in rasterizer}
     axes = {**{name: [value] for name, value in blending_of(axes).items()}, **axes}
     combinations = [
         (n, name, options)
         for n in counts
-        for name in rasterizer
-        for options in variants(axes, known[name])
+        for name in names
+        for options in variants(axes, ["moments", *BACKENDS[name].options.settings()])
     ]
-    size = None
     if folder and (earlier := archive_run(folder, OF_A_BENCH, OF_A_BENCH)):
         moved = f"note: the earlier measurement in {folder} is now in {earlier}"
         tqdm.write(moved, file=sys.stderr)
+    results, skipped, size = [], [], None
     for n, name, options in Bar(combinations, desc="bench", unit="variant", disable=quiet):
         if n != size:
             job.use(gaussians if n == len(gaussians) else resized(gaussians, n))
             size = n
-        label = ", ".join([f"{n} splats", name, *(f"{k} {v}" for k, v in options.items())])
-        result = attempt(label, job.measure, name, options)
-        if result is not None:
-            results.append(result)
-            what = f"gradient error of {label}"
-            if timing.errors and (found := attempt(what, job.errors, name, options, all_views)):
-                result.errors, result.cosines = found
+        what = ", ".join([f"{n} splats", name, *(f"{k} {v}" for k, v in options.items())])
+        lost = False
+        try:
+            results.append(result := job.measure(name, options))
+            if timing.errors:
+                what = f"gradient error of {what}"
+                result.errors, result.cosines = job.errors(name, options, all_views)
+        except UserError as error:  # the device cannot
+            skipped.append(f"{what}: {error}")
+            tqdm.write(f"skipped {what}: {error}", file=sys.stderr)
+            lost = isinstance(error, DeviceLost)
         if folder:  # after each: a run that is killed leaves what it has measured
             rows = [asdict(r) for r in results]
             write_json(folder / "bench.json", {"about": about, "rows": rows, "skipped": skipped})
         if lost:
             break
     if not results:
-        raise UserError(
-            f"{gpu.name} measured none of the variants asked for; the last: {skipped[-1]}"
-        )
-    text = markdown(results, about, skipped)
-    print(text)
+        why = f"measured none of the variants asked for; the last: {skipped[-1]}"
+        raise UserError(f"{gpu.name} {why}")
+    print(text := markdown(results, about, skipped))
     if folder:
-        try:
-            (folder / "bench.md").write_text(text + "\n")
-        except OSError as error:
-            raise UserError(f"cannot write {folder / 'bench.md'}: {error.strerror}") from None
+        with written(path := folder / "bench.md"):
+            path.write_text(text + "\n")
         write_plots(results, folder, gpu.name)
     return results

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import complete
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.scenes.views import View
 from hardsplat.model.gaussians import Gaussians
@@ -24,7 +26,6 @@ from hardsplat.raster.core.frame import camera_data, frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.protocols import Rasterizer
 from hardsplat.raster.core.sinks import adam, moments_of, plane_groups, resolve_moments
-from hardsplat.raster.hardware.rasterizer import HardwareOptions
 from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench.errors import BACKGROUND, NEAR, GradientErrors
@@ -82,6 +83,7 @@ class Measurement:
     cosines: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass
 class Bench(GradientErrors):
     """A model and some views of its scene on one device.
 
@@ -89,22 +91,17 @@ class Bench(GradientErrors):
     every view. bandwidth: bytes/s of a copy, or None.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        views: list[View],
-        upstream: str,
-        repeats: int,
-        bandwidth: float | None = None,
-    ):
-        self.device = device
-        self.views = views
-        self.upstream = upstream
-        self.repeats = repeats
-        self.bandwidth = bandwidth
-        self.photos = [v.load() for v in views] if upstream == "loss" else [None] * len(views)
-        self.width = max(v.camera.width for v in views)
-        self.height = max(v.camera.height for v in views)
+    device: Device
+    views: list[View]
+    upstream: str
+    repeats: int
+    bandwidth: float | None = None
+
+    def __post_init__(self):
+        loads = self.upstream == "loss"
+        self.photos = [v.load() if loads else None for v in self.views]
+        self.width = max(v.camera.width for v in self.views)
+        self.height = max(v.camera.height for v in self.views)
 
     def use(self, gaussians: Gaussians) -> None:
         """The model of what is measured from here on."""
@@ -116,42 +113,38 @@ class Bench(GradientErrors):
         """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot
         run, OutOfMemory; nothing stays allocated."""
         options = {"moments": "auto", **options}
-        moments = moments_of(self.device, options.pop("moments"))
-        moment_bytes = resolve_moments(self.device, moments).nbytes
-        with ExitStack() as stack:
-
-            def owned(part):
-                stack.callback(part.destroy)
-                return part
-
-            n, degree = len(self.gaussians), self.gaussians.sh_degree
-            device, kept = self.device, ("grow_stats",)
-            parameters = owned(Parameters(device, n, degree, moments, "written", follow=kept))
+        device, canvas, own = self.device, (self.width, self.height), Owned()
+        moments = moments_of(device, options.pop("moments"))
+        moment_bytes = resolve_moments(device, moments).nbytes
+        n, degree = len(self.gaussians), self.gaussians.sh_degree
+        backend = BACKENDS[rasterizer]
+        made: Any = backend.options(**options)
+        sink = adam(moments)
+        try:
+            kept = ("grow_stats",)
+            parameters = own.add(Parameters(device, n, degree, moments, "written", follow=kept))
             parameters.upload(self.gaussians)
             parameters.forget()
-            backend, canvas = BACKENDS[rasterizer], (self.width, self.height)
-            made = backend.options(**options)
-            raster = owned(
-                backend.rasterizer(device, parameters, *canvas, made, sink=adam(moments))
-            )
-            resources = {**raster.resources, **self._surroundings(owned, parameters)}
-            run = build_all(self.device, LOSS_PASSES if self.upstream == "loss" else ())
+            raster = own.add(backend.rasterizer(device, parameters, *canvas, made, sink=sink))
+            resources = {**raster.resources, **self._surroundings(own, parameters)}
+            run = build_all(device, LOSS_PASSES if self.upstream == "loss" else ())
 
             def record(**how) -> Recorder:
-                recorder = owned(Recorder(self.device, resources, **how))
+                recorder = own.add(Recorder(device, resources, **how))
                 raster.record_forward(recorder)
                 if run:
-                    record_loss(recorder, run, self.width, self.height)
+                    record_loss(recorder, run, *canvas)
                 raster.record_backward(recorder)
                 return recorder.end()
 
             stages, fragments, visible = self._draw(raster, record, resources, parameters)
-            names = dict(raster.rows.names)
+            names: dict = dict(raster.rows.names)
             held = {name: r.nbytes for name, r in resources.items()}
             memory = by_purpose(held | parameters.nbytes())
-        spec = REDUCTIONS[names["reduction"]].spec if "reduction" in names else ()
+        finally:
+            own.destroy()
         threshold = {}
-        if isinstance(made, HardwareOptions) and "THRESHOLD" in spec:
+        if "reduction" in names and "THRESHOLD" in REDUCTIONS[names["reduction"]].spec:
             threshold = {"hybrid_threshold": made.hybrid_threshold}
         forward = stages["project"] + stages["sort"] + stages["tiles"] + stages["forward draw"]
         backward = stages["backward draw"] + stages["project backward"] + stages["optimizer"]
@@ -182,21 +175,16 @@ class Bench(GradientErrors):
             sort=sort_memory(self._pairs, memory["sort"]),
         )
 
-    def _surroundings(self, owned, parameters: Parameters) -> dict[str, Buffer | Image]:
+    def _surroundings(self, own: Owned, parameters: Parameters) -> dict[str, Buffer | Image]:
         """What a training session has around its rasterizer. Every plane moves, but not by
         anything."""
-        terms = loss_terms(
-            TrainConfig().flat(), sh_degree=self.gaussians.sh_degree, capacity=len(self.gaussians)
-        )
+        n, degree = len(self.gaussians), self.gaussians.sh_degree
+        terms = loss_terms(TrainConfig().flat(), sh_degree=degree, capacity=n)
+        of_splats = [p for p in quantities.places() if p.quantity.of == "splat"]
+        at = [p.plane + k for p in of_splats for k in range(p.quantity.planes(degree))]
+        moved = contract.struct("PlaneList", count=len(at))
+        moved["at"][: len(at)] = at
         planes = quantities.plane_count("splat")
-        moved = np.zeros((), contract.dtype("PlaneList"))
-        at = [
-            p.plane + k
-            for p in quantities.places()
-            if p.quantity.of == "splat"
-            for k in range(p.quantity.planes(self.gaussians.sh_degree))
-        ]
-        moved["count"], moved["at"][: len(at)] = len(at), at
         given = {
             "adam_settings": adam_settings(),
             "loss_terms": terms,
@@ -205,21 +193,23 @@ class Bench(GradientErrors):
             "rates": np.full(planes, np.finfo(np.float32).tiny, np.float32),
             "moved_planes": moved,
         }
-        groups = np.array(plane_groups(len(at), len(self.gaussians)), np.uint32)
+        groups = np.array(plane_groups(len(at), n), np.uint32)
         parameters.all["indirect"].upload(groups, contract.indirect_offset("planes"))
-        device, width, height = self.device, self.width, self.height
-        own: dict[str, Buffer | Image] = {}
-        for name, values in given.items():
-            own[name] = owned(Buffer(device, values.nbytes, name))
-            own[name].upload(values)
+        sizes, canvas = {name: v.nbytes for name, v in given.items()}, (self.width, self.height)
+        made: dict[str, Buffer | Image] = {}
         if self.upstream == "random":
             form = FORMATS["float32"].vk
-            own["d_image"] = owned(Image(device, width, height, form, np.float32, "d_image"))
-            return own
-        sizes = {"history": contract.CONSTANTS["HISTORY"], "photos": width * height}
-        for name, n in sizes.items():
-            own[name] = owned(Buffer(device, n * contract.itemsize(name), name))
-        return own | {n: owned(part) for n, part in allocate_loss(device, width, height).items()}
+            made["d_image"] = Image(self.device, *canvas, form, np.float32, "d_image")
+        else:
+            made |= allocate_loss(self.device, *canvas)
+            sizes["history"] = contract.CONSTANTS["HISTORY"] * contract.itemsize("history")
+            sizes["photos"] = self.width * self.height * contract.itemsize("photos")
+        own.add_all(made.values())
+        buffers = allocate_all(self.device, sizes)
+        own.add_all(buffers.values())
+        for name, values in given.items():
+            buffers[name].upload(values)
+        return made | buffers
 
     def _draw(
         self, raster: Rasterizer, record: Callable, resources: dict, parameters: Parameters

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 from hardsplat.contract.footprint import PURPOSES
 from hardsplat.report import charts
 from hardsplat.study.bench.errors import GRADIENTS
 from hardsplat.study.bench.measure import STAGES, Measurement
-from hardsplat.study.bench.tables import atomic_of, errors_of, label, memory_of, telling, varying
+from hardsplat.study.bench.tables import (
+    atomic_of,
+    backward_draw,
+    errors_of,
+    label,
+    memory_of,
+    telling,
+    varying,
+)
 
 
 def write_plots(results: list[Measurement], folder: Path, device: str) -> list[Path]:
@@ -29,9 +37,9 @@ def _labels(results: list[Measurement], names: list[str]) -> list[str]:
 
 
 def stages(axes, results: list[Measurement]) -> bool:
-    parts, names = {s: [r.stages[s] for r in results] for s in STAGES}, varying(results)
+    parts, labels = {s: [r.stages[s] for r in results] for s in STAGES}, varying(results)
     title = "Time on the device by stage, mean over views"
-    return charts.stacked(axes, _labels(results, names), parts, title, "milliseconds")
+    return charts.stacked(axes, _labels(results, labels), parts, title, "milliseconds")
 
 
 def memory(axes, results: list[Measurement]) -> bool:
@@ -53,24 +61,18 @@ def errors(axes, results: list[Measurement]) -> bool:
     return charts.grouped(axes, _labels(results, names), series, title, unit)
 
 
-def _lines(
-    axes,
-    results: list[Measurement],
-    x: Callable[[Measurement], float],
-    y: Callable[[Measurement], float],
-    names: list[str],
-) -> bool:
-    """A line through the rows of each combination of `names` that has two points or more."""
-    groups: dict[str, list[Measurement]] = {}
-    for r in results:
-        groups.setdefault(label(r, names), []).append(r)
-    several = {name: rows for name, rows in groups.items() if len({x(r) for r in rows}) > 1}
-    drawn = {name: sorted(rows, key=x) for name, rows in several.items()}
-    if not drawn:
+def _lines(axes, names: list[str], points: Sequence[tuple[Measurement, float, float]]) -> bool:
+    """A line through the points (row, x, y) of each combination of `names` that has two of them or
+    more."""
+    groups: dict[str, list[tuple[float, float]]] = {}
+    for r, x, y in sorted(points, key=lambda point: point[1]):
+        groups.setdefault(label(r, names), []).append((x, y))
+    groups = {name: line for name, line in groups.items() if len({x for x, _ in line}) > 1}
+    if not groups:
         return False
-    for i, (name, group) in enumerate(drawn.items()):
-        axes.plot([x(r) for r in group], [y(r) for r in group], label=name, **charts.line(i))
-    ticks = sorted({x(r) for group in drawn.values() for r in group})
+    for i, (name, line) in enumerate(groups.items()):
+        axes.plot(*zip(*line), label=name, **charts.line(i))
+    ticks = sorted({x for line in groups.values() for x, _ in line})
     axes.set_xticks(ticks, [f"{t:,}" for t in ticks])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
@@ -81,38 +83,27 @@ def _lines(
 
 def threshold(axes, results: list[Measurement]) -> bool:
     """The sweep of --hybrid-threshold."""
-    swept = [r for r in results if "hybrid_threshold" in r.options and r.stages["backward draw"]]
-    names = [n for n in varying(results) if n != "hybrid_threshold"]
+    swept = [r for r in results if "hybrid_threshold" in r.options and backward_draw(r)]
     axes.set_xlabel("hybrid threshold [contributing lanes of 32]")
     axes.set_ylabel("backward draw [ms]")
     axes.set_title("Backward draw by threshold of the reduction")
-
-    def x(r: Measurement) -> float:
-        return r.options["hybrid_threshold"]
-
-    return _lines(axes, swept, x, lambda r: r.stages["backward draw"], names)
+    found = [(r, r.options["hybrid_threshold"], backward_draw(r)) for r in swept]
+    return _lines(axes, [n for n in varying(results) if n != "hybrid_threshold"], found)
 
 
 def sizes(axes, results: list[Measurement]) -> bool:
     """Backward draw over that of naive atomics, by size of the model."""
-    ratios = {
-        id(r): r.stages["backward draw"] / b.stages["backward draw"]
-        for r in results
-        if (b := atomic_of(r, results)) and b.stages["backward draw"] and b is not r
-    }
-    names = [n for n in varying(results) if n != "splats"]
+    bases = [(r, atomic_of(r, results)) for r in results]
     axes.set_xscale("log")
     axes.set_xlabel("splats")
     axes.set_ylabel("backward draw, ratio to one atomic per fragment")
     axes.set_title("Gain of the reductions by scene size")
-    drawn = [r for r in results if id(r) in ratios]
-    return _lines(axes, drawn, lambda r: r.splats, lambda r: ratios[id(r)], names)
+    ratios = [
+        (r, r.splats, backward_draw(r) / backward_draw(base))
+        for r, base in bases
+        if base and base is not r and backward_draw(base)
+    ]
+    return _lines(axes, [n for n in varying(results) if n != "splats"], ratios)
 
 
-PLOTS = {
-    "stages": stages,
-    "memory": memory,
-    "errors": errors,
-    "threshold": threshold,
-    "sizes": sizes,
-}
+PLOTS = {f.__name__: f for f in (stages, memory, errors, threshold, sizes)}

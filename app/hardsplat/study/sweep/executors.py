@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import written
 from hardsplat.study.sweep import run_file
 from hardsplat.study.sweep.plan import Job
 
@@ -34,56 +35,44 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
     An interrupted run resumes from its checkpoint; anything else in the folder is half a run, which
     begins again.
     """
-    interrupted: KeyboardInterrupt | None = None
     before = run_file.read(folder)
     if before is None or before["status"] != "interrupted" or run_file.difference(before, job):
         shutil.rmtree(folder, ignore_errors=True)
-    try:
+    with written(folder):
         folder.mkdir(parents=True, exist_ok=True)
         run_file.write(folder, run_file.new(job))
-        code = _process(folder, device, show)
-    except KeyboardInterrupt as interrupt:  # the run has ended too
-        interrupted, code = interrupt, 130
-    except OSError as error:
-        raise UserError(f"cannot write to {folder}: {error.strerror}") from None
+        code, interrupted = _process(folder, device, show)
     record = run_file.read(folder) or run_file.new(job)
     if record["status"] == "running":  # it came to an end of which it could not tell
-        stopped = code in (130, -signal.SIGINT, -signal.SIGTERM)
-        how = f"with exit code {code}"
-        if code < 0:
-            how = f"by signal {-code} ({signal.Signals(-code).name})"
-        why = f"the process ended {how}; see {folder / 'log.txt'}"
-        ended = {"status": "interrupted", "error": None}
-        record |= ended if stopped else {"status": "failed", "error": why}
+        if code in (130, -signal.SIGINT, -signal.SIGTERM):
+            record |= {"status": "interrupted", "error": None}
+        else:
+            signalled = code < 0 and f"by signal {-code} ({signal.Signals(-code).name})"
+            how = signalled or f"with exit code {code}"
+            why = f"the process ended {how}; see {folder / 'log.txt'}"
+            record |= {"status": "failed", "error": why}
         run_file.write(folder, record)
     if interrupted:
         raise interrupted
     return record
 
 
-def _process(folder: Path, device: str | None, show: bool) -> int:
-    """The exit code. A first Ctrl-C asks the run to save and end, and is raised again when it has;
-    a second one kills it."""
+def _process(folder: Path, device: str | None, show: bool) -> tuple[int, KeyboardInterrupt | None]:
+    """The exit code, and a Ctrl-C that came. The first asks the run to save and end, a second one
+    kills it."""
     environment = os.environ | ({"HARDSPLAT_DEVICE": device} if device else {})
     command = [sys.executable, "-m", "hardsplat.study.sweep.one_run", str(folder)]
     command += [] if show else ["--quiet"]
-    interrupted: KeyboardInterrupt | None = None
+    code, interrupted = None, None
     text = codecs.getincrementaldecoder("utf-8")("replace").decode
     # Output goes to a file, not a pipe, which would break with us; a session of its own: the
     # terminal's Ctrl-C reaches the run through us, once.
     with open(folder / "log.txt", "ab") as log, open(folder / "log.txt", "rb") as said:
         said.seek(0, os.SEEK_END)
-        run = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        streams: dict = dict(stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
+        run = subprocess.Popen(command, env=environment, start_new_session=True, **streams)
         _running.add(run)
         try:
-            code = None
             while code is None:
                 try:
                     with suppress(subprocess.TimeoutExpired):
@@ -94,16 +83,13 @@ def _process(folder: Path, device: str | None, show: bool) -> int:
                 except KeyboardInterrupt as again:
                     if interrupted:
                         run.kill()
-                        raise
                     interrupted = again
                     stop()
         finally:
             _running.discard(run)
             if run.stdin:
                 run.stdin.close()
-    if interrupted:
-        raise interrupted
-    return code
+    return 130 if interrupted else code, interrupted
 
 
 def stop() -> None:
@@ -146,8 +132,7 @@ def dask(
         raise UserError(f"--executor dask needs the package distributed: {install}") from None
     cluster = None
     if scheduler is None:
-        options = enumerate(map(_worker, devices))
-        workers = {i: {"cls": Nanny, "options": each} for i, each in options}
+        workers = {i: {"cls": Nanny, "options": _worker(d)} for i, d in enumerate(devices)}
         main = {"cls": Scheduler, "options": _LOCAL_SCHEDULER}
         with _deaf():
             cluster = SpecCluster(workers=workers, scheduler=main)
@@ -161,11 +146,9 @@ def dask(
             client.wait_for_workers(len(devices))
         offered = client.scheduler_info()["workers"].values()
         if not any(w.get("resources", {}).get(RESOURCE) for w in offered):
-            raise UserError(
-                f"no worker at {scheduler} offers a device; start them with: "
-                f"HARDSPLAT_DEVICE=0 dask worker {scheduler} --nthreads 1 --resources "
-                f"{RESOURCE}=1"
-            )
+            worker = f"dask worker {scheduler} --nthreads 1 --resources {RESOURCE}=1"
+            start = f"start them with: HARDSPLAT_DEVICE=0 {worker}"
+            raise UserError(f"no worker at {scheduler} offers a device; {start}")
         futures = {
             client.submit(execute, folder, job, pure=False, resources={RESOURCE: 1}): job
             for folder, job in jobs

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -75,24 +76,20 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
 
 def _lacking(config: TrainConfig) -> str | None:
     """The reason why the device cannot run these variants, or None."""
-    device = open_device(config.run.device)
-    try:
-        backend = BACKENDS[fastest(device, config)]
-        backend.resolve(device, backend.options.of(config))
-        resolve_moments(device, config.adam.moments)
-    except UserError as error:
-        return str(error)
-    finally:
-        device.close()
+    with closing(open_device(config.run.device)) as device:
+        try:
+            backend = BACKENDS[fastest(device, config)]
+            backend.resolve(device, backend.options.of(config))
+            resolve_moments(device, config.adam.moments)
+        except UserError as error:
+            return str(error)
     return None
 
 
 def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     """Gradient error of the trained splats on the first held-out view, with the run's variants."""
-    c = config
-    scene = load_scene(
-        scene_folder(c.scene.data_dir), c.scene.data_factor, c.scene.test_every, c.scene.mask_mode
-    )
+    c = config.scene
+    scene = load_scene(scene_folder(c.data_dir), c.data_factor, c.test_every, c.mask_mode)
     view = scene.views[(scene.test or scene.train)[0]]
     rasterizer = config_from_file(folder / SAVED_NAME).raster.rasterizer
     options = asdict(BACKENDS[rasterizer].options.of(config))
@@ -101,15 +98,13 @@ def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     for name in ("stochastic", "lens"):
         options.pop(name, None)
     options["gradient"] = "analytic"
-    device = open_device(config.run.device)
     try:
-        job = Bench(device, [view], "random", 1)
-        job.use(load_ply(folder / "splats.ply"))
-        errors, cosines = job.errors(rasterizer, options)
+        with closing(open_device(config.run.device)) as device:
+            job = Bench(device, [view], "random", 1)
+            job.use(load_ply(folder / "splats.ply"))
+            errors, cosines = job.errors(rasterizer, options)
     except UserError as error:  # the reference needs what not every device has
         return {"view": view.name, "error": str(error)}
-    finally:
-        device.close()
     return {"view": view.name, "errors": errors, "cosines": cosines}
 
 

@@ -38,9 +38,8 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
     # seeds of one combination follow each other
     axes = {name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")}
     for values in itertools.product(*axes.values()):
-        config = _for_a_sweep(
-            load_config(preset, {**common, **dict(zip(axes, values))}, sweep=True)
-        )
+        given = {**common, **dict(zip(axes, values))}
+        config = _for_a_sweep(load_config(preset, given, sweep=True))
         flat = looked_at(config.flat())
         row = REDUCTIONS.get(config.raster.hardware.reduction)
         if row is not None and "THRESHOLD" not in row.spec:  # whose reduction has no threshold
@@ -56,19 +55,18 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
 def as_json(config: TrainConfig) -> dict[str, Any]:
     """All settings that matter, as JSON has them."""
     values = {name: value for name, value in config.flat().items() if name not in ASIDE}
-    return {
-        n: str(v) if isinstance(v, Path) else list(v) if isinstance(v, tuple) else v
-        for n, v in values.items()
-    }
+    return {n: str(v) if isinstance(v, Path) else listed(v) for n, v in values.items()}
+
+
+def listed(value):
+    """A setting's value as JSON gives it back."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 def identity(settings: Mapping[str, Any]) -> str:
     """A hash of the settings that are not defaults: a new setting leaves that of earlier runs."""
-    defaults = {
-        n: list(f.default) if isinstance(f.default, tuple) else f.default for n, f in FIELDS.items()
-    }
-    said = {name: value for name, value in settings.items() if value != defaults[name]}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:10]
+    named = {n: value for n, value in settings.items() if value != listed(FIELDS[n].default)}
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def _name(varied: Mapping[str, Any], key: str) -> str:
@@ -79,14 +77,9 @@ def _name(varied: Mapping[str, Any], key: str) -> str:
 def _for_a_sweep(config: TrainConfig) -> TrainConfig:
     """Drawn by hardware, with quality measured at four points of the run and no files on its way,
     where settings say nothing else."""
-    changes: dict[str, Any] = {}
-    if config.run.eval_steps == FIELDS["eval_steps"].default:
-        quarters = {max(1, config.run.max_steps * i // 4) for i in (1, 2, 3)}
-        changes["eval_steps"] = tuple(sorted(quarters))
-    if config.run.save_steps == FIELDS["save_steps"].default:
-        changes["save_steps"] = ()
-    if config.run.checkpoint_every == FIELDS["checkpoint_every"].default:
-        changes["checkpoint_every"] = 0
-    if config.raster.rasterizer == FIELDS["rasterizer"].default:
-        changes["rasterizer"] = SWEPT
-    return config.changed(**changes)
+    quarters = {max(1, config.run.max_steps * i // 4) for i in (1, 2, 3)}
+    preferred = dict(save_steps=(), checkpoint_every=0, rasterizer=SWEPT)
+    preferred["eval_steps"] = tuple(sorted(quarters))
+    flat = config.flat()
+    unset = {n: v for n, v in preferred.items() if flat[n] == FIELDS[n].default}
+    return config.changed(**unset)

@@ -17,19 +17,19 @@ import json
 import re
 from pathlib import Path
 
-from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
 from hardsplat.base.version import __version__
+from hardsplat.results.folder import write_json
 from hardsplat.settings.train import FIELDS
-from hardsplat.study.sweep.plan import Job
+from hardsplat.study.sweep.plan import Job, listed
 
 NAME, SCHEMA = "run.json", 1
 
 
 def new(job: Job) -> dict:
-    record = dict(schema=SCHEMA, id=job.id, name=job.name, status="running", error=None)
-    record |= dict(varied=job.varied, settings=job.settings, hardsplat=__version__)
-    return record | dict.fromkeys(("commit", "started", "seconds", "metrics", "gradients"))
+    about = dict(schema=SCHEMA, id=job.id, name=job.name, status="running", error=None)
+    made = dict(varied=job.varied, settings=job.settings, hardsplat=__version__)
+    later = dict.fromkeys(("commit", "started", "seconds", "metrics", "gradients"))
+    return about | made | later
 
 
 KEYS = new(Job("", "", {}, {})).keys()
@@ -37,11 +37,7 @@ KEYS = new(Job("", "", {}, {})).keys()
 
 def write(folder: Path, record: dict) -> dict:
     """Whole or not at all, so that a file which says `done` is."""
-    try:
-        with replacing(folder / NAME) as partial:
-            partial.write_text(json.dumps(record, indent=1) + "\n")
-    except OSError as error:
-        raise UserError(f"cannot write {folder / NAME}: {error.strerror}") from None
+    write_json(folder / NAME, record)
     return record
 
 
@@ -80,10 +76,6 @@ def difference(record: dict, job: Job) -> str:
     if record["hardsplat"] not in (None, __version__):
         return f"of hardsplat {record['hardsplat']}"
     before, now = record["settings"], job.settings
-    found = {n: [s.get(n, _default(n)) for s in (before, now)] for n in {**before, **now}}
+    defaults = {n: listed(f.default) for n, f in FIELDS.items()}
+    found = {n: [s.get(n, defaults.get(n)) for s in (before, now)] for n in {**before, **now}}
     return ", ".join(f"{n} {old}, now {new}" for n, (old, new) in found.items() if old != new)
-
-
-def _default(name: str):
-    value = FIELDS[name].default if name in FIELDS else None
-    return list(value) if isinstance(value, tuple) else value

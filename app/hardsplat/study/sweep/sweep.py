@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import written
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.report.page import write_page
 from hardsplat.results.folder import make_folder
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.study.bench.bench import provenance
 from hardsplat.study.sweep import executors, run_file
-from hardsplat.study.sweep.plan import Job, plan
+from hardsplat.study.sweep.plan import plan
 from hardsplat.study.sweep.sweep_page import page_values
 from hardsplat.study.sweep.sweep_plots import write_plots
 from hardsplat.study.sweep.sweep_tables import markdown, write_csv
@@ -59,8 +60,7 @@ def sweep(
             if (record := run_file.read(other)) and (why := run_file.difference(record, job)):
                 stays = f"{other} stays as it is: a run with other settings ({why})"
                 print(f"note: {stays}", flush=True)
-    before = [(id, record) for id, (_, record) in found.items() if record]
-    records = {id: record for id, record in before if record["status"] == "done"}
+    records = {id: r for id, (_, r) in found.items() if r and r["status"] == "done"}
     todo = [(found[job.id][0], job) for job in jobs if job.id not in records]
     counts = f"{len(jobs)} runs: {len(records)} done before, {len(todo)} to do"
     print(f"{counts}; results in {result_dir}", flush=True)
@@ -74,7 +74,10 @@ def sweep(
     try:
         if todo:
             with _terminable():
-                done = _executed(todo, executor, devices, scheduler, not quiet)
+                if executor == "dask":
+                    done = executors.dask(todo, devices or [None], scheduler)
+                else:
+                    done = executors.local(todo, devices[0] if devices else None, not quiet)
                 for n, (job, record) in enumerate(done, 1):
                     records[job.id] = record
                     print(f"[{n}/{len(todo)}] {line(record)}", flush=True)
@@ -91,9 +94,8 @@ def sweep(
         raise
     print(_write_all(result_dir, results(), about))
     if not any(r["status"] == "done" for r in records.values()):
-        raise UserError(
-            f"none of the {len(jobs)} runs was done; the last: {records[jobs[-1].id]['error']}"
-        )
+        last = records[jobs[-1].id]["error"]
+        raise UserError(f"none of the {len(jobs)} runs was done; the last: {last}")
     return results()
 
 
@@ -105,22 +107,8 @@ def line(record: dict) -> str:
     metrics = record["metrics"]
     last = last_evaluation(metrics)
     quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f}, " if last else ""
-    return (
-        f"{name}: {quality}{metrics['splats']} splats, {metrics['seconds']['training']:.1f} s "
-        "of training"
-    )
-
-
-def _executed(
-    todo: list[tuple[Path, Job]],
-    executor: str,
-    devices: Sequence[str],
-    scheduler: str | None,
-    show: bool,
-) -> Iterator[tuple[Job, dict]]:
-    if executor == "dask":
-        return executors.dask(todo, devices or [None], scheduler)
-    return executors.local(todo, devices[0] if devices else None, show)
+    seconds = f"{metrics['seconds']['training']:.1f} s of training"
+    return f"{name}: {quality}{metrics['splats']} splats, {seconds}"
 
 
 @contextmanager
@@ -142,11 +130,10 @@ def _terminable():
 
 def _write_tables(folder: Path, records: list[dict], about: dict) -> str:
     text = markdown(records, about)
-    try:
-        (folder / "sweep.md").write_text(text + "\n", encoding="utf-8")
-        write_csv(folder / "sweep.csv", records)
-    except OSError as error:
-        raise UserError(f"cannot write {error.filename or folder}: {error.strerror}") from None
+    with written(path := folder / "sweep.md"):
+        path.write_text(text + "\n", encoding="utf-8")
+    with written(path := folder / "sweep.csv"):
+        write_csv(path, records)
     return text
 
 

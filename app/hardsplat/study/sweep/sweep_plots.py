@@ -43,22 +43,17 @@ def write_plots(folder: Path, records: list[dict]) -> dict[str, object]:
 
 def quality_time(axes, found: list[Point]) -> bool:
     """A line a run through its evaluations."""
-    drawn = False
     for i, p in enumerate(found):
-        label: str | None = p.label
-        for r in p.runs:
-            evaluations = r["metrics"]["evaluations"]
-            if evaluations:
-                seconds = [e["training_seconds"] for e in evaluations]
-                psnrs = [e["psnr"] for e in evaluations]
-                axes.plot(seconds, psnrs, label=label, linewidth=1, **charts.line(i))
-                drawn, label = True, None
+        lines = [r["metrics"]["evaluations"] for r in p.runs if r["metrics"]["evaluations"]]
+        for k, line in enumerate(lines):
+            points = ([e[name] for e in line] for name in ("training_seconds", "psnr"))
+            axes.plot(*points, label=None if k else p.label, linewidth=1, **charts.line(i))
     axes.set(xlabel="training time [s]", ylabel="PSNR of held-out views [dB]")
     axes.set(title="Quality against time")
     axes.grid(alpha=0.3)
     charts.legend(axes)
     axes.figure.set_size_inches(8, 5 + 0.16 * -(-len(found) // 5))
-    return drawn
+    return bool(axes.lines)
 
 
 def stages(axes, found: list[Point]) -> bool:
@@ -69,16 +64,15 @@ def stages(axes, found: list[Point]) -> bool:
 
 def memory(axes, found: list[Point]) -> bool:
     """A bar for each combination of the settings that it depends on."""
+    purposes = (*PURPOSES, "other")
 
     def used(p: Point) -> dict[str, float]:
-        return {
-            name: round((p.mean(number("memory_bytes", name)) or 0.0) / 2**20, 2)
-            for name in (*PURPOSES, "other")
-        }
+        held = {name: p.mean(number("memory_bytes", name)) or 0.0 for name in purposes}
+        return {name: round(n / 2**20, 2) for name, n in held.items()}
 
     names, found = telling(found, list(found[0].settings), used, lambda p, name: p.settings[name])
     labels = [label_of({n: p.settings[n] for n in names}) or "all runs" for p in found]
-    parts = {name: [used(p)[name] for p in found] for name in (*PURPOSES, "other")}
+    parts = {name: [used(p)[name] for p in found] for name in purposes}
     return charts.stacked(axes, labels, parts, "Memory on the device by purpose", "memory [MiB]")
 
 
@@ -93,8 +87,7 @@ def gradient_error(axes, found: list[Point]) -> bool:
         groups.setdefault(name or p.label, []).append(p)
 
     def errors_of(group: list[Point], name: str) -> list[float]:
-        found = (gradient("errors", name)(r) for p in group for r in p.runs)
-        return [v for v in found if v is not None]
+        return [v for p in group for v in p.values(gradient("errors", name))]
 
     values = {g: [errors_of(group, g) for group in groups.values()] for g in GRADIENTS}
     if not any(v for places in values.values() for errors in places for v in errors):
@@ -112,9 +105,4 @@ def gradient_error(axes, found: list[Point]) -> bool:
     return True
 
 
-PLOTS = {
-    "quality_time": quality_time,
-    "stages": stages,
-    "gradient_error": gradient_error,
-    "memory": memory,
-}
+PLOTS = {f.__name__: f for f in (quality_time, stages, gradient_error, memory)}

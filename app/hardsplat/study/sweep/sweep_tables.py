@@ -6,13 +6,16 @@ import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from hardsplat.report.stages import STAGES, by_stage
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.study.bench.errors import GRADIENTS
-from hardsplat.study.bench.tables import table
+from hardsplat.study.bench.tables import origin, section
+
+Number = Callable[[dict], Any]  # of a record: a number, or None
 
 
 @dataclass(frozen=True)
@@ -24,25 +27,28 @@ class Point:
     settings: dict
     runs: list[dict]
 
-    def mean(self, get: Callable[[dict], float | None]) -> float | None:
+    def values(self, get: Number) -> list[float]:
+        """Of the runs that have the number."""
+        return [v for r in self.runs if (v := get(r)) is not None]
+
+    def mean(self, get: Number) -> float | None:
         """Over the runs that have the number."""
-        values = [v for r in self.runs if (v := get(r)) is not None]
+        values = self.values(get)
         return float(np.mean(values)) if values else None
 
-    def text(self, get: Callable[[dict], float | None], form: str) -> str:
+    def text(self, get: Number, form: str) -> str:
         """Mean, and of several runs the standard deviation (of a sample)."""
-        values = [v for r in self.runs if (v := get(r)) is not None]
-        if not values:
+        if not (values := self.values(get)):
             return "-"
         spread = f" ± {np.std(values, ddof=1):{form}}" if len(set(values)) > 1 else ""
         return format(np.mean(values), form) + spread
 
 
-def quality(name: str) -> Callable[[dict], float | None]:
+def quality(name: str) -> Number:
     return lambda record: last[name] if (last := last_evaluation(record["metrics"])) else None
 
 
-def number(*path: str) -> Callable[[dict], float | None]:
+def number(*path: str) -> Number:
     """A number of metrics.json."""
 
     def get(record: dict):
@@ -54,7 +60,7 @@ def number(*path: str) -> Callable[[dict], float | None]:
     return get
 
 
-def stage_ms(stage: str) -> Callable[[dict], float | None]:
+def stage_ms(stage: str) -> Number:
     return lambda record: by_stage(record["metrics"]["stage_ms"]).get(stage)
 
 
@@ -62,12 +68,12 @@ def memory(record: dict) -> float:
     return sum(record["metrics"]["memory_bytes"].values()) / 2**20
 
 
-def gradient(kind: str, name: str) -> Callable[[dict], float | None]:
+def gradient(kind: str, name: str) -> Number:
     """kind: errors or cosines."""
     return lambda record: (record["gradients"] or {}).get(kind, {}).get(name)
 
 
-def departure(name: str) -> Callable[[dict], float | None]:
+def departure(name: str) -> Number:
     """1 - cosine."""
     cosine = gradient("cosines", name)
     return lambda record: None if (found := cosine(record)) is None else 1 - found
@@ -79,9 +85,9 @@ def done(records: list[dict]) -> list[dict]:
 
 def axes_of(records: list[dict]) -> list[str]:
     """Settings with several values among these records, the seed last."""
-    names = list(dict.fromkeys(n for r in records for n in r["varied"]))
-    names = [n for n in names if len({r["varied"].get(n) for r in records}) > 1]
-    return sorted(names, key=lambda n: n == "seed")
+    names = dict.fromkeys(n for r in records for n in r["varied"])
+    several = [n for n in names if len({r["varied"].get(n) for r in records}) > 1]
+    return sorted(several, key=lambda n: n == "seed")
 
 
 def points(records: list[dict]) -> list[Point]:
@@ -129,12 +135,8 @@ def result_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
     found = points(records)
     names = [n for n in axes_of(records) if n != "seed"]
     several, auto = any(len(p.runs) > 1 for p in found), chosen(records)
-    head = [
-        *(n.replace("_", " ") for n in names),
-        *(f"{n.replace('_', ' ')} (auto)" for n in auto),
-        *(["seeds"] if several else []),
-        *(title for title, _, _ in COLUMNS),
-    ]
+    head = [n.replace("_", " ") for n in (*names, *(f"{n} (auto)" for n in auto))]
+    head += [*(["seeds"] if several else []), *(title for title, _, _ in COLUMNS)]
     lines = []
     for p in found:
         cells = ["-" if (v := p.settings[n]) is None else str(v) for n in names]
@@ -159,18 +161,14 @@ def devices(records: list[dict]) -> list[str]:
 
 def markdown(records: list[dict], about: dict) -> str:
     first, found = records[0]["settings"], points(records)
-    out = [
-        f"# Sweep of {Path(first['data_dir']).name}",
-        "",
-        f"{'; '.join(devices(records)) or 'no device yet'}. {first['max_steps']} steps, "
-        f"images {first['data_factor']} times smaller than the files.",
-        f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}, "
-        f"{about['date']}: `{about['command']}`",
-    ]
+    machines = "; ".join(devices(records)) or "no device yet"
+    images = f"images {first['data_factor']} times smaller than the files"
+    out = [f"# Sweep of {Path(first['data_dir']).name}", ""]
+    out += [f"{machines}. {first['max_steps']} steps, {images}.", origin(about)]
     if found:
         measured = "PSNR and SSIM of held-out views after the last step"
         note = f"{measured}; ± is the standard deviation over seeds."
-        out += ["", "## Results", "", note, "", *table(*result_table(records))]
+        out += section("Results", note, *result_table(records))
         out += _stages(found) + _errors(found)
     if missing := left_out(records):
         lines = [f"- {n}: {status}{': ' + why if why else ''}" for n, status, why in missing]
@@ -184,27 +182,21 @@ def _stages(found: list[Point]) -> list[str]:
         return []
     lines = ([p.label, *(p.text(stage_ms(s), ".3g") for s in stages)] for p in found)
     note = "Milliseconds of a step on the device, means over the later half of the timed steps."
-    return ["", "## Time by stage", "", note, "", *table(["run", *stages], lines)]
+    return section("Time by stage", note, ["run", *stages], lines)
 
 
 def _errors(found: list[Point]) -> list[str]:
     measured = [p for p in found if p.mean(gradient("errors", GRADIENTS[0])) is not None]
     if not measured:
         return []
-    lines = (
-        [
-            p.label,
-            *(p.text(gradient("errors", g), ".1e") for g in GRADIENTS),
-            *(p.text(departure(g), ".1e") for g in GRADIENTS),
-        ]
-        for p in measured
-    )
+    columns = {f"L2 {g}": gradient("errors", g) for g in GRADIENTS}
+    columns |= {f"1 - cos {g}": departure(g) for g in GRADIENTS}
+    lines = ([p.label, *(p.text(get, ".1e") for get in columns.values())] for p in measured)
     note = (
         "Gradients of the trained splats on the first held-out view against those of a "
         "float32 target: relative L2, and 1 - cosine; see `hardsplat bench --errors`."
     )
-    head = ["run", *(f"L2 {g}" for g in GRADIENTS), *(f"1 - cos {g}" for g in GRADIENTS)]
-    return ["", "## Gradient error", "", note, "", *table(head, lines)]
+    return section("Gradient error", note, ["run", *columns], lines)
 
 
 def write_csv(path: Path, records: list[dict]) -> None:
@@ -231,7 +223,6 @@ def write_csv(path: Path, records: list[dict]) -> None:
         out = csv.writer(file)
         out.writerow(["run", "status", *names, *columns, "error"])
         for r in records:
-            complete = r["status"] == "done"
-            numbers = [get(r) if complete else None for get in columns.values()]
+            numbers = [get(r) if r["status"] == "done" else None for get in columns.values()]
             varied = [r["varied"].get(n) for n in names]
             out.writerow([r["folder"], r["status"], *varied, *numbers, r["error"]])
