@@ -4,6 +4,8 @@ recording a picture."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import InitVar, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.pictures import allocate_show, palette_data, record_show
 
 
+@dataclass
 class Painter:
     """pictures: of app/hardsplat/tables/pictures.py. width, height: of the largest camera.
     transparent: straight alpha instead of a background.
@@ -27,31 +30,30 @@ class Painter:
     with nothing allocated.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        backend: Backend,
-        options,
-        gaussians: Gaussians,
-        width: int,
-        height: int,
-        pictures: Sequence[str],
-        frame: np.ndarray,
-        transparent: bool = False,
-    ):
-        self.device, self.width, self.height, self.transparent = device, width, height, transparent
+    device: Device
+    backend: Backend
+    options: Any
+    gaussians: InitVar[Gaussians]
+    width: int
+    height: int
+    pictures: Sequence[str]
+    frame: np.ndarray
+    transparent: bool = False
+
+    def __post_init__(self, gaussians: Gaussians):
+        device, size = self.device, (self.width, self.height)
         self._parts = Owned()
         self._recorders: dict[str, Recorder] = {}
         try:
             parameters = Parameters(device, max(len(gaussians), 1), gaussians.sh_degree)
             self._parts.add(parameters).upload(gaussians)
-            raster = backend.rasterizer(device, parameters, width, height, options, sink=None)
+            raster = self.backend.rasterizer(device, parameters, *size, self.options, sink=None)
             self.raster = self._parts.add(raster)
-            self._shown = allocate_show(device, width, height)
+            self._shown = allocate_show(device, *size)
             self._parts.add_all(self._shown.values())
-            self._palettes = {picture: palette_data(picture) for picture in pictures}
+            self._palettes = {picture: palette_data(picture) for picture in self.pictures}
             self._record()
-            self.resources["frame"].upload(frame)
+            self.resources["frame"].upload(self.frame)
         except BaseException:
             self.destroy()
             raise

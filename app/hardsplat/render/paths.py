@@ -46,14 +46,11 @@ def spiral(setting: SceneBounds, frames: int, turns: int = 2) -> np.ndarray:
     camera, as LLFF renders forward-facing scenes (Mildenhall et al. 2019). Where the cameras look
     in all directions, around the first one."""
     positions, forward = setting.positions, setting.forwards.mean(axis=0)
-    if np.linalg.norm(forward) > 0.7:
-        middle, forward = positions.mean(axis=0), unit(forward)
-        offsets = positions - middle
-        focus = max(float((setting.centre - middle) @ forward), 1e-6)
-    else:
-        middle, forward = positions[0], setting.forwards[0]
-        focus = max(float((setting.centre - middle) @ forward), 1e-6)
-        offsets = np.full((1, 3), SWING * focus)
+    together = np.linalg.norm(forward) > 0.7
+    middle = positions.mean(axis=0) if together else positions[0]
+    forward = unit(forward) if together else setting.forwards[0]
+    focus = max(float((setting.centre - middle) @ forward), 1e-6)
+    offsets = positions - middle if together else np.full((1, 3), SWING * focus)
     axes = look_at(middle, middle + forward, setting.up)[:3, :3]
     radii = np.abs(offsets[0])
     if len(offsets) > 1:

@@ -84,8 +84,7 @@ def render(
     path, depth_raw = framing.path, look.depth_raw
     modes = _modes(look)
     file, config = find_model(model, data_dir, device)
-    if data_factor is not None:
-        config = config.changed(data_factor=data_factor)
+    config = config if data_factor is None else config.changed(data_factor=data_factor)
     # of the rest only what changes the picture: the variants may be those of another device
     drawn_by = TrainConfig.of(
         rasterizer=look.rasterizer or config.raster.rasterizer,
@@ -104,10 +103,8 @@ def render(
     gaussians = load_splats(file)
     degree = gaussians.sh_degree if look.sh_degree is None else look.sh_degree
     if not 0 <= degree <= gaussians.sh_degree:
-        raise UserError(
-            f"--sh-degree {look.sh_degree}: expected a degree of 0 to "
-            f"{gaussians.sh_degree}, which {file} has"
-        )
+        expected = f"expected a degree of 0 to {gaussians.sh_degree}, which {file} has"
+        raise UserError(f"--sh-degree {look.sh_degree}: {expected}")
     shots = shots_of(framing, keys, scene, gaussians)
     sizes = {(s.camera.width, s.camera.height) for s in shots}
     if is_video(out) and len(sizes) > 1:
@@ -115,16 +112,11 @@ def render(
         raise UserError(f"{out}: {what}; add --width and --height")
     gpu = open_device(config.run.device)
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
-    frame, backend = (
-        frame_data(degree, color, config.scene.near_plane),
-        BACKENDS[fastest(gpu, drawn_by)],
-    )
+    frame = frame_data(degree, color, config.scene.near_plane)
+    backend = BACKENDS[fastest(gpu, drawn_by)]
     if max(canvas) > gpu.max_image:
-        raise OutOfMemory(
-            f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be "
-            f"({gpu.max_image} a side)",
-            "pixels",
-        )
+        most = f"larger than images of {gpu.name} may be ({gpu.max_image} a side)"
+        raise OutOfMemory(f"{canvas[0]}x{canvas[1]} is {most}", "pixels")
     options = backend.options.of(drawn_by)
     painter = Painter(gpu, backend, options, gaussians, *canvas, modes, frame, transparent)
     names, legends = [n for n in modes if n in look.mode], {}
@@ -134,15 +126,12 @@ def render(
                 span = look.range or _span(painter, name, shots)
                 painter.span(name, *span)
                 legends[name] = {size: Legend(name, span, *size) for size in sizes}
-        pace = framing.fps or (keys.fps if keys else None) or FPS
-        sink: Videos | Stills
+        sink: Videos | Stills = Stills(out, names, transparent)
         if is_video(out):
+            pace = framing.fps or (keys.fps if keys else None) or FPS
             sink = Videos(out, names, shots[0].camera, pace)
-        else:
-            sink = Stills(out, names, transparent)
-        _draw(painter, shots, modes, sink, depth_raw, quiet, legends if look.legend else {})
-        said = [next(iter(of_sizes.values())).text for of_sizes in legends.values()]
-        if said:
+        _draw(painter, shots, sink, depth_raw, quiet, legends if look.legend else {})
+        if said := [next(iter(of_sizes.values())).text for of_sizes in legends.values()]:
             others = "" if look.range else " (--range LOW HIGH chooses others)"
             print(f"colours: {', '.join(said)}{others}")
     finally:
@@ -153,7 +142,6 @@ def render(
 def _draw(
     painter: Painter,
     shots: list[Shot],
-    modes: list[str],
     sink: Stills | Videos,
     depth_raw: bool,
     quiet: bool,
@@ -165,13 +153,14 @@ def _draw(
     try:
         with sink:
             for shot in Bar(shots, desc="rendering", unit="frame", disable=quiet):
-                for name in modes:
-                    image = painter.draw(name, shot.camera)
+                camera, size = shot.camera, (shot.camera.width, shot.camera.height)
+                for name in painter.pictures:
+                    image = painter.draw(name, camera)
                     if name in sink.modes:
-                        found = legends.get(name, {}).get((shot.camera.width, shot.camera.height))
-                        sink.picture(shot.name, name, found.put_on(image) if found else image)
+                        legend = legends.get(name, {}).get(size)
+                        sink.picture(shot.name, name, legend.put_on(image) if legend else image)
                     if depth_raw and name == "depth" and isinstance(sink, Stills):
-                        sink.numbers(shot.name, painter.values(name, shot.camera, drawn=True))
+                        sink.numbers(shot.name, painter.values(name, camera, drawn=True))
                 done += 1
     except KeyboardInterrupt:
         log.warning("stopped: %d of %d frames are in %s", done, len(shots), where)
@@ -189,11 +178,11 @@ def _modes(look: RenderStyle) -> list[str]:
     modes = list(dict.fromkeys([*look.mode, *(["depth"] if look.depth_raw else [])]))
     ranged = [name for name in modes if name in UNITS]
     if range and (len(ranged) != 1 or not (np.isfinite(range).all() and range[0] < range[1])):
-        what = "LOW below HIGH, both finite"
-        if not ranged:
+        what = f"one --mode with a palette, not {' and '.join(ranged)}"
+        if len(ranged) == 1:
+            what = "LOW below HIGH, both finite"
+        elif not ranged:
             what = "a --mode with a palette, depth or count"
-        if len(ranged) > 1:
-            what = f"one --mode with a palette, not {' and '.join(ranged)}"
         raise UserError(f"--range {range[0]:g} {range[1]:g}: expected {what}")
     return modes
 
@@ -203,10 +192,8 @@ def _format(modes: list[str], wanted: str | None, configured: str) -> str:
     else that of the settings."""
     for name in modes:
         if wanted and wanted not in PICTURES[name].formats:
-            use = " or ".join(PICTURES[name].formats)
-            raise UserError(
-                f"--format {wanted} cannot hold --mode {name}; use {use}, or leave it out"
-            )
+            use = f"use {' or '.join(PICTURES[name].formats)}, or leave it out"
+            raise UserError(f"--format {wanted} cannot hold --mode {name}; {use}")
     pickiest = min((PICTURES[name].formats for name in modes), key=len)
     return wanted or (configured if len(pickiest) == len(FORMATS) else pickiest[0])
 
@@ -231,10 +218,8 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
     stills = transparent or depth_raw or path in VIEWS
     out = Path(output) if output else run_of(file) / (stem if stills else f"{stem}.mp4")
     if out.suffix and not is_video(out) and not out.is_dir():
-        raise UserError(
-            f"--output {out}: expected an ending of {', '.join(CODECS)}, or a folder for "
-            "PNG, without ending"
-        )
+        known = f"an ending of {', '.join(CODECS)}, or a folder for PNG, without ending"
+        raise UserError(f"--output {out}: expected {known}")
     if is_video(out) and (transparent or depth_raw):
         what = "--background transparent" if transparent else "--depth-raw"
         raise UserError(f"--output {out}: {what} is for stills; give a folder, without ending")
@@ -243,10 +228,10 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
         if is_video(out) and out.exists() and (out.is_dir() or not os.access(out, os.W_OK)):
-            raise UserError(f"--output {out}: cannot be written; choose another")
+            raise PermissionError(None, None)
     except OSError as error:
-        why = f"cannot be written: {error.strerror}; choose another"
-        raise UserError(f"--output {out}: {why}") from None
+        why = f": {error.strerror}" if error.strerror else ""
+        raise UserError(f"--output {out}: cannot be written{why}; choose another") from None
     return out
 
 
@@ -258,28 +243,19 @@ def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
     """The scene where its cameras are wanted; an orbit does without."""
     if path not in (*VIEWS, *AROUND):
         return None
-    if config.scene.data_dir is None or (path == "orbit" and not config.scene.data_dir.is_dir()):
+    given = config.scene
+    if given.data_dir is None or (path == "orbit" and not given.data_dir.is_dir()):
         if path != "orbit":
-            raise UserError(
-                f"{file}: nothing says which scene it shows, and --path {path} is of its "
-                "cameras; add --data-dir SCENE, or use --path orbit"
-            )
-        if config.scene.data_dir:
+            why = f"nothing says which scene it shows, and --path {path} is of its cameras"
+            raise UserError(f"{file}: {why}; add --data-dir SCENE, or use --path orbit")
+        if given.data_dir:
             what = "%s is not there: the orbit is around the splats, without the scene's cameras"
-            log.info(what, config.scene.data_dir)
+            log.info(what, given.data_dir)
         return None
-    scene = load_scene(
-        config.scene.data_dir,
-        config.scene.data_factor,
-        config.scene.test_every,
-        config.scene.mask_mode,
-    )
+    scene = load_scene(given.data_dir, given.data_factor, given.test_every, given.mask_mode)
     if path == "held-out" and not scene.test:
-        raise UserError(
-            f"{config.scene.data_dir}: no view is held out "
-            f"(--test-every {config.scene.test_every}); "
-            "use --path train"
-        )
+        why = f"no view is held out (--test-every {given.test_every}); use --path train"
+        raise UserError(f"{given.data_dir}: {why}")
     return scene
 
 

@@ -104,10 +104,9 @@ def _frames_of(path: str, keys: CameraPath, fps: float) -> int:
 
 def _check_frames(path: str, frames: int, why: str) -> None:
     if frames > MOST_FRAMES:
-        raise UserError(
-            f"--path {path}: would be {frames} frames, {why}; there may be {MOST_FRAMES}: "
-            "correct the times of its keyframes, or add --frames N"
-        )
+        advice = "correct the times of its keyframes, or add --frames N"
+        most = f"{frames} frames, {why}; there may be {MOST_FRAMES}: {advice}"
+        raise UserError(f"--path {path}: would be {most}")
 
 
 def _base(camera: Camera | None, keys: CameraPath | None, framing: Framing) -> Camera:

@@ -27,14 +27,8 @@ class Client:
         with handle.gui.add_folder("View"):
             gui, most = handle.gui, max(sh_degree, 1)
             self._picture = gui.add_dropdown("picture", tuple(PICTURES), initial_value="image")
-            self._degree = gui.add_slider(
-                "SH degree",
-                min=0,
-                max=most,
-                step=1,
-                initial_value=sh_degree,
-                disabled=sh_degree == 0,
-            )
+            how = dict(min=0, max=most, step=1, initial_value=sh_degree, disabled=sh_degree == 0)
+            self._degree = gui.add_slider("SH degree", **how)
         handle.camera.on_update(self._moved)
 
     def _moved(self, _: Any) -> None:

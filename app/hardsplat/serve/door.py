@@ -66,10 +66,8 @@ def free_port(address: Address) -> int:
     where = f"ports {PORT} to {PORT + TRIES - 1} of {address.host}"
     if address.port is not None:
         where = f"{address.host}:{address.port}"
-    raise UserError(
-        f"--serve: cannot listen on {where}: {reason}; choose another port, or an address "
-        "of this machine"
-    )
+    other = "choose another port, or an address of this machine"
+    raise UserError(f"--serve: cannot listen on {where}: {reason}; {other}")
 
 
 class Door:
@@ -185,10 +183,9 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
     if not behind:
         with quiet():
             server.stop()
-        raise UserError(
-            f"--serve: viser {viser.__version__} does not listen through websockets, so no one "
-            "could be kept out: pip install 'hardsplat[web]' installs one that does"
-        )
+        what = f"viser {viser.__version__} does not listen through websockets"
+        how = "pip install 'hardsplat[web]' installs one that does"
+        raise UserError(f"--serve: {what}, so no one could be kept out: {how}")
     door.port = server.get_port()
     # viser would open a tunnel to a server of its own for any client that asks
     setattr(server, "request_share_url", lambda verbose=True: None)  # noqa: B010

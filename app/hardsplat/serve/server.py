@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import InitVar, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ MOST_FRUSTA = 200
 TRAINED, HELD_OUT = (40, 110, 200), (220, 130, 40)  # colours of cameras
 
 
+@dataclass(eq=False)
 class Frames:
     """What is drawn in browsers. cameras: of photographs, and whether they are held out. busy:
     others use the GPU, which must hardly notice.
@@ -37,18 +39,17 @@ class Frames:
     Raises UserError as open_server does.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        address: Address,
-        label: str,
-        look: Look,
-        setting: SceneBounds,
-        start: Camera,
-        cameras: Sequence[tuple[Camera, bool]],
-        busy: bool,
-    ):
-        self.device, self.look, self.busy, self.closed, self.frames = device, look, busy, False, 0
+    device: Device
+    address: InitVar[Address]
+    label: InitVar[str]
+    look: Look
+    setting: InitVar[SceneBounds]
+    start: InitVar[Camera]
+    cameras: InitVar[Sequence[tuple[Camera, bool]]]
+    busy: bool
+
+    def __post_init__(self, address, label, setting, start, cameras):
+        self.closed, self.frames = False, 0
         self._clients: dict[int, Client] = {}
         self._lock = threading.Lock()
         # by picture, and when it was last wanted
@@ -59,7 +60,7 @@ class Frames:
         self._full_ms = self._cost = 0.0
         self._drawn_at = -np.inf
         self._sender = ThreadPoolExecutor(1, "hardsplat-serve")
-        self._fence = Fence(device)
+        self._fence = Fence(self.device)
         try:
             self.server, self.door = open_server(address, label)
         except BaseException:
@@ -81,22 +82,15 @@ class Frames:
         scale = 0.05 * max(float(np.median(away)), 1e-6) if away else 1.0
         self._frusta = []
         for i, (camera, held_out) in enumerate(chosen):
-            frustum = self.server.scene.add_camera_frustum(
-                f"/cameras/{i:05d}",
-                fov_of(camera),
-                camera.width / camera.height,
-                scale=scale,
-                color=HELD_OUT if held_out else TRAINED,
-                wxyz=wxyz_of(camera.w2c[:3, :3].T),
-                position=camera.position,
-                visible=False,
-            )
+            shape = f"/cameras/{i:05d}", fov_of(camera), camera.width / camera.height
+            pose = dict(wxyz=wxyz_of(camera.w2c[:3, :3].T), position=camera.position)
+            look = dict(scale=scale, color=HELD_OUT if held_out else TRAINED, visible=False)
+            frustum = self.server.scene.add_camera_frustum(*shape, **pose, **look)
             frustum.on_click(lambda event, camera=camera: self._jump(event.client_id, camera))
             self._frusta.append(frustum)
         if self._frusta:
-            self._shown = self.server.gui.add_checkbox(
-                "cameras", False, hint="Click one to look through it. Orange ones are held out."
-            )
+            hint = "Click one to look through it. Orange ones are held out."
+            self._shown = self.server.gui.add_checkbox("cameras", False, hint=hint)
             self._shown.on_update(lambda _: self._show_frusta())
 
     def _show_frusta(self) -> None:

@@ -3,10 +3,8 @@ training, in browsers."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
-from hardsplat.base.errors import UserError
 from hardsplat.gpu.probe import open_device
 from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
@@ -17,38 +15,25 @@ from hardsplat.view.show import around, find
 
 
 def serve(
-    target: str | Path,
-    address: str = "",
-    data_dir: str | Path | None = None,
-    data_factor: int | None = None,
-    device: str | None = None,
-    format: str | None = None,
+    target: str | Path, address: str = "", data_dir: str | Path | None = None, **asked
 ) -> None:
-    """Shows it until Ctrl-C. Raises UserError for bad input, without viser, and where the address
-    cannot be had."""
+    """Shows it until Ctrl-C; see view.show.find. Raises UserError for bad input, without viser, and
+    where the address cannot be had."""
     place = address_of(address)
     check_installed()
-    shown = find(target, data_dir, data_factor)
-    if not len(shown.gaussians):
-        raise UserError(f"{target}: has no splats")
-    scene, config = (
-        shown.scene,
-        shown.config.changed(format=format or shown.config.raster.hardware.format),
-    )
-    gpu = open_device(device or config.run.device)
-    degree = shown.gaussians.sh_degree
+    shown = find(target, data_dir, **asked)
+    scene, degree = shown.scene, shown.gaussians.sh_degree
+    gpu = open_device(shown.config.run.device)
     cameras = cameras_of(scene) if scene else []
-    controls = around(shown.gaussians)
-    start = controls.camera(controls.lens.width, controls.lens.height)
-    if scene:
-        start = scene.views[0].camera
-    trained = [scene.views[i].camera for i in scene.train] if scene else []
-    setting = scene_bounds(shown.gaussians, trained)
+    start = scene.views[0].camera if scene else around(shown.gaussians).lens
+    setting = scene_bounds(
+        shown.gaussians, [camera for camera, held_out in cameras if not held_out]
+    )
     parameters = Parameters(gpu, len(shown.gaussians), degree)
     frames = None
     try:
         parameters.upload(shown.gaussians)
-        title, look = f"{shown.title} - hardsplat", replace(look_of(config), sh_degree=degree)
+        title, look = f"{shown.title} - hardsplat", look_of(shown.config, degree)
         frames = Frames(gpu, place, title, look, setting, start, cameras, busy=False)
         frames.server.gui.add_markdown(f"{len(shown.gaussians)} splats")
         print(f"view: {frames.door.url} (Ctrl-C ends)", flush=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,18 +51,12 @@ class Server(Watcher):
         return self._frames.frames if self._frames else 0
 
     def open(self, run: Running) -> None:
-        scene, look = run.scene, look_of(run.config, run.session.raster.rows.names)
-        trained = [scene.views[i].camera for i in scene.train]
-        self._frames = Frames(
-            run.device,
-            self._address,
-            f"{scene.name} - hardsplat",
-            replace(look, sh_degree=run.config.model.sh_degree),
-            scene_bounds(dots_of(scene), trained),
-            scene.views[0].camera,
-            cameras_of(scene),
-            busy=True,
-        )
+        scene, rows = run.scene, run.session.raster.rows.names
+        look = look_of(run.config, run.config.model.sh_degree, rows)
+        setting = scene_bounds(dots_of(scene), [scene.views[i].camera for i in scene.train])
+        views = scene.views[0].camera, cameras_of(scene)
+        title = f"{scene.name} - hardsplat"
+        self._frames = Frames(run.device, self._address, title, look, setting, *views, busy=True)
         self._add_controls(self._frames.server.gui)
         tqdm.write(f"view: {self.url}")
 
@@ -140,10 +133,8 @@ class Server(Watcher):
             pace = "paused"
         lines = [f"**step {run.session.step}** of {run.config.run.max_steps}, {pace}"]
         if log.steps:
-            lines += [
-                f"loss {log.losses[-1]:.4f}, PSNR {log.psnrs[-1]:.2f} dB",
-                f"{log.splats[-1]} splats",
-            ]
+            lines.append(f"loss {log.losses[-1]:.4f}, PSNR {log.psnrs[-1]:.2f} dB")
+            lines.append(f"{log.splats[-1]} splats")
         if log.evaluations:
             last = log.evaluations[-1]
             lines.append(f"held out: PSNR {last['psnr']:.2f} dB at step {last['step']}")

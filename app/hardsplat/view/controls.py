@@ -10,13 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from hardsplat.model.camera import Camera
+from hardsplat.model.framing import unit
 
 STEEPEST = np.radians(89.0)  # elevation; at the pole there is no right and left
-
-
-def unit(v) -> np.ndarray:
-    v = np.asarray(v, np.float64)
-    return v / np.linalg.norm(v)
 
 
 def fitted(camera: Camera, width: int, height: int) -> Camera:
@@ -45,7 +41,7 @@ class Controls:
     """
 
     def __init__(self, start: Camera, up, centre):
-        self.up, self.centre = unit(up), np.asarray(centre, np.float64)
+        self.up, self.centre = unit(np.asarray(up, np.float64)), np.asarray(centre, np.float64)
         self.jump(start)
         self.speed = self.distance / 2  # world units a second
 
@@ -66,7 +62,7 @@ class Controls:
 
     def aim(self, forward) -> None:
         """Looks along `forward` with a level horizon."""
-        forward = unit(forward)
+        forward = unit(np.asarray(forward, np.float64))
         right = np.cross(forward, self.up)
         right = unit(right) if np.linalg.norm(right) > 1e-6 else self.rotation[0]
         self.rotation = np.stack([right, np.cross(forward, right), forward])

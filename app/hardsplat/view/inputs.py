@@ -75,6 +75,7 @@ FLIGHT = {  # key -> right, down, ahead
 }
 
 
+@dataclass(eq=False)
 class Inputs:
     """controls: the camera. points: what can be jumped to; first: the one that `controls` start
     from, if there are any.
@@ -86,19 +87,16 @@ class Inputs:
     time.perf_counter().
     """
 
-    def __init__(
-        self,
-        controls: Controls,
-        points: Sequence[Viewpoint] = (),
-        first: int = 0,
-        can_pause: bool = False,
-        sh_degree: int = 3,
-    ):
-        self.controls, self.points = controls, points
-        self.can_pause, self.sh_degree = can_pause, sh_degree
-        self._home = controls.camera(controls.lens.width, controls.lens.height)
-        self._first = self._last = first
-        self.point = first if points else None
+    controls: Controls
+    points: Sequence[Viewpoint] = ()
+    first: int = 0
+    can_pause: bool = False
+    sh_degree: int = 3
+
+    def __post_init__(self):
+        self._home = self.controls.camera(self.controls.lens.width, self.controls.lens.height)
+        self._last = self.first
+        self.point = self.first if self.points else None
         self.picture, self.photo = "image", "none"
         self.degree: int | None = None
         self.paused = self.help = self.capturing = self.closing = False
@@ -165,8 +163,8 @@ class Inputs:
 
     def home(self) -> None:
         self.controls.jump(self._home)
-        self._last = self._first
-        self.point = self._first if self.points else None
+        self._last = self.first
+        self.point = self.first if self.points else None
 
     def next_photo(self) -> None:
         self.photo = PHOTOS[(PHOTOS.index(self.photo) + 1) % len(PHOTOS)]

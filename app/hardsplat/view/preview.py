@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,15 +60,15 @@ def inputs_of(
     return Inputs(controls, points, 0, can_pause, sh_degree)
 
 
-def look_of(config: TrainConfig, names: Mapping[str, str | int] | None = None) -> Look:
-    """How a run's splats are drawn. names: rows that its rasterizer is made of."""
-    options = HardwareOptions(
-        format=config.raster.hardware.format, antialiased=config.raster.antialiased
-    )
-    known: dict[str, Any] = {name: row for name, row in (names or {}).items() if name in _DRAWN}
-    return Look(
-        replace(options, **known), BACKGROUNDS[config.scene.background], config.scene.near_plane
-    )
+def look_of(config: TrainConfig, sh_degree: int = 3, rows: Mapping[str, Any] = {}) -> Look:
+    """How a run's splats are drawn. rows: those that its rasterizer is made of, by option."""
+    own: dict[str, Any] = {
+        "format": config.raster.hardware.format,
+        "antialiased": config.raster.antialiased,
+    }
+    options = HardwareOptions(**own | {name: rows[name] for name in _DRAWN if name in rows})
+    of = config.scene
+    return Look(options, BACKGROUNDS[of.background], of.near_plane, sh_degree)
 
 
 class TrainingWindow(Watcher):
@@ -91,10 +90,9 @@ class TrainingWindow(Watcher):
         """The window, at the first camera. Screenshots go to the folder of the run."""
         config, scene, session = run.config, run.scene, run.session
         try:
-            look = look_of(config, session.raster.rows.names)
-            inputs = inputs_of(
-                scene, dots_of(scene), can_pause=True, sh_degree=config.model.sh_degree
-            )
+            look = look_of(config, rows=session.raster.rows.names)
+            degree = config.model.sh_degree
+            inputs = inputs_of(scene, dots_of(scene), can_pause=True, sh_degree=degree)
             title = f"{scene.name} - hardsplat"
             self.viewer = Viewer(run.device, title, look, inputs, run.folder, True, self._size)
             self.viewer.prepare(session.parameters)
@@ -125,14 +123,11 @@ class TrainingWindow(Watcher):
         if log.steps and log.steps[-1] >= c.run.max_steps and self.viewer.busy:
             self.viewer.busy = False  # nothing else needs the GPU any more
             self.viewer.inputs.changed = True  # the last frame may be of long ago
-        lines = [
-            f"step {session.step} of {c.run.max_steps}   "
-            f"{1 / max(session.step_seconds, 1e-6):.1f} it/s"
-        ]
+        pace = f"{1 / max(session.step_seconds, 1e-6):.1f} it/s"
+        lines = [f"step {session.step} of {c.run.max_steps}   {pace}"]
         if log.steps:
-            lines.append(
-                f"loss {log.losses[-1]:.4f}   PSNR {log.psnrs[-1]:.2f} dB   {log.splats[-1]} splats"
-            )
+            figures = f"loss {log.losses[-1]:.4f}   PSNR {log.psnrs[-1]:.2f} dB"
+            lines.append(f"{figures}   {log.splats[-1]} splats")
         try:
             self.viewer.turn(session.parameters, degree_of(run), lines, wait)
         except DeviceLost:

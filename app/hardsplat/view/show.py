@@ -37,7 +37,8 @@ DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)
 
 @dataclass(frozen=True)
 class Viewable:
-    """What is to be seen. scene: None where only splats are known."""
+    """What is to be seen. config: with the device and format asked for. scene: None where only
+    splats are known."""
 
     title: str
     gaussians: Gaussians
@@ -45,42 +46,37 @@ class Viewable:
     scene: Scene | None
 
 
-def find(
-    target: str | Path, data_dir: str | Path | None = None, data_factor: int | None = None
-) -> Viewable:
-    """target: a result folder, a file of splats, or a scene. data_dir, data_factor: the scene of
-    splats that do not say it.
+def find(target: str | Path, data_dir: str | Path | None = None, **asked) -> Viewable:
+    """target: a result folder, a file of splats, or a scene. data_dir: the scene of splats that do
+    not say it. asked: data_factor, device and format, where they are to be others.
 
-    Raises UserError for anything else, naming it.
+    Raises UserError for anything else, naming it, and where there are no splats.
     """
-    path = Path(target)
+    path, asked = Path(target), {name: value for name, value in asked.items() if value is not None}
     if not path.exists():
-        raise UserError(
-            f"{path}: not found; give a result folder, a .ply or another file of splats, or a scene"
-        )
+        what = "give a result folder, a .ply or another file of splats, or a scene"
+        raise UserError(f"{path}: not found; {what}")
     scene: Scene | None = None
     of_results = ("splats.ply", SAVED_NAME, "ckpts")
     if path.is_dir() and not any((path / name).exists() for name in of_results):
-        scene = load_scene(path, data_factor or 1)
-        config = TrainConfig.of(data_dir=path, sh_degree=0, **DOTS)
-        return Viewable(scene.name, initial_gaussians(config, scene), config, scene)
-    file, config = find_model(path, data_dir)
-    config = config.changed(data_factor=data_factor or config.scene.data_factor)
-    if config.scene.data_dir is not None and (data_dir or config.scene.data_dir.is_dir()):
-        scene = load_scene(
-            config.scene.data_dir,
-            config.scene.data_factor,
-            config.scene.test_every,
-            config.scene.mask_mode,
-        )
-    elif config.scene.data_dir is not None:
-        tqdm.write(
-            f"note: {config.scene.data_dir}, the scene of this run, is not there; --data-dir "
-            "SCENE shows its cameras and photographs"
-        )
+        scene = load_scene(path, asked.get("data_factor", 1))
+        config = TrainConfig.of(data_dir=path, sh_degree=0, **DOTS | asked)
+        shown = Viewable(scene.name, initial_gaussians(config, scene), config, scene)
     else:
-        config = config.changed(near_plane=NEAR)
-    return Viewable(path.name, load_splats(file), config, scene)
+        file, config = find_model(path, data_dir)
+        config = config.changed(**asked)
+        of = config.scene
+        if of.data_dir is None:
+            config = config.changed(near_plane=NEAR)
+        elif data_dir or of.data_dir.is_dir():
+            scene = load_scene(of.data_dir, of.data_factor, of.test_every, of.mask_mode)
+        else:
+            how = "--data-dir SCENE shows its cameras and photographs"
+            tqdm.write(f"note: {of.data_dir}, the scene of this run, is not there; {how}")
+        shown = Viewable(path.name, load_splats(file), config, scene)
+    if not len(shown.gaussians):
+        raise UserError(f"{target}: has no splats")
+    return shown
 
 
 def around(gaussians: Gaussians, size: tuple[int, int] = (960, 720)) -> Controls:
@@ -90,27 +86,19 @@ def around(gaussians: Gaussians, size: tuple[int, int] = (960, 720)) -> Controls
     return Controls(start, setting.up, setting.centre)
 
 
-def view(
-    target: str | Path,
-    data_dir: str | Path | None = None,
-    data_factor: int | None = None,
-    device: str | None = None,
-    format: str | None = None,
-) -> None:
-    """Shows it until the window is closed. Raises UserError for bad input and without a window."""
-    shown = find(target, data_dir, data_factor)
-    if not len(shown.gaussians):
-        raise UserError(f"{target}: has no splats")
-    config = shown.config.changed(format=format or shown.config.raster.hardware.format)
-    gpu = open_device(device or config.run.device, window.start())
+def view(target: str | Path, data_dir: str | Path | None = None, **asked) -> None:
+    """Shows it until the window is closed; see `find`. Raises UserError for bad input and without a
+    window."""
+    shown = find(target, data_dir, **asked)
+    gpu = open_device(shown.config.run.device, window.start())
     degree = shown.gaussians.sh_degree
     if shown.scene:
         inputs = inputs_of(shown.scene, shown.gaussians, sh_degree=degree)
     else:
         inputs = Inputs(around(shown.gaussians), sh_degree=degree)
-    parameters = Parameters(gpu, len(shown.gaussians), shown.gaussians.sh_degree)
+    parameters = Parameters(gpu, len(shown.gaussians), degree)
     parameters.upload(shown.gaussians)
-    viewer = Viewer(gpu, f"{shown.title} - hardsplat", look_of(config), inputs, folder=Path())
+    viewer = Viewer(gpu, f"{shown.title} - hardsplat", look_of(shown.config), inputs, folder=Path())
     try:
         while not viewer.closed:
             viewer.turn(parameters, degree, [f"{len(shown.gaussians)} splats"], wait=True)

@@ -3,9 +3,11 @@ the splats calls `turn` now and then."""
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,7 @@ SETTLED = 0.1  # s without a change of size before the swapchain follows
 UNITS = {"depth": " world units", "count": " splats"}  # of numbers that a palette shows
 
 
+@dataclass(eq=False)
 class Viewer:
     """device: opened with the extensions of window.start(). inputs: what the window's keys and
     mouse change. folder: for screenshots.
@@ -41,18 +44,16 @@ class Viewer:
     touched. size: see Window. Raises UserError where this device cannot draw to the window.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        title: str,
-        look: Look,
-        inputs: Inputs,
-        folder: Path,
-        busy: bool = False,
-        size: tuple[int, int] | None = None,
-    ):
-        self.device, self.look, self.inputs = device, look, inputs
-        self.folder, self.busy = folder, busy
+    device: Device
+    title: str
+    look: Look
+    inputs: Inputs
+    folder: Path
+    busy: bool = False
+    size: tuple[int, int] | None = None
+
+    def __post_init__(self):
+        look = self.look
         self.closed, self.frames, self.frame_ms = False, 0, 0.0
         self.camera: Camera | None = None  # of the last frame
         self._full_ms = 0.0  # of a frame that was not drawn in larger pixels
@@ -61,12 +62,12 @@ class Viewer:
         self._photo: np.ndarray | None = None
         self._drawn_at = self._resized_at = -1e9
         self._photographs = PhotographCache(look.background)
-        self.window = Window(title, OPENED, inputs, size)
+        self.window = Window(self.title, OPENED, self.inputs, self.size)
         self._parts = Owned([self.window])
         try:
-            self.surface = self._parts.add(Surface(device, self.window.handle))
-            self.screen = self._parts.add(Screen(device, look, self.window.font))
-            self._fence = self._parts.add(Fence(device))
+            self.surface = self._parts.add(Surface(self.device, self.window.handle))
+            self.screen = self._parts.add(Screen(self.device, look, self.window.font))
+            self._fence = self._parts.add(Fence(self.device))
         except BaseException:
             self.close()
             raise
@@ -156,7 +157,7 @@ class Viewer:
         sh_degree: int,
         size: tuple[int, int],
         text: list[str],
-        capturing: bool = False,
+        capturing=False,
     ) -> None:
         """Makes the next frame's commands ready."""
         i = self.inputs
@@ -170,11 +171,12 @@ class Viewer:
             self.screen.fit(parameters, size, i.picture)
         moving = time.perf_counter() - i.moved_at < TOUCH and not capturing
         self._scale = coarse(self._full_ms) if moving else 1
-        point = None if i.point is None else i.points[i.point]
-        beside = i.photo == "beside" and point is not None and point.photo is not None
+        point = None if i.point is None or i.photo == "none" else i.points[i.point]
+        pictured = point is not None and point.photo is not None
+        beside = i.photo == "beside" and pictured
         render = max(1, size[0] // 2) if beside else size[0], size[1]
         photo = frame = (0, 0, 0, 0)
-        if i.photo != "none" and point is not None and point.photo is not None:
+        if point is not None and pictured:
             x, y, across, down = placed(point.camera, *render)
             if self._photograph(point, across, down):
                 photo = (x + render[0] if beside else x, y, across, down)
@@ -224,9 +226,8 @@ class Viewer:
             return
         self._draw(parameters, sh_degree, size, [], capturing=True)
         self.screen.commands.run_once()
-        number = 1
-        while (path := self.folder / f"screenshot_{number:03d}.png").exists():
-            number += 1
+        paths = (self.folder / f"screenshot_{number:03d}.png" for number in itertools.count(1))
+        path = next(path for path in paths if not path.exists())
         try:
             save_png(path, self.screen.pixels(*size))
             self.inputs.say(f"saved {path}")

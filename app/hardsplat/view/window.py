@@ -37,10 +37,8 @@ def start() -> list[str]:
     glfw.set_error_callback(note)
     if not glfw.init():
         why = said[0].rstrip(".") if said else "glfw does not start"
-        raise UserError(
-            f"no window: {why}; it takes a desktop, or DISPLAY set to one; train and view "
-            "also show splats in a browser, with --serve"
-        )
+        browser = "train and view also show splats in a browser, with --serve"
+        raise UserError(f"no window: {why}; it takes a desktop, or DISPLAY set to one; {browser}")
     glfw.set_error_callback(lambda code, text: log.debug("glfw: %s", text))
     return surface.extensions()
 
