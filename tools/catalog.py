@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.fit import flat, raster
+from hardsplat.fit import raster as fit_raster
 from hardsplat.gpu import bandwidth, probe
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
@@ -82,7 +82,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         for lens in LENSES
     ]
     projections.append(Perspective(1, STORE_ROWS))
-    projections += [flat.Flat(sink) for sink in (flat.STORE, flat.ADAM)]
+    projections += [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
     for projection in projections:
         yield from projection.passes({})
     for lanes in (8, 32):
@@ -97,7 +97,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         for name in row.reductions
     ]
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
-        yield from raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
+        yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
     yield from (
         *(p for name in EXPOSURES for p in loss_passes(exposure=name)),
         *loss_passes(differences=True),

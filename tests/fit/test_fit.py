@@ -21,8 +21,7 @@ from hardsplat.fit import densify
 from hardsplat.fit.blobs import BlobBuffers, Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.fitter import fit, read_photo
-from hardsplat.fit.flat import STORE
-from hardsplat.fit.raster import open_rasterizer
+from hardsplat.fit.raster import STORE, open_rasterizer
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.io.media.images import over, save_png

@@ -12,9 +12,7 @@ from hardsplat.tables.reductions import ATOMICS
 SIZES = (8, 16, 32, 64, 128, 256)
 PIXELS_PER_BLOB, MOST_BLOBS = 19.2, 40_960  # of the published fits: 40 960 on 1024x768
 LOSSES = ("l2", "l1-dssim")
-_REDUCTIONS = tuple(
-    dict.fromkeys(name for row in FIT_RASTERS.values() for name in row.reductions if name != "auto")
-)
+_REDUCTIONS = dict.fromkeys(name for row in FIT_RASTERS.values() for name in row.reductions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +24,8 @@ class FitConfig:
     blobs: int = option(
         0,
         "2D Gaussians; 0: one for 19.2 pixels, at most 40960",
-        aka="splats num_points",
         max=1 << 24,
+        aka="splats num_points",
     )
     max_steps: int = option(2000, "steps", min=1, aka="iterations steps")
     rasterizer: str = option(
@@ -36,7 +34,7 @@ class FitConfig:
     reduction: str = option(
         "auto",
         "how gradients are summed, of those that the rasterizer has; auto: its first",
-        choices=("auto", *_REDUCTIONS),
+        choices=tuple({"auto": None} | _REDUCTIONS),
     )
     atomics: str = variant(ATOMICS, "how gradients are added to memory", "the first that runs here")
     format: str = option(
@@ -96,10 +94,8 @@ class FitConfig:
             object.__setattr__(self, name, checked(name, getattr(self, name), name, FIT_FIELDS))
         for name, sizes in (("tile_pixels", SIZES), ("subgroup_size", (0, *SIZES[:4]))):
             if getattr(self, name) not in sizes:
-                raise UserError(
-                    f"--{name.replace('_', '-')} {getattr(self, name)}: choose from "
-                    f"{', '.join(map(str, sizes))}"
-                )
+                given = f"--{name.replace('_', '-')} {getattr(self, name)}"
+                raise UserError(f"{given}: choose from {', '.join(map(str, sizes))}")
 
     def blobs_for(self, pixels: int) -> int:
         return self.blobs or max(1, min(round(pixels / PIXELS_PER_BLOB), MOST_BLOBS))

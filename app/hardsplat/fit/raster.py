@@ -6,15 +6,17 @@ All draw `blobs` as splats2d, so image and gradients are the same but for roundi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 
+from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.fit.blobs import BlobBuffers
 from hardsplat.fit.config import FitConfig
-from hardsplat.fit.flat import Flat
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
@@ -22,8 +24,10 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.raster.core.projection import PlainProjection, allocate_drawn
 from hardsplat.raster.core.resolve import name_of, resolve
 from hardsplat.raster.core.sinks import Sink
+from hardsplat.raster.core.sort import RADIX, SORT_PASSES
 from hardsplat.raster.hardware.rasterizer import HardwareRasterizer
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.tiled.lists import count_pass, counted_bytes
@@ -33,6 +37,55 @@ from hardsplat.tables.fits import FIT_RASTERS, FitRaster
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import ATOMICS, Atomics
 from hardsplat.tables.tiles import TILE_BACKWARDS, TileBackward
+
+STORE = Sink(True, {"sink": "fits/image/sink_store.glsl"}, ("blobs",), ("d_blobs",))
+ADAM = Sink(
+    False,
+    {"sink": "fits/image/sink_adam.glsl"},
+    ("adam_settings", "rates", "frame", "blobs", "adam_blobs"),
+    ("blobs", "adam_blobs"),
+)
+
+
+@dataclass(frozen=True)
+class Flat(PlainProjection):
+    """The projection of blobs, which are on the image already. All are drawn in the order of their
+    rows, so there is nothing to sort."""
+
+    sink: Sink
+
+    differentiates = True
+
+    def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
+        sink, reads = self.sink, ("blobs", "camera", "counts")
+        ordered = ("counts", "indirect", "order")
+        taken = ("counts", "colors2d", "d_splats2d", *sink.reads)
+        given = ("d_splats2d", *sink.writes)
+        return [
+            SORT_PASSES[0],
+            ComputePass("fit order", "fits/image/order.comp", ("counts",), ordered, command),
+            ComputePass("fit project", "fits/image/project.comp", reads, ("splats2d", "colors2d")),
+            ComputePass("fit sink", "fits/image/sink.comp", taken, given, slots=sink.slots),
+        ]
+
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
+        numbers = {"order": capacity, "digit_totals": RADIX}  # the latter for the sort of tiles
+        sizes = {name: n * contract.itemsize(name) for name, n in numbers.items()}
+        return allocate_drawn(device, capacity, self.sink, sizes)
+
+    def record_begin(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        """counts.splats -> order, counts.visible, work sizes. Once for a number of blobs."""
+        recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run["fit order"], indirect="splat_groups")
+
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        recorder.run(run["fit project"], indirect="splat_groups")
+
+    def record_backward(
+        self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int
+    ) -> None:
+        recorder.run(run["fit sink"], indirect="splat_groups")
+
 
 WORKGROUP = 128  # threads of a walk in which a tile is a subgroup
 SUBGROUPS = (8, 16, 32, 64)

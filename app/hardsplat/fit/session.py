@@ -11,8 +11,7 @@ from hardsplat import contract
 from hardsplat.contract.footprint import by_purpose
 from hardsplat.fit.blobs import BlobBuffers, Blobs
 from hardsplat.fit.config import FitConfig
-from hardsplat.fit.flat import ADAM, Flat
-from hardsplat.fit.raster import open_rasterizer, rasterizer_of
+from hardsplat.fit.raster import ADAM, Flat, open_rasterizer, rasterizer_of
 from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
