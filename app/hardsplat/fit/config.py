@@ -1,11 +1,12 @@
 """Every setting of an image fit: defaults, help, units and limits, as
 app/hardsplat/settings/train.py has those of a training run. Needs no Vulkan."""
 
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.settings.option import checked, option, variant
+from hardsplat.settings.option import option, variant
+from hardsplat.settings.owner import Owner
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.reductions import ATOMICS
 
@@ -16,7 +17,7 @@ _REDUCTIONS = dict.fromkeys(name for row in FIT_RASTERS.values() for name in row
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitConfig:
+class FitConfig(Owner):
     """All settings of one fit, checked: a value of the wrong type or out of range raises
     UserError."""
 
@@ -90,8 +91,7 @@ class FitConfig:
     verbose: bool = option(False, "say more")
 
     def __post_init__(self):
-        for name in FIT_FIELDS:
-            object.__setattr__(self, name, checked(name, getattr(self, name), name, FIT_FIELDS))
+        super().__post_init__()
         for name, sizes in (("tile_pixels", SIZES), ("subgroup_size", (0, *SIZES[:4]))):
             if getattr(self, name) not in sizes:
                 given = f"--{name.replace('_', '-')} {getattr(self, name)}"
@@ -101,4 +101,4 @@ class FitConfig:
         return self.blobs or max(1, min(round(pixels / PIXELS_PER_BLOB), MOST_BLOBS))
 
 
-FIT_FIELDS: dict[str, Field] = {f.name: f for f in fields(FitConfig)}
+FIT_FIELDS = FitConfig.options()

@@ -1,14 +1,15 @@
 """Every setting of `hardsplat mesh`, in the form of app/hardsplat/settings/train.py."""
 
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
-from hardsplat.settings.option import checked, option
+from hardsplat.settings.option import option
+from hardsplat.settings.owner import Owner
 from hardsplat.tables.reductions import ATOMICS
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeshScene:
+class MeshScene(Owner):
     """scene and first mesh"""
 
     data_dir: Path | None = option(
@@ -36,7 +37,7 @@ class MeshScene:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeshOutput:
+class MeshOutput(Owner):
     """run and results"""
 
     result_dir: Path | None = option(
@@ -60,7 +61,7 @@ class MeshOutput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitting:
+class Fitting(Owner):
     """estimator, Adam and subdivision"""
 
     loss: str = option(
@@ -104,12 +105,7 @@ class MeshConfig(MeshScene, MeshOutput, Fitting):
     """All settings of one fit, checked: a value of the wrong type or out of range raises
     UserError."""
 
-    def __post_init__(self):
-        for name in MESH_FIELDS:
-            object.__setattr__(self, name, checked(name, getattr(self, name), name, MESH_FIELDS))
 
-
-MESH_GROUPS: dict[str, tuple[Field, ...]] = {
-    group.__doc__ or "": fields(group) for group in MeshConfig.__bases__
-}
-MESH_FIELDS: dict[str, Field] = {f.name: f for group in MESH_GROUPS.values() for f in group}
+_OWNERS = (MeshScene, MeshOutput, Fitting)
+MESH_GROUPS = {owner.__doc__ or "": tuple(owner.options().values()) for owner in _OWNERS}
+MESH_FIELDS = {f.name: f for group in MESH_GROUPS.values() for f in group}
