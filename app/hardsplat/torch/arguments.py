@@ -26,10 +26,8 @@ def check_offered(asked: dict) -> None:
             continue
         if name not in _FIXED:
             raise TypeError(f"rasterization() has no argument {name}")
-        if isinstance(value, Tensor) or (
-            value != _FIXED[name]
-            and not (name == "rolling_shutter" and getattr(value, "name", "") == "GLOBAL")
-        ):
+        usual = name == "rolling_shutter" and getattr(value, "name", "") == "GLOBAL"
+        if isinstance(value, Tensor) or (value != _FIXED[name] and not usual):
             raise NotImplementedError(f"{name}: hardsplat.torch offers only {_FIXED[name]!r}")
 
 
@@ -40,48 +38,40 @@ def check_shapes(tensors: dict[str, Tensor], sh_degree: int | None) -> None:
             raise ValueError(f"{name} is a {type(t).__name__}, expected a tensor")
         if not t.is_floating_point():
             raise ValueError(f"{name} has dtype {t.dtype}, expected float32")
-    means, colors, viewmats = tensors["means"], tensors["colors"], tensors["viewmats"]
-    if means.ndim > 2:
-        raise NotImplementedError(
-            f"means {tuple(means.shape)}: hardsplat.torch does not offer several scenes "
-            "in a call; means are (N, 3)"
-        )
-    n, c = (len(means) if means.ndim else -1), (len(viewmats) if viewmats.ndim else -1)
+    shapes = {name: tuple(t.shape) for name, t in tensors.items()}
+    if len(shapes["means"]) > 2:
+        missing = "does not offer several scenes in a call; means are (N, 3)"
+        raise NotImplementedError(f"means {shapes['means']}: hardsplat.torch {missing}")
+    n, c = (shapes[name][0] if shapes[name] else -1 for name in ("means", "viewmats"))
     splats = dict(means=(n, 3), quats=(n, 4), scales=(n, 3), opacities=(n,))
     for name, shape in {**splats, "viewmats": (c, 4, 4), "Ks": (c, 3, 3)}.items():
-        if tuple(tensors[name].shape) != shape:
-            raise ValueError(f"{name} has shape {tuple(tensors[name].shape)}, expected {shape}")
+        if shapes[name] != shape:
+            raise ValueError(f"{name} has shape {shapes[name]}, expected {shape}")
     if c == 0:
         raise ValueError("viewmats has shape (0, 4, 4): there is no camera to draw from")
+    colors = shapes["colors"]
     if sh_degree is None:
-        fits = tuple(colors.shape[:-1]) in ((n,), (c, n)) and colors.ndim > 1
-        if not fits or colors.shape[-1] < 1:
-            raise ValueError(
-                f"colors has shape {tuple(colors.shape)}, expected ({n}, D) or ({c}, {n}, "
-                f"D); with sh_degree ({n}, K, 3)"
-            )
+        if len(colors) < 2 or colors[:-1] not in ((n,), (c, n)) or colors[-1] < 1:
+            expected = f"({n}, D) or ({c}, {n}, D); with sh_degree ({n}, K, 3)"
+            raise ValueError(f"colors has shape {colors}, expected {expected}")
+    elif sh_degree not in range(4):
+        raise ValueError(f"sh_degree {sh_degree} is not in 0..3")
+    elif len(colors) == 4:
+        missing = "does not offer spherical harmonics that differ by camera"
+        raise NotImplementedError(f"colors of four dimensions: hardsplat.torch {missing}")
     else:
-        if sh_degree not in range(4):
-            raise ValueError(f"sh_degree {sh_degree} is not in 0..3")
-        if colors.ndim == 4:
-            raise NotImplementedError(
-                "colors of four dimensions: hardsplat.torch does not offer spherical "
-                "harmonics that differ by camera"
-            )
         least = (sh_degree + 1) ** 2
-        if tuple(colors.shape) not in [(n, k, 3) for k in (1, 4, 9, 16) if k >= least]:
-            raise ValueError(
-                f"colors has shape {tuple(colors.shape)}, expected ({n}, 1|4|9|16, 3) of "
-                f"at least {least} coefficients with sh_degree {sh_degree}"
-            )
-    channels = 3 if sh_degree is not None else colors.shape[-1]
-    if "backgrounds" in tensors and (shape := tuple(tensors["backgrounds"].shape)) != (c, channels):
-        raise ValueError(f"backgrounds has shape {shape}, expected ({c}, {channels})")
+        if colors not in [(n, k, 3) for k in (1, 4, 9, 16) if k >= least]:
+            expected = f"({n}, 1|4|9|16, 3) of at least {least} coefficients"
+            what = f"colors has shape {colors}, expected {expected} with sh_degree {sh_degree}"
+            raise ValueError(what)
+    channels = 3 if sh_degree is not None else colors[-1]
+    if (found := shapes.get("backgrounds")) not in (None, (c, channels)):
+        raise ValueError(f"backgrounds has shape {found}, expected ({c}, {channels})")
     for name in ("viewmats", "Ks"):
         if tensors[name].requires_grad:
-            raise NotImplementedError(
-                f"gradients of {name}: hardsplat.torch does not offer them; detach it"
-            )
+            missing = "hardsplat.torch does not offer them; detach it"
+            raise NotImplementedError(f"gradients of {name}: {missing}")
     places = {str(t.device) for name, t in tensors.items() if name not in ("viewmats", "Ks")}
     if len(places) > 1:
         raise UserError(f"tensors on {', '.join(sorted(places))}: they must be on one device")

@@ -1,4 +1,5 @@
-"""CUDA's driver as the peer of a Vulkan device, which exports memory and semaphores."""
+"""CUDA's driver as the peer of a Vulkan device, which exports memory and semaphores: another API on
+the same GPU. A file descriptor that it is given is its own."""
 
 from __future__ import annotations
 
@@ -64,13 +65,8 @@ class _Array:
 
     def __init__(self, mapping: _Mapping, numbers: int, lease: object):
         self.mapping, self.lease = mapping, lease
-        self.__cuda_array_interface__ = {
-            "shape": (numbers,),
-            "typestr": "<f4",
-            "data": (mapping.address, False),
-            "strides": None,
-            "version": 3,
-        }
+        kind = {"shape": (numbers,), "typestr": "<f4", "strides": None, "version": 3}
+        self.__cuda_array_interface__ = {**kind, "data": (mapping.address, False)}
 
 
 def vulkan_index(uuid: bytes) -> int | None:
@@ -93,7 +89,7 @@ def _free(cuda, context: c_void_p, memory: c_void_p, address: c_ulonglong) -> No
 
 
 class Cuda:
-    """See hardsplat.torch.pool.Peer. Raises UserError where CUDA's driver refuses."""
+    """The driver for tensors of one device. Raises UserError where it refuses."""
 
     def __init__(self, where: torch.device):
         torch.zeros(1, device=where)  # PyTorch makes its context, which is the one of every call
@@ -121,13 +117,13 @@ class Cuda:
             with torch.cuda.device(self._index):
                 result = getattr(self._cuda, name)(*arguments)
         if result:
-            text = ctypes.c_char_p()
+            text = ctypes.c_char_p(b"unknown")
             self._cuda.cuGetErrorName(result, ctypes.byref(text))
-            raise UserError(
-                f"{name} failed: {(text.value or b'unknown').decode()} ({result}); use CPU tensors"
-            )
+            why = (text.value or b"unknown").decode()
+            raise UserError(f"{name} failed: {why} ({result}); use CPU tensors")
 
     def map(self, fd: int, nbytes: int) -> _Mapping:
+        """Memory of that descriptor, until the object and all tensors of it are gone."""
         memory, address = c_void_p(), c_ulonglong()
         desc = _MemoryDesc(type=_OPAQUE_FD, handle=_Handle(fd=fd), size=nbytes)
         self._call("cuImportExternalMemory", ctypes.byref(memory), ctypes.byref(desc))
@@ -136,16 +132,19 @@ class Cuda:
         return _Mapping(address.value, partial(_free, self._cuda, self._context, memory, address))
 
     def pointer(self, mapping: _Mapping) -> int:
+        """Where its first byte is, as `data_ptr` of tensors reports it."""
         return mapping.address
 
     def tensor(self, mapping: _Mapping, numbers: int, lease: object = None) -> torch.Tensor:
+        """Its first numbers, float32; keeps the lease as long as the memory is in use."""
         device = torch.device("cuda", self._index)
         if not numbers:
             return torch.empty(0, device=device)
         return torch.as_tensor(_Array(mapping, numbers, lease), device=device)
 
     def write(self, mapping: _Mapping, raw: bytes) -> None:
-        """Copies the bytes, which need not stay as they are once it returns."""
+        """Makes its first bytes these, in the order of what else is done with tensors. `raw` may
+        change once it returns."""
         address, size = c_ulonglong(mapping.address), c_size_t(len(raw))
         self._call("cuMemcpyHtoDAsync_v2", address, raw, size, self._stream())
 
@@ -160,6 +159,7 @@ class Cuda:
         return c_void_p(_raw_stream(self._index))
 
     def enter(self) -> None:
+        """Puts what the calling thread does next behind what others did."""
         if (raw := _raw_stream(self._index)) == self._last_raw:
             return
         stream = torch.cuda.current_stream(self._index)
@@ -168,14 +168,17 @@ class Cuda:
         self._last, self._last_raw = stream, raw
 
     def signal(self, semaphore: c_void_p) -> None:
+        """Signals once what tensors were given is there."""
         given = ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
         self._call("cuSignalExternalSemaphoresAsync", *given)
 
     def wait(self, semaphore: c_void_p) -> None:
+        """Has tensors wait before they are used again."""
         given = ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
         self._call("cuWaitExternalSemaphoresAsync", *given)
 
     def synchronize(self) -> None:
+        """Waits, on the host, for what tensors were given."""
         torch.cuda.synchronize(self._index)
 
     def close(self) -> None:

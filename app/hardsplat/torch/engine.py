@@ -55,10 +55,9 @@ class SplatTensors:
         call: of `rasterization`. Two calls have different keys, since fused optimizers and changes
         through `.data` leave a tensor's version as it is."""
         if call not in self._keys:
-            tensors = {name: getattr(self, name) for name in PLANES}
-            self._keys[call] = {
-                name: (call, t.data_ptr(), t.shape, t.stride()) for name, t in tensors.items()
-            }
+            tensors = ((name, getattr(self, name)) for name in PLANES)
+            found = {name: (call, t.data_ptr(), t.shape, t.stride()) for name, t in tensors}
+            self._keys[call] = found
         return self._keys[call]
 
 
@@ -93,8 +92,6 @@ class Engine:
         # whose forward pass is still there for a backward pass
         self._drawn: tuple[SplatTensors, RecordedFrame] | None = None
 
-    # -- one view
-
     def give(self, splats: SplatTensors, width: int, height: int, call: Call) -> None:
         """Hands the device what it does not have yet of these splats, for an image of width x
         height px. `draw` does so too, if it must; this is for giving them early."""
@@ -110,10 +107,8 @@ class Engine:
             camera = frame.camera
             self._drawn = None
             self.give(splats, camera.width, camera.height, frame.call)
-            for name, data in (
-                ("camera", camera_data(camera)),
-                ("frame", frame_data(frame.sh_degree, frame.background, frame.near)),
-            ):
+            told = frame_data(frame.sh_degree, frame.background, frame.near)
+            for name, data in (("camera", camera_data(camera)), ("frame", told)):
                 if self._structs.get(name) != (raw := data.tobytes()):
                     self.link.write(self._views[name], raw)
                     self._structs[name] = raw
@@ -122,9 +117,9 @@ class Engine:
             self.link.run(self._forward, self._forward_rest, watched=bool(self._raster.room))
             self._watched = frame.call if self._raster.room else None
             self._drawn = splats, frame
-            pixels = camera.width * camera.height
-            colors, T = self._out[: 3 * pixels].clone(), self._out[3 * pixels : 4 * pixels].clone()
-            return colors.view(camera.height, camera.width, 3), T.view(camera.height, camera.width)
+            height, width = camera.height, camera.width
+            colors, T = self._out[: 4 * height * width].split([3 * height * width, height * width])
+            return colors.clone().view(height, width, 3), T.clone().view(height, width)
 
     def confirm(self, call: Call) -> bool:
         """Whether all images of a call are complete: the device alone counts pairs of tile and
@@ -153,19 +148,13 @@ class Engine:
     ) -> tuple[torch.Tensor, ...]:
         """Gradients of sum(d_image * image) for the tensors of `splats`. d_image: (H, W, 3)."""
         with self.lock:
-            drawn = self._drawn
-            self._drawn = None  # the backward pass uses up what the forward leaves it
-            keys = splats.keys(frame.call)
-            if (
-                drawn is None
-                or drawn[1] is not frame
-                or drawn[0].keys(frame.call) != keys
-                or self._given_keys != keys
-            ):
+            drawn, keys = self._drawn, splats.keys(frame.call)
+            there = drawn is not None and drawn[1] is frame and drawn[0].keys(frame.call) == keys
+            if not there or self._given_keys != keys:
                 self.draw(splats, frame)
                 while not self.confirm(frame.call):
                     self.draw(splats, frame)
-                self._drawn = None
+            self._drawn = None  # the backward pass uses up what the forward leaves it
             self.link.enter()
             found = self._splats.lend({name: getattr(splats, name).shape for name in PLANES})
             self._splats.tell()
@@ -184,38 +173,28 @@ class Engine:
             self._splats.set_count(self._count)
         self._given_keys = keys
 
-    # -- buffers and commands
-
     def _fit(self, n: int, sh_degree: int, width: int, height: int) -> None:
         """Makes buffers and command buffers for this size, or keeps those there are where they have
         room for it."""
-        capacity = max(n, 1)
-        wanted = capacity, sh_degree, width, height
+        wanted = (capacity := max(n, 1)), sh_degree, width, height
         if self._key:
             if all(has >= least for has, least in zip(self._key, wanted)):
                 return
             sh_degree, width, height = (max(two) for two in zip(self._key[1:], wanted[1:]))
         self.release()
-        device = self.link.device
+        device, own = self.link.device, self._parts.add
+        sizes = {name: contract.itemsize(name) for name in ("camera", "frame")}
+        sizes |= {"image_out": 16 * width * height, "d_image_in": 12 * width * height}
         try:
-            self._splats = self._parts.add(Given(self.link, capacity, sh_degree))
-            raster = self._backend.rasterizer(
-                device, self._splats, width, height, self._options, sink=STORE_ROWS
-            )
-            self._raster = self._parts.add(raster)
-            sizes = {
-                "camera": contract.itemsize("camera"),
-                "frame": contract.itemsize("frame"),
-                "image_out": 16 * width * height,
-                "d_image_in": 12 * width * height,
-            }
-            self._views = {
-                name: self._parts.add(self.link.buffer(size, name)) for name, size in sizes.items()
-            }
+            self._splats = own(Given(self.link, capacity, sh_degree))
+            drawn = self._splats, width, height, self._options
+            self._raster = own(self._backend.rasterizer(device, *drawn, sink=STORE_ROWS))
+            for name, size in sizes.items():
+                self._views[name] = own(self.link.buffer(size, name))
             self._out = self.link.tensor(self._views["image_out"], (4 * width * height,))
             self._d = self.link.tensor(self._views["d_image_in"], (3 * width * height,))
             seen = Buffer(device, contract.itemsize("counts"), "counts_seen", host=True)
-            self._views["counts_seen"] = self._parts.add(seen)
+            self._views["counts_seen"] = own(seen)
             self._counts = seen.array(contract.dtype("Counts"))
             self._record()
         except BaseException:
@@ -225,9 +204,8 @@ class Engine:
 
     def _record(self) -> None:
         resources = {**self._raster.resources, **self._views}
-        self._forward, self._forward_rest, self._backward = (
-            self._parts.add(Recorder(self.link.device, resources)) for _ in range(3)
-        )
+        recorders = [self._parts.add(Recorder(self.link.device, resources)) for _ in range(3)]
+        self._forward, self._forward_rest, self._backward = recorders
         run = build_all(self.link.device, tensors.PASSES)
         canvas = (self._raster.width, self._raster.height)
         self._raster.record_forward(self._forward, rest=self._forward_rest)
@@ -235,7 +213,7 @@ class Engine:
         self._forward_rest.run(run["image out"], threads=canvas)
         self._backward.run(run["d_image in"], threads=canvas)
         self._raster.record_backward(self._backward)
-        for recorder in (self._forward, self._forward_rest, self._backward):
+        for recorder in recorders:
             recorder.end()
 
     def _record_again(self) -> None:

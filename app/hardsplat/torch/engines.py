@@ -15,7 +15,7 @@ from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.settings.train import TrainConfig
 from hardsplat.torch import cuda
 from hardsplat.torch.engine import Engine
-from hardsplat.torch.links import HostLink, Link, Shared
+from hardsplat.torch.links import Link, Shared
 
 log = logging.getLogger(__name__)
 _LOCK = threading.RLock()
@@ -88,7 +88,7 @@ def link_of(where: torch.device) -> Link:
 
 def _link(where: torch.device) -> Link:
     if where.type == "cpu":
-        return HostLink(_device("cpu", _wanted["device"]), where)
+        return Link(_device("cpu", _wanted["device"]), where)
     if where.type == "cuda":
         peer = cuda.Cuda(where)
         wanted = cuda.vulkan_index(peer.uuid)
@@ -101,7 +101,7 @@ def _link(where: torch.device) -> Link:
         log.warning(
             "no Vulkan device shares memory with %s: its tensors are copied through the host", where
         )
-        return HostLink(_device("cpu", _wanted["device"]), where)
+        return Link(_device("cpu", _wanted["device"]), where)
     raise UserError(f"tensors on {where}: hardsplat.torch takes CPU and CUDA tensors; call .cpu()")
 
 

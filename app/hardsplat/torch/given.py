@@ -15,15 +15,14 @@ from hardsplat.torch.links import Link
 
 # Tensors by name, and the quantity whose plane holds their numbers, see rows of
 # hardsplat.raster.core.sinks.Sink.
-PLANES = {
-    "means": "means",
-    "quats": "quats",
-    "scales": "log_scales",
-    "opacities": "logit_opacities",
-    "sh": "sh0",
-}
-_BLOCKS = {"sh": "gradients of sh"}
+PLANES = dict(
+    means="means", quats="quats", scales="log_scales", opacities="logit_opacities", sh="sh0"
+)
 _ALIGNED = 256  # bytes between the beginnings of two tensors' gradients, a multiple
+
+
+def _halves(address: int) -> tuple[int, int]:
+    return address & 0xFFFFFFFF, address >> 32
 
 
 class Given:
@@ -87,7 +86,7 @@ class Given:
                 self._copies[name] = self._link.buffer(size, PLANES[name], addressed=True)
             address = self._copies[name].address
             self._link.put(self._copies[name], tensor)
-        row["value"] = address & 0xFFFFFFFF, address >> 32
+        row["value"] = _halves(address)
 
     def lend(self, shapes: Mapping[str, Sequence[int]]) -> Callable[[], tuple[torch.Tensor, ...]]:
         """Memory that gradients go to from now on. What is returned shows them after a run, in the
@@ -95,23 +94,20 @@ class Given:
 
         Those of `sh`, the largest, have a block of their own; the others share one."""
         blocks = {"gradients": 0, "gradients of sh": 0}  # their bytes
-        starts = {}  # the first byte of each tensor's
+        places = {}  # the block of each tensor's, and the first byte in it
         for name, shape in shapes.items():
-            block = _BLOCKS.get(name, "gradients")
-            starts[name] = blocks[block]
+            block = "gradients of sh" if name == "sh" else "gradients"
+            places[name] = block, blocks[block]
             blocks[block] += -(-4 * prod(shape) // _ALIGNED) * _ALIGNED
         loans = {block: self._link.lend(nbytes, block) for block, nbytes in blocks.items()}
-        for name, start in starts.items():
-            address = loans[_BLOCKS.get(name, "gradients")].address + start
-            self._fields[name]["gradient"] = address & 0xFFFFFFFF, address >> 32
+        for name, (block, start) in places.items():
+            self._fields[name]["gradient"] = _halves(loans[block].address + start)
 
         def found() -> tuple[torch.Tensor, ...]:
             flat = {block: loan.tensor((blocks[block] // 4,)) for block, loan in loans.items()}
+            each = ((*places[name], shape) for name, shape in shapes.items())
             return tuple(
-                flat[_BLOCKS.get(name, "gradients")]
-                .narrow(0, starts[name] // 4, prod(shape))
-                .view(shape)
-                for name, shape in shapes.items()
+                flat[block].narrow(0, at // 4, prod(shape)).view(shape) for block, at, shape in each
             )
 
         return found

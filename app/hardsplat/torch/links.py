@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from math import prod
-from typing import Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,100 +15,74 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import Fence, SharedSemaphore, Submission, complete
 from hardsplat.gpu.memory.buffer import Buffer
-from hardsplat.torch.pool import Peer, Pool
-
-
-class Loan(Protocol):
-    """Memory of the device for results. address: where shaders find it."""
-
-    address: int
-
-    # what is there after a run, float32; may be called once
-    def tensor(self, shape: Sequence[int]) -> torch.Tensor: ...
-
-
-class Link(Protocol):
-    """A link. lock: the thread that uses the link, or an engine on it, holds this."""
-
-    device: Device
-    lock: threading.RLock
-
-    # one that `tensor` can show or, addressed, that `put` can fill
-    def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer: ...
-    # its first numbers, float32, in place
-    def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor: ...
-    # its first numbers are those of the tensor from now on
-    def put(self, buffer: Buffer, tensor: torch.Tensor) -> None: ...
-    # its first bytes are these from now on; for small ones
-    def write(self, buffer: Buffer, raw: bytes) -> None: ...
-    # where shaders find a tensor, if they can read it in place
-    def address(self, tensor: torch.Tensor) -> int | None: ...
-    def lend(self, nbytes: int, name: str) -> Loan: ...
-    # the same numbers where `address` knows them, if there is such memory
-    def shared(self, tensor: torch.Tensor) -> torch.Tensor: ...
-    def enter(self) -> None: ...  # before tensors of shared memory are written
-    # what tensors were given before comes first, what they are asked for next comes after. watched:
-    # `land` will be called
-    def run(self, *recorders: Recorder, watched: bool = False) -> None: ...
-    def land(self) -> None: ...  # waits for the first recorder of the last run that was watched
-    def settle(self) -> None: ...  # waits for both sides: before buffers are destroyed
-    def close(self) -> None: ...
+from hardsplat.torch.cuda import Cuda
+from hardsplat.torch.pool import Lent, Pool
 
 
 class _Downloaded:
-    """A Loan that is copied to the device of tensors."""
+    """Memory of the device for results. address: where shaders find it."""
 
     def __init__(self, buffer: Buffer, where: torch.device):
         self._buffer, self._where, self.address = buffer, where, buffer.address
 
     def tensor(self, shape: Sequence[int]) -> torch.Tensor:
+        """A copy of what is there after a run, float32; may be called once."""
         values = self._buffer.download(np.float32, prod(shape)).reshape(shape)
         return torch.from_numpy(values).to(self._where)
 
 
-class HostLink:
-    """Copies by the host, for tensors of the CPU or of another GPU."""
+class Link:
+    """Copies by the host, for tensors of the CPU or of another GPU. lock: the thread that uses the
+    link, or an engine on it, holds this."""
 
     def __init__(self, device: Device, where: torch.device):
-        self.device, self.where, self.lock = device, where, threading.RLock()
+        self.device, self._where, self.lock = device, where, threading.RLock()
         self._lent: dict[str, Buffer] = {}  # by name; each loan ends before the next of that name
 
     def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer:
+        """One that `tensor` can show or, addressed, that `put` can fill."""
         return Buffer(self.device, nbytes, name, host=not addressed, addressed=addressed)
 
     def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor:
+        """Its first numbers, float32, in place."""
         return torch.from_numpy(buffer.array(np.float32)[: prod(shape)].reshape(shape))
 
     def put(self, buffer: Buffer, tensor: torch.Tensor) -> None:
+        """Makes the first numbers of a buffer those of the tensor."""
         buffer.upload(tensor.cpu().numpy())
 
     def write(self, buffer: Buffer, raw: bytes) -> None:
+        """Makes the first bytes of a buffer these; for small ones."""
         buffer.upload(np.frombuffer(raw, np.uint8))
 
     def address(self, tensor: torch.Tensor) -> int | None:
+        """Where shaders find a tensor, if they can read it in place."""
         return None
 
-    def lend(self, nbytes: int, name: str) -> Loan:
-        if name not in self._lent or self._lent[name].nbytes < nbytes:
-            if name in self._lent:
+    def lend(self, nbytes: int, name: str) -> _Downloaded | Lent:
+        if (old := self._lent.get(name)) is None or old.nbytes < nbytes:
+            if old is not None:
                 self._lent.pop(name).destroy()
             self._lent[name] = Buffer(self.device, nbytes, name, addressed=True)
-        return _Downloaded(self._lent[name], self.where)
+        return _Downloaded(self._lent[name], self._where)
 
     def shared(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The same numbers where `address` knows them, if there is such memory."""
         return tensor
 
     def enter(self) -> None:
-        pass
+        """Precedes writes to tensors of shared memory."""
 
     def run(self, *recorders: Recorder, watched: bool = False) -> None:
+        """Runs commands after what tensors were given before, and before what is asked of them
+        next. watched: `land` will be called."""
         complete(self.device, *recorders)
 
     def land(self) -> None:
-        pass
+        """Waits for the first recorder of the last run that was watched."""
 
     def settle(self) -> None:
-        pass
+        """Waits for both sides: before buffers are destroyed."""
 
     def close(self) -> None:
         for buffer in self._lent.values():
@@ -116,14 +90,15 @@ class HostLink:
         self._lent.clear()
 
 
-class Shared:
+class Shared(Link):
     """Memory that both APIs map. Where the device exports semaphores, each side waits for the other
     on the GPU, and the host for neither."""
 
-    def __init__(self, device: Device, peer: Peer):
-        self.device, self.peer, self.lock = device, peer, threading.RLock()
+    def __init__(self, device: Device, peer: Cuda):
+        super().__init__(device, peer.tensor_device)
+        self.peer = peer
         # mappings, and all that is there
-        self._seen: WeakKeyDictionary[Buffer, tuple[object, torch.Tensor]] = WeakKeyDictionary()
+        self._seen: WeakKeyDictionary[Buffer, tuple[Any, torch.Tensor]] = WeakKeyDictionary()
         self._pool = Pool(device, peer)
         self._fence, self._flying = Fence(device), False
         self._semaphores: list[SharedSemaphore] = []
@@ -135,7 +110,7 @@ class Shared:
     def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer:
         return Buffer(self.device, nbytes, name, addressed=addressed, shared=True)
 
-    def _mapped(self, buffer: Buffer) -> tuple[object, torch.Tensor]:
+    def _mapped(self, buffer: Buffer) -> tuple[Any, torch.Tensor]:
         if buffer not in self._seen:
             mapping = self.peer.map(buffer.fd(), buffer.allocated)
             self._seen[buffer] = mapping, self.peer.tensor(mapping, buffer.nbytes // 4)
@@ -153,7 +128,7 @@ class Shared:
     def address(self, tensor: torch.Tensor) -> int | None:
         return self._pool.address(tensor)
 
-    def lend(self, nbytes: int, name: str) -> Loan:
+    def lend(self, nbytes: int, name: str) -> Lent:
         self.enter()
         return self._pool.take(nbytes, name, self.settle)
 
@@ -173,15 +148,13 @@ class Shared:
             complete(self.device, *recorders)
             return
         self.land()
-        parts = [recorders[:1], recorders[1:]] if watched else [recorders]
-        key = watched, *recorders
-        if key not in self._submissions:
+        if (key := (watched, *recorders)) not in self._submissions:
             ours, back = (semaphore.handle for semaphore in self._semaphores)
-            last = len(parts) - 1
-            self._submissions[key] = [
-                Submission(self.device, part, back if i == last else None, None if i else ours)
-                for i, part in enumerate(parts)
-            ]
+            found = [Submission(self.device, recorders, signal=back, wait=ours)]
+            if watched:
+                found = [Submission(self.device, recorders[:1], wait=ours)]
+                found.append(Submission(self.device, recorders[1:], signal=back))
+            self._submissions[key] = found
         first, *rest = self._submissions[key]
         self.peer.signal(self._theirs[0])
         first.submit(self._fence if watched else None)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 from weakref import finalize
 
 import torch
@@ -14,33 +14,15 @@ import torch
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.torch.cuda import Cuda
 
 _UNIT = 1 << 16  # bytes that sizes are rounded up to
-
-
-class Peer(Protocol):
-    """Another API on the same GPU. A file descriptor that it is given is its own."""
-
-    # memory of that descriptor, until the object and all tensors of it are gone
-    def map(self, fd: int, nbytes: int) -> object: ...
-    # where its first byte is, as `data_ptr` of tensors says it
-    def pointer(self, mapping) -> int: ...
-    # its first numbers, float32; keeps the lease as long as the memory is in use
-    def tensor(self, mapping, numbers: int, lease: object = None) -> torch.Tensor: ...
-    # its first bytes, in the order of what else is done with tensors
-    def write(self, mapping, raw: bytes) -> None: ...
-    def semaphore(self, fd: int) -> object: ...
-    def enter(self) -> None: ...  # what the calling thread does next comes after what others did
-    def signal(self, semaphore) -> None: ...  # once what tensors were given is there
-    def wait(self, semaphore) -> None: ...  # before tensors are used again
-    def synchronize(self) -> None: ...  # waits, on the host, for what tensors were given
-    def close(self) -> None: ...
 
 
 class _Block:
     """An allocation that both APIs see."""
 
-    def __init__(self, device: Device, peer: Peer, nbytes: int, name: str):
+    def __init__(self, device: Device, peer: Cuda, nbytes: int, name: str):
         self.peer = peer
         self.buffer = Buffer(device, -(-nbytes // _UNIT) * _UNIT, name, addressed=True, shared=True)
         try:
@@ -48,11 +30,7 @@ class _Block:
         except BaseException:
             self.buffer.destroy()
             raise
-        self.pointer = peer.pointer(self.mapping)
-
-    @property
-    def nbytes(self) -> int:
-        return self.buffer.nbytes
+        self.pointer, self.nbytes = peer.pointer(self.mapping), self.buffer.nbytes
 
 
 class _Lease:
@@ -74,7 +52,7 @@ class Lent:
 class Pool:
     """Blocks that are lent. A tensor outlives the pool: then the block's memory goes with it."""
 
-    def __init__(self, device: Device, peer: Peer):
+    def __init__(self, device: Device, peer: Cuda):
         self._device, self._peer = device, peer
         self._blocks: list[_Block] = []  # by pointer
         self._free: deque[_Block] = deque()  # finalizers of any thread append to it

@@ -91,7 +91,7 @@ def rasterization(
     least = colors.detach().amin() if sh_degree is None and colors.numel() else torch.ones(())
     engine = engine_for(means.device, rasterize_mode == "antialiased")
     call = Call()
-    coming = _Coming([viewmats, Ks, least, *([] if backgrounds is None else [backgrounds])])
+    coming = _Coming([viewmats, Ks, least, *behind_all.values()])
     # the GPU has something to do while the host waits for cameras and checks them
     if sh_degree is not None and coming.wait:
         detached = (t.detach() for t in (means, quats, scales, opacities, colors))
@@ -99,18 +99,18 @@ def rasterization(
     w2cs, matrices, least, behinds = coming.arrays(4)
     shift = 0.0 if least > 0 else 1.0 - float(least)
     cameras = [_camera(w2c.tobytes(), K.tobytes(), width, height) for w2c, K in zip(w2cs, matrices)]
+    meta = Meta(width=width, height=height, n_cameras=len(cameras))
+
+    def drawn(c: int, camera: Camera) -> tuple[Tensor, Tensor]:
+        own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
+        behind = None
+        if backgrounds is not None:
+            behind = _Background(backgrounds[c].float(), behinds[c].astype(np.float32))
+        view = _OneView(engine, camera, near_plane, call, (means, quats, scales, opacities))
+        return view.render(own, sh_degree, behind, shift, render_mode)
+
     while True:
-        images, alphas = [], []
-        for c, camera in enumerate(cameras):
-            own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
-            behind = None
-            if backgrounds is not None:
-                behind = _Background(backgrounds[c].float(), behinds[c].astype(np.float32))
-            view = _OneView(engine, camera, near_plane, call, means, quats, scales, opacities)
-            image, alpha = view.render(own, sh_degree, behind, shift, render_mode)
-            images.append(image)
-            alphas.append(alpha)
-        meta = Meta(width=width, height=height, n_cameras=len(cameras))
+        images, alphas = zip(*map(drawn, range(len(cameras)), cameras))
         found = _stacked(images), _stacked(alphas), meta
         if engine.confirm(call):  # late: the device draws while the host does all this
             return found
@@ -124,7 +124,7 @@ def _camera(w2c: bytes, K: bytes, width: int, height: int) -> Camera:
     return Camera(*matrices, width, height)
 
 
-def _stacked(images: list[Tensor]) -> Tensor:
+def _stacked(images: tuple[Tensor, ...]) -> Tensor:
     return images[0][None] if len(images) == 1 else torch.stack(images)
 
 
@@ -160,16 +160,24 @@ class _Background(NamedTuple):
     tensor: Tensor
     host: np.ndarray
 
+    def part(self, channels: slice) -> _Background:
+        return _Background(self.tensor[channels], self.host[channels])
 
-class _OneView:
-    """Splats from one camera; channels go through the engine by threes."""
+    def shifted(self, shift: float, missing: int) -> _Background:
+        """Plus the shift, and `missing` channels of 0."""
+        host = np.pad(self.host + np.float32(shift), (0, missing))
+        return _Background(pad(self.tensor + shift, (0, missing)), host)
 
-    def __init__(self, engine: Engine, camera: Camera, near: float, call: Call, *splats: Tensor):
-        self.engine = engine
-        self.camera = camera
-        self.near = near
-        self.call = call
-        self.splats = splats
+
+class _OneView(NamedTuple):
+    """Splats from one camera; channels go through the engine by threes. splats: means, quats,
+    scales, opacities."""
+
+    engine: Engine
+    camera: Camera
+    near: float
+    call: Call
+    splats: tuple[Tensor, Tensor, Tensor, Tensor]
 
     def render(
         self,
@@ -180,22 +188,21 @@ class _OneView:
         mode: str,
     ) -> tuple[Tensor, Tensor]:
         """(H, W, channels) of the mode, alpha (H, W, 1). shift: what makes all colours positive."""
-        found, Ts = [], []
+        found: list[Tensor] = []
+        T: Any = None
         if "RGB" in mode:
-            image, T = (
-                self._channels(colors, background, shift)
-                if sh_degree is None
-                else self._pass(colors, sh_degree, background)
-            )
+            if sh_degree is None:
+                image, T = self._channels(colors, background, shift)
+            else:
+                image, T = self._pass(colors, sh_degree, background)
             found.append(image)
-            Ts.append(T)
         if "D" in mode.replace("RGB", ""):
             weighted = torch.stack([self._depths(), torch.ones_like(self.splats[3])], dim=1)
-            image, T = self._channels(weighted, None, 0.0)
+            image, behind = self._channels(weighted, None, 0.0)
             depth, weight = image[..., :1], image[..., 1:]
             found.append(depth / weight.clamp(min=1e-10) if "ED" in mode else depth)
-            Ts.append(T)
-        return (found[0] if len(found) == 1 else torch.cat(found, dim=2)), (1 - Ts[0])[..., None]
+            T = behind if T is None else T
+        return (found[0] if len(found) == 1 else torch.cat(found, dim=2)), (1 - T)[..., None]
 
     def _depths(self) -> Tensor:
         """(N,) along the axis of the camera. Those of splats that are culled are no less than the
@@ -207,15 +214,10 @@ class _OneView:
         self, colors: Tensor, background: _Background | None, shift: float
     ) -> tuple[Tensor, Tensor]:
         """Colours (N, D) as they are -> (H, W, D), T."""
-        images, Ts = [], []
-        for first in range(0, colors.shape[1], 3):
-            part = slice(first, first + 3)
-            behind = None
-            if background is not None:
-                behind = _Background(background.tensor[part], background.host[part])
-            image, T = self._shifted(colors[:, part], behind, shift)
-            images.append(image)
-            Ts.append(T)
+        parts = [slice(first, first + 3) for first in range(0, colors.shape[1], 3)]
+        images, Ts = zip(
+            *(self._shifted(colors[:, p], background and background.part(p), shift) for p in parts)
+        )
         return torch.cat(images, dim=2), Ts[0]
 
     def _shifted(
@@ -229,15 +231,12 @@ class _OneView:
         if shift and background is None:
             black = torch.zeros(channels, device=colors.device)
             background = _Background(black, np.zeros(channels, np.float32))
-        if background is not None:
-            host = np.pad(background.host + np.float32(shift), (0, missing))
-            background = _Background(pad(background.tensor + shift, (0, missing)), host)
-        image, T = self._pass(sh, 0, background)
+        image, T = self._pass(sh, 0, background and background.shifted(shift, missing))
         return (image[..., :channels] - shift if shift else image[..., :channels]), T
 
     def _pass(
         self, sh: Tensor, sh_degree: int, background: _Background | None
     ) -> tuple[Tensor, Tensor]:
-        tensor, host = (None, np.zeros(3, np.float32)) if background is None else background
+        tensor, host = background or (None, np.zeros(3, np.float32))
         frame = RecordedFrame(self.camera, sh_degree, host, self.near, self.call)
         return RasterizeFunction.apply(*self.splats, sh, tensor, self.engine, frame)

@@ -40,9 +40,8 @@ class RasterizeFunction(torch.autograd.Function):
             if ctx.needs_input_grad[5]:
                 d_background = (d_image * T[..., None]).sum((0, 1))
         if d_T is not None and any(ctx.needs_input_grad[:4]):  # T = 1 - the image of white splats
-            white = replace(
-                splats, sh=torch.full((len(means), 1, 3), 0.5 / SH_C0, device=means.device)
-            )
+            color = torch.full((len(means), 1, 3), 0.5 / SH_C0, device=means.device)
+            white = replace(splats, sh=color)
             d_white = torch.zeros((*d_T.shape, 3), device=d_T.device)
             d_white[..., 0] = -d_T
             plain = replace(frame, sh_degree=0, background=np.zeros(3, np.float32))
