@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import vulkan as vk
@@ -20,6 +21,15 @@ from hardsplat.gpu.passes.descriptors import DescriptorSets, descriptor_writes
 from hardsplat.gpu.passes.graphics import clear_values, framebuffer_of
 
 _COMPUTES = vk.VK_PIPELINE_BIND_POINT_COMPUTE
+
+
+class _Work(NamedTuple):
+    """How much a pass does, see Recorder.run."""
+
+    threads: tuple[int, ...]  # of a draw: (vertices,)
+    indirect: str | None
+    extent: tuple[int, int] | None
+    groups: tuple[int, int, int] | None
 
 
 class Recorder:
@@ -68,7 +78,7 @@ class Recorder:
         contract; a draw of the `indirect` command over `extent` px."""
         owner, computes = pipeline.owner, isinstance(pipeline.owner, ComputePass)
         reads = pipeline.reads | ({"indirect"} if indirect else set())
-        commanded = indirect is not None
+        commanded, work = indirect is not None, _Work(threads, indirect, extent, groups)
         self._barriers.order(reads, pipeline.writes, computes, commanded, pipeline.apart)
         if record := self._beside.pop(owner.name, None):
             record(self)
@@ -79,9 +89,9 @@ class Recorder:
             vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
             self._push(pipeline, point)
             if isinstance(owner, ComputePass):
-                self._dispatch(pipeline, threads, indirect, groups)
+                self._dispatch(pipeline, work)
             else:
-                self._draw(pipeline, owner, threads, indirect, extent)
+                self._draw(pipeline, owner, work)
             self._end_label()
             self.mark(owner.name)
 
@@ -110,21 +120,15 @@ class Recorder:
         # children of list items must outlive the call: the package keeps only the list itself
         del keep
 
-    def _dispatch(
-        self,
-        pipeline: Pipeline,
-        threads: tuple[int, ...],
-        indirect: str | None,
-        groups: tuple[int, int, int] | None,
-    ) -> None:
-        if indirect is not None:
-            buffer = self.resources["indirect"].handle
-            vk.vkCmdDispatchIndirect(self.commands, buffer, contract.indirect_offset(indirect))
+    def _dispatch(self, pipeline: Pipeline, work: _Work) -> None:
+        if work.indirect is not None:
+            buffer, offset = self.resources["indirect"], contract.indirect_offset(work.indirect)
+            vk.vkCmdDispatchIndirect(self.commands, buffer.handle, offset)
             return
-        if groups is not None:
-            vk.vkCmdDispatch(self.commands, *groups)
+        if work.groups is not None:
+            vk.vkCmdDispatch(self.commands, *work.groups)
             return
-        x, y, z = (-(-t // s) for t, s in zip((*threads, 1, 1), pipeline.local_size))
+        x, y, z = (-(-t // s) for t, s in zip((*work.threads, 1, 1), pipeline.local_size))
         limit = contract.CONSTANTS["MAX_GROUPS_X"]
         if x > limit:  # the same folding as `fold` in common.glsl
             down = -(-x // limit)
@@ -138,15 +142,8 @@ class Recorder:
             raise TypeError(f"{name} is a buffer, which no draw can go to")
         return found
 
-    def _draw(
-        self,
-        pipeline: Pipeline,
-        owner: DrawPass,
-        vertices: tuple[int, ...],
-        indirect: str | None,
-        extent: tuple[int, int] | None,
-    ) -> None:
-        image, depth = self._image(owner.attachment), None
+    def _draw(self, pipeline: Pipeline, owner: DrawPass, work: _Work) -> None:
+        image, depth, extent = self._image(owner.attachment), None, work.extent
         if owner.depth:
             depth = self._image(owner.bind.get(owner.depth.image, owner.depth.image))
         if extent is None:
@@ -171,11 +168,11 @@ class Recorder:
         vk.vkCmdBeginRenderPass(self.commands, begin, vk.VK_SUBPASS_CONTENTS_INLINE)
         vk.vkCmdSetViewport(self.commands, 0, 1, [vk.VkViewport(0, 0, width, height, 0, 1)])
         vk.vkCmdSetScissor(self.commands, 0, 1, [area])
-        if indirect is not None:
-            offset = contract.indirect_offset(indirect)
-            vk.vkCmdDrawIndirect(self.commands, self.resources["indirect"].handle, offset, 1, 0)
+        if work.indirect is not None:
+            buffer, offset = self.resources["indirect"], contract.indirect_offset(work.indirect)
+            vk.vkCmdDrawIndirect(self.commands, buffer.handle, offset, 1, 0)
         else:
-            vk.vkCmdDraw(self.commands, vertices[0], 1, 0, 0)
+            vk.vkCmdDraw(self.commands, work.threads[0], 1, 0, 0)
         vk.vkCmdEndRenderPass(self.commands)
         if self._invocations:
             self._invocations.end()

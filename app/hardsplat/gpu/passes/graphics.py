@@ -6,7 +6,7 @@ import vulkan as vk
 
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.image import DEPTH_FORMAT, Image
-from hardsplat.gpu.passes.declared import DepthTest, DrawPass, Pipeline
+from hardsplat.gpu.passes.declared import DrawPass, Pipeline
 
 # Rasterization-order attachment access (VK_EXT_rasterization_order_attachment_access), absent from
 # the package's enums.
@@ -25,14 +25,13 @@ _COMPARE = {
 
 def _attachment(format: int, kept: bool):
     """An attachment that keeps what is there before the draw, or is cleared."""
-    ignored = vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE, vk.VK_ATTACHMENT_STORE_OP_DONT_CARE
     return vk.VkAttachmentDescription(
         format=format,
         samples=vk.VK_SAMPLE_COUNT_1_BIT,
         loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD if kept else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
         storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
-        stencilLoadOp=ignored[0],
-        stencilStoreOp=ignored[1],
+        stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
+        stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
         initialLayout=vk.VK_IMAGE_LAYOUT_GENERAL,
         finalLayout=vk.VK_IMAGE_LAYOUT_GENERAL,
     )
@@ -56,6 +55,11 @@ def render_pass_of(device: Device, owner: DrawPass):
     return device.create("RenderPass", pAttachments=attachments or None, pSubpasses=[subpass])
 
 
+def _state(kind: str, **fields) -> dict:
+    """One field of VkGraphicsPipelineCreateInfo: its state of that kind, with these fields."""
+    return {f"p{kind}State": getattr(vk, f"VkPipeline{kind}StateCreateInfo")(**fields)}
+
+
 def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pass, cache):
     blend = vk.VkPipelineColorBlendAttachmentState(
         blendEnable=owner.blend,
@@ -65,38 +69,24 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
         dstAlphaBlendFactor=vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA,
         colorWriteMask=0xF,
     )
-    blend_state = vk.VkPipelineColorBlendStateCreateInfo(
-        flags=_BLEND_RASTER_ORDER if owner.in_order else 0,
-        pAttachments=[blend] if owner.attachment else None,
-    )
-    states = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
-    dynamic = vk.VkPipelineDynamicStateCreateInfo(pDynamicStates=states)
-    assembly = vk.VkPipelineInputAssemblyStateCreateInfo(topology=TOPOLOGIES[owner.topology])
+    blended = dict(pAttachments=[blend] if owner.attachment else None)
+    blended["flags"] = _BLEND_RASTER_ORDER if owner.in_order else 0
     mode = vk.VK_POLYGON_MODE_FILL_RECTANGLE_NV if owner.rectangle else vk.VK_POLYGON_MODE_FILL
-    raster = vk.VkPipelineRasterizationStateCreateInfo(
-        polygonMode=mode, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0
-    )
-    viewport = vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1)
-    samples = vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT)
-    vertices = vk.VkPipelineVertexInputStateCreateInfo()
-    test = owner.depth or DepthTest("", "less")
-    tested = vk.VkPipelineDepthStencilStateCreateInfo(
-        depthTestEnable=True, depthWriteEnable=test.writes, depthCompareOp=_COMPARE[test.passes]
-    )
-    info = vk.VkGraphicsPipelineCreateInfo(
-        pStages=stages,
-        pVertexInputState=vertices,
-        pInputAssemblyState=assembly,
-        pViewportState=viewport,
-        pRasterizationState=raster,
-        pMultisampleState=samples,
-        pDepthStencilState=tested if owner.depth else None,
-        pColorBlendState=blend_state,
-        pDynamicState=dynamic,
-        layout=layout,
-        renderPass=render_pass,
-        basePipelineIndex=-1,
-    )
+    set_later = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
+    states = {
+        **_state("VertexInput"),
+        **_state("InputAssembly", topology=TOPOLOGIES[owner.topology]),
+        **_state("Viewport", viewportCount=1, scissorCount=1),
+        **_state("Rasterization", polygonMode=mode, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0),
+        **_state("Multisample", rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT),
+        **_state("ColorBlend", **blended),
+        **_state("Dynamic", pDynamicStates=set_later),
+    }
+    if test := owner.depth:
+        compare = dict(depthTestEnable=True, depthCompareOp=_COMPARE[test.passes])
+        states |= _state("DepthStencil", depthWriteEnable=test.writes, **compare)
+    target = dict(layout=layout, renderPass=render_pass, basePipelineIndex=-1)
+    info = vk.VkGraphicsPipelineCreateInfo(pStages=stages, **states, **target)
     return vk.vkCreateGraphicsPipelines(device.handle, cache, 1, [info], None)[0]
 
 
