@@ -17,16 +17,12 @@ from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, begin, submit
 from hardsplat.gpu.memory.image import Image, change_layout
 
-_FORMATS = (
-    vk.VK_FORMAT_B8G8R8A8_UNORM,
-    vk.VK_FORMAT_R8G8B8A8_UNORM,
-    vk.VK_FORMAT_A8B8G8R8_UNORM_PACK32,
-)  # colours are stored as they are trained
-_MODES = (
-    vk.VK_PRESENT_MODE_MAILBOX_KHR,
-    vk.VK_PRESENT_MODE_IMMEDIATE_KHR,
-    vk.VK_PRESENT_MODE_FIFO_KHR,
-)
+# colours are stored as they are trained
+_FORMATS = [
+    getattr(vk, f"VK_FORMAT_{name}")
+    for name in ("B8G8R8A8_UNORM", "R8G8B8A8_UNORM", "A8B8G8R8_UNORM_PACK32")
+]
+_MODES = [getattr(vk, f"VK_PRESENT_MODE_{m}_KHR") for m in ("MAILBOX", "IMMEDIATE", "FIFO")]
 _CHANGED = (  # errors of a window that has changed
     vk.VkErrorSurfaceLostKhr,
     vk.VkErrorOutOfDateKhr,
@@ -95,9 +91,8 @@ class Surface:
         self._format = next((f for f in _FORMATS if f in offered), None)
         usages = self._ask("Capabilities").supportedUsageFlags
         if self._format is None or not usages & vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT:
-            raise UserError(
-                f"windows of this display have no 8-bit images that {self.device.name} can copy to"
-            )
+            what = f"no 8-bit images that {self.device.name} can copy to"
+            raise UserError(f"windows of this display have {what}")
         self._space = offered[self._format]
         modes = list(self._ask("PresentModes"))
         self._mode = next(mode for mode in _MODES if mode in modes)  # FIFO is always there
@@ -128,9 +123,8 @@ class Surface:
             self._drop()  # what became of the window shows the next time
             return False
         except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
-            raise OutOfMemory(
-                f"{self.device.name} is out of memory: a window of {width}x{height} px does not fit"
-            ) from None
+            what = f"a window of {width}x{height} px does not fit"
+            raise OutOfMemory(f"{self.device.name} is out of memory: {what}") from None
         self._drop()
         self._swapchain, self.width, self.height, self.stale = made, width, height, False
         self._images = list(self.device.proc("vkGetSwapchainImagesKHR")(self.device.handle, made))
@@ -204,11 +198,8 @@ class Surface:
         self._free.reset()
         self._record(self._images[index], image, width, height)
         submit(self.device, [*commands, self._commands], fence, signal=self._done[index])
-        info = vk.VkPresentInfoKHR(
-            pWaitSemaphores=[self._done[index]],
-            pSwapchains=[self._swapchain],
-            pImageIndices=[index],
-        )
+        waits, shown = [self._done[index]], [self._swapchain]
+        info = vk.VkPresentInfoKHR(pWaitSemaphores=waits, pSwapchains=shown, pImageIndices=[index])
         try:
             with self.device.answering():
                 self.device.proc("vkQueuePresentKHR")(self.device.queue, info)

@@ -12,7 +12,7 @@ from hardsplat import contract
 from hardsplat.gpu.commands.barriers import Barriers
 from hardsplat.gpu.commands.queries import Invocations, Timestamps
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.device.queue import ALL, allocate, barrier, complete, pool
+from hardsplat.gpu.device.queue import ALL, barrier, begin, complete, pool
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import copy_between
@@ -48,14 +48,12 @@ class Recorder:
         counted: bool = False,
     ):
         self.device, self.resources = device, resources
-        self.commands = allocate(device)
+        flags = vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
+        self.commands = begin(device, usage=flags)
         self._framebuffers: list = []
         self._sets = DescriptorSets(device)
         self._barriers = Barriers(self.commands)
         self._beside: dict[str, Callable[[Recorder], None]] = {}
-        flags = vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT
-        vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=flags))
-        barrier(self.commands)
         counted = counted and "statistics" in device.capabilities
         self._clock = Timestamps(device, self.commands) if timed and device.timestamp_ns else None
         self._invocations = Invocations(device, self.commands) if counted else None

@@ -8,14 +8,7 @@ from typing import Any
 
 import vulkan as vk
 
-from hardsplat.gpu.device.features import (
-    CORE,
-    FEATURES,
-    LIMITS,
-    SUBGROUP_SIZE_PROPERTIES,
-    Feature,
-    bits,
-)
+from hardsplat.gpu.device.features import CORE, FEATURES, LIMITS, PROPERTIES, Feature, bits
 
 # Subgroup operations are limits, not features: name -> the bits that fragment shaders must support.
 _ARITHMETIC = bits("VK_SUBGROUP_FEATURE_{}_BIT", "ARITHMETIC", "BALLOT", "VOTE")
@@ -88,16 +81,14 @@ def query(physical) -> Capabilities:
             there = f.bit is None or bool(getattr(chain[f], f.bit))
             caps.note(f.name, there, f"{extension or 'core'} feature {f.bit}")
 
-    properties = vk.vkGetPhysicalDeviceProperties(physical)
-    on_cpu = properties.deviceType == vk.VK_PHYSICAL_DEVICE_TYPE_CPU
+    core, subgroup = properties(physical, "Subgroup")
+    on_cpu = core.deviceType == vk.VK_PHYSICAL_DEVICE_TYPE_CPU
     why = "a rasterizer that draws one primitive after another, as one on a CPU may"
     caps.note("sequential", on_cpu, why)  # until the probe reports otherwise
 
     for name, (limit, wanted, what) in LIMITS.items():
-        has = getattr(properties.limits, limit)
+        has = getattr(core.limits, limit)
         caps.note(name, has >= wanted, f"{limit} of {wanted} {what} (it has {has})")
-
-    subgroup = subgroup_properties(physical)
 
     def operates(stage: int, wanted: int) -> bool:
         return subgroup.supportedStages & stage and subgroup.supportedOperations & wanted == wanted
@@ -115,13 +106,12 @@ def query(physical) -> Capabilities:
     return caps
 
 
-def properties(physical, struct: str, stype: int) -> tuple[Any, Any]:
-    """The VkPhysicalDeviceProperties, and one of the structs behind them."""
-    more = vk.ffi.new(f"{struct}*")
-    more.sType = stype
-    head = vk.ffi.new("VkPhysicalDeviceProperties2*")
-    head.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
-    head.pNext = more
+def properties(physical, kind: str) -> tuple[Any, Any]:
+    """The VkPhysicalDeviceProperties, and the VkPhysicalDevice`kind`Properties behind them, a row
+    of PROPERTIES."""
+    more = vk.ffi.new(f"VkPhysicalDevice{kind}Properties*", {"sType": PROPERTIES[kind]})
+    stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
+    head = vk.ffi.new("VkPhysicalDeviceProperties2*", {"sType": stype, "pNext": more})
     vk.lib.vkGetPhysicalDeviceProperties2(physical, head)
     core = vk.ffi.new("VkPhysicalDeviceProperties*", head.properties)  # a copy: `head` ends here
     return core, more
@@ -129,23 +119,15 @@ def properties(physical, struct: str, stype: int) -> tuple[Any, Any]:
 
 def uuid(physical) -> bytes:
     """The 16 bytes by which all drivers know this device."""
-    stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES
-    found = properties(physical, "VkPhysicalDeviceIDProperties", stype)[1]
-    return bytes(vk.ffi.buffer(found.deviceUUID))
-
-
-def subgroup_properties(physical):
-    stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES
-    return properties(physical, "VkPhysicalDeviceSubgroupProperties", stype)[1]
+    return bytes(vk.ffi.buffer(properties(physical, "ID")[1].deviceUUID))
 
 
 def subgroup_sizes(physical, caps: Capabilities) -> tuple[int, ...]:
     """The sizes that a compute shader's subgroups can be made to have, ascending."""
-    usual = subgroup_properties(physical).subgroupSize
+    usual = properties(physical, "Subgroup")[1].subgroupSize
     if "subgroup_sizes" not in caps:
         return (usual,)
-    struct = "VkPhysicalDeviceSubgroupSizeControlProperties"
-    limits = properties(physical, struct, SUBGROUP_SIZE_PROPERTIES)[1]
+    limits = properties(physical, "SubgroupSizeControl")[1]
     if not limits.requiredSubgroupSizeStages & vk.VK_SHADER_STAGE_COMPUTE_BIT:
         return (usual,)
     powers = (1 << i for i in range(8))

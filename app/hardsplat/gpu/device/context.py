@@ -57,7 +57,7 @@ class Device:
         self.handle = self._open()
         self.queue = vk.vkGetDeviceQueue(self.handle, self.physical.queue_family, 0)
         physical = self.physical.handle
-        self.subgroup_size = capabilities.subgroup_properties(physical).subgroupSize
+        self.subgroup_size = capabilities.properties(physical, "Subgroup")[1].subgroupSize
         # that a compute pass may request
         self.subgroup_sizes = capabilities.subgroup_sizes(physical, self.capabilities)
         self._read_limits()
@@ -89,10 +89,9 @@ class Device:
         """The VkDevice. Raises UserError."""
         chain, extensions = capabilities.enable(self.capabilities)
         family = self.physical.queue_family
-        queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=family, pQueuePriorities=[1.0])
-        info = vk.VkDeviceCreateInfo(
-            pNext=chain.head, pQueueCreateInfos=[queue], ppEnabledExtensionNames=extensions
-        )
+        queue = [vk.VkDeviceQueueCreateInfo(queueFamilyIndex=family, pQueuePriorities=[1.0])]
+        opened = dict(pQueueCreateInfos=queue, ppEnabledExtensionNames=extensions)
+        info = vk.VkDeviceCreateInfo(pNext=chain.head, **opened)
         try:
             return vk.vkCreateDevice(self.physical.handle, info, None)
         except vk.VkError as error:
@@ -100,9 +99,7 @@ class Device:
             raise UserError(f"{self.name} cannot be opened {why}") from None
 
     def _read_limits(self) -> None:
-        struct = "VkPhysicalDeviceMaintenance3Properties"
-        stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES
-        core, maintenance = capabilities.properties(self.physical.handle, struct, stype)
+        core, maintenance = capabilities.properties(self.physical.handle, "Maintenance3")
         limits = core.limits
         self.max_allocation = maintenance.maxMemoryAllocationSize
         self.max_buffer = min(limits.maxStorageBufferRange, self.max_allocation)
@@ -133,9 +130,8 @@ class Device:
         """Debug name of an object, shown by validation messages and GPU debuggers."""
         if self.instance.debug_utils:
             number = int(vk.ffi.cast("uintptr_t", handle))
-            info = vk.VkDebugUtilsObjectNameInfoEXT(
-                objectType=kind, objectHandle=number, pObjectName=name
-            )
+            what = dict(objectType=kind, objectHandle=number, pObjectName=name)
+            info = vk.VkDebugUtilsObjectNameInfoEXT(**what)
             self.instance.proc("vkSetDebugUtilsObjectNameEXT")(self.handle, info)
 
     def check_validation(self) -> None:

@@ -35,43 +35,40 @@ class Feature:
     required: bool = False
 
 
+def _struct(extension: str | None, name: str, stype: int | str) -> Origin:
+    """stype: its number, or the middle of its name in the package."""
+    if isinstance(stype, str):
+        stype = getattr(vk, f"VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_{stype}")
+    return Origin(extension, f"VkPhysicalDevice{name}", stype)
+
+
 # The `vulkan` package numbers the struct of raster order wrongly (by the EXT; the registry has the
 # ARM extension that it was promoted from) and that of subgroup sizes not at all. The structs of
 # quad control and reconvergence are newer than the package. They hold one VkBool32 after sType and
-# pNext, as VkPhysicalDeviceScalarBlockLayoutFeatures does, which stands in for them.
-_ONE_BOOL, _ONE_BIT = "VkPhysicalDeviceScalarBlockLayoutFeatures", "scalarBlockLayout"
-CORE = Origin(None, "VkPhysicalDeviceFeatures2", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2)
-_VULKAN12 = Origin(
-    None,
-    "VkPhysicalDeviceVulkan12Features",
-    vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-)
-_STORAGE16 = Origin(
-    None,
-    "VkPhysicalDevice16BitStorageFeatures",
-    vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
-)
-_INTERLOCK = Origin(
-    "VK_EXT_fragment_shader_interlock",
-    "VkPhysicalDeviceFragmentShaderInterlockFeaturesEXT",
-    vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FRAGMENT_SHADER_INTERLOCK_FEATURES_EXT,
-)
-_RASTER_ORDER = Origin(
-    "VK_EXT_rasterization_order_attachment_access",
-    "VkPhysicalDeviceRasterizationOrderAttachmentAccessFeaturesEXT",
-    1000342000,
-)
-_ATOMIC_FLOAT = Origin(
-    "VK_EXT_shader_atomic_float",
-    "VkPhysicalDeviceShaderAtomicFloatFeaturesEXT",
-    vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT,
-)
-_SUBGROUP_SIZE = Origin(
-    "VK_EXT_subgroup_size_control", "VkPhysicalDeviceSubgroupSizeControlFeatures", 1000225002
-)
-SUBGROUP_SIZE_PROPERTIES = 1000225000
-_QUAD_CONTROL = Origin("VK_KHR_shader_quad_control", _ONE_BOOL, 1000235000)
-_RECONVERGENCE = Origin("VK_KHR_shader_maximal_reconvergence", _ONE_BOOL, 1000434000)
+# pNext, as ScalarBlockLayoutFeatures does, which stands in for them.
+# fmt: off
+_ONE_BOOL, _ONE_BIT = "ScalarBlockLayoutFeatures", "scalarBlockLayout"
+CORE = _struct(None, "Features2", "FEATURES_2")
+_VULKAN12 = _struct(None, "Vulkan12Features", "VULKAN_1_2_FEATURES")
+_STORAGE16 = _struct(None, "16BitStorageFeatures", "16BIT_STORAGE_FEATURES")
+_INTERLOCK = _struct("VK_EXT_fragment_shader_interlock", "FragmentShaderInterlockFeaturesEXT",
+                     "FRAGMENT_SHADER_INTERLOCK_FEATURES_EXT")
+_RASTER_ORDER = _struct("VK_EXT_rasterization_order_attachment_access",
+                        "RasterizationOrderAttachmentAccessFeaturesEXT", 1000342000)
+_ATOMIC_FLOAT = _struct("VK_EXT_shader_atomic_float", "ShaderAtomicFloatFeaturesEXT",
+                        "SHADER_ATOMIC_FLOAT_FEATURES_EXT")
+_SUBGROUP_SIZE = _struct("VK_EXT_subgroup_size_control", "SubgroupSizeControlFeatures", 1000225002)
+_QUAD_CONTROL = _struct("VK_KHR_shader_quad_control", _ONE_BOOL, 1000235000)
+_RECONVERGENCE = _struct("VK_KHR_shader_maximal_reconvergence", _ONE_BOOL, 1000434000)
+# fmt: on
+# VkPhysicalDevice...Properties: their sTypes, of which that of subgroup sizes is not in the package
+PROPERTIES = {
+    "Driver": vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
+    "ID": vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES,
+    "Maintenance3": vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES,
+    "Subgroup": vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
+    "SubgroupSizeControl": 1000225000,
+}
 
 FEATURES: tuple[Feature, ...] = (
     Feature("push_descriptor", Origin("VK_KHR_push_descriptor")),

@@ -161,8 +161,7 @@ class PhysicalDevice:
 
     @classmethod
     def of(cls, handle) -> PhysicalDevice:
-        stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
-        p, driver = capabilities.properties(handle, "VkPhysicalDeviceDriverProperties", stype)
+        p, driver = capabilities.properties(handle, "Driver")
         rank, kind = _TYPES.get(p.deviceType, (3, "other"))
         draws, computes = vk.VK_QUEUE_GRAPHICS_BIT, vk.VK_QUEUE_COMPUTE_BIT
         families = vk.vkGetPhysicalDeviceQueueFamilyProperties(handle)

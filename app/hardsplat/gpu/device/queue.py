@@ -17,16 +17,14 @@ ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
 _SHADER_ACCESS = bits("VK_ACCESS_{}_BIT", "SHADER_READ", "SHADER_WRITE", "UNIFORM_READ")
 READ_WRITE = bits("VK_ACCESS_MEMORY_{}_BIT", "READ", "WRITE")
 _OPAQUE_FD = vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT
+_RESET = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
 _SLICE_NS = 200_000_000
 _EAGER = 0.01  # seconds
 
 
 def pool(device: Device):
-    def make():
-        flags = vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT
-        family = device.physical.queue_family
-        return device.create("CommandPool", flags=flags, queueFamilyIndex=family)
-
+    flags, family = _RESET, device.physical.queue_family
+    make = partial(device.create, "CommandPool", flags=flags, queueFamilyIndex=family)
     return device.shared("command pool", make, partial(device.destroy, "CommandPool"))
 
 
@@ -104,14 +102,10 @@ class Submission:
     def __init__(self, device: Device, commands: Sequence, signal=None, wait=None):
         self.device = device
         handles = vk.ffi.new("VkCommandBuffer[]", [getattr(c, "commands", c) for c in commands])
-        waits, stages = ([], []) if wait is None else ([wait], [ALL])
-        self._info = vk.VkSubmitInfo(
-            pWaitSemaphores=waits,
-            pWaitDstStageMask=stages,
-            commandBufferCount=len(commands),
-            pCommandBuffers=handles,
-            pSignalSemaphores=[] if signal is None else [signal],
-        )
+        what = dict(commandBufferCount=len(commands), pCommandBuffers=handles)
+        before = {} if wait is None else dict(pWaitSemaphores=[wait], pWaitDstStageMask=[ALL])
+        after = {} if signal is None else dict(pSignalSemaphores=[signal])
+        self._info = vk.VkSubmitInfo(**what, **before, **after)
 
     def submit(self, fence: Fence | None = None) -> None:
         """Raises DeviceLost, OutOfMemory."""
@@ -126,11 +120,11 @@ def submit(
     Submission(device, commands, signal, wait).submit(fence)
 
 
-def begin(device: Device, commands=None):
+def begin(device: Device, commands=None, usage: int = 0):
     """A command buffer that is being recorded: a new one, or `commands` again, which must not be in
     flight."""
     commands = allocate(device) if commands is None else commands
-    vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo())
+    vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo(flags=usage))
     barrier(commands)
     return commands
 
@@ -138,11 +132,8 @@ def begin(device: Device, commands=None):
 @contextmanager
 def once(device: Device):
     """A command buffer that is submitted and waited for when the block ends."""
-    commands = allocate(device)
-    one_time = vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT
-    vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo(flags=one_time))
+    commands = begin(device, usage=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT)
     try:
-        barrier(commands)
         yield commands
         barrier(commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
         vk.vkEndCommandBuffer(commands)

@@ -67,9 +67,8 @@ class DescriptorSets:
         for kind, n in kinds.items():
             self._left[kind] -= n
         self._sets_left -= 1
-        info = vk.VkDescriptorSetAllocateInfo(
-            descriptorPool=self._pools[-1], pSetLayouts=[pipeline.set_layout]
-        )
+        layouts = [pipeline.set_layout]
+        info = vk.VkDescriptorSetAllocateInfo(descriptorPool=self._pools[-1], pSetLayouts=layouts)
         (handle,) = vk.vkAllocateDescriptorSets(self.device.handle, info)
         for write in writes:
             write.dstSet = handle
@@ -78,9 +77,7 @@ class DescriptorSets:
 
     def _add_pool(self) -> None:
         room = _SETS * _BINDINGS
-        sizes = [
-            vk.VkDescriptorPoolSize(type=kind, descriptorCount=room) for kind in KINDS.values()
-        ]
+        sizes = [vk.VkDescriptorPoolSize(kind, room) for kind in KINDS.values()]
         pool = self.device.create("DescriptorPool", maxSets=_SETS, pPoolSizes=sizes)
         self._pools.append(pool)
         self._left, self._sets_left = dict.fromkeys(KINDS.values(), room), _SETS

@@ -69,7 +69,7 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
         dstAlphaBlendFactor=vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA,
         colorWriteMask=0xF,
     )
-    blended = dict(pAttachments=[blend] if owner.attachment else None)
+    blended: dict = dict(pAttachments=[blend] if owner.attachment else None)
     blended["flags"] = _BLEND_RASTER_ORDER if owner.in_order else 0
     mode = vk.VK_POLYGON_MODE_FILL_RECTANGLE_NV if owner.rectangle else vk.VK_POLYGON_MODE_FILL
     set_later = [vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR]
