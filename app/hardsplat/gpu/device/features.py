@@ -35,11 +35,13 @@ class Feature:
     required: bool = False
 
 
+_STYPE = "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_"
+
+
 def _struct(extension: str | None, name: str, stype: int | str) -> Origin:
     """stype: its number, or the middle of its name in the package."""
-    if isinstance(stype, str):
-        stype = getattr(vk, f"VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_{stype}")
-    return Origin(extension, f"VkPhysicalDevice{name}", stype)
+    number: int = stype if isinstance(stype, int) else getattr(vk, f"{_STYPE}{stype}")
+    return Origin(extension, f"VkPhysicalDevice{name}", number)
 
 
 # The `vulkan` package numbers the struct of raster order wrongly (by the EXT; the registry has the
