@@ -4,8 +4,10 @@ Validation layers are on, fresh memory is poisoned, and the first variants are t
 
 import atexit
 import itertools
+import math
 import os
 import signal
+import sys
 
 os.environ.setdefault("HARDSPLAT_VALIDATION", "1")
 os.environ.setdefault("HARDSPLAT_POISON", "1")
@@ -90,6 +92,41 @@ def on_device(device, monkeypatch):
     monkeypatch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: device)
     monkeypatch.setattr("hardsplat.train.measure.command.open_device", lambda wanted: device)
     return device
+
+
+@pytest.fixture(autouse=True)
+def sessions_end(monkeypatch):
+    """Those that tests.helpers.training opens end with their test."""
+    yield
+    if training := sys.modules.get("tests.helpers.training"):
+        while training.OPENED:
+            training.OPENED.pop().destroy()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def batches_of_any_duration():
+    """A busy machine makes the same batches."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", math.inf)
+        yield
+
+
+@pytest.fixture
+def error_of(capfd):
+    """error_of(words of a command line) -> the one line that it prints, without its head."""
+    from hardsplat.cli import main
+    from tests.helpers.tables import argv
+
+    def run(*words) -> str:
+        capfd.readouterr()
+        assert main(argv(*words)) == 2
+        out, err = capfd.readouterr()
+        assert out == "" and err.startswith("hardsplat: error: ") and err.count("\n") == 1, (
+            out + err
+        )
+        return err.removeprefix("hardsplat: error: ").rstrip("\n")
+
+    return run
 
 
 @pytest.fixture(autouse=True)

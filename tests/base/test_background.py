@@ -134,9 +134,7 @@ def test_the_process_began_before_its_first_line():
 # -- with a run
 
 
-def test_a_run_reads_each_photograph_once_and_knows_where_its_time_went(
-    on_device, scene, tmp_path, monkeypatch
-):
+def test_a_run_reads_each_photograph_once(on_device, scene, tmp_path, monkeypatch):
     read, load = [], View.load
     monkeypatch.setattr(View, "load", lambda self: (read.append(self.name), load(self))[1])
     metrics = train(settings(scene, tmp_path, eval_steps=(10, 20)))
@@ -147,9 +145,7 @@ def test_a_run_reads_each_photograph_once_and_knows_where_its_time_went(
     assert abs(seconds["training"] - metrics["seconds"]["training"]) < 0.2
 
 
-def test_a_damaged_held_out_photograph_is_said_before_the_training_is_over(
-    on_device, scene, tmp_path, monkeypatch
-):
+def test_a_damaged_held_out_photograph_is_said_soon(on_device, scene, tmp_path, monkeypatch):
     load = View.load
 
     def damaged(self):

@@ -25,12 +25,6 @@ def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path):
     assert path.read_text() == "two" and list(path.parent.iterdir()) == [path]
 
 
-def test_a_file_where_the_folder_would_be(tmp_path):
-    (tmp_path / "folder").touch()
-    with pytest.raises(OSError), replacing(tmp_path / "folder" / "file"):
-        raise AssertionError("not reached")
-
-
 def test_a_name_appears_only_after_its_bytes_are_on_the_disk(tmp_path, monkeypatch):
     """The order that a power loss cannot turn round: bytes, name, folder."""
     done, fsync, replace = [], os.fsync, os.replace
@@ -65,21 +59,6 @@ def test_a_disk_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="Input/output error"), replacing(path) as partial:
         partial.write_text("new")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_that_cannot_be_synced_does_not_matter(tmp_path, monkeypatch):
-    """Network file systems refuse it; the file is there."""
-    fsync = os.fsync
-
-    def refuse(descriptor):
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "Invalid argument")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", refuse)
-    with replacing(tmp_path / "file") as partial:
-        partial.write_text("new")
-    assert (tmp_path / "file").read_text() == "new"
 
 
 def test_what_a_thread_writes_is_all_there_and_errors_are_told(tmp_path):

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hardsplat.cli import main
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scenes.colmap import ColmapPoints, read_model, write_model
 from hardsplat.model.gaussians import Gaussians
@@ -23,18 +22,16 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def error_of(capfd, tmp_path):
-    """error_of(command, ...) -> the one line, without its head."""
+def refused(error_of, tmp_path):
+    """refused(command, ...) -> the one line; a training leaves nothing."""
 
-    def run(*argv) -> str:
-        if argv[0] == "train":
-            argv = (*argv, "--max-steps", "2", "--batch-steps", "2")
-            argv += () if "--result-dir" in argv else ("--result-dir", tmp_path / "out")
-        assert main([str(a) for a in argv]) == 2
-        out, err = capfd.readouterr()
-        assert out == "" and err.startswith("hardsplat: error: ") and err.count("\n") == 1
+    def run(*words) -> str:
+        if words[0] == "train":
+            words = (*words, "--max-steps 2 --batch-steps 2")
+            words += () if "--result-dir" in words else ("--result-dir", tmp_path / "out")
+        error = error_of(*words)
         assert not list((tmp_path / "out").glob("*"))
-        return err.removeprefix("hardsplat: error: ").rstrip("\n")
+        return error
 
     return run
 
@@ -88,7 +85,7 @@ SPOILED = [  # a file of the scene, what is done to it, words of the error
 # -- scenes
 
 
-def test_no_scene(error_of, tmp_path):
+def test_no_scene(refused, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
     for name, words in (
@@ -96,19 +93,19 @@ def test_no_scene(error_of, tmp_path):
         ("empty", "no COLMAP model in sparse/0 or sparse"),
         ("file", "scene folder not found"),
     ):
-        assert words in error_of("train", tmp_path / name)
+        assert words in refused("train", tmp_path / name)
 
 
-def test_a_scene_is_near(error_of, scene):
+def test_a_scene_is_near(refused, scene):
     for wrong in (scene.parent, scene / "images"):
-        assert f"but {scene} is a scene: hardsplat train " in error_of("train", str(wrong))
+        assert f"but {scene} is a scene: hardsplat train " in refused("train", str(wrong))
 
 
 @pytest.mark.parametrize("name, spoil, words", SPOILED)
-def test_scenes_that_are_spoiled(error_of, scene, tmp_path, name, spoil, words):
+def test_scenes_that_are_spoiled(refused, scene, tmp_path, name, spoil, words):
     """Readers' own tests have more of each; these are what a user sees."""
     spoil(Path(shutil.copytree(scene, tmp_path / "broken")) / name)
-    assert re.search(words, error_of("train", tmp_path / "broken"))
+    assert re.search(words, refused("train", tmp_path / "broken"))
 
 
 # -- flags, machine, folders
@@ -124,14 +121,14 @@ FLAGS = rows("""
 
 
 @pytest.mark.parametrize("flags, words", FLAGS)
-def test_flags(error_of, scene, flags, words):
-    assert words in error_of("train", scene, *flags.split())
+def test_flags(refused, scene, flags, words):
+    assert words in refused("train", scene, *flags.split())
 
 
-def test_a_missing_feature(error_of, scene, device):
+def test_a_missing_feature(refused, scene, device):
     if "interlock" in device.capabilities:
         pytest.skip(f"{device.name} has fragment interlock")
-    error = error_of("train", scene, "--ordering", "interlock")
+    error = refused("train", scene, "--ordering", "interlock")
     assert error.startswith(f"--ordering interlock: {device.name} lacks ")
     assert error.endswith("use --ordering lists")
 
@@ -145,7 +142,7 @@ def test_no_vulkan_device(scene, tmp_path):
     assert done.stderr.startswith("hardsplat: error: no Vulkan device: install ")
 
 
-def test_a_result_folder_that_cannot_be(error_of, scene, tmp_path, monkeypatch):
+def test_a_result_folder_that_cannot_be(refused, scene, tmp_path, monkeypatch):
     """Said before anything is opened that takes time."""
     too_late = lambda *given: pytest.fail("too late")
     monkeypatch.setattr("hardsplat.train.run.photographs.load_scene", too_late)
@@ -163,7 +160,7 @@ def test_a_result_folder_that_cannot_be(error_of, scene, tmp_path, monkeypatch):
             *((f, f"make the folder {f}: {file} is no folder") for f in (file, file / "below")),
             *((f, f"write to the folder {locked}") for f in (locked, locked / "new/below")),
         ):
-            error = error_of(command, scene, "--result-dir", folder)
+            error = refused(command, scene, "--result-dir", folder)
             assert error == f"cannot {why}; {other}"
     assert list(locked.iterdir()) == []
 
@@ -179,44 +176,43 @@ def ply(tmp_path) -> Path:
     return path
 
 
-def test_nothing_to_evaluate(error_of, tmp_path):
-    assert "no such file; give a run folder of hardsplat train, or a .ply" in error_of(
-        "eval", tmp_path
-    )
-    assert "no such file" in error_of("eval", tmp_path / "none.ply")
+def test_nothing_to_evaluate(refused, tmp_path):
+    words = "no such file; give a run folder of hardsplat train, or a .ply"
+    assert words in refused("eval", tmp_path)
+    assert "no such file" in refused("eval", tmp_path / "none.ply")
 
 
-def test_an_image_as_a_checkpoint(error_of, scene):
+def test_an_image_as_a_checkpoint(refused, scene):
     path = scene / "images/view_0000.jpg"
     why = "not a usable checkpoint (another kind of file, or cut short)"
-    assert error_of("train", scene, "--ckpt", path) == f"{path}: {why}; give another with --ckpt"
+    assert refused("train", scene, "--ckpt", path) == f"{path}: {why}; give another with --ckpt"
 
 
-def test_splats_without_a_scene(error_of, ply, tmp_path):
-    assert "add --data-dir SCENE" in error_of("eval", ply)
-    assert "scene folder not found" in error_of("eval", ply, "--data-dir", tmp_path / "nowhere")
+def test_splats_without_a_scene(refused, ply, tmp_path):
+    assert "add --data-dir SCENE" in refused("eval", ply)
+    assert "scene folder not found" in refused("eval", ply, "--data-dir", tmp_path / "nowhere")
 
 
-def test_splats_with_nan(error_of, ply, scene):
+def test_splats_with_nan(refused, ply, scene):
     head = ply.read_bytes().partition(b"end_header\n")
     ply.write_bytes(head[0] + head[1] + np.full((20, 26), np.nan, "<f4").tobytes())
     words = f"{ply}: none of its 20 splats can be drawn: 20 with NaN or infinite numbers"
-    assert words in error_of("eval", ply, "--data-dir", scene)
+    assert words in refused("eval", ply, "--data-dir", scene)
 
 
-def test_splats_truncated(error_of, ply, scene):
+def test_splats_truncated(refused, ply, scene):
     ply.write_bytes(ply.read_bytes()[:-100])
-    assert f"{ply}: truncated" in error_of("eval", ply, "--data-dir", scene)
+    assert f"{ply}: truncated" in refused("eval", ply, "--data-dir", scene)
 
 
-def test_settings_beside_the_splats_are_damaged(error_of, ply):
+def test_settings_beside_the_splats_are_damaged(refused, ply):
     (ply.parent / "config.toml").write_text("max_steps = [")
-    assert "not a valid TOML file" in error_of("eval", ply.parent)
+    assert "not a valid TOML file" in refused("eval", ply.parent)
 
 
-def test_results_of_evaluation_have_no_place(error_of, ply, scene, tmp_path, monkeypatch):
+def test_results_of_evaluation_have_no_place(refused, ply, scene, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     too_late = lambda wanted: pytest.fail("too late")
     monkeypatch.setattr("hardsplat.train.measure.command.open_device", too_late)
     flags = ("--data-dir", scene, "--result-dir", tmp_path / "file")
-    assert str(tmp_path / "file") in error_of("eval", ply, *flags)
+    assert str(tmp_path / "file") in refused("eval", ply, *flags)

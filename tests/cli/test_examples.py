@@ -41,9 +41,8 @@ def splats(tmp_path):
 def test_all_are_listed_and_tested():
     names = {path.name for path in EXAMPLES.glob("*.py")}
     listed = {name for name in names if f"]({name})" in (EXAMPLES / "README.md").read_text()}
-    assert (
-        listed == names == {name for name in names if f'run("{name}"' in Path(__file__).read_text()}
-    )
+    tested = {name for name in names if f'run("{name}"' in Path(__file__).read_text()}
+    assert listed == names == tested
 
 
 def test_render_orbit(run, splats):

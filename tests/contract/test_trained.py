@@ -19,9 +19,8 @@ vec4 {0}_of(vec4 p) {{ return p * p; }}
 vec4 d_{0}_of(vec4 p) {{ return 2.0 * p; }}
 """
 GAIN = Quantity("gain", "photograph", 2, Rate("quats_lr"), gradient="none", first=FIRST["gain"])
-WARMTH = Quantity(
-    "warmth", "splat", 1, Rate("opacities_lr"), gradient="none", first=FIRST["warmth"]
-)
+OPACITIES = Rate("opacities_lr")
+WARMTH = Quantity("warmth", "splat", 1, OPACITIES, gradient="none", first=FIRST["warmth"])
 
 
 @pytest.fixture
@@ -63,16 +62,13 @@ def test_two_more_numbers_from_the_first_step_to_the_files(on_device, scene, tmp
 def test_children_have_the_numbers_of_their_parents(device, scene, tmp_path, two_more, strategy):
     own = dict(strategy=strategy, refine_start_iter=0, grow_grad2d=1e-9, cap_max=500)
     session = open_session(device, settings(scene, **own))
-    try:
-        state = session.snapshot()
-        # Tells whose child it is.
-        state.buffers["warmth"][:] = state.buffers["means"][..., :1] * 1000
-        state.buffers["adam_warmth"][:] = 0
-        session.restore(state)
-        densified(session, 2)
-        after = session.snapshot()
-    finally:
-        session.destroy()
+    state = session.snapshot()
+    # Tells whose child it is.
+    state.buffers["warmth"][:] = state.buffers["means"][..., :1] * 1000
+    state.buffers["adam_warmth"][:] = 0
+    session.restore(state)
+    densified(session, 2)
+    after = session.snapshot()
     assert after.splats > state.splats
     first = np.sort(state.buffers["warmth"].ravel())
     assert np.median(np.diff(first)) > 2
@@ -86,22 +82,17 @@ def test_a_step_moves_the_photograph_that_it_sees(device, scene, two_more, monke
     monkeypatch.setitem(quantities.QUANTITIES, "gain", written)
     monkeypatch.delitem(LOSS_TERMS, "gain")
     session = open_session(device, settings(scene))
-    try:
-        views = len(session.views)
-        session.parameters.write("d_gain", np.ones((1, views, 2), np.float32))
-        session.run(1)
-        session.drain()
-        moved = session.parameters.read("gain", views)[0] != FIRST["gain"]
-    finally:
-        session.destroy()
+    views = len(session.views)
+    session.parameters.write("d_gain", np.ones((1, views, 2), np.float32))
+    session.run(1)
+    session.drain()
+    moved = session.parameters.read("gain", views)[0] != FIRST["gain"]
     assert moved.all(axis=1).sum() == 1 and moved.any(axis=1).sum() == 1
 
 
 def test_what_is_not_in_use_takes_no_memory(device):
     """SH planes above the degree of a model have no buffers."""
     low, high = (Parameters(device, 64, degree) for degree in (1, 3))
-    try:
-        assert low.nbytes()["shN"] * 5 == high.nbytes()["shN"]
-    finally:
-        low.destroy()
-        high.destroy()
+    assert low.nbytes()["shN"] * 5 == high.nbytes()["shN"]
+    for part in (low, high):
+        part.destroy()

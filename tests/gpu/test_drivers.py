@@ -100,12 +100,6 @@ def test_an_nvidia_driver_without_its_libraries(manifest, tmp_path, scene):
     assert done.stdout.splitlines()[-1].startswith(f"not ready: {none}")
 
 
-def test_no_manifest_at_all():
-    done = hardsplat("/nonexistent", "doctor")
-    words = "VK_DRIVER_FILES=/nonexistent names no driver manifest"
-    assert done.returncode == 2 and words in done.stdout
-
-
 def test_drivers_that_load_and_find_nothing(manifest):
     good, bad = manifest("a.json", MATHS), manifest("b.json", "libnothing.so")
     said = drivers.explain({"VK_DRIVER_FILES": f"{good}:{bad}"})

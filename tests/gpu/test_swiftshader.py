@@ -20,9 +20,7 @@ def library() -> Path | None:
     """Returns HARDSPLAT_SWIFTSHADER, or one beside an installed or fetched Chromium."""
     given = os.environ.get("HARDSPLAT_SWIFTSHADER")
     named = [Path(given)] if given else []
-    browsers = [
-        Path(found).resolve().parent / LIBRARY for name in NAMES if (found := shutil.which(name))
-    ]
+    browsers = [Path(path).resolve().parent / LIBRARY for path in map(shutil.which, NAMES) if path]
     fetched = sorted(Path.home().glob(f".cache/ms-playwright/*/chrome-linux*/{LIBRARY}"))
     places = (*named, *browsers, Path("/usr/lib/chromium") / LIBRARY, *fetched)
     return next((path for path in places if path.is_file()), None)

@@ -51,9 +51,8 @@ def clear_scene(*args, seed=None, apart=2e-6, cut_off=0.0, lit: float | None = N
 def _near_the_cut_off(scene: dict, within: float) -> bool:
     p = project(**scene_of(scene))
     x, y = np.arange(scene["width"]) + 0.5, np.arange(scene["height"])[:, None] + 0.5
-    for mean, (A, B, C), opacity in zip(
-        p.mean2d[p.visible], p.conic[p.visible], p.opacity[p.visible]
-    ):
+    seen = (values[p.visible] for values in (p.mean2d, p.conic, p.opacity))
+    for mean, (A, B, C), opacity in zip(*seen):
         dx, dy = x - mean[0], y - mean[1]
         alpha = opacity * np.exp(-0.5 * (A * dx * dx + C * dy * dy) - B * dx * dy)
         if (np.abs(alpha / ALPHA_MIN - 1) < within).any():

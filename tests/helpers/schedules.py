@@ -32,7 +32,7 @@ from hardsplat.tables.pictures import PICTURES
 from hardsplat.train.run import trainer  # noqa: F401  (the command's own imports, in their order)
 from tests.helpers import meshing
 from tests.helpers.goldens import random_scene
-from tests.helpers.training import open_session, settings
+from tests.helpers.training import OPENED, open_session, settings
 
 TILED, GATHER = dict(rasterizer="tiled"), dict(rasterizer="tiled", tile_backward="gather")
 POSES, DEPTHS = dict(pose_opt=True, pose_warm_up=1), dict(depth_lambda=0.1)
@@ -84,9 +84,8 @@ def trained(device: Device, scene: Path, changes: dict) -> str:
         submit(device, [session._drawn.actions[name]])
     session.run(2)
     state = session.snapshot()
-    out = digest(*state.buffers.values(), *(b.records for b in batches))
-    session.destroy()
-    return out
+    OPENED.pop().destroy()
+    return digest(*state.buffers.values(), *(b.records for b in batches))
 
 
 def fitted(device: Device, config: FitConfig) -> str:

@@ -26,9 +26,8 @@ def rejecting(device: Device, **options) -> float:
     gaussians, camera = gaussians_of(scene)
     found = []
     for least in (1e-4, 0.0):
-        with Renderer(
-            device, format="float32", segments=4, least_transmittance=least, **options
-        ) as renderer:
+        how = dict(segments=4, least_transmittance=least, **options)
+        with Renderer(device, format="float32", **how) as renderer:
             renderer.forward(gaussians, camera)
             found.append(renderer.backward(scene["weight"]))
     return max(relative_l2(found[0][name], found[1][name]) for name in PARAMETERS)

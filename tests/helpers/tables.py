@@ -1,4 +1,8 @@
-"""Tables of test cases as text, a case a line, and command lines."""
+"""Tables of test cases as text, a case a line, command lines, and what is refused."""
+
+import pytest
+
+from hardsplat.base.errors import UserError
 
 
 def rows(text: str) -> list[tuple[str, ...]]:
@@ -11,3 +15,11 @@ def argv(*parts) -> list[str]:
     """Returns the words of a command line: strings hold several, anything else is one."""
     words = (part.split() if isinstance(part, str) else [str(part)] for part in parts)
     return [word for some in words for word in some]
+
+
+def refusal(action, *given, **named) -> str:
+    """Returns the one line of the UserError that an action raises."""
+    with pytest.raises(UserError) as caught:
+        action(*given, **named)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)

@@ -17,6 +17,7 @@ from hardsplat.train.step.views import Views
 SMALL = dict(strategy="adaptive", rasterizer="hardware", batch_steps=5, moments="float32")
 SMALL |= dict(refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True)
 SMALL |= dict(eval_steps=(), save_steps=())
+OPENED: list[Session] = []  # of the test that runs; the fixture sessions_end destroys them
 
 
 def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainConfig:
@@ -26,7 +27,8 @@ def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainCon
 
 
 def open_session(device, config: TrainConfig, batches: list | None = None) -> Session:
-    """A session with the scene's first splats at step 0. batches: gets the BatchResult of each."""
+    """A session with the scene's first splats at step 0, which ends with the test. batches: gets
+    the BatchResult of each."""
     scene = load_scene(
         config.scene.data_dir,
         config.scene.data_factor,
@@ -42,9 +44,18 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
         known = [np.random.default_rng(i).uniform(0, 1, size) for i, size in enumerate(sizes)]
     cameras, numbers = ([getattr(v, name) for v in views] for name in ("camera", "number"))
     shown = Views(cameras, canvas_of(scene), scene.extent, numbers, known)
-    session = Session(device, config, shown, photos, on_batch)
-    session.start(initial_gaussians(config, scene))
-    return session
+    OPENED.append(Session(device, config, shown, photos, on_batch))
+    OPENED[-1].start(initial_gaussians(config, scene))
+    return OPENED[-1]
+
+
+def frozen(device, config, cameras, photos, size=None, extent=1.0, **more) -> Session:
+    """A session whose splats stay as they are, which ends with the test. size: of the canvas, by
+    default that of the first camera. more: of Views."""
+    views = Views(cameras, size or (cameras[0].width, cameras[0].height), extent, **more)
+    photos = Photos(device, photos, "gpu", 2 * config.run.batch_steps)
+    OPENED.append(Session(device, config, views, photos, lambda batch: None, frozen=True))
+    return OPENED[-1]
 
 
 def densified(session: Session, times: int, room: int = 0) -> set[int]:
@@ -77,7 +88,5 @@ def resumed_exactly(device, config: TrainConfig, folder: Path) -> Checkpoint:
     for session in (first, second):
         session.run(6)
     ends = [session.snapshot() for session in (first, second)]
-    for session in (first, second):
-        session.destroy()
     assert same_state(*ends)
     return ends[0]

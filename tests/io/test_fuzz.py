@@ -54,12 +54,8 @@ def open_scene(root):
 
 NUMBERS = [0.0, -1.0, 1e-30, 1e30, 1e300, np.nan, np.inf, -0.0, 3.0, 1e5]
 NAMES = "../0.png /etc/passwd 1.png none.png a/b.png masks . \x01 C:0.png".split(" ")
-LENSES = {
-    "PINHOLE": [],
-    "OPENCV": [0.01, 0.01, 0, 0],
-    "OPENCV_FISHEYE": [0.01, 0, 0, 0],
-    "FOV": [0.1],
-}
+LENSES = {"PINHOLE": [], "OPENCV": [0.01, 0.01, 0, 0], "FOV": [0.1]}
+LENSES["OPENCV_FISHEYE"] = [0.01, 0, 0, 0]
 
 
 @pytest.mark.parametrize("binary", [True, False], ids=["binary", "text"])

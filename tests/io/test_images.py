@@ -1,18 +1,15 @@
 """Reading photographs, opening scenes, undistortion against analytic patterns, and every way a
 scene can contradict itself."""
 
-import os
 import struct
 import tracemalloc
 import zlib
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from hardsplat.base.errors import UserError
 from hardsplat.io.media import jpeg
 from hardsplat.io.media.images import image_size, read_pixels, read_rgb8, read_upright, save_png
 from hardsplat.io.scenes import lens as lens_module
@@ -25,9 +22,8 @@ from hardsplat.io.scenes.colmap import (
 )
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import load_images
+from tests.helpers.tables import refusal
 
-SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[2] / ".." / "shared"))
-BONSAI = SHARED / "data" / "bonsai"
 W, H = 64, 48
 PINHOLE = ColmapCamera(1, "PINHOLE", W, H, np.array([50.0, 60, 33, 22]))
 equal = np.testing.assert_array_equal
@@ -59,13 +55,6 @@ def write_scene(
     for i, name in enumerate(names):
         save_png(root / folder / name, pixels(i, *(size or (camera.width, camera.height))))
     return root
-
-
-def refusal(action, *args, **named):
-    with pytest.raises(UserError) as caught:
-        action(*args, **named)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 # --- files as RGB8 ---
@@ -125,21 +114,6 @@ def test_jpegs_have_the_pixels_that_pillow_gives(tmp_path, options, size):
     equal(got, read_rgb8(path))
 
 
-def test_jpegs_that_pillow_reads(tmp_path):
-    """Of one channel or four, or cut short: whatever OpenCV would make of them, they are as
-    before."""
-    path = tmp_path / "a.jpg"
-    for mode in ("L", "CMYK"):
-        smooth(20, 12).convert(mode).save(path)
-        assert jpeg.size_of(path.read_bytes()) is None
-        equal(read_rgb8(path), np.asarray(Image.open(path).convert("RGB")))
-    smooth(200, 120).save(path)
-    data = path.read_bytes()
-    for end in (2, 20, len(data) // 2, len(data) - 2):
-        path.write_bytes(data[:end])
-        assert "a.jpg: not a readable image: " in refusal(read_rgb8, path)
-
-
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "I;16"])
 @pytest.mark.parametrize("orientation", range(10))
 def test_upright_pictures_are_as_pillow_turns_them(tmp_path, mode, orientation):
@@ -157,19 +131,6 @@ def test_upright_pictures_are_as_pillow_turns_them(tmp_path, mode, orientation):
     equal(got, read_pixels(tmp_path / "b.png"))
     assert got.shape[:2] == ((7, 5) if 5 <= orientation <= 8 else (5, 7))
     assert lying.shape[:2] == (5, 7) and got.flags.c_contiguous
-
-
-NAMES = ["imageio:astronaut.png", "http:/x.png", "a.zip/b.png", "~a.png", "<bytes>"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_names_that_mean_something_to_imageio_are_names(tmp_path, monkeypatch, name):
-    """It downloads what begins with imageio:, and looks into archives."""
-    monkeypatch.chdir(tmp_path)
-    save_png(name, pixels())
-    equal(read_rgb8(name), pixels())
-    assert Path(name).is_file() and image_size(name) == (W, H)
-    assert "<screen>: image not found" in refusal(read_rgb8, "<screen>")
 
 
 def test_unreadable_images_name_the_file(tmp_path):
@@ -208,14 +169,6 @@ def test_pictures_that_announce_more_than_they_can_hold(tmp_path):
     assert read_rgb8(path).shape == (6000, 7000, 3)
 
 
-def test_png_of_floats_rounds_and_clamps(tmp_path):
-    values = np.array([[-1.0, 0.0, 0.5 / 255 - 1e-6, 0.5 / 255 + 1e-6, 1.0, 7.0, np.nan, np.inf]])
-    save_png(tmp_path / "a.png", values)
-    assert read_rgb8(tmp_path / "a.png")[0, :, 1].tolist() == [0, 0, 0, 1, 255, 255, 0, 255]
-    (tmp_path / "file").write_text("")
-    assert "cannot be written" in refusal(save_png, tmp_path / "file" / "a.png", values)
-
-
 # --- scenes ---
 
 
@@ -240,17 +193,6 @@ def test_scene_is_sorted_split_and_measured(tmp_path):
         assert whole.test == [] and whole.train == list(range(10))
 
 
-def test_model_directly_in_sparse_and_names_in_subfolders(tmp_path):
-    write_scene(tmp_path, ("left/a", "right/a", "b"))
-    for file in (tmp_path / "sparse" / "0").iterdir():
-        file.rename(tmp_path / "sparse" / file.name)
-    (tmp_path / "sparse" / "0").rmdir()
-    (tmp_path / "images" / "not in the model.png").write_bytes(b"junk")
-    scene = load_scene(tmp_path)
-    assert [v.name for v in scene.views] == ["b.png", "left/a.png", "right/a.png"]
-    equal(scene.views[1].load(), pixels(0))
-
-
 def test_down_sampled_folder_sets_the_intrinsics_and_may_round_either_way(tmp_path):
     camera = lens_of("SIMPLE_PINHOLE", 90, 50, 40, size=(101, 75))
     write_scene(tmp_path, camera=camera, folder="images_2", size=(51, 37))
@@ -258,14 +200,6 @@ def test_down_sampled_folder_sets_the_intrinsics_and_may_round_either_way(tmp_pa
     assert (view.camera.width, view.camera.height) == (51, 37) and view.load().shape == (37, 51, 3)
     x, y = 51 / 101, 37 / 75
     np.testing.assert_allclose(view.camera.K, [[90 * x, 0, 50 * x], [0, 90 * y, 40 * y], [0, 0, 1]])
-
-
-def test_missing_folder_is_resampled_by_area(tmp_path):
-    write_scene(tmp_path)
-    view = load_scene(tmp_path, data_factor=4).views[1]
-    mean = pixels(1).reshape(H // 4, 4, W // 4, 4, 3).mean(axis=(1, 3))
-    assert np.abs(view.load() - mean).max() <= 0.51
-    np.testing.assert_allclose(view.camera.K, [[12.5, 0, 8.25], [0, 15, 5.5], [0, 0, 1]])
 
 
 def test_scene_refusals(tmp_path):
@@ -326,16 +260,6 @@ def test_sizes_that_do_not_fit_the_camera(tmp_path, size, factor, hint):
     assert str(tmp_path / folder / "a.png") in message and hint in message
 
 
-def test_a_photograph_that_changes_after_opening(tmp_path):
-    view = load_scene(write_scene(tmp_path)).views[0]
-    save_png(view.path, pixels(0, 10, 20))
-    assert "is 10x20 and should be 64x48; it changed since the scene was opened" in refusal(
-        view.load
-    )
-    view.path.unlink()
-    assert "a.png: image not found" in refusal(view.load)
-
-
 # --- many threads ---
 
 
@@ -354,32 +278,6 @@ def test_images_come_in_order_and_match_single_loads(tmp_path):
     assert len(together) == 40
     for view, image in zip(scene.views, together):
         equal(image, view.load())
-
-
-class Numbered:
-    """Stands in for a view; loads its own number, and fails at number 30."""
-
-    def __init__(self, number, loaded):
-        self.number, self.loaded = number, loaded
-
-    def load(self):
-        self.loaded.append(self.number)
-        if self.number == 30:
-            raise UserError("30.png: damaged")
-        return self.number
-
-
-def test_loading_reads_only_a_little_ahead_and_passes_an_error_on_in_its_place():
-    loaded, got = [], []
-    views = [Numbered(i, loaded) for i in range(200)]
-    images = load_images(views, progress=False)
-    assert [next(images) for _ in range(3)] == [0, 1, 2]
-    images.close()
-    assert 3 <= len(loaded) <= 3 + 2 * 8 + 1
-    loaded.clear()
-    with pytest.raises(UserError, match="30.png: damaged"):
-        got.extend(load_images(views, progress=False))
-    assert got == list(range(30)) and len(loaded) < 100
 
 
 # --- undistortion ---
@@ -433,9 +331,7 @@ def undistorted(model, k, xd, yd):
 def pattern(x, y):
     """Colour seen along the ray (x, y, 1), 0..255: smooth, steep, and without the symmetries that
     would hide a shift."""
-    return 127 + 120 * np.stack(
-        [np.sin(9 * x + 2), np.sin(9 * y - 1), np.sin(7 * x + 7 * y)], axis=-1
-    )
+    return 127 + 120 * np.sin(np.stack([9 * x + 2, 9 * y - 1, 7 * x + 7 * y], axis=-1))
 
 
 @pytest.mark.parametrize("model", LENSES)
@@ -467,14 +363,6 @@ def test_undistortion_of_an_analytic_pattern(tmp_path, model, factor):
     assert right.max() < 4  # no black border
 
 
-def test_a_distorted_model_without_distortion_is_left_alone(tmp_path):
-    camera = lens_of("OPENCV", 50, 60, 33, 22, 0, 0, 0, 0)
-    view = load_scene(write_scene(tmp_path, camera=camera)).views[0]
-    assert view.lens is None
-    equal(view.camera.K, [[50, 0, 33], [0, 60, 22], [0, 0, 1]])
-    equal(view.load(), pixels(0))
-
-
 @pytest.mark.parametrize(
     "model", [m for m in CAMERA_MODELS if m not in LENSES and "PINHOLE" not in m]
 )
@@ -482,11 +370,4 @@ def test_other_lenses_name_the_command_that_undistorts(tmp_path, model):
     camera = lens_of(model, *[30] * CAMERA_MODELS[model][2])
     message = refusal(load_scene, write_scene(tmp_path, camera=camera))
     assert f"camera 1: lens model {model} is not supported" in message
-    assert "colmap image_undistorter" in message
-
-
-def test_distortion_that_cannot_be_undone(tmp_path):
-    camera = lens_of("SIMPLE_RADIAL", 20, 33, 22, -3)  # folds the image over itself
-    message = refusal(lambda: load_scene(write_scene(tmp_path, camera=camera)).views[0].load())
-    assert "camera 1 (SIMPLE_RADIAL): its distortion cannot be undone" in message
     assert "colmap image_undistorter" in message

@@ -1,8 +1,6 @@
 """Cameras that distort, drawn without undistortion: images and gradients against the float64
 oracle."""
 
-from dataclasses import replace
-
 import cv2
 import numpy as np
 import pytest
@@ -88,24 +86,3 @@ def test_image_and_gradients_against_the_oracle(device, name, rasterizer, option
         exact = [central(loss, at, i, 1e-7) for i in np.ndindex(at.shape)]
         assert np.abs(exact).max() > 0
         assert relative_l2(gradients[parameter].ravel(), exact) < 3e-4, parameter
-
-
-def test_lenses_of_one_renderer(device):
-    """A fisheye after a pinhole and beside one; without distortion the shader for lenses draws what
-    the pinhole's draws, gradients included."""
-    scene = clear_scene(SPLATS, WIDTH, HEIGHT, 1, seed=6)
-    splats = Gaussians(*(scene[n] for n in PARAMETERS))
-    straight = Camera(scene["w2c"], scene["K"], WIDTH, HEIGHT)
-    bent = replace(straight, distortion=LENSES["fisheye"])
-    none = replace(straight, distortion=Distortion(False, (0.0,) * 8))
-    images, d = {}, {}
-    with Renderer(device, "tiled") as renderer:
-        for name, camera in {"straight": straight, "bent": bent, "none": none}.items():
-            images[name] = renderer.forward(splats, camera)[0]
-            d[name] = renderer.backward(scene["weight"])
-        both = renderer.forward(splats, [straight, bent])[0]
-    assert relative_l2(both[1], images["bent"]) == 0
-    assert relative_l2(images["bent"], images["straight"]) > 1e-2
-    for image in (both[0], images["none"]):
-        assert relative_l2(image, images["straight"]) < 1e-6
-    assert all(relative_l2(d["none"][n], d["straight"][n]) < 1e-5 for n in PARAMETERS)

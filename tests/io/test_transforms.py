@@ -1,7 +1,6 @@
 """Scenes of transforms.json in its three conventions, and every way a file can be wrong."""
 
 import json
-import os
 import shutil
 
 import cv2
@@ -9,18 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import over, save_png
-from hardsplat.io.scenes import masks as masks_module
 from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
 from hardsplat.io.scenes.lens import Lens
-from hardsplat.io.scenes.masks import Masks, downsampled, masked
+from hardsplat.io.scenes.masks import Masks
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.settings.presets import load_config
 from hardsplat.train.measure.command import evaluate_run
-from hardsplat.train.run.start import initial_gaussians
 from hardsplat.train.run.trainer import train
-from tests.helpers.tables import rows
+from tests.helpers.tables import refusal, rows
 from tests.helpers.training import settings
 from tools.make_scene import make_scene
 
@@ -81,13 +76,6 @@ def frame(**changes):
 
 def top(**changes):
     return lambda data: data.update(changes)
-
-
-def refusal(action, *args, **named):
-    with pytest.raises(UserError) as caught:
-        action(*args, **named)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 I = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
@@ -162,25 +150,6 @@ def test_instant_ngp(tmp_path):
     assert load_scene(edit(tmp_path, top(is_fisheye=True))).views[0].lens.fisheye
 
 
-def test_intrinsics_of_a_frame_win(tmp_path):
-    scene = load_scene(edit(single(tmp_path), frame(fl_x=50.0, cy=11.5)))
-    np.testing.assert_allclose(scene.views[0].camera.K, [[33, 0, 19], [0, 44, 16], [0, 0, 1]])
-    np.testing.assert_allclose(scene.views[1].camera.K, [[50, 0, 19], [0, 44, 11.5], [0, 0, 1]])
-
-
-def test_down_sampled_photographs(tmp_path):
-    single(tmp_path)
-    for view in load_scene(tmp_path, 2).views:
-        assert (view.camera.width, view.camera.height) == (W // 2, H // 2)
-        assert view.path.parent.name == "images"
-    for i in range(3):
-        save_png(tmp_path / "images_2" / f"{i}.png", pixels(i)[::2, ::2])
-    view = load_scene(tmp_path, 2).views[1]
-    assert view.path.parent.name == "images_2" and view.name == "images/1.png"
-    np.testing.assert_array_equal(view.load(), pixels(1)[::2, ::2])
-    np.testing.assert_allclose(view.camera.K[:2], [[16.5, 0, 9.5], [0, 22, 8]])
-
-
 FOUR = (0.03, -0.01, 0.002, -0.001)
 
 
@@ -215,21 +184,6 @@ def test_points_of_the_colmap_model_move_as_the_poses_did(tmp_path):
     scene = load_scene(single(tmp_path, applied_transform=applied))
     np.testing.assert_allclose(scene.points, xyz[:, [1, 0, 2]] * [1, 1, -1] + [3, 0, -2])
     np.testing.assert_array_equal(scene.colors, rgb)
-
-
-def test_without_points_the_start_is_random(tmp_path):
-    scene = load_scene(single(tmp_path))
-    config = settings(tmp_path, init_num_pts=50, init_extent=0.7)
-    means = initial_gaussians(config, scene).means
-    assert means.shape == (50, 3) and 0.5 < np.abs(means).max() <= 0.7
-
-
-def test_the_quick_preset_trains_a_scene_without_points(tmp_path, on_device):
-    """Its random start was once larger than its own cap."""
-    given = {"data_dir": single(tmp_path / "s"), "result_dir": tmp_path / "out"}
-    given |= {"max_steps": 2, "quiet": True, "rasterizer": "hardware"}
-    config = load_config("quick", given)
-    assert train(config)["splats"] == config.start.init_num_pts <= config.densify.cap_max / 2
 
 
 def test_lists_of_nerfstudio(tmp_path):
@@ -304,39 +258,6 @@ def test_names_of_masks(tmp_path, photo, there, used):
     assert Masks(tmp_path).of(photo) == (tmp_path / "masks" / used if used != "-" else None)
 
 
-def test_a_mask_may_be_a_jpeg_and_is_decoded_once(tmp_path, monkeypatch):
-    keep = np.kron(np.random.default_rng(0).integers(0, 2, (3, 5)), np.ones((10, 8))).astype(bool)
-    file = single(tmp_path) / "masks" / "1.jpeg"
-    file.parent.mkdir()
-    Image.fromarray(np.where(keep, np.uint8(255), np.uint8(0))).save(file)  # not quite black
-    view, reads = load_scene(tmp_path).views[1], []
-    read = lambda path, real=masks_module.read_mask: (reads.append(path), real(path))[1]
-    monkeypatch.setattr(masks_module, "read_mask", read)
-    loaded = [view.load() for _ in range(3)]
-    assert reads == [file]
-    np.testing.assert_array_equal((loaded[0] == [255, 255, 255, 0]).all(axis=2), ~keep)
-    assert all(np.array_equal(again, loaded[0]) for again in loaded)
-    Image.fromarray(np.full((H, W), 255, np.uint8)).save(view.mask)
-    os.utime(view.mask, ns=(0, 1))
-    assert (view.load()[..., 3] == 255).all() and len(reads) == 2  # another file
-
-
-def test_masks_survive_downsampling():
-    keep = np.ones((H, W), np.uint8)
-    keep[:11, 7:20] = 0
-    small = downsampled(masked(pixels(), 255 * keep), W // 2, H // 2)
-    np.testing.assert_array_equal((small == [255, 255, 255, 0]).all(axis=2), halved(keep == 0))
-    assert downsampled(pixels(), W // 2, H // 2).shape == (H // 2, W // 2, 3)
-
-
-def test_masks_of_a_colmap_scene(scene, tmp_path):
-    shutil.copytree(scene, tmp_path / "s")
-    save_masks(tmp_path / "s", np.eye(24, 32), "view_0001.png view_0002.jpg.png")
-    views = load_scene(tmp_path / "s").views
-    assert [v.mask is not None for v in views[:4]] == [False, True, True, False]
-    assert (views[1].load()[~np.eye(24, 32, dtype=bool)] == [255, 255, 255, 0]).all()
-
-
 def test_masks_that_cannot_be_right(tmp_path):
     save_masks(single(tmp_path), np.ones((H, W)), "other.png")
     words = "masks: no mask has the name of a photograph; images/0.png wants 0.png"
@@ -347,23 +268,6 @@ def test_masks_that_cannot_be_right(tmp_path):
     assert "0.png: keeps no pixel" in refusal(load_scene(tmp_path).views[0].load)
     edit(tmp_path, frame(mask_path="masks/9.png"))
     assert "9.png not found; remove mask_path" in refusal(load_scene, tmp_path)
-
-
-def test_what_a_mask_hides_does_not_train(tmp_path, on_device):
-    """Two scenes that differ only below their masks end in the same splats."""
-    keep, results = np.ones((H, W)), []
-    keep[8:20, 10:30] = 0
-    for name, hidden in (("one", 0), ("other", 255)):
-        scene = single(tmp_path / name, 4)
-        save_masks(scene, keep, "0.png 1.png 2.png 3.png")
-        for i in range(4):
-            photo = np.where(keep[..., None] > 0, pixels(i), hidden).astype(np.uint8)
-            save_png(scene / "images" / f"{i}.png", photo)
-        short = dict(init_num_pts=300, max_steps=6, strategy="none", background="white")
-        last = train(settings(scene, tmp_path / f"{name} run", **short))["evaluations"][-1]
-        results.append((last["psnr"], last["ssim"]))
-    # Atomics add in any order, hence not to the bit.
-    assert results[0] == pytest.approx(results[1], rel=1e-4)
 
 
 def test_transparent_photographs_keep_their_alpha(tmp_path):
@@ -462,28 +366,3 @@ WRONG = [
 def test_what_is_wrong_is_one_clear_line(tmp_path, change, message):
     got = refusal(load_scene, edit(single(tmp_path), change), test_every=0)
     assert message in got and str(tmp_path) in got
-
-
-NO_JSON = ["", "{", "[]", "3", '{"frames": 3}', "\ufeff{", "[" * 100_000]
-
-
-@pytest.mark.parametrize("text", [*NO_JSON, '{"frames": [' + "1" * 5000 + "]}"])
-def test_what_is_not_json(tmp_path, text):
-    single(tmp_path)
-    (tmp_path / "transforms.json").write_text(text)
-    assert str(tmp_path / "transforms.json") in refusal(load_scene, tmp_path)
-    (tmp_path / "transforms.json").write_bytes(b"\xff\xfe{")
-    assert "not valid JSON" in refusal(load_scene, tmp_path)
-
-
-def test_both_splits_may_not_share_a_photograph(tmp_path):
-    synthetic(tmp_path)
-    shutil.copy(tmp_path / "transforms_train.json", tmp_path / "transforms_test.json")
-    assert "train/r_0.png is in transforms_train.json too" in refusal(load_scene, tmp_path)
-
-
-def test_a_damaged_cloud(tmp_path):
-    single(tmp_path, ply_file_path="points.ply")
-    lines = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nend_header\n1\n"
-    (tmp_path / "points.ply").write_text(lines)
-    assert "points.ply: property y is missing" in refusal(load_scene, tmp_path)

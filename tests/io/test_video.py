@@ -3,7 +3,6 @@
 import gc
 from contextlib import nullcontext
 
-import av
 import numpy as np
 import pytest
 from PIL import Image, ImageSequence
@@ -11,9 +10,6 @@ from PIL import Image, ImageSequence
 from hardsplat.base.errors import UserError
 from hardsplat.io.media import video as module
 from hardsplat.io.media.video import CODECS, VideoWriter, frames
-
-BARS = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0), (0, 255, 255), (255, 0, 255)]
-BARS = np.array([*BARS, (255, 255, 255), (20, 90, 160)], np.uint8)
 
 
 def ramp(width, height, i) -> np.ndarray:
@@ -55,47 +51,10 @@ def test_videos_read_back(tmp_path, ending, size):
         assert np.abs(found[3][:height, -1].astype(int) - found[3][:height, -2]).mean() < 6
 
 
-@pytest.mark.parametrize("ending", CODECS)
-def test_a_video_of_one_frame(tmp_path, ending):
-    assert len(shown(written(tmp_path / f"a{ending}", [ramp(32, 24, 0)]))) == 1
-
-
-def test_mp4_says_which_colours_it_has_and_has_them(tmp_path):
-    """Rec. 709, in tags and in pixels; the index first, so that it plays while it is loaded."""
-    path = written(tmp_path / "a.mp4", [np.kron(BARS[None], np.ones((64, 32, 1), np.uint8))] * 3)
-    data = path.read_bytes()
-    assert 0 < data.index(b"moov") < data.index(b"mdat")
-    with av.open(str(path)) as container:
-        frame = next(container.decode(video=0))
-    tags = (frame.colorspace, frame.color_primaries, frame.color_trc, frame.color_range)
-    assert tags == (1, 1, 1, 1) and frame.format.name == "yuv420p"
-    luma = frame.to_ndarray(format="yuv420p")[32, 16:256:32]
-    wanted = 16 + 219 / 255 * (BARS @ [0.2126, 0.7152, 0.0722])
-    np.testing.assert_allclose(luma, wanted, atol=1.5)  # rounding, and crf 17
-    rgb = frame.reformat(format="rgb24", src_colorspace=1).to_ndarray()[32, 16::32]
-    assert np.abs(rgb.astype(int) - BARS).max() <= 5
-
-
-@pytest.mark.parametrize("ending", CODECS)
-@pytest.mark.parametrize("fps", [7, 30, 29.97])
-def test_the_pace_is_kept(tmp_path, ending, fps):
-    """GIF counts in hundredths of a second, WebP in thousandths: none of it adds up."""
-    path = written(tmp_path / f"a{ending}", [ramp(32, 24, i % 7) for i in range(60)], fps)
-    if ending == ".mp4":
-        times = [seconds for seconds, _ in frames(path)]
-        np.testing.assert_allclose(times, np.arange(60) / fps, atol=2e-3)
-        return
-    with Image.open(path) as image:
-        frames_of = ImageSequence.Iterator(image)
-        milliseconds = sum((frame.load(), frame.info["duration"])[1] for frame in frames_of)
-    assert abs(milliseconds - 60_000 / fps) < 11
-
-
 def test_a_video_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    with pytest.raises(
-        UserError, match="file/a.mp4: cannot be written: (File exists|Not a directory)"
-    ):
+    words = "file/a.mp4: cannot be written: (File exists|Not a directory)"
+    with pytest.raises(UserError, match=words):
         VideoWriter(tmp_path / "file/a.mp4", 64, 48, 30)
     (tmp_path / "folder.mp4").mkdir()
     video = VideoWriter(tmp_path / "folder.mp4", 64, 48, 30)
@@ -133,29 +92,6 @@ def test_a_full_disk_is_one_line(tmp_path, ending, monkeypatch):
     gc.collect()
 
 
-def test_the_old_video_stays_until_the_new_one_is_whole(tmp_path):
-    path = written(tmp_path / "a.mp4", [ramp(32, 24, 0)])
-    before = path.read_bytes()
-    video = VideoWriter(path, 32, 24, 30)
-    video.write(ramp(32, 24, 1))
-    assert path.read_bytes() == before
-    video.close()
-    assert path.read_bytes() != before
-    VideoWriter(path, 32, 24, 30).close()  # without frames there is no new one
-    assert len(shown(path)) == 1 and list(tmp_path.iterdir()) == [path]
-
-
-def test_a_gif_takes_no_more_memory_than_it_may(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MOST_HELD", 3 * 32 * 24)
-    video = VideoWriter(tmp_path / "a.gif", 32, 24, 30)
-    words = "a GIF of more frames takes more than 0 GiB before it is written; write .mp4"
-    with pytest.raises(UserError, match=f"a.gif: {words}"):
-        for i in range(9):
-            video.write(ramp(32, 24, i % 7))
-    video.close()
-    assert len(shown(tmp_path / "a.gif")) == 4  # those up to there
-
-
 def test_frames_come_one_by_one_with_their_times(tmp_path):
     ramps = [ramp(64, 48, i) for i in range(7)]
     mp4, gif = (written(tmp_path / name, ramps, 10) for name in ("a.mp4", "a.gif"))
@@ -181,17 +117,3 @@ def test_a_video_of_a_phone_held_upright_is_turned(tmp_path, turn):
     ((_, lying),), ((_, upright),) = list(frames(source)), list(frames(tmp_path / "b.mp4"))
     # The matrix turns clockwise.
     np.testing.assert_array_equal(upright, np.rot90(lying, -turn // 90))
-
-
-def test_what_is_no_video(tmp_path):
-    path = written(tmp_path / "a.mp4", [ramp(64, 48, i) for i in range(7)])
-    whole = path.read_bytes()
-    for content in (b"", b"text", whole[: whole.index(b"mdat") - 4]):
-        (tmp_path / "b.mp4").write_bytes(content)
-        words = "" if len(content) > 4 else "not a readable video"
-        with pytest.raises(UserError, match=f"b.mp4: .*{words}") as caught:
-            list(frames(tmp_path / "b.mp4"))
-        assert "\n" not in str(caught.value)
-    for name in ("none.mp4", "."):
-        with pytest.raises(UserError, match="not a readable video: (No such file|Is a dir)"):
-            list(frames(tmp_path / name))

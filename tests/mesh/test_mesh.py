@@ -1,29 +1,23 @@
 """Meshes: rasterized IDs and UVs, the estimator, Adam, subdivision, files, fits, refusals."""
 
 import json
-import os
 import shutil
-import signal
 
 import numpy as np
 import pytest
 import trimesh
 from plyfile import PlyData
 from scipy.spatial import cKDTree
-from scipy.spatial.transform import Rotation
 
 from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.gpu.device.context import DeviceLost
-from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
-from hardsplat.io.scenes.scene import load_scene
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.files import load_mesh, save_mesh
 from hardsplat.mesh.first import checked, icosphere
-from hardsplat.mesh.fit import MeshRun, fit_mesh
 from hardsplat.mesh.session import MeshSession, Scale
-from hardsplat.mesh.silhouettes import bounding_sphere, measured
+from hardsplat.mesh.silhouettes import bounding_sphere
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.meshing import (
     HEIGHT,
@@ -107,19 +101,6 @@ def test_what_is_nearer_than_the_near_plane_is_cut_off(device):
     cut = session.picture(camera)[..., 3]
     session.destroy()
     assert whole.min() == 1 and cut.max() == 0
-
-
-def test_a_small_view_on_a_large_canvas(device):
-    """The upper left corner has the picture that a canvas of the view's size has."""
-    rng = np.random.default_rng(3)
-    mesh, texture, view = ball(rng), rng.random((16, 16, 3)), cameras(5, 40, 30)[1]
-    own = opened(device, mesh, view, texture=texture, size=(40, 30))
-    shared = opened(device, mesh, view, texture=texture)
-    a, b = own.picture(view), shared.picture(view)
-    own.destroy()
-    shared.destroy()
-    # Snapping to 1/256 px may round differently, by where a corner lies in NDC.
-    assert a.shape == b.shape == (30, 40, 4) and (np.abs(a - b).max(axis=-1) > 0.05).mean() < 0.01
 
 
 @pytest.mark.parametrize("loss", ["l2", "l1"])
@@ -215,18 +196,6 @@ def test_loop_subdivision_is_that_of_trimesh():
             assert len(set(partner)) == len(ours) == len(theirs), f"seed {seed}"
         assert np.allclose(along.sum(axis=1), 1)
         assert along.shape == (len(fine.vertices), len(mesh.vertices))
-
-
-def test_midpoints_leave_the_surface_and_its_texture_alone():
-    mesh = ball(np.random.default_rng(1))
-    fine, _ = mesh.subdivided(smooth=False)
-    corners = [(m.vertices[m.faces], m.uvs[m.uv_faces]) for m in (fine, mesh)]
-    for found, coarse in zip(*corners):
-        quarters = found.reshape(len(mesh.faces), 4, 3, -1)
-        assert np.allclose(quarters.mean(axis=(1, 2)), coarse.mean(axis=1), atol=1e-6)
-        edges, whole = (np.diff(c[..., :2, :], axis=-2) for c in (quarters[:, :3], coarse[:, None]))
-        assert np.allclose(edges, whole / 2, atol=1e-6)
-    checked(fine.vertices, fine.faces, fine.uvs, fine.uv_faces)
 
 
 def test_files_come_back(tmp_path):
@@ -356,48 +325,8 @@ def test_a_short_fit_improves(scene, tmp_path, fits, capsys):
     assert "IoU" in capsys.readouterr().out
 
 
-def test_transparent_photographs_are_silhouettes_too(tmp_path, fits):
-    folder = tmp_path / "scene"
-    make_mesh_scene(folder, views=6, width=32, height=32, supersample=2, silhouettes="alpha")
-    metrics = fit_mesh(small(folder, tmp_path / "out", max_steps=10, test_every=3))
-    assert metrics["held_out"]["iou"] > 0.6
-
-
-def test_a_colmap_scene_with_masks(scene, tmp_path, fits):
-    """The same photographs, masks and cameras as a COLMAP model start from the same sphere."""
-    views = load_scene(scene).views
-    model = tmp_path / "colmap"
-    for name in ("images", "masks"):
-        shutil.copytree(scene / name, model / name)
-    K, images = views[0].camera.K, {}
-    for i, view in enumerate(views, 1):
-        w2c = view.camera.w2c
-        qvec = np.roll(Rotation.from_matrix(w2c[:3, :3]).as_quat(), 1)
-        images[i] = ColmapImage(i, view.path.name, 1, qvec, w2c[:3, 3])
-    lens = ColmapCamera(1, "PINHOLE", 48, 48, np.array([K[0, 0], K[1, 1], K[0, 2], K[1, 2]]))
-    points = ColmapPoints(np.zeros((1, 3)), np.zeros((1, 3), np.uint8), np.zeros(1))
-    write_model(model / "sparse" / "0", {1: lens}, images, points)
-    a, b = (fit_mesh(small(s, tmp_path / s.name)) for s in (scene, model))
-    assert a["held_out"]["iou"] == pytest.approx(b["held_out"]["iou"], abs=5e-3)
-    assert len(a["views"]) == len(b["views"]) == 2
-
-
 def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing):
     assert leaves_nothing(lambda: opened(device, *sheet(np.random.default_rng(0)))) > 20
-
-
-def test_an_interrupted_fit_leaves_its_mesh(scene, tmp_path, fits, monkeypatch):
-    run, out = MeshSession.run, tmp_path / "out"
-
-    def interrupted(self, steps):
-        run(self, steps)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    monkeypatch.setattr(MeshSession, "run", interrupted)
-    words = "--quiet --init-levels 1 --texture-size 32 --batch-steps 5 --result-dir"
-    assert hardsplat_mesh(scene, words, out) == 130
-    assert json.loads((out / "metrics.json").read_text())["steps"] == 5
-    assert load_mesh(out / "mesh.obj")[0].faces.shape == (80, 3)
 
 
 @pytest.mark.parametrize("seconds, step", [(0, 10), (3600, 5)])
@@ -425,7 +354,7 @@ def test_a_lost_device_leaves_the_newest_mesh(
     session_device.wait_idle()
 
 
-def test_scenes_and_settings_that_cannot_be(scene, tmp_path, capsys):
+def test_scenes_and_settings_that_cannot_be(scene, tmp_path, error_of):
     bare, behind = tmp_path / "bare", tmp_path / "far.obj"
     make_mesh_scene(bare, views=3, width=16, height=16, supersample=1)
     shutil.rmtree(bare / "masks")
@@ -439,35 +368,4 @@ def test_scenes_and_settings_that_cannot_be(scene, tmp_path, capsys):
         ([bare, *out], "has no silhouette; add a mask"),
         ([scene, *out, "--init", behind], "none of its 1 triangles has an area"),
     ):
-        assert hardsplat_mesh(*words) == 2
-        assert message in capsys.readouterr().err.strip().splitlines()[-1]
-
-
-def test_an_earlier_mesh_is_set_aside_and_the_folder_is_one_fits_at_a_time(
-    scene, tmp_path, fits, capsys
-):
-    config = small(scene, tmp_path)
-    fit_mesh(config)
-    before = (tmp_path / "mesh.ply").read_bytes()
-    run = MeshRun(config)
-    assert (tmp_path / "earlier_1/mesh.ply").read_bytes() == before
-    assert f"is now in {tmp_path / 'earlier_1'}" in capsys.readouterr().out
-    with pytest.raises(UserError, match="is in use by process"):
-        MeshRun(config)
-    run.run()
-    assert (tmp_path / "mesh.ply").is_file() and not (tmp_path / ".lock").exists()
-
-
-def test_subdivision_ends_where_triangles_cannot_be_told_apart(scene, tmp_path, fits, monkeypatch):
-    monkeypatch.setattr("hardsplat.mesh.files.MOST_TRIANGLES", 1000)
-    why = "--subdivide-steps: has 1280 triangles, 1000 can be told apart; "
-    remedy = "leave out the last of them .step 2.; the mesh of step 2 is saved"
-    with pytest.raises(UserError, match=why + remedy):
-        fit_mesh(small(scene, tmp_path, max_steps=4, subdivide_steps=(2,)))
-
-
-def test_measures():
-    photo, shown = np.zeros((4, 4, 4), np.uint8), np.zeros((4, 4, 4))
-    photo[:2], shown[:, :2] = 255, 1
-    m, psnr = measured(shown, photo), pytest.approx(-10 * np.log10(0.5))
-    assert m["iou"] == pytest.approx(1 / 3) and m["psnr"] == psnr and m["psnr_object"] == psnr
+        assert message in error_of("mesh", *words)

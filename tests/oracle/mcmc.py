@@ -31,6 +31,5 @@ def noise(quats, scales, opacities, normals, rate):
 def regularizers(log_scales, logit_opacities, opacity_reg, scale_reg):
     """What the loss gains: opacity_reg * mean opacity + scale_reg * mean scale over splats and
     axes."""
-    return opacity_reg * np.mean(1 / (1 + np.exp(-logit_opacities))) + scale_reg * np.mean(
-        np.exp(log_scales)
-    )
+    faint = opacity_reg * np.mean(1 / (1 + np.exp(-logit_opacities)))
+    return faint + scale_reg * np.mean(np.exp(log_scales))

@@ -66,9 +66,7 @@ def render(
     """
     if termination not in TERMINATIONS:
         raise ValueError(f"termination is {termination!r}, expected one of {TERMINATIONS}")
-    inputs = dict(
-        means=means, quats=quats, scales=scales, sh=sh, w2c=w2c, K=K
-    )  # their order counts
+    inputs = dict(means=means, quats=quats, scales=scales, sh=sh, w2c=w2c, K=K)  # in this order
     inputs |= dict(width=width, height=height, sh_degree=sh_degree)
     how = dict(near=near, antialiased=antialiased, lens=lens)
     projection = project(**inputs, opacities=opacities, **how)

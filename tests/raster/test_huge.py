@@ -3,9 +3,6 @@ that grows faster than they do."""
 
 import numpy as np
 
-from hardsplat.io.formats.base import PIECE
-from hardsplat.io.ply import save_ply
-from hardsplat.io.splats import open_splats
 from hardsplat.model import gaussians as module
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
@@ -32,17 +29,6 @@ def test_splats_in_blocks_are_those_at_once():
     sh = np.concatenate([planes["sh0"], planes["shN"]]).transpose(1, 0, 2)
     assert np.array_equal(whole.sh, sh)
     np.testing.assert_allclose(whole.scales, np.exp(planes["log_scales"][0]), rtol=1e-6)
-
-
-def test_a_large_file_is_read_back_in_pieces(tmp_path):
-    planes = trained_values(SPLATS)
-    save_ply(tmp_path / "large.ply", Gaussians.from_planes(planes))
-    splats, found = open_splats(tmp_path / "large.ply"), 0
-    for piece in splats.pieces():
-        wanted = planes["means"][0, found : found + len(piece)]
-        assert 0 < len(piece) <= PIECE and np.array_equal(piece.means, wanted)
-        found += len(piece)
-    assert found == splats.count == SPLATS
 
 
 def test_the_foremost_splats_are_the_most_important():

@@ -10,11 +10,10 @@ from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.raster.hardware import listed
 from hardsplat.raster.hardware.rasterizer import rows_of
-from hardsplat.raster.hardware.rows import HardwareOptions, Rows
+from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.settings.raster import Stochastic
 from hardsplat.tables.formats import FORMATS
-from hardsplat.tables.hardware import BLOCKS
 from tests.helpers.drawing import PARAMETERS, compare, gaussians_of
 from tests.helpers.goldens import random_scene, relative_l2
 from tests.helpers.training import open_session, settings
@@ -44,21 +43,6 @@ def test_lists_agree_with_the_oracle(device, blending, format):
         with Renderer(device, **options) as renderer:
             image, gradients = compare(renderer, scene)
         assert image <= image_limit and max(gradients.values()) <= gradient_limit, options
-
-
-SCENES = [dict(n=30, overlap=150), dict(n=60, anisotropy=200), dict(n=400, overlap=0.5)]
-SCENES += [dict(n=1, overlap=2)]
-
-
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("blending, segments", [("fixed", 2), ("lists", 1)])
-def test_splats_of_all_sizes(device, block, blending, segments):
-    options = dict(**FROM_LISTS, blending=blending, block=block, segments=segments)
-    for scene in SCENES:
-        with Renderer(device, **options) as renderer:
-            drawn = random_scene(5, width=SIZE[0], height=SIZE[1], sh_degree=1, **scene)
-            image, gradients = compare(renderer, drawn)
-        assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (scene, image, gradients)
 
 
 def chained(lists: np.ndarray, fragments: np.ndarray) -> list[list[int]]:
@@ -168,28 +152,6 @@ def test_what_lists_do_not_go_with(device):
         rows_of(device, HardwareOptions(stochastic=Stochastic(), blending="lists"))
 
 
-def test_what_makes_images_where_nobody_says(device, waiting):
-    """Lists where gradients go by them; the blending unit where it is asked for, for canvases of
-    depth segments, and where fragments wait."""
-    by_unit = {"by_unit": True}
-    fixed, lists, waits = {"blending": "fixed"}, {"blending": "lists"}, {"ordering": waiting}
-    for options, how, ordering, blending in (
-        ({}, {}, "lists", "lists"),
-        ({"ordering": "lists"}, {}, "lists", "lists"),
-        (lists, {}, "lists", "lists"),
-        ({}, by_unit, "lists", "fixed"),
-        ({"segments": 4}, {}, "lists", "fixed"),
-        (fixed, {}, "lists", "fixed"),
-        (waits, {}, waiting, "fixed"),
-        ({"blending": "programmable"}, {}, waiting, "programmable"),
-    ):
-        names = Rows.first(device, HardwareOptions(**options), **how).names
-        assert (names["ordering"], names["blending"]) == (ordering, blending)
-    for options, block, reduction in ((lists, "4x2", "atomic"), (fixed, "2x2", "hybrid")):
-        names = Rows.first(device, HardwareOptions(**options)).names
-        assert (names["block"], names["reduction"]) == (block, reduction)
-
-
 class Unordered:
     """Capabilities without any order of fragments."""
 
@@ -210,7 +172,6 @@ def trained(device, config, steps):
     session.run(steps)
     session.drain()
     names = dict(session.raster.rows.names)
-    session.destroy()
     squared = np.concatenate([batch.records["mse"] for batch in batches])
     return squared[-16:].mean(), names
 

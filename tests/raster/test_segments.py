@@ -49,32 +49,6 @@ def test_splats_that_reach_over_their_canvas_stay_on_it(device, waiting, shape):
             assert image <= 1e-4 and max(gradients.values()) <= 1e-3, what
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 8, 9])
-def test_fewer_splats_than_segments(device, waiting, n):
-    with whole(device, ordering=waiting, segments=8) as renderer:
-        image, gradients = compare(renderer, random_scene(5, n, *SIZE, 1, overlap=2))
-    assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (image, gradients)
-
-
-def test_halves_lose_less(device, waiting):
-    """float16 behind 16 segments is closer to float32 than behind one, in every class."""
-    scene = random_scene(3, 600, *SIZE, 1, overlap=40)
-    gaussians, camera = gaussians_of(scene)
-    gradients = {}
-    for format, segments in (("float32", 1), ("float16", 1), ("float16", 16)):
-        with Renderer(device, format=format, ordering=waiting, segments=segments) as renderer:
-            renderer.forward(gaussians, camera)
-            gradients[format, segments] = renderer.backward(scene["weight"])
-    for name in PARAMETERS[
-        :-1
-    ]:  # colours' gradients hang on T alone, which is exact enough in halves
-        one, many = (
-            relative_l2(gradients["float16", s][name], gradients["float32", 1][name])
-            for s in (1, 16)
-        )
-        assert many < one, (name, one, many)
-
-
 def test_no_more_than_fit_below_one_another_and_none_for_programmable_blending(device, monkeypatch):
     scene = random_scene(1, 20, *SIZE, 0)
     gaussians, camera = gaussians_of(scene)

@@ -10,8 +10,8 @@ from hardsplat.gpu.passes.reflect import reflect
 from hardsplat.raster.hardware.draws import outline
 from hardsplat.raster.renderer import Renderer
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, SHAPES
-from tests.helpers.drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
-from tests.helpers.goldens import random_scene, relative_l2
+from tests.helpers.drawing import compare, fresh_seed, gaussians_of, runnable
+from tests.helpers.goldens import random_scene
 
 SIZE = (61, 47)  # no multiple of a block
 SCENES = {
@@ -51,14 +51,6 @@ def test_images_of_all_shapes_are_equal(device, blending):
     for shape, _, name, a, b in of_all_shapes(device, blending=blending):
         off = np.abs(np.dstack(a) - np.dstack(b)).max()
         assert off == 0, f"{shape}, {name}: {off}"
-
-
-@pytest.mark.parametrize("block", BLOCKS)
-def test_gradients_of_all_shapes_are_equal(device, block):
-    """The order of sums is 2e-6 at most; a lost fragment would be 2e-2 of the faint scene."""
-    for shape, backward, name, *_ in of_all_shapes(device, block=block):
-        errors = {p: relative_l2(*(gradients[p] for gradients in backward())) for p in PARAMETERS}
-        assert max(errors.values()) <= 2e-5, f"{shape}, {name}: {errors}"
 
 
 def of_all_shapes(device, **options):

@@ -1,26 +1,21 @@
 """The tiled rasterizer: lists against a count, backward rows against oracle and gsplat."""
 
 import itertools
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.cli import main
 from hardsplat.gpu.commands.barriers import Barriers
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.gpu.memory.allocation import POISON
-from hardsplat.io.ply import save_ply
-from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.parameters import pairs_wanted
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.raster.tiled import passes, rasterizer
-from hardsplat.study.bench.bench import Subject, Timing, bench
 from hardsplat.tables.reductions import ATOMICS
 from hardsplat.tables.tiles import TILE_BACKWARDS
 from tests.helpers.drawing import (
@@ -31,17 +26,14 @@ from tests.helpers.drawing import (
     gaussians_of,
     runnable,
 )
-from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
-from tests.helpers.tables import argv
+from tests.helpers.goldens import random_scene, relative_l2, scene_of
 from tests.oracle import render
 from tests.oracle.render import ALPHA_MIN
 
 TILE = contract.CONSTANTS["TILE"]
 
 
-def check(
-    renderer: Renderer, scene: dict, what, image_limit=1e-4, gradient_limit=1e-3, **more
-) -> None:
+def check(renderer, scene: dict, what, image_limit=1e-4, gradient_limit=1e-3, **more) -> None:
     """The limits of float32 in test_hardware.py, whose reasons hold here."""
     image, gradients = compare(renderer, scene, **more)
     assert image <= image_limit, (what, image)
@@ -137,20 +129,6 @@ def test_thresholds(device, row, threshold):
     scene = clear_scene(100, 40, 40, 0, seed=1, overlap=8)
     with Renderer(device, "tiled", tile_backward=row, tile_threshold=threshold) as renderer:
         check(renderer, scene, (row, threshold, scene["seed"]))
-
-
-@pytest.mark.parametrize("row", TILE_BACKWARDS)
-@pytest.mark.parametrize("name", golden_names())
-def test_goldens(device, row, name):
-    golden = load_golden(name)
-    with Renderer(device, "tiled", tile_backward=row) as renderer:
-        gaussians, camera = gaussians_of(golden)
-        image, _ = renderer.forward(gaussians, camera)
-        gradients = renderer.backward(golden["weight"])
-        assert relative_l2(image, golden["gsplat_image"]) <= 1e-4
-        errors = {p: relative_l2(gradients[p], golden[f"gsplat_d_{p}"]) for p in PARAMETERS}
-        assert max(errors.values()) <= 5e-3, errors
-        check(renderer, golden, name)
 
 
 @pytest.mark.parametrize("row", TILE_BACKWARDS)
@@ -329,17 +307,6 @@ def test_lists_in_order_are_those_of_tiles_that_sort_their_own(device, monkeypat
     assert pairs[0].sum() > 4 * 1024  # several blocks of the sort
 
 
-def test_lists_in_order_of_an_image_smaller_than_the_canvas(device, monkeypatch):
-    listing(monkeypatch, False)
-    gaussians, camera = gaussians_of(scattered(800, 1))
-    with Renderer(device, "tiled") as own, Renderer(device, "tiled") as larger:
-        own.forward(gaussians, camera)
-        larger.forward(gaussians, replace(camera, width=WIDE[0] + 100, height=WIDE[1] + 70))
-        larger.resources["camera"].upload(camera_data(camera))
-        for pair in zip(poisoned_lists(larger, own.raster.tiles), lists(own), strict=True):
-            np.testing.assert_array_equal(*pair)
-
-
 @pytest.mark.parametrize("room", [3 * 1024, 3 * 1024 + 1, 10_000])
 def test_tiles_of_dropped_pairs_start_where_they_should(device, monkeypatch, room):
     """At whole blocks of pairs or not, the pairs of the nearest splats are kept."""
@@ -360,23 +327,6 @@ def test_tiles_of_dropped_pairs_start_where_they_should(device, monkeypatch, roo
     for few, all_of_them in zip(kept, full, strict=True):
         np.testing.assert_array_equal(few, all_of_them[: len(few)])
         assert (rank[all_of_them[len(few) :]] >= last).all()
-
-
-def test_splats_of_any_depth_are_in_order(device, monkeypatch):
-    """From the near plane to a hundred million times as far."""
-    listing(monkeypatch, False)
-    seed, n, size = fresh_seed(), 400, (64, 48)
-    rng = np.random.default_rng(seed)
-    scene = facing(rng.uniform(0, 1, (n, 2)) * size, np.full((n, 2), 2.0), np.zeros(n), size=size)
-    scene["means"] *= (10.0 ** rng.uniform(-2, 6, (n, 1))).astype(np.float32)
-    gaussians, camera = gaussians_of(scene)
-    with Renderer(device, "tiled") as renderer:
-        renderer.forward(gaussians, camera)
-        visible = renderer.parameters.counts["visible"]
-        order = renderer.resources["order"].download(np.uint32, visible)
-    p = render(**scene_of(scene), near=0.01).projection
-    assert len(order) == p.visible.sum() > n // 2
-    assert (np.diff(p.depth[order]) >= -1e-6 * p.depth[order[1:]]).all(), seed
 
 
 @pytest.mark.parametrize("row", ["reduce-scatter", "gather"])
@@ -420,17 +370,6 @@ def test_deep_tiles_sort_their_own(device, monkeypatch):
             images.append(renderer.forward(*gaussians_of(scene))[0].copy())
             assert max(map(len, lists(renderer))) > 2 * 1024
     np.testing.assert_array_equal(*images)
-
-
-def test_workgroups_of_other_sizes(device, monkeypatch):
-    """More pixels a lane, or fewer: what a device may find faster."""
-    scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
-    for pixels, back in ((64, 64), (8, 8), (32, 64)):
-        monkeypatch.setattr(passes, "FORWARD_PIXELS", pixels)
-        monkeypatch.setattr(passes, "BACKWARD_PIXELS", back)
-        for row in ("reduce-scatter", "per-splat", "gather"):
-            with Renderer(device, "tiled", tile_backward=row) as renderer:
-                check(renderer, scene, (pixels, back, row, scene["seed"]))
 
 
 def test_an_image_smaller_than_the_canvas_costs_what_it_has(device):
@@ -483,27 +422,6 @@ def test_buckets_of_splats(device, monkeypatch, bucket):
             assert error <= 1e-4, (row, name, error, options, seed)
 
 
-def test_gathered_gradients_repeat_to_the_last_bit(device, monkeypatch):
-    """Tiles have several buckets of splats, and splats more tiles than a subgroup lanes."""
-    monkeypatch.setitem(TILE_BACKWARDS, "gather", replace(TILE_BACKWARDS["gather"], bucket=64))
-    scene = clear_scene(400, 150, 110, 1, seed=1, overlap=60)
-    with Renderer(device, "tiled", tile_backward="gather") as renderer:
-        renderer.forward(*gaussians_of(scene))
-        first = renderer.backward(scene["weight"])
-        counts = renderer.parameters.counts
-        reaches = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))
-        firsts = reaches["first"][: counts["visible"]].astype(int)  # of one sort block
-        touched = np.diff(firsts, append=counts["pairs"])
-        assert touched.max() > device.subgroup_size >= touched.min()
-        assert max(map(len, lists(renderer))) > 128
-        for _ in range(19):
-            again = renderer.backward(scene["weight"])
-            for name in PARAMETERS:
-                assert first[name].any() and first[name].tobytes() == again[name].tobytes(), name
-        other = clear_scene(50, 150, 110, 1, seed=2)
-        check(renderer, other, "records of a frame before are not taken for its own")
-
-
 def test_more_pairs_than_32_bits_count(device, caplog, monkeypatch):
     """The nearest splats have room and are drawn; the log says that others are not."""
     n, side, room = 1 << 20, 1024, 1 << 17
@@ -522,24 +440,6 @@ def test_more_pairs_than_32_bits_count(device, caplog, monkeypatch):
     assert "the farthest are not drawn" in caplog.text
 
 
-def test_gathered_pairs_that_do_not_fit(device, monkeypatch):
-    """Dropped pairs add nothing: gradients are those of atomics in as little room."""
-    scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
-    little_room(monkeypatch, 1, 1, grows=False)
-    listing(monkeypatch, False)
-    gradients = {}
-    for row in ("atomic", "gather"):
-        with Renderer(device, "tiled", tile_backward=row) as renderer:
-            renderer.forward(*gaussians_of(scene))
-            gradients[row] = renderer.backward(scene["weight"])
-            dropped = np.setdiff1d(np.arange(200), np.concatenate(lists(renderer)))
-            counts = renderer.parameters.counts
-            assert counts["pairs"] < counts["pairs_wanted"] and len(dropped)
-    for name in PARAMETERS:
-        assert relative_l2(gradients["gather"][name], gradients["atomic"][name]) <= 1e-4, name
-        assert not gradients["gather"][name][dropped].any(), name
-
-
 @pytest.mark.parametrize("row", ["reduce-scatter", "per-splat", "atomic", "gather"])
 def test_no_hazards_between_passes(monkeypatch, row):
     """Synchronization validation is silent, and would find a missing barrier."""
@@ -555,29 +455,3 @@ def test_no_hazards_between_passes(monkeypatch, row):
         with pytest.raises(ValidationError, match="SYNC-HAZARD"):
             renderer.forward(gaussians, camera)
     device.close()
-
-
-def test_training(on_device, scene, tmp_path, monkeypatch):
-    """The first batch has too little room for pairs: the run makes room and says so."""
-    little_room(monkeypatch, 16, 1)
-    out = tmp_path / "out"
-    words = "--rasterizer tiled --strategy adaptive --max-steps 60 --batch-steps 5 --quiet"
-    words += " --refine-start-iter 20 --refine-every 20 --result-dir"
-    assert main(argv("train", scene, words, out)) == 0
-    metrics = json.loads((out / "metrics.json").read_text())
-    assert metrics["variants"]["tile_backward"] == next(iter(TILE_BACKWARDS))
-    # Two batches in flight, and what densifications add.
-    assert metrics["clipped_steps"] in range(1, 16)
-    assert metrics["curve"]["loss"][-1] < 0.8 * metrics["curve"]["loss"][0]
-
-
-def test_bench_of_both_rasterizers(on_device, scene, tmp_path):
-    loaded = load_scene(scene)
-    splats = Gaussians.from_points(loaded.points, loaded.colors, sh_degree=1, opacity=0.5)
-    save_ply(tmp_path / "splats.ply", splats)
-    axes = dict(format=["float16", "float32"], tile_backward=["auto", "atomic"])
-    subject = Subject(str(tmp_path / "splats.ply"), str(scene), views=[1])
-    rows = bench(subject, Timing(repeats=1, errors=True), axes, ["hardware", "tiled"], quiet=True)
-    assert [r.options["rasterizer"] for r in rows] == ["hardware"] * 2 + ["tiled"] * 2
-    errors = [rows[2].errors[n] for n in ("means", "scales", "opacities", "sh")]
-    assert rows[2].stages["tiles"] > 0 and max(errors) < 1e-4  # round splats: no gradient of quats

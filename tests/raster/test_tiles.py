@@ -31,11 +31,6 @@ def tiles():
     return [(x, y) for y in range(-(-HEIGHT // 16)) for x in range(-(-WIDTH // 16))]
 
 
-def test_covariances(splats):
-    splats2d, _, cov = splats
-    assert np.allclose(covariances(splats2d), cov[:, [0, 0, 1], [0, 1, 1]], rtol=1e-3)
-
-
 def test_rectangle_is_that_of_the_canonical_code(splats):
     """A tile is in when it has a column and a row of pixels at mean - r .. mean + r, where the
     upper end reaches into a tile by a whole pixel."""
@@ -66,15 +61,6 @@ def test_ellipse_is_the_box_of_what_is_drawn(splats):
             return ((low - slack < corners + 16) & (high + slack >= corners)).all(axis=1).sum()
 
         assert inside(-near) <= count <= inside(near)
-
-
-def test_a_splat_in_the_middle_of_a_tile():
-    splat = np.zeros(1, contract.dtype("Splat2D"))
-    # Sigma 1 px: 4 px by 3 sigma, 1.8 px by alpha.
-    splat["mean"], splat["conic"], given = (40, 40), (1, 0, 1), (np.float32([0.02]), 64, 64)
-    assert rectangle(splat, *given) == ellipse(splat, *given) == 1
-    splat["mean"] = 45.6  # up to 49.1 with pixel centres at integers, and up to 47.4
-    assert rectangle(splat, *given) == 4 and ellipse(splat, *given) == 1
 
 
 def test_share_of_the_sort(splats):

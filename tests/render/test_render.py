@@ -3,9 +3,7 @@
 import json
 import re
 import tracemalloc
-from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,18 +18,15 @@ from hardsplat.io.media.images import read_pixels, to_uint8
 from hardsplat.io.media.video import frames
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scenes.camera_path import read_camera_path
-from hardsplat.io.scenes.colmap import read_model, write_model
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.framing import look_at, scene_bounds
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.render import render as module
-from hardsplat.render.legend import UNITS, Legend
 from hardsplat.render.painter import Painter
-from hardsplat.render.paths import along, fitted, orbit, spiral
-from hardsplat.render.shots import AROUND, MOST_FRAMES, Framing, shots_of
-from hardsplat.render.sink import Stills, Videos
+from hardsplat.render.paths import along, orbit
+from hardsplat.render.shots import MOST_FRAMES, Framing, shots_of
 from hardsplat.settings.presets import save_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.pictures import PICTURES
@@ -135,17 +130,6 @@ def test_numbers_take_their_colours_from_the_palette(paint):
         assert len(np.unique(shown.reshape(-1, 3), axis=0)) > 8
 
 
-def test_where_there_is_nothing(paint):
-    gaussians, camera = fresh()
-    away = Camera(np.diag([-1.0, 1, -1, 1]) @ camera.w2c, camera.K, *SIZE)
-    painter = paint(gaussians)
-    for picture, row in PICTURES.items():
-        shown = painter.draw(picture, away)
-        wanted = BACKGROUND if not row.numbers or row.depth else colormaps[row.palette](0)[:3]
-        assert (np.abs(shown - [*(255 * np.array(wanted)), 255]) <= 1).all(), picture
-        assert not row.numbers or not painter.values(picture, away, drawn=True).any()
-
-
 def test_straight_alpha(paint):
     """Over the background, what is transparent is what was opaque."""
     gaussians, camera = fresh()
@@ -158,34 +142,6 @@ def test_straight_alpha(paint):
         held = shown[..., :3] < 255  # a colour above 1 is cut where it is not mixed with others
         assert alpha.min() < 0.9 and held.mean() > 0.5, picture
         assert np.abs(over - opaque)[held].max() <= 2, picture
-
-
-def test_views_smaller_than_the_canvas(paint):
-    gaussians, camera = fresh()
-    small, large = paint(gaussians), paint(gaussians, (SIZE[0] + 13, SIZE[1] + 30))
-    for picture in PICTURES:
-        a, b = (painter.draw(picture, camera).astype(int) for painter in (small, large))
-        assert np.abs(a - b).max() <= 1
-        if PICTURES[picture].numbers:
-            a, b = (painter.values(picture, camera, drawn=True) for painter in (small, large))
-            assert np.allclose(a, b, atol=1e-4)
-
-
-def test_tiles_make_room(paint, monkeypatch):
-    monkeypatch.setattr("hardsplat.raster.tiled.rasterizer.FEWEST_PAIRS", 8)
-    monkeypatch.setattr("hardsplat.raster.tiled.rasterizer.PAIRS_PER_SPLAT", 1)
-    gaussians, camera = fresh()
-    tiled, hardware = paint(gaussians, way=("tiled", {})), paint(gaussians).draw("image", camera)
-    room = tiled.raster.room
-    assert np.abs(tiled.draw("image", camera).astype(int) - hardware).max() <= 2
-    assert tiled.raster.room > room
-
-
-def test_a_rasterizer_without_a_sink_takes_less(device, paint):
-    painters = (paint(fresh()[0], way=way) for way in (DRAWS[0], ("tiled", {})))
-    names = {name for painter in painters for name in painter.raster.resources}
-    sinks = "d_splats2d directions d_colors seen state blocks d_image checkpoints"
-    assert not {*sinks.split()} & names
 
 
 def ring_of_cameras(up, centre, n=7, radius=3.0, height=1.2) -> list[Camera]:
@@ -207,13 +163,6 @@ def splats(n=200, at=(0, 0, 0), size=1.0) -> Gaussians:
 
 def axes_of(w2c):
     return -np.einsum("nji,nj->ni", w2c[:, :3, :3], w2c[:, :3, 3]), w2c[:, 2, :3], w2c[:, 1, :3]
-
-
-def test_look_at():
-    w2c = look_at(np.array([1.0, 2, 3]), np.array([1.0, 2, 9]), np.array([0.0, -1, 0]))
-    np.testing.assert_allclose(w2c, np.eye(4) - np.outer([1, 2, 3, 0], [0, 0, 0, 1]), atol=1e-12)
-    along_up = look_at(np.zeros(3), np.array([0.0, 5, 0]), np.array([0.0, 1, 0]))
-    Camera(along_up, np.eye(3), 4, 4)  # no error
 
 
 def test_orbit_goes_where_the_cameras_are():
@@ -245,52 +194,6 @@ def test_orbit_without_cameras_sees_the_splats():
     assert inside.mean() > 0.8 and (positions[:, 2] > 7).all() and (downs[:, 2] < -0.9).all()
 
 
-def test_cameras_side_by_side_look_at_the_splats():
-    """Parallel axes have no nearest point; the orbit is around what is in front."""
-    K = np.array([[50, 0, 32], [0, 50, 24], [0, 0, 1.0]])
-    ahead, up = np.array([0, 0, 1.0]), np.array([0.0, -1, 0])
-    poses = [look_at(at, at + ahead, up) for at in np.eye(3)[:1] * [[-1.0], [0], [1]]]
-    cameras = [Camera(w2c, K, 64, 48) for w2c in poses]
-    setting = scene_bounds(splats(at=(0, 0, 6), size=0.2), cameras)
-    assert np.abs(setting.centre - [0, 0, 6]).max() < 0.1
-    positions, forwards, _ = axes_of(spiral(setting, 40))
-    assert np.abs(positions[:, 2]).max() < 1e-6
-    assert 0.5 < np.abs(positions[:, 0]).max() < 1.01  # as far as the cameras go
-    focus = positions + forwards * (6 - positions[:, 2:]) / forwards[:, 2:]
-    assert np.abs(focus - [0, 0, 6]).max() < 0.1
-
-
-def test_spiral_in_a_ring_stays_near_one_camera():
-    cameras = ring_of_cameras(np.array([0.0, 0, 1]), np.zeros(3))
-    positions, forwards, _ = axes_of(spiral(scene_bounds(splats(), cameras), 30))
-    assert np.linalg.norm(positions - cameras[0].position, axis=1).max() < 1.0
-    assert (forwards @ cameras[0].w2c[2, :3] > 0.9).all()
-
-
-@pytest.mark.parametrize("where", [np.zeros((1, 3)), np.full((5, 3), 2.0)])
-def test_settings_that_hold_nothing(where):
-    """Cameras in one place, splats in one point: still cameras."""
-    gaussians = Gaussians.from_points(where, np.zeros((len(where), 3), np.uint8), 0)
-    camera = ring_of_cameras(np.array([0.0, 0, 1]), np.zeros(3))[0]
-    away = look_at(camera.position, 2 * camera.position, np.array([0.0, 0, -1]))
-    for cameras in ([], [camera], [camera] * 3, [camera, Camera(away, camera.K, 64, 48)]):
-        setting = scene_bounds(gaussians, cameras)
-        for w2c in (*orbit(setting, 5, 0.4), *(spiral(setting, 5) if cameras else [])):
-            Camera(w2c, np.eye(3), 2, 2)
-
-
-def test_another_size_keeps_pixels_square_and_the_view():
-    camera = Camera(np.eye(4), np.array([[100, 0, 30], [0, 110, 26], [0, 0, 1.0]]), 64, 48)
-    assert fitted(camera) is camera
-    double = fitted(camera, width=128)
-    assert (double.width, double.height) == (128, 96)
-    np.testing.assert_allclose(double.K, np.diag([2, 2, 1]) @ camera.K)
-    wide = fitted(camera, 200, 96)
-    # 4 px left of the middle, as before 2.
-    np.testing.assert_allclose(wide.K, [[200, 0, 96], [0, 220, 52], [0, 0, 1]])
-    assert (fitted(camera, height=1).width, fitted(camera, height=1).height) == (1, 1)
-
-
 def keyframes(n, rng) -> list[dict]:
     c2w = np.tile(np.eye(4), (n, 1, 1))
     c2w[:, :3, :3] = Rotation.random(n, random_state=int(rng.integers(1000))).as_matrix()
@@ -302,22 +205,6 @@ def keyframes(n, rng) -> list[dict]:
 def saved(tmp_path, top) -> str:
     (tmp_path / "path.json").write_text(json.dumps(top))
     return str(tmp_path / "path.json")
-
-
-@pytest.mark.parametrize("path", AROUND)
-def test_paths_around_small_cameras_are_wide_enough_to_look_at(path):
-    cameras = ring_of_cameras(np.array([0.0, 0, 1]), np.zeros(3))  # of 64x48
-
-    def size(*given, width=64, **named):
-        views = [SimpleNamespace(camera=fitted(c, width)) for c in cameras]
-        scene = SimpleNamespace(views=views, train=range(len(views)))
-        camera = shots_of(Framing(path, 3, *given, **named), None, scene, splats())[0].camera
-        fov = 2 * np.degrees(np.arctan(camera.height / 2 / camera.K[1, 1]))
-        return camera.width, camera.height, round(fov)
-
-    assert size() == (960, 720, 51) and size(fov=30) == (960, 720, 30)
-    assert size(width=1600) == (1600, 1200, 51)
-    assert size(30, 32)[:2] == (32, 24) and size(30, None, 30)[:2] == (40, 30)
 
 
 @pytest.mark.parametrize("n, loop", [(1, False), (2, False), (5, False), (2, True), (5, True)])
@@ -406,33 +293,6 @@ def test_a_path_that_would_take_days_is_refused_before_memory_is(tmp_path):
         shots_of(Framing("p.json"), frames, None, splats())
 
 
-@pytest.mark.parametrize("picture", UNITS)
-@pytest.mark.parametrize("size", [(240, 120), (1280, 720), (400, 1000)])
-def test_a_legend_is_in_its_corner(picture, size):
-    width, height = size
-    image = np.zeros((height, width, 4), np.uint8)
-    for span in ((0.0, 1.0), (-1.2345e-12, 2.3456e-7), (0.0, 123456.0)):
-        shown = Legend(picture, span, width, height).put_on(image)
-        rows, columns = np.nonzero(shown[..., 3])
-        assert not image.any() and (shown[rows, columns, 3] == 255).all()
-        box = shown[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
-        assert box[..., 3].all()
-        assert columns.min() < width / 20 and height - rows.max() < height / 8  # the lower left
-        assert box.shape[0] < height / 3 and box.shape[1] < width
-        text = (box[: box.shape[0] // 2, :, :3] > 128).any(axis=(0, 2))
-        assert text.any() and not text[:2].any() and not text[-2:].any()  # nothing is cut off
-        bar = box[round(0.75 * box.shape[0]), :, :3]
-        ends = np.flatnonzero((bar != 24).any(axis=1))[[0, -1]]
-        palette = colormaps[PICTURES[picture].palette]([0, 255], bytes=True)[:, :3]
-        np.testing.assert_array_equal(bar[ends], palette)
-
-
-def test_a_small_picture_has_no_legend():
-    image = np.zeros((119, 400, 3), np.uint8)
-    for size in ((400, 119), (239, 500)):
-        assert Legend("depth", (0, 1), *size).put_on(image) is image
-
-
 def test_pictures_of_numbers_say_their_range(result, tmp_path, capsys):
     """In the picture, and in a line; without --legend the picture alone is what it was."""
     options = "--frames 1 --width 320 --mode depth image --range 1 9".split()
@@ -454,22 +314,6 @@ def frames_of(path) -> list[np.ndarray]:
         return [image for _, image in frames(path)]
     with Image.open(path) as image:
         return [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(image)]
-
-
-def test_an_interrupt_leaves_what_was_drawn(tmp_path):
-    camera = Camera(np.eye(4), np.eye(3), 32, 24)
-    image = np.random.default_rng(0).integers(0, 256, (24, 32, 4), dtype=np.uint8)
-    for sink in (
-        Videos(tmp_path / "a.mp4", ["image"], camera, 10),
-        Stills(tmp_path / "s", ["image"], True),
-    ):
-        with pytest.raises(KeyboardInterrupt), sink:
-            for i in range(9):
-                sink.picture(f"{i}", "image", image)
-            raise KeyboardInterrupt
-    assert len(frames_of(tmp_path / "a.mp4")) == 9
-    assert len(list((tmp_path / "s").glob("*.png"))) == 9
-    assert np.array_equal(np.asarray(Image.open(tmp_path / "s/3.png")), image)
 
 
 @pytest.fixture
@@ -500,36 +344,6 @@ def test_stills_of_held_out_views(result, scene, device):
     assert np.abs(read_pixels(out[1]).astype(int) - to_uint8(image)).max() <= 1
 
 
-def test_views_whose_names_differ_in_folder_or_ending_alone(result, scene, tmp_path):
-    """They once shared one still."""
-    cameras, images, points = read_model(scene / "sparse/0")
-    renamed = ["a/b.jpg", "a_b.jpg", "a_b.png"]
-    few, folder = dict(list(images.items())[:3]), tmp_path / "s/images"
-    for image, name in zip(few.values(), renamed):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes((scene / "images" / image.name).read_bytes())
-        image.name = name
-    write_model(tmp_path / "s/sparse/0", cameras, few, points)
-    where = ("--data-dir", tmp_path / "s", "--output", tmp_path / "o")
-    run(result, *where, "--path", "train", "--depth-raw")
-    found = {p.relative_to(tmp_path / "o").as_posix() for p in (tmp_path / "o").rglob("*.*")}
-    wanted = {f"a_b.{end}.{kind}" for end in ("jpg", "png") for kind in ("depth.npy", "png")}
-    assert found == wanted  # the third is held out
-    run(result, *where, "--path", "held-out")
-    assert (tmp_path / "o/a/b.jpg.png").is_file()
-
-
-def test_several_modes_sizes_and_raw_depth(result):
-    options = "--frames 3 --width 48 --mode image alpha count --depth-raw --background transparent"
-    run(result, "--path", "train", *options.split())
-    kinds = Counter(p.name.split(".jpg.")[1] for p in (result / "train").iterdir())
-    assert kinds == dict.fromkeys(("image.png", "alpha.png", "count.png", "depth.npy"), 3)
-    depth = np.load(next((result / "train").glob("*.depth.npy")))
-    image = read_pixels(next((result / "train").glob("*.image.png")))
-    assert depth.dtype == np.float32 and depth.shape == (36, 48) and depth.max() > 0
-    assert image.shape == (36, 48, 4)
-
-
 def test_videos_along_paths(result, tmp_path):
     options = "--frames 5 --width 40 --mode image outlines --sh-degree 0".split()
     run(result, *options, "--output", tmp_path / "new/o.mp4")
@@ -544,24 +358,6 @@ def test_videos_along_paths(result, tmp_path):
     assert len(frames_of(tmp_path / "k.webp")) == 11  # 2 s at 5 a second, both ends
 
 
-def test_a_run_of_another_device(result, tmp_path):
-    """Its variants are not needed here."""
-    small = ("--frames", 1, "--width", 32, "--output", tmp_path / "o")
-    save_config(TrainConfig.of(deterministic=True), result / "config.toml")
-    run(result, *small, "--rasterizer", "hardware")
-    save_config(TrainConfig.of(ordering="interlock", atomics="native"), result / "config.toml")
-    run(result, *small)
-
-
-def test_folders_with_a_dot_and_videos_that_are_folders(result, tmp_path, capfd):
-    for name in ("v1.0", "film.mp4"):
-        (tmp_path / name).mkdir()
-    run(result, "--frames", 1, "--width", 32, "--output", tmp_path / "v1.0")
-    assert (tmp_path / "v1.0" / "frame_00000.png").is_file()
-    assert main(["render", str(result), "--output", str(tmp_path / "film.mp4")]) == 2
-    assert "film.mp4: cannot be written" in capfd.readouterr().err
-
-
 def test_splats_alone(result, tmp_path):
     """No scene, no settings; also as .npz."""
     ply = tmp_path / "alone.ply"
@@ -574,12 +370,6 @@ def test_splats_alone(result, tmp_path):
     options = "--frames 1 --width 32 --height 32 --fov 60".split()
     run(tmp_path / "a.npz", *options, "--output", tmp_path / "npz")
     assert len(np.unique(read_pixels(tmp_path / "npz/frame_00000.png"))) > 10
-
-
-def test_a_scene_that_moved(result, tmp_path, caplog):
-    save_config(TrainConfig.of(data_dir=tmp_path / "gone"), result / "config.toml")
-    run(result, "--frames", 1, "--output", tmp_path / "o", "--width", 32)
-    assert main(["render", str(result), "--path", "held-out"]) == 2
 
 
 def test_ctrl_c_in_the_command(result, tmp_path, monkeypatch, capfd):
@@ -626,16 +416,13 @@ BAD_ARGUMENTS = rows(
 
 
 @pytest.mark.parametrize("argv, words", BAD_ARGUMENTS)
-def test_bad_input(result, capfd, argv, words, tmp_path, monkeypatch):
+def test_bad_input(result, error_of, argv, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Painter, "draw", lambda *given: pytest.fail("too late"))
-    assert main(["render", str(result), *argv.split(), "--quiet"]) == 2
-    out, err = capfd.readouterr()
-    assert out == "" and err.startswith("hardsplat: error: ") and err.count("\n") == 1
-    assert words in err
+    assert words in error_of("render", result, argv, "--quiet")
 
 
-def test_models_that_are_none(result, capfd, tmp_path):
+def test_models_that_are_none(result, error_of, tmp_path):
     (tmp_path / "a.npz").write_bytes(b"PK")
     (tmp_path / "b.npz").write_bytes(b"junk that numpy takes for a pickle")
     (tmp_path / "alone.ply").write_bytes((result / "splats.ply").read_bytes())
@@ -648,5 +435,4 @@ def test_models_that_are_none(result, capfd, tmp_path):
         alone.ply | add --data-dir SCENE, or use --path orbit
         """
     ):
-        assert main(["render", str(tmp_path / name), "--path", "spiral"]) == 2
-        assert words in capfd.readouterr().err
+        assert words in error_of("render", tmp_path / name, "--path spiral")

@@ -29,12 +29,9 @@ from tests.helpers.drawing import gaussians_of
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import settings
 from tests.helpers.viser_client import Viewer
+from tests.oracle import psnr
 
 PATIENCE = 60.0  # s
-
-
-def psnr(a, b) -> float:
-    return float(-10 * np.log10(np.mean((np.asarray(a, np.float64) - b) ** 2)))
 
 
 def test_addresses():

@@ -20,7 +20,7 @@ from hardsplat.settings.presets import (
 )
 from hardsplat.settings.raster import Stochastic
 from hardsplat.settings.rasterizers import RASTERIZERS
-from hardsplat.settings.train import DETERMINISTIC, FIELDS, NAMES, OWNERS, TrainConfig, looked_at
+from hardsplat.settings.train import DETERMINISTIC, FIELDS, OWNERS, TrainConfig, looked_at
 from hardsplat.tables.formats import FORMATS
 from tests.helpers.tables import rows
 
@@ -75,12 +75,6 @@ def test_every_field_explains_itself_and_holds_its_own_default(name):
     assert f.default is not None or f.metadata["shown"]
 
 
-def test_every_field_has_one_name_and_one_group():
-    assert list(NAMES.values()).count("max_steps") == 3  # its own and two from other trainers
-    assert all(NAMES[name] == name for name in FIELDS)
-    assert TrainConfig().flat().keys() == FIELDS.keys()
-
-
 def test_the_rasterizer_takes_every_setting_of_its_own():
     assert tuple(BACKENDS) == RASTERIZERS
     for name in RASTERIZERS:
@@ -112,13 +106,6 @@ def test_presets_load_by_name_and_only_override(path):
         timed |= name == "max_epochs" and any(map(stretches, told))  # which would put it to 0
         repeats = config.flat()[name] == FIELDS[name].default
         assert timed or not repeats, f"{path.name} repeats the default of {name}"
-
-
-def test_unknown_preset_names_the_nearest():
-    with pytest.raises(
-        UserError, match=r"no preset 'quik' \(there are: .*quick.*did you mean 'quick'\?"
-    ):
-        load_config("quik")
 
 
 MEANT = dict(max_step="max_steps", iterations="max_steps", percent_dens="grow_scale3d")
@@ -159,21 +146,11 @@ def test_bad_values_name_file_key_expected_and_got(toml, line, message):
     assert str(error.value).startswith(f"{path}: {name}: expected {message}")
 
 
-def test_whole_numbers_serve_where_numbers_or_a_device_index_are_wanted(toml):
-    config = load_config(toml("strategy = 'adaptive'\nprune_screen = 30\ndevice = 0\n"))
-    assert repr(config.densify.adaptive.prune_screen) == "30.0" and config.run.device == "0"
-
-
 @pytest.mark.parametrize("content", [b"max_steps = ", b"\xff\xfe"])
 def test_broken_files_are_user_errors(tmp_path, content):
     (tmp_path / "x.toml").write_bytes(content)
     with pytest.raises(UserError, match="x.toml: not a valid TOML file"):
         load_config(tmp_path / "x.toml")
-
-
-def test_missing_file_is_a_user_error(tmp_path):
-    with pytest.raises(UserError, match="cannot read settings from .*gone.toml: No such file"):
-        load_config(tmp_path / "gone.toml")
 
 
 def test_a_config_checks_itself():
@@ -266,19 +243,12 @@ def test_auto_chooses_both_rasterizers():
     assert load_config(None, {"intrinsics_opt": True, "pose_warm_up": 3}).poses.pose_warm_up == 3
 
 
-def test_unwritable_folder_is_a_user_error(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot write"):
-        save_config(TrainConfig(), tmp_path / "file" / "c.toml")
-
-
 def test_results_are_named_after_the_scene(monkeypatch, tmp_path):
     (tmp_path / "garden").mkdir()
     monkeypatch.chdir(tmp_path / "garden")
     config = load_config(overrides={"data_dir": "."})
-    assert config.scene.data_dir == tmp_path / "garden" and config.run.result_dir == Path(
-        "results/garden"
-    )
+    found = config.scene.data_dir, config.run.result_dir
+    assert found == (tmp_path / "garden", Path("results/garden"))
     assert load_config(overrides={"data_dir": ".", "result_dir": "r"}).run.result_dir == Path("r")
 
 
@@ -292,17 +262,8 @@ def test_resume_takes_the_settings_of_the_run(monkeypatch, tmp_path, given):
     save_config(TrainConfig.of(**before, sh_degree=1, seed=7), f"run/{SAVED_NAME}")
     config = load_config(overrides={"resume": True, "seed": 8, **given})
     assert (config.scene.data_dir, config.run.result_dir) == (tmp_path / "garden", Path("run"))
-    assert (config.model.sh_degree, config.run.seed, config.run.ckpt, config.run.resume) == (
-        1,
-        8,
-        None,
-        True,
-    )
-
-
-def test_resume_needs_a_run():
-    with pytest.raises(UserError, match="nothing to resume"):
-        load_config(overrides={"resume": True})
+    found = config.model.sh_degree, config.run.seed, config.run.ckpt, config.run.resume
+    assert found == (1, 8, None, True)
 
 
 # -- schedules
@@ -359,9 +320,7 @@ def test_every_length_of_run_is_in_order(preset, steps):
         < steps
         or c.densify.strategy != "budget"
     )
-    assert c.densify.reset_every == 0 or 1_500 <= c.densify.reset_every < max(
-        c.densify.refine_stop_iter, 1_501
-    )
+    assert c.densify.reset_every in (0, *range(1_500, max(c.densify.refine_stop_iter, 1_501)))
 
 
 SHORTENED = [  # preset, flags, photographs -> steps
@@ -386,13 +345,3 @@ def test_few_photographs_shorten_the_default_length_alone(preset, flags, photogr
     assert for_photographs(found, 3) == found if steps < config.run.max_steps else found == config
     share = steps / config.run.max_steps
     assert found.densify.refine_stop_iter == round(config.densify.refine_stop_iter * share)
-
-
-def test_steps_of_a_preset_belong_to_its_own_run(toml):
-    """A file without max_steps counts in the steps of what lies below it; a saved one repeats its
-    run."""
-    stop = "refine_stop_iter = 6000"
-    assert load_config(toml(stop), {"max_steps": 12_500}).densify.refine_stop_iter == 3_000
-    path = toml(f"max_steps = 7000\n{stop}")
-    assert load_config(path, {"max_steps": 14_000}).densify.refine_stop_iter == 12_000
-    assert load_config(path).model.sh_degree_interval == 350

@@ -3,21 +3,12 @@ call.
 
 What a renderer computes is tested in test_api.py."""
 
-from typing import get_args, get_type_hints
-
 import numpy as np
 import pytest
 from PIL import Image
 
 import hardsplat
-from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.renderer import Renderer
-from hardsplat.settings import typed
-from hardsplat.settings.rasterizers import RASTERIZERS
-from hardsplat.tables.formats import FORMATS
-from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
-from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
-from hardsplat.tables.tiles import TILE_BACKWARDS
 from tests.helpers.drawing import gaussians_of
 from tests.helpers.goldens import random_scene, relative_l2
 from tests.helpers.training import SMALL
@@ -34,7 +25,6 @@ def shared(device, monkeypatch):
 
 
 def test_train_from_python(shared, scene, tmp_path, monkeypatch):
-    monkeypatch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", 1e9)
     seen, saved = [], []
 
     def on_batch(progress):
@@ -109,15 +99,6 @@ def test_scenes_that_do_not_fit_together(change, said):
         hardsplat.Scene.of_images(**GOOD | change)
 
 
-def test_settings_are_checked(scene):
-    with pytest.raises(
-        hardsplat.UserError, match="unknown setting 'max_step'; did you mean 'max_steps'"
-    ):
-        hardsplat.train(scene, max_step=3)
-    with pytest.raises(hardsplat.UserError, match="test_every: a Scene has"):
-        hardsplat.train(hardsplat.load_scene(scene), test_every=3)
-
-
 def test_fit_from_python(shared, tmp_path):
     noise = np.random.default_rng(0).integers(0, 255, (16, 24, 3)).astype(np.uint8)
     Image.fromarray(noise).save(tmp_path / "noise.png")
@@ -149,14 +130,6 @@ def test_several_cameras_in_a_call(device):
             renderer.forward(gaussians, [cameras[0], cameras[1].resized(16, 12)])
         with pytest.raises(ValueError, match="a sequence of them, got Gaussians and list"):
             renderer.forward(gaussians, [])
-
-
-def test_options_are_literals_of_the_registries():
-    names = [get_args(hint) for hint in get_type_hints(typed.RasterizerOptions).values()]
-    assert get_args(typed.RasterizerName) == tuple(BACKENDS) == RASTERIZERS
-    for registry in (REDUCTIONS, ORDERINGS, BLENDINGS, ATOMICS, BLOCKS, SHAPES, TILE_BACKWARDS):
-        assert ("auto", *registry) in names
-    assert tuple(FORMATS) in names and ("same", *FORMATS) in names
 
 
 def test_the_settings_that_editors_know_are_those_there_are():

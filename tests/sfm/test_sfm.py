@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +20,6 @@ from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.io.media.video import VideoWriter
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.sfm.colmap import outcome, pairs
 from hardsplat.sfm.colmap.matching import FARTHEST, RATIO, match
 from hardsplat.sfm.job import plan, video
 from hardsplat.sfm.job.cameras import CameraBody, SharedCamera, device_of, shared_cameras
@@ -30,7 +27,7 @@ from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import find_photographs, listed
 from hardsplat.sfm.run import sfm
 from tests.helpers.tables import rows
-from tools.compare_poses import compare, similarity
+from tools.compare_poses import compare
 
 ROOT = Path(__file__).parents[2]
 COURTYARD = ROOT / "scenes" / "courtyard"
@@ -83,25 +80,6 @@ def test_matches_are_mutual_and_clear():
     assert match(one[:1], other).shape == (0, 2) and match(one, other[:0]).shape == (0, 2)
 
 
-def test_photographs_that_look_alike_are_paired():
-    """Neighbours in a ring, which share half of their features, are found."""
-    rng = np.random.default_rng(3)
-    pool = descriptors(rng, 41 * 100)
-    parts = pool[: 40 * 100].reshape(40, 100, 128)
-    ring = [np.concatenate([parts[i], parts[(i + 1) % 40]]) for i in range(40)]
-    ring[7] = ring[7][:0]
-    with ThreadPoolExecutor(2) as threads:
-        similar = pairs.similarities(ring, threads, lambda done: None)
-    assert (similar == similar.T).all() and not similar[7].any()
-    chosen = set(pairs.retrieval(similar))
-    neighbours = [tuple(sorted((i, (i + 1) % 40))) for i in range(40)]
-    wanted = {pair for pair in neighbours if 7 not in pair}
-    assert wanted <= chosen and all(similar[p] > 0 for p in chosen)
-    followed = set(pairs.sequential(40, similar))
-    assert {(i, i + k) for k in (1, 8, 16, 32) for i in range(40 - k)} <= followed
-    assert (0, 39) in followed
-
-
 FOCAL = [
     (dict(focal_35=28), 28 * np.hypot(300, 200) / np.hypot(36, 24)),
     (dict(focal_mm=10.0, plane=200.0, unit=3), 10 / 10 * 200),  # 200 px a cm
@@ -117,15 +95,6 @@ def test_focal_lengths_of_exif(tags, focal):
     device = device_of(photograph(**tags))
     assert device.focal == (None if focal is None else pytest.approx(focal, rel=1e-6))
     assert bool(device.key) == bool(tags)
-
-
-def test_damaged_exif_is_none():
-    image = photograph(make="M", model="X", focal_mm=4.0)
-    assert device_of(image).named
-    image.info["exif"] = image.info["exif"][:30]
-    image._exif = None
-    with warnings.catch_warnings(action="ignore"):  # Pillow's, of what is damaged
-        assert device_of(image) == CameraBody()
 
 
 def test_photographs_share_cameras():
@@ -178,48 +147,6 @@ def test_the_plan_follows_count_and_flags():
     assert spoken == ["1 s", "7 s", "35 s", "3 min", "2.5 h"]
 
 
-def test_reasons_for_missing_photographs():
-    names = ["in1", "in2", "dark", "alone", "apart1", "apart2", "near"]
-    features, found = [900, 900, 9, 900, 900, 900, 900], np.array([(0, 1), (4, 5), (6, 0), (6, 1)])
-    counts = np.array([90, 80, 20, 31])
-    reasons = outcome.reasons(names, features, found, counts, {"in1", "in2"})
-    assert list(reasons) == names[2:]
-    assert "only 9 features" in reasons["dark"] and "no other photograph" in reasons["alone"]
-    assert "none in the model (a group of 2)" in reasons["apart1"]
-    assert "matches 2 in the model, best in2 (31)" in reasons["near"]
-
-
-def test_similarity_is_found_again():
-    rng = np.random.default_rng(0)
-    rotation = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    rotation *= np.sign(np.linalg.det(rotation))
-    points, shift = rng.normal(size=(8, 3)), rng.normal(size=3)
-    scale, found, moved = similarity(points, 2.5 * points @ rotation.T + shift)
-    assert scale == pytest.approx(2.5) and np.allclose(found, rotation)
-    assert np.allclose(moved, shift)
-
-
-def test_photographs_may_lie_in_the_scene_itself(scene, tmp_path):
-    bare = Path(shutil.copytree(scene / "images", tmp_path / "bare"))
-    shutil.copytree(scene / "sparse", bare / "sparse")
-    assert [v.path.parent for v in load_scene(bare).views] == [bare] * 9
-    for view in load_scene(bare, data_factor=2).views:
-        assert (view.camera.width, view.stored) == (16, (32, 24))
-
-
-def test_frames_are_spread_over_the_motion_and_sharp():
-    motion = np.array([0.0] * 40 + [0.01] * 60 + [0.03] * 20)  # stands, goes, goes thrice as fast
-    sharpness = np.where(np.arange(120) % 3 == 0, 2.0, 1.0)
-    chosen = video.choose(sharpness, motion, 50)
-    assert len(chosen) == pytest.approx(1.2 / video.MOTION, abs=2) and chosen == sorted(chosen)
-    assert (sharpness[chosen[1:]] == 2).mean() > 0.7
-    way = np.cumsum(motion)[chosen]
-    assert np.diff(way).max() < 2.1 * video.MOTION and sum(i < 40 for i in chosen) <= 1
-    assert len(video.choose(sharpness, motion, 7)) == 7
-    assert len(video.choose(sharpness, 0 * motion, 50)) == 3
-    assert video.choose(np.ones(1), np.zeros(1), 50) == [0]
-
-
 def test_frames_of_a_video(tmp_path):
     """A view moves over a picture, every second frame blurred: sharp ones are taken."""
     noise = np.random.default_rng(1).integers(0, 255, (60, 200, 3)).astype(np.uint8)
@@ -242,20 +169,6 @@ def test_frames_of_a_video(tmp_path):
     (tmp_path / "bad.mp4").write_bytes(b"no video at all")
     with pytest.raises(UserError, match="bad.mp4: not a readable video"):
         video.extract_frames(tmp_path / "bad.mp4", tmp_path / "none", 12, said)
-
-
-@pytest.fixture
-def error_of(capfd):
-    """error_of(arguments...) -> the last line on stderr, of which there is one."""
-
-    def run(*argv) -> str:
-        capfd.readouterr()
-        assert main([str(a) for a in argv]) == 2
-        err = capfd.readouterr().err
-        assert err.startswith("hardsplat: error: ") and err.count("\n") == 1, err
-        return err.removeprefix("hardsplat: error: ").strip()
-
-    return run
 
 
 def test_bad_input_is_a_line_and_leaves_nothing(error_of, tmp_path, monkeypatch):
@@ -427,9 +340,7 @@ def test_what_is_done_is_not_done_again(reconstructed, tmp_path, capsys):
     assert "matches" in capsys.readouterr().out
     assert sorted(more.registered) == sorted([*VIEWS, "view_0006.jpg"])
     (scene / "sparse/0/images.bin").write_bytes(b"")  # no longer what was written here
-    with pytest.raises(
-        UserError, match="has a model that hardsplat sfm did not make; add --overwrite"
-    ):
+    with pytest.raises(UserError, match="a model that hardsplat sfm did not make; add --overw"):
         sfm(SfmConfig(data=scene, quiet=True))
 
 

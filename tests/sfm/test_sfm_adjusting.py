@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 pycolmap = pytest.importorskip("pycolmap")
 
-from hardsplat.sfm.colmap.adjusting import _strays, name_pinholes, refine, straighten  # noqa: E402
+from hardsplat.sfm.colmap.adjusting import name_pinholes, refine, straighten  # noqa: E402
 from hardsplat.sfm.colmap.mapping import Settings  # noqa: E402
 from hardsplat.sfm.colmap.patches import found_again  # noqa: E402
 
@@ -102,15 +102,3 @@ def test_distortion_is_left_out_where_there_is_none(distortion, model):
     camera = found.cameras[1]
     assert camera.model.name == model and abs(camera.params[0] / FOCAL - 1) < 0.01, camera
     assert model == "SIMPLE_PINHOLE" or abs(camera.params[3] - distortion) < 0.01, camera
-
-
-def test_strays_are_points_of_two_photographs_far_from_all_others():
-    rng = np.random.default_rng(2)
-    wall = np.column_stack([rng.uniform(-1, 1, (200, 2)), np.full(200, 3.0)])
-    points = np.concatenate([wall, [[0, 0, 0.8], [0.2, 0, 0.9]]])  # both in front of it
-    pair = [(0, np.zeros(2)), (1, np.zeros(2))]
-    seen = [pair] * (len(points) - 1) + [[*pair, (2, np.zeros(2))]]
-    lens = 1, "SIMPLE_PINHOLE", FOCAL, WIDTH, HEIGHT
-    model = model_of(points, seen, pycolmap.Camera.create_from_model_name(*lens))
-    strays = _strays(model)
-    assert len(strays) == 1 and model.points3D[strays[0]].xyz.tolist() == [0, 0, 0.8]

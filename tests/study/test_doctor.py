@@ -12,9 +12,7 @@ from hardsplat.cli import main
 from hardsplat.contract.footprint import bytes_per_splat, needs
 from hardsplat.gpu import probe
 from hardsplat.gpu.device import capabilities, context, features, instance
-from hardsplat.gpu.passes import shader
 from hardsplat.raster.backends import BACKENDS
-from hardsplat.raster.core import choose
 from hardsplat.raster.core.sinks import moments_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study import doctor
@@ -116,12 +114,6 @@ def test_no_device(capsys, monkeypatch):
     assert text.splitlines()[-1].startswith("not ready: no Vulkan device: install a GPU driver")
 
 
-def test_no_such_device(capsys):
-    text, code = run(capsys, "--device", "no such thing")
-    assert code == 2
-    assert "no such thing" in text and "0: " in text
-
-
 def test_probe_failures_are_shown_and_withdrawn(capsys, monkeypatch, tmp_path):
     why = "a working float_atomics (start-up probe: sums came out short)"
     monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
@@ -131,24 +123,12 @@ def test_probe_failures_are_shown_and_withdrawn(capsys, monkeypatch, tmp_path):
     assert f"float_atomics withdrawn, it lacks {why}" in row(text, "probe")
 
 
-def test_a_missing_compiler_is_named_with_its_remedy(capsys, monkeypatch, lacking):
-    def missing():
-        raise UserError("no GLSL compiler: install glslang")
-
-    monkeypatch.setattr(shader, "compiler", missing)
-    text, code = run(capsys)
-    assert code == 0
-    assert "shader compiler   no GLSL compiler: install glslang" in text
-
-
 @pytest.mark.parametrize("moments", MOMENT_FORMATS)
 @pytest.mark.parametrize("rasterizer", BACKENDS)
 def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterizer, moments):
     """Where memory is what bounds them, and where the largest buffer is."""
-    config, streamed = (
-        TrainConfig.of(rasterizer=rasterizer, moments=moments),
-        SimpleNamespace(device_bytes=0),
-    )
+    config = TrainConfig.of(rasterizer=rasterizer, moments=moments)
+    streamed = SimpleNamespace(device_bytes=0)
     for memory, buffer, word in ((3 << 30, 1 << 40, "memory"), (1 << 40, 1 << 28, "the buffer ")):
         monkeypatch.setattr(device, "memory_bytes", memory)
         monkeypatch.setattr(device, "max_buffer", buffer)
@@ -157,47 +137,6 @@ def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterize
         said = next(line for line in doctor._limits(device) if when in line)
         wanted = fitting(device, config, streamed)
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million") and f"bound by {word}" in said
-
-
-def asked(**changes) -> str:
-    """As a choice between all rasterizers is remembered. changes: of the hardware rasterizer's
-    options."""
-    of = {"hardware": changes}
-    return "auto, settings " + "; ".join(
-        repr(backend.options(**of.get(name, {}))) for name, backend in BACKENDS.items()
-    )
-
-
-def test_what_auto_was_asked_with_is_said_in_words():
-    """It once was the repr of two dataclasses."""
-    other = asked(format="unorm8", antialiased=True)
-    alone = "hardware, format float16, state_format same, segments 1, antialiased False"
-    for given, words in (
-        (asked(), "auto, hardware; tiled"),
-        (other, "auto, hardware with format unorm8, antialiased; tiled"),
-        (alone, "hardware, format float16, state format same, segments 1"),
-    ):
-        assert doctor.asked_with(given) == words
-
-
-def test_the_report_has_no_python_in_it(capsys, monkeypatch):
-    ms = {"hardware": 4.0, "tiled": 2.0}
-    found = {"date": "2026-01-01 10:00", "rows": {"rasterizer": "tiled"}}
-    found |= {"candidates": {"rasterizer": list(ms)}, "ms": {"rasterizer": ms}}
-    given = [asked(), "tiled, tile_threshold 8, antialiased False"]
-    monkeypatch.setattr(choose, "wanted", lambda: True)
-    monkeypatch.setattr(choose, "remembered", lambda device: dict.fromkeys(given, found))
-    text, _ = run(capsys)
-    line = "for auto, hardware; tiled, timed 2026-01-01 10:00\n    rasterizer tiled: 2 ms, next"
-    assert line in text
-    many = {
-        f"tiled, tile_threshold {n}": found | {"date": f"2026-01-0{n} 10:00"} for n in range(1, 8)
-    }
-    monkeypatch.setattr(choose, "remembered", lambda device: many)
-    text, _ = run(capsys)
-    assert re.findall("timed 2026-01-0(.)", text) == list("7654")
-    assert "  and for 3 other sets of options, earlier" in text
-    assert not re.search(r"\bNone\b|\bFalse\b|\bTrue\b|\w\(\w+=|[{}]", text)
 
 
 def test_bytes_per_splat():

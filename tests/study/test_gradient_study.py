@@ -2,14 +2,11 @@
 
 import itertools
 import json
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.io.ply import save_ply
 from hardsplat.model.gaussians import Gaussians
 from tools import gradient_study
@@ -28,13 +25,6 @@ def splats():
     means, quats = rng.uniform(-1, 1, (n, 3)), rng.normal(0, 1, (n, 4))
     scales, opacities = rng.uniform(0.1, 0.4, (n, 3)), rng.uniform(0.2, 0.9, n)
     return Gaussians(means, quats, scales, opacities, rng.normal(0.3, 0.5, (n, 4, 3)))
-
-
-def test_dimmed_splats_have_dimmed_colours():
-    basis = np.array([gradient_study.SH0, *np.random.default_rng(1).normal(0, 1, 3)])
-    color = lambda g: np.einsum("k,nkc->nc", basis, g.sh.astype(np.float64)) + 0.5
-    dimmed = gradient_study.dimmed(splats(), 4.0)
-    assert np.allclose(color(dimmed), color(splats()) / 4, atol=1e-6)
 
 
 def test_oracle_and_report(flags, tmp_path, monkeypatch):
@@ -63,13 +53,3 @@ def test_model(flags, scene, tmp_path):
     assert {row["case"] for row in rows} == {"random", "loss"}
     exact = [row for row in rows if row["format"] == "float32"]
     assert all(0 < error < 5e-3 for row in exact for error in row["l2"].values())
-
-
-def test_nothing_to_report(tmp_path):
-    with pytest.raises(UserError, match="nothing to report; run oracle"):
-        report(tmp_path)
-    folders = ["--data-dir", str(tmp_path), "--result-dir", str(tmp_path / "out")]
-    command = [sys.executable, "-m", "tools.gradient_study", "model", "none.ply", "--views", "0"]
-    done = subprocess.run([*command, *folders], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr.strip() == "gradient_study: error: --views 0: at least 1"

@@ -3,19 +3,13 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.scene import Scene
-from hardsplat.io.scenes.views import View
-from hardsplat.model.camera import Camera
 from tests.helpers.tables import argv
 from tools.suite import lane
 from tools.suite.__main__ import main
 from tools.suite.plan import read_plan
-from tools.suite.table import markdown, matrix, rows, seconds_until
 
 PLAN = """
 seeds = [1, 2]
@@ -101,45 +95,6 @@ def test_lanes_share_a_queue(plan, tmp_path):
     (out / "results_0.jsonl").write_text(text)
     left = [run for run, _ in lane._claimed(runs, out, tmp_path / "another")]
     assert left == [runs[0], runs[1], runs[3], runs[4]]
-
-
-def test_the_table(plan, tmp_path, capsys):
-    runs = read_plan(plan()).runs
-    out = tmp_path / "out"
-    out.mkdir()
-    assert main(["table", str(plan()), "--out", str(out)]) == 1
-    assert "no results yet" in capsys.readouterr().err
-    lines = [result(run, psnr) for run, psnr in zip(runs, (20.0, 22.0, 22.0, 24.0, 25.0))]
-    written = [*lines, result(runs[0], 0.0, error="no")]
-    (out / "results_0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in written))
-    table = rows(lines, {"near": 21.0})
-    found = [tuple(r[k] for k in "scene preset psnr psnr_spread seeds".split()) for r in table]
-    wanted = [("near", "plain", 21.0, 1.0, 2), ("far", "plain", 23.0, 1.0, 2)]
-    assert found == [*wanted, ("far", "bold", 25.0, 0.0, 1)]
-    assert table[0]["until_s"] is None  # one of the seeds never reaches it
-    assert "| far | bold | 1 | 25.00 | 0.6000 | 0 k | 3.0 | 4.0 |  |" in markdown(table)
-    assert "| bold |  | +2.00 (3.0 s) | +2.000 |" in matrix(table, "plain")
-    assert main(["table", str(plan()), "--out", str(out), "--against", "plain"]) == 0
-    assert (out / "table.csv").read_text().count("\n") == 4 and "+2.000" in capsys.readouterr().out
-    assert main(["plot", str(plan()), "--out", str(out)]) == 0
-    for name in ("seconds", "splats"):
-        assert (out / f"quality_{name}.png").stat().st_size > 10_000
-
-
-def test_seconds_until():
-    at = ((20.0, 1.0), (22.0, 2.0), (21.0, 3.0))
-    measured = [{"psnr": psnr, "training_seconds": seconds} for psnr, seconds in at]
-    assert [seconds_until(measured, psnr) for psnr in (21.0, 19.0, 23.0)] == [1.5, 1.0, None]
-
-
-def test_photographs_stay_as_they_are_read(tmp_path):
-    seen = np.random.default_rng(5).integers(0, 256, (16, 20, 4), np.uint8)
-    Image.fromarray(seen).save(tmp_path / "sheer.png")
-    camera, none = Camera(np.eye(4), np.eye(3), 20, 16), np.zeros((0, 3))
-    view = View("sheer", camera, tmp_path / "sheer.png", number=3)
-    kept = lane.in_memory(Scene("one", [view], none, none, [0], [], 1.0)).views[0]
-    assert np.array_equal(kept.load(), view.load()) and kept.number == 3
-    assert kept.load().shape == (16, 20, 4)
 
 
 SHORT = """

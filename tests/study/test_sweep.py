@@ -2,27 +2,22 @@
 
 import csv
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.settings.train import FIELDS
-from hardsplat.study.sweep import executors, one_run, run_file, sweep_page
+from hardsplat.study.sweep import executors, one_run, run_file
 from hardsplat.study.sweep.plan import Job, identity, plan
 from hardsplat.study.sweep.sweep import sweep
-from hardsplat.study.sweep.sweep_page import difference
 from hardsplat.study.sweep.sweep_plots import PLOTS, write_plots
-from hardsplat.study.sweep.sweep_tables import axes_of, label_of, points
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
 from hardsplat.train.run.trainer import Run
@@ -123,11 +118,6 @@ def test_the_identity_is_of_settings_that_are_not_defaults(scene):
     assert one.id != three != four
 
 
-def test_presets_of_a_strategy_come_with_it(scene):
-    adaptive, mcmc = plan(None, few(scene), {"strategy": ["adaptive", "mcmc"]})
-    assert (adaptive.settings["cap_max"], mcmc.settings["cap_max"]) == (0, 1_000_000)
-
-
 def test_only_a_whole_record_of_the_same_settings_counts(tmp_path):
     settings = {"format": "unorm8", "seed": 1}
     job = Job("0123456789", "format-unorm8-0123456789", {"format": "unorm8"}, settings)
@@ -146,25 +136,6 @@ def test_only_a_whole_record_of_the_same_settings_counts(tmp_path):
         (folder / "run.json").write_text(text)
         assert run_file.find(tmp_path, job) == (folder, None)
     assert run_file.find(tmp_path / "none", job) == (tmp_path / "none" / job.name, None)
-
-
-def test_runs_of_other_defaults_stay_and_are_not_gone_on_with(in_process, scene, tmp_path, capsys):
-    """After a default changed, a job has the identity of a run that was made with the old one."""
-    command = argv(scene, FEW, "--format float16 --result-dir", tmp_path)
-    assert hardsplat_sweep(*command) == 0 and len(in_process) == 1
-    (folder,) = (tmp_path / "runs").iterdir()
-    before = (folder / "splats.ply").read_bytes()
-    for status in ("done", "interrupted"):
-        record = run_file.read(folder)
-        old = {"status": status, "settings": record["settings"] | {"opacities_lr": 0.5}}
-        run_file.write(folder, record | old)
-        in_process.clear()
-        # The second time the new run is there.
-        assert hardsplat_sweep(*command) == 0 and len(in_process) == (status == "done")
-        assert (folder / "splats.ply").read_bytes() == before
-        assert "opacities_lr 0.5, now 0.05" in capsys.readouterr().out
-    other = run_file.read(tmp_path / "runs" / f"{folder.name}-2")
-    assert other["settings"]["opacities_lr"] == 0.05 and other["status"] == "done"
 
 
 SCRIPT = """
@@ -301,27 +272,6 @@ def test_a_run_that_dies_is_recorded_and_the_next_begins(scene, tmp_path, monkey
     assert "about to die" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_lets_the_run_save_and_ends_the_sweep(scene, tmp_path, monkeypatch, capfd, number):
-    # It ends when its standard input does, as a run.
-    stand_in(monkeypatch, "echo begun; cat >/dev/null; echo saved; exit 130")
-
-    def interrupt():
-        while not any(p.read_text() for p in tmp_path.glob("runs/*/log.txt")):
-            time.sleep(0.02)
-        os.kill(os.getpid(), number)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    assert hardsplat_sweep(scene, "--seed 1 2", FEW, "--result-dir", tmp_path) == 128 + number
-    thread.join()
-    assert [r["status"] for r in records(tmp_path).values()] == ["interrupted"]
-    assert next(tmp_path.glob("runs/*/log.txt")).read_text() == "begun\nsaved\n"
-    words = "interrupted: the same command continues what is not done"
-    assert words in capfd.readouterr().out and (tmp_path / "report.html").is_file()
-    assert "seed=1: interrupted" in (tmp_path / "sweep.md").read_text()
-
-
 def test_a_process_trains_and_ends_with_its_parent(scene, tmp_path):
     settings = few(scene, max_steps=100_000, sh_degree=0, strategy="none", eval_steps=())
     job = plan(None, settings, {})[0]
@@ -360,39 +310,6 @@ def test_a_dask_cluster_of_this_machine(scene, tmp_path, capsys):
     assert "--device 0 0 takes --executor dask" in capsys.readouterr().err
 
 
-def test_without_dask_it_says_what_to_install(scene, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    assert hardsplat_sweep(scene, FEW, "--executor dask --result-dir", tmp_path) == 2
-    words = "--executor dask needs the package distributed: pip install 'hardsplat[dask]'"
-    assert capsys.readouterr().err == f"hardsplat: error: {words}\n"
-
-
-def test_seeds_are_one_row():
-    def record(seed, psnr, **varied):
-        evaluations = [{"step": 5, "psnr": psnr, "ssim": 0.5}]
-        metrics = {"steps": 5, "splats": 10, "evaluations": evaluations, "variants": {}}
-        record = {"varied": {"seed": seed, **varied}, "settings": {"data_dir": "/scene"}}
-        return {"status": "done", "metrics": metrics, **record}
-
-    measured = (("unorm8", 1, 10.0), ("unorm8", 2, 12.0), ("float16", 1, 20.0))
-    runs = [record(s, p, format=f, block="1x1") for f, s, p in measured]
-    assert axes_of(runs) == ["format", "seed"]
-    unorm8, float16 = points(runs)
-    psnr = lambda r: r["metrics"]["evaluations"][-1]["psnr"]
-    assert unorm8.label == "unorm8" and unorm8.mean(psnr) == 11.0
-    assert unorm8.text(psnr, ".2f") == f"11.00 ± {np.std([10, 12], ddof=1):.2f}"
-    assert unorm8.text(lambda r: 3, ".1f") == "3.0"
-    assert (float16.text(psnr, ".2f"), float16.text(lambda r: None, ".2f")) == ("20.00", "-")
-    varied = {"format": "unorm8", "seed": 3, "reduction": "auto", "block": None}
-    assert label_of(varied) == "unorm8 seed=3 reduction=auto"
-
-
-def test_differences_are_of_the_worst_channel():
-    a, b = np.zeros((2, 2, 2, 3), np.uint8)
-    a[0, 0], b[0, 0], b[1, 1] = (10, 0, 0), (0, 5, 0), (200, 0, 0)
-    assert difference(a, b).tolist() == [[40, 0], [0, 255]] and sweep_page.LOUDER == 4
-
-
 BAD_FLAGS = [
     ("--format unorm8 unorm7", ["--format: expected one of", *FORMATS, "got 'unorm7'"]),
     ("--reduction quads", ["--reduction: expected one of", *REDUCTIONS, "got 'quads'"]),
@@ -405,40 +322,7 @@ BAD_FLAGS = [
 
 
 @pytest.mark.parametrize("flags, words", BAD_FLAGS)
-def test_bad_flags(scene, tmp_path, capsys, flags, words):
-    assert hardsplat_sweep(scene, "--result-dir", tmp_path / "out", flags) == 2
-    err = capsys.readouterr().err
-    assert all(word in err for word in words) and err.count("\n") == 1
+def test_bad_flags(scene, tmp_path, error_of, flags, words):
+    error = error_of("sweep", scene, "--result-dir", tmp_path / "out", flags)
+    assert all(word in error for word in words)
     assert not (tmp_path / "out").exists()
-
-
-def test_bad_folders_are_said_before_anything_is_trained(scene, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(executors, "execute", lambda *_: pytest.fail("a run began"))
-    file, empty = tmp_path / "file", tmp_path / "empty"
-    file.write_text("")
-    empty.mkdir()
-
-    def refused(*words) -> str:
-        assert hardsplat_sweep(*words, "--quiet") == 2
-        return capsys.readouterr().err
-
-    assert f"cannot make the folder {file}" in refused(scene, "--result-dir", file)
-    assert "cannot make the folder" in refused(scene, "--result-dir", file / "below")
-    assert f"scene {tmp_path / 'nowhere'} does not exist" in refused(tmp_path / "nowhere")
-    assert str(empty) in refused(empty, "--result-dir", tmp_path / "out")
-    # Root may write anywhere.
-    monkeypatch.setattr("hardsplat.results.folder.os.access", lambda path, mode: False)
-    error = f"cannot write to the folder {tmp_path / 'out'}; choose another --result-dir"
-    assert refused(scene, "--result-dir", tmp_path / "out") == f"hardsplat: error: {error}\n"
-
-
-def test_nothing_asked_for_is_all_formats(scene, monkeypatch):
-    asked = []
-    sweep = lambda *given, **how: asked.append((given, how)) or []
-    monkeypatch.setattr("hardsplat.study.sweep.sweep.sweep", sweep)
-    for flags in ("", "--format unorm8", "--reduction all --device 1"):
-        assert hardsplat_sweep(scene, flags) == 0
-    everything = [{"format": list(FORMATS)}, {}, {"reduction": list(REDUCTIONS)}]
-    assert [given[2] for given, _ in asked] == everything
-    assert asked[2][1]["devices"] == ["1"] and asked[1][0][1]["format"] == "unorm8"
-    assert asked[0][0][3].name == f"{scene.name}_sweep"

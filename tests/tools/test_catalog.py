@@ -143,9 +143,8 @@ REFUSED = (
 @pytest.mark.parametrize("rasterizer", BACKENDS)
 def test_training_finds_its_modules(device, asked, shipped, rasterizer, gradient):
     """With every value of every option, and with all that say how the gradients become a step."""
-    base = dict(
-        rasterizer=rasterizer, gradient=gradient, sh_degree=1, strategy="none", images="gpu"
-    )
+    base = dict(rasterizer=rasterizer, gradient=gradient, strategy="none", images="gpu")
+    base["sh_degree"] = 1
     named = {name: f for name, f in FIELDS.items() if name not in ("rasterizer", "resume")}
     wanted = [{name: value} for name, f in named.items() for value in choices(f)]
     wanted = [changes for changes in wanted if changes.get("gradient", "auto") == "auto"]
@@ -192,9 +191,8 @@ def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, m
     def drawn(*more, **options):
         draws(device, HardwareOptions(**options), parameters, *more)
 
-    for options, gradient in itertools.product(
-        every("reduction", "atomics", "ordering", "block"), stochastic
-    ):
+    backward = every("reduction", "atomics", "ordering", "block")
+    for options, gradient in itertools.product(backward, stochastic):
         drawn(**options, stochastic=gradient)
     for options in every("format", "state_format", "ordering", "block"):
         drawn(**options)

@@ -6,9 +6,7 @@ from PIL import Image
 from scipy.spatial.transform import Rotation
 
 from hardsplat.io.scenes.colmap import read_model
-from tools import courtyard
-from tools.make_scene import HOLD_OUT, cameras, make_scene, rays
-from tools.shapes import Box, Frustum, Sheet, Sphere
+from tools.make_scene import HOLD_OUT, make_scene
 
 SIZE = dict(views=8, width=32, height=24, points=300, supersample=1)
 
@@ -75,28 +73,3 @@ def test_same_seed_same_bytes(scene, tmp_path):
     assert len(files) == SIZE["views"] + 3
     for path in files:
         assert (first / path).read_bytes() == (tmp_path / path).read_bytes(), path
-
-
-@pytest.mark.parametrize("views", [40, 100])
-def test_nothing_blocks_a_camera(views):
-    bodies = courtyard.bodies(np.random.default_rng(0))
-    for camera in cameras(views, 8, 6):
-        y, x = np.mgrid[0:6, 0:8].reshape(2, -1) + 0.5
-        assert min(body.intersect(*rays(camera, x, y)).min() for body in bodies) > 0.8
-
-
-SHAPES = [Sheet(), Box(), Frustum(), Frustum(0.3), Frustum(1.6), Sphere()]
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: type(shape).__name__)
-def test_shapes_agree_with_themselves(shape):
-    """Rays from outside hit texel centres, which find their way back to their texel."""
-    v, u = (np.mgrid[0:8, 0:8].reshape(2, -1) + 0.5) / 8
-    for face in range(shape.faces):
-        p = shape.unchart(face, u, v)
-        n = shape.normal(p)
-        n = n / np.linalg.norm(n, axis=0)
-        assert np.allclose(shape.intersect(p + 0.01 * n, -n), 0.01, atol=1e-3)
-        back, u2, v2 = shape.chart(p)
-        assert (back == face).all()
-        assert np.allclose(shape.unchart(face, u2, v2), p, atol=1e-6)

@@ -9,24 +9,21 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import vulkan as vk
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu import probe
 from hardsplat.gpu.device import context, instance
-from hardsplat.gpu.device.queue import submit
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.model.gaussians import SH_C0
-from hardsplat.raster.backends import BACKENDS, running
+from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.tiled import rasterizer as tiled
-from hardsplat.settings.train import TrainConfig
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2
 
 torch = pytest.importorskip(
     "torch", reason="hardsplat.torch takes PyTorch: pip install 'hardsplat[torch]'"
 )
 
-from hardsplat.torch import configure, engines, links, rasterization, shared  # noqa: E402
+from hardsplat.torch import configure, engines, rasterization, shared  # noqa: E402
 from hardsplat.torch.links import Shared  # noqa: E402
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
@@ -157,39 +154,6 @@ def test_calls_may_overlap():
     assert (drawn().detach() - before).abs().max() < 1e-5
 
 
-def test_passes_of_other_degrees_share_an_engine():
-    """Depth and transmittance have colours of degree 0, where coefficients of degree 2 stay."""
-    scene = random_scene(6, 30, 24, 16, 2)
-    given, views = tensors(scene), cameras(scene)
-    weight = torch.tensor(np.random.default_rng(0).normal(size=(1, 16, 24, 5)), dtype=torch.float32)
-
-    def gradients(parts):
-        image, alphas, _ = rasterization(*given, *views, 24, 16, sh_degree=2, render_mode="RGB+D")
-        total = (torch.cat([image, alphas], dim=3) * weight)[..., parts].sum()
-        found = torch.autograd.grad(total, given, allow_unused=True)
-        return [torch.zeros_like(t) if d is None else d for d, t in zip(found, given)]
-
-    together, alone = gradients(slice(0, 5)), []
-    for parts in (slice(0, 3), slice(3, 4), slice(4, 5)):
-        engines.close()
-        alone.append(gradients(parts))
-    for all_at_once, *each in zip(together, *alone):
-        assert relative_l2(all_at_once, sum(each)) < 1e-5
-    assert together[4].shape == (30, 9, 3) and next(iter(engines._engines.values()))._key[1] == 2
-
-
-def test_no_splats_and_none_in_view():
-    scene = random_scene(3, 4, 16, 16, 0)
-    given, (viewmats, Ks) = tensors(scene), cameras(scene)
-    none, how = [t[:0] for t in given], dict(sh_degree=0, backgrounds=torch.ones(1, 3))
-    image, alphas, _ = rasterization(*none, viewmats, Ks, 16, 16, **how)
-    assert (image == 1).all() and (alphas == 0).all()
-    viewmats[0, 2, 3] -= 100
-    image, alphas, _ = rasterization(*given, viewmats, Ks, 16, 16, sh_degree=0)
-    image.sum().backward()
-    assert (image == 0).all() and all((t.grad == 0).all() for t in given)
-
-
 class Leased(np.ndarray):
     """Memory that keeps its lease."""
 
@@ -229,55 +193,6 @@ class Mapped:
 
     def enter(self): ...
     def close(self): ...
-
-
-class Semaphore:
-    """One that stays within Vulkan."""
-
-    def __init__(self, device):
-        self.device = device
-        self.handle = vk.vkCreateSemaphore(device.handle, vk.VkSemaphoreCreateInfo(), None)
-
-    def fd(self):
-        return self
-
-    def destroy(self):
-        vk.vkDestroySemaphore(self.device.handle, self.handle, None)
-
-
-class Signalling(Mapped):
-    """Waits and signals by semaphores, as CUDA does; then waits on the host."""
-
-    def semaphore(self, fd):
-        return fd
-
-    def signal(self, semaphore):
-        submit(semaphore.device, [], signal=semaphore.handle)
-
-    def wait(self, semaphore):
-        submit(semaphore.device, [], wait=semaphore.handle)
-        semaphore.device.wait_idle()
-
-
-@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
-def test_semaphores_order_what_both_sides_do(shared_device, rasterizer, monkeypatch):
-    skip_unless_memory_is_shared(shared_device)
-    scene = random_scene(4, 200, 48, 32, 2)
-    configure(shared_device, rasterizer)
-    wanted = step_of(tensors(scene), scene)
-    configure(shared_device, rasterizer)
-    monkeypatch.setattr(links, "SharedSemaphore", Semaphore)
-    names = {*shared_device.capabilities.names, "semaphore_fd"}
-    monkeypatch.setattr(shared_device.capabilities, "names", names)
-    engines._links["cpu"] = Shared(shared_device, Signalling())
-    given = [shared(t).requires_grad_() for t in tensors(scene)]
-    for _ in range(3):
-        assert agree(step_of(given, scene), wanted)
-    engine = engines.engine_for(torch.device("cpu"), False)
-    assert len(engine.link._submissions) == 2
-    lack_room(engine, monkeypatch)
-    assert agree(step_of(given, scene), wanted)
-    engines.close()
 
 
 DRAWS = [("auto", False), ("tiled", False), ("hardware", True)]
@@ -355,15 +270,6 @@ def test_images_are_complete_where_there_was_no_room(shared_device, rasterizer, 
             assert torch.equal(drawn(), wanted[0])
 
 
-def step_of(given, scene) -> list:
-    """Image and gradients."""
-    for t in given:
-        t.grad = None
-    image = rasterization(*given, *cameras(scene), 48, 32, sh_degree=2)[0][0]
-    (image * torch.tensor(scene["weight"])).sum().backward()
-    return [image.detach(), *(t.grad for t in given)]
-
-
 @pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
 def test_shared_memory_computes_what_copies_do(shared_device, rasterizer):
     """Parameters are copied to exported memory, or live there; gradients always do."""
@@ -404,13 +310,6 @@ def test_shared_memory_computes_what_copies_do(shared_device, rasterizer):
             assert torch.equal(*kept)
     for copied, shared_, in_place in zip(*results):
         assert relative_l2(shared_, copied) < 1e-5 and relative_l2(in_place, copied) < 1e-5
-
-
-def test_shared_takes_float32_alone():
-    with pytest.raises(UserError, match="dtype torch.float64, expected float32"):
-        shared(torch.zeros(3, dtype=torch.float64))
-    plain = torch.zeros(3)  # CPU tensors stay where they are
-    assert shared(plain) is not None and shared(plain).data_ptr() == plain.data_ptr()
 
 
 def arguments(**changes) -> dict:
@@ -454,30 +353,6 @@ CASES += [({"means": ZEROS(4, 3, device="meta")}, UserError, "must be on one dev
 def test_what_is_not_offered_and_what_does_not_fit(change, error, said):
     with pytest.raises(error, match=said):
         rasterization(**arguments(**change))
-
-
-def test_meta_names_what_it_lacks():
-    meta = rasterization(**arguments(packed=False, tile_size=8))[2]
-    assert meta["width"] == 16
-    with pytest.raises(KeyError, match="means2d: hardsplat.torch does not offer it"):
-        meta["means2d"]
-
-
-def test_options_are_checked(shared_device):
-    with pytest.raises(UserError, match="no_such: there is no such option; there are"):
-        configure(shared_device, "tiled", no_such=1)
-    with pytest.raises(UserError, match="rasterizer nowhere"):
-        configure(shared_device, "nowhere")
-
-
-def test_auto_leaves_the_choice_open(shared_device, monkeypatch):
-    """The format of the hardware rasterizer, which the tiled one does not have, must not decide."""
-    asked = []
-    fastest = lambda device, settings: asked.append(settings) or "tiled"
-    monkeypatch.setattr(engines, "fastest", fastest)
-    configure(shared_device)
-    assert rasterization(**arguments())[0].shape == (1, 16, 16, 3)
-    assert running(shared_device, asked[0]) == running(shared_device, TrainConfig())
 
 
 WITHOUT = """

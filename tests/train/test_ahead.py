@@ -9,7 +9,6 @@ from hardsplat.gpu.passes.pipelines import begin_all, build_all
 from hardsplat.gpu.passes.shader import ShaderError
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.backends import BACKENDS
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.run.ahead import build_ahead
@@ -26,19 +25,14 @@ def nothing_built(device, monkeypatch):
     return device
 
 
-RUNS = [
-    {},
-    {"strategy": "adaptive", "exposure": "ppisp", "pose_opt": True},
-    {"strategy": "mcmc", "sh_degree": 1},
-]
+RUNS = [{}, {"strategy": "mcmc", "sh_degree": 1}]
+RUNS.append({"strategy": "adaptive", "exposure": "ppisp", "pose_opt": True})
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
-    device, config = (
-        nothing_built,
-        TrainConfig.of(rasterizer="tiled", max_steps=10, cap_max=100, **run),
-    )
+    config = TrainConfig.of(rasterizer="tiled", max_steps=10, cap_max=100, **run)
+    device = nothing_built
     build_ahead(device, config, ["tiled", "hardware"], (WIDTH, HEIGHT), 1.0)
     begun = set(device.pipelines)
     K = np.array([[30.0, 0, WIDTH / 2], [0, 30.0, HEIGHT / 2], [0, 0, 1]])
@@ -54,37 +48,10 @@ def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
     assert len(begun) > 40 and set(device.pipelines) <= begun
 
 
-def test_a_rasterizer_whose_variants_are_to_be_timed_is_left_to_the_session(nothing_built):
-    config, backend = TrainConfig.of(rasterizer="hardware"), BACKENDS["hardware"]
-    options = backend.options.of(config)
-    assert backend.first(nothing_built, options) != options
-    build_ahead(nothing_built, config, ["hardware"], (WIDTH, HEIGHT), 1.0)
-    assert not any("backward" in str(key) for key in nothing_built.pipelines)
-
-
-def test_what_cannot_be_built_is_said_by_who_asks_for_it_and_tried_again(
-    nothing_built, monkeypatch
-):
+def test_what_cannot_be_built_is_said_where_it_is_needed(nothing_built):
     broken = ComputePass("broken", "no/such.comp")
     begin_all(nothing_built, [broken])  # raises nothing
     for _ in range(2):
         with pytest.raises((ShaderError, OSError), match="no/such.comp"):
             build_all(nothing_built, [broken])
     assert broken.key() not in nothing_built.pipelines
-
-
-@pytest.mark.parametrize("channels", [3, 4])
-@pytest.mark.parametrize("mode", ["gpu", "host"])
-def test_photographs_lie_where_they_are_looked_for(device, channels, mode):
-    rng = np.random.default_rng(3)
-    images = [
-        rng.integers(0, 255, (*size, channels), np.uint8)
-        for size in [(8, 6), (5, 7), (8, 6), (3, 3)]
-    ]
-    photos = Photos(device, images, mode, 2, fetches=True)
-    found = photos.buffers.get("photographs", photos.buffer).download(np.uint8).reshape(-1)
-    for view, image in enumerate(images):
-        start = photos.place(0, view) * channels
-        np.testing.assert_array_equal(found[start : start + image.size], image.reshape(-1))
-    for buffer in photos.buffers.values():
-        buffer.destroy()

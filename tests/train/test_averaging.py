@@ -1,17 +1,11 @@
 """Averages of the splats over the last steps of a run."""
 
-import math
-
 import numpy as np
 import pytest
 
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.io.formats import checkpoint as checkpoints
-from hardsplat.raster.core.averages import begin_averages, drop_averages
-from hardsplat.raster.core.parameters import Parameters
-from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
-from hardsplat.tables import quantities
 from hardsplat.train.run.trainer import train
 from hardsplat.train.step import averaging
 from hardsplat.train.strategies import STRATEGIES
@@ -21,7 +15,6 @@ from tests.helpers.training import open_session, same_state, settings
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     monkeypatch.setattr(averaging, "SAMPLES", 3)
-    monkeypatch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", math.inf)
 
 
 def sampled(session, values: list | None = None) -> None:
@@ -45,7 +38,6 @@ def test_the_end_is_the_mean_of_the_samples(device, scene):
     sampled(session, samples)
     session.take_averages()
     found = session.values()
-    session.destroy()
     assert len(samples) == 4  # after steps 8, 12, 16 and 20
     for name, values in found.items():
         wanted = np.mean([s[name].astype(np.float64) for s in samples], axis=0)
@@ -73,8 +65,6 @@ def test_a_resumed_run_ends_alike(device, scene, tmp_path):
     assert same_state(*ends) and "average_means" not in ends[0].buffers
     third.restore(loaded)  # its last steps are others
     assert not third.parameters.averaged
-    for session in (first, second, third):
-        session.destroy()
 
 
 def test_no_memory_for_averages_costs_them_alone(on_device, scene, tmp_path, monkeypatch, capfd):
@@ -107,20 +97,3 @@ def test_averages_begin_when_splats_no_longer_come_or_go(flags, first):
     sample = min(first, last) or averaging.every(config)
     assert averaging.next_sample(config, strategy, 0) == sample
     assert averaging.is_sample(config, strategy, last) == (first <= last)
-
-
-@pytest.mark.parametrize("preset", ["published", "adaptive", "mcmc"])
-def test_the_published_method_ends_with_its_last_step(preset):
-    assert load_config(preset).adam.average_steps == 0
-
-
-def test_every_plane_of_splats_has_an_average(device):
-    parameters = Parameters(device, 100, 1)
-    begin_averages(parameters, 70)
-    assert parameters.averaged
-    for q in quantities.of("splat"):
-        shapes = {parameters.read(name, 70).shape for name in (q.average, q.name)}
-        assert len(shapes) == 1
-    drop_averages(parameters)
-    assert not parameters.averaged
-    parameters.destroy()

@@ -12,19 +12,16 @@ import numpy as np
 import pytest
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes import colmap_text
 from hardsplat.io.scenes.colmap import read_model, read_tracks
 from hardsplat.io.scenes.depths import known_disparities
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.session.session import Session
-from hardsplat.train.step.depths import LAST, Depths
-from hardsplat.train.step.photos import Photos
+from hardsplat.train.step.depths import LAST
 from hardsplat.train.step.poses import refined
-from hardsplat.train.step.views import Views
 from tests.helpers.goldens import random_scene
+from tests.helpers.training import frozen
 from tests.oracle.render import _fragments
 from tests.oracle.splat import project
 
@@ -46,17 +43,13 @@ def depth_loss(s: dict, camera: Camera, known: np.ndarray) -> float:
     return WEIGHT * np.abs(EXTENT * W[at] / S[at] - known[at]).sum() / np.count_nonzero(known)
 
 
-def gradients(
-    device, s: dict, camera: Camera, known, weight: float, step: int = 0, **options
-) -> dict:
+def gradients(device, s: dict, camera, known, weight: float, step=0, **options) -> dict:
     """By name, of one step after `step` that moves no splat."""
     photo = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
     base = dict(sh_degree=2, strategy="none", format="float32", near_plane=0.01)
     config = TrainConfig.of(**base, depth_lambda=weight, pose_opt=True, pose_warm_up=1, **options)
     depths = [known / EXTENT] if weight else None
-    views = Views([camera], (WIDTH, HEIGHT), EXTENT, depths=depths)
-    photos = Photos(device, [photo], "gpu", 2)
-    session = Session(device, config, views, photos, lambda batch: None, frozen=True)
+    session = frozen(device, config, [camera], [photo], extent=EXTENT, depths=depths)
     session.start(Gaussians(*(s[name] for name in PARAMETERS)))
     session.restore(replace(session.snapshot(), step=step))
     session.run(1)
@@ -64,9 +57,7 @@ def gradients(
     seen = session.resources["seen"].download(np.uint32, SPLATS)[:, None] > 0
     read = lambda name, n: session.parameters.read(f"d_{name}", n)[0].astype(np.float64)
     out = {name: read(name, SPLATS) * seen for name in GEOMETRY}
-    out |= {name: read(name, 1) for name in ("turn", "shift")}
-    session.destroy()
-    return out
+    return out | {name: read(name, 1) for name in ("turn", "shift")}
 
 
 def moved(s: dict, camera: Camera, name: str, g: int, k: int, by: float) -> tuple[dict, Camera]:
@@ -168,13 +159,6 @@ def test_depths_of_points_that_photographs_show(tracked):
         assert map[y, x] == pytest.approx(1 / p[(at == [x, y]).all(axis=1), 2].min())
 
 
-def test_text_models_have_tracks_too(tmp_path):
-    points = "7 0 0 1 1 2 3 0.5 4 0 9 1\n\n8 0 0 2 1 2 3 0.5\n9 1 0 2 1 2 3 0.5 9 5\n"
-    (tmp_path / "points3D.txt").write_text(f"# comment\n{points}")
-    which, ids = colmap_text.read_tracks(tmp_path / "points3D.txt")
-    assert which.tolist() == [0, 0, 2] and ids.tolist() == [4, 9, 9]
-
-
 def test_depth_maps_are_fitted_to_points(tracked):
     """Up to a scale and an offset; a file of Inria's goes before a fit; maps of nothing are left
     out."""
@@ -214,17 +198,3 @@ def test_depths_that_cannot_be_used(scene, tracked):
     loaded = load_scene(scene, test_every=0)
     with pytest.raises(UserError, match="truncated"):
         known_disparities(tracked, loaded, range(len(loaded.views)))
-
-
-def test_depths_lie_where_photographs_do(device):
-    sizes = (8, 6), (4, 4)
-    photos = Photos(device, [np.zeros((*size, 3), np.uint8) for size in sizes], "gpu", 2)
-    known = [np.zeros(sizes[0], np.float32), np.ones(sizes[1], np.float32)]
-    known[0][3, 5] = 0.5
-    depths = Depths(device, known, 0.1, 100, 2.0, photos)
-    flat = depths.buffers["disparities"].download(np.float16)
-    shares = depths.buffers["depth_shares"].download(np.float32)
-    assert flat[3 * 6 + 5] == 1.0 and np.count_nonzero(flat[:48]) == 1 and (flat[48:64] == 2).all()
-    assert shares[:2].tolist() == [1.0, 1 / 16]
-    for buffer in (*depths.buffers.values(), photos.buffer):
-        buffer.destroy()

@@ -10,27 +10,16 @@ import pytest
 from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.colmap import read_model, write_model
-from hardsplat.io.scenes.poses import save_poses
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera, Distortion
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.run.trainer import train
-from hardsplat.train.session.session import Session
-from hardsplat.train.step.intrinsics import (
-    NAME,
-    focused,
-    focused_scene,
-    load_intrinsics,
-    save_intrinsics,
-)
-from hardsplat.train.step.photos import Photos
-from hardsplat.train.step.views import Views
+from hardsplat.train.step.intrinsics import NAME, focused, load_intrinsics, save_intrinsics
 from tests.helpers.goldens import random_scene
-from tests.helpers.training import open_session, resumed_exactly, settings
+from tests.helpers.training import frozen, resumed_exactly, settings
 from tests.oracle import loss as oracle_loss
 from tests.oracle.lens import fisheye
 from tests.oracle.render import render
@@ -48,13 +37,6 @@ CASES = [
 ]
 
 
-def frozen(device, config, cameras, photos, *numbers) -> Session:
-    """A session whose splats stay as they are. numbers: of each photograph's camera."""
-    views = Views(cameras, (cameras[0].width, cameras[0].height), 1.0, *numbers)
-    photos = Photos(device, photos, "gpu", 2 * config.run.batch_steps)
-    return Session(device, config, views, photos, lambda batch: None, frozen=True)
-
-
 @pytest.mark.parametrize("rasterizer, options, distortion", CASES)
 def test_gradients_against_central_differences(device, rasterizer, options, distortion):
     """Of the loss by the logarithm of the focal lengths and the principal point, in float64, at
@@ -69,7 +51,7 @@ def test_gradients_against_central_differences(device, rasterizer, options, dist
     photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
     base = dict(sh_degree=2, sh_degree_interval=1, strategy="none", format="float32")
     base |= dict(intrinsics_opt=True, pose_warm_up=1, near_plane=0.01, rasterizer=rasterizer)
-    session = frozen(device, TrainConfig.of(**base, **options), cameras, photos, [0, 1])
+    session = frozen(device, TrainConfig.of(**base, **options), cameras, photos, numbers=[0, 1])
     splats = {name: s[name] for name in ("means", "quats", "scales", "opacities", "sh")}
     session.start(Gaussians(*splats.values()))
     state = session.snapshot()
@@ -80,7 +62,6 @@ def test_gradients_against_central_differences(device, rasterizer, options, dist
     read = lambda name: session.resources[name.lower()].download(contract.dtype(name))[0]
     view, drawn = int(read("Frame")["view"]), read("Camera")
     found = session.parameters.read("d_intrinsics", 2)[0][view]
-    session.destroy()
     more = dict(width=WIDTH, height=HEIGHT, sh_degree=2, antialiased="antialiased" in options)
     more["lens"] = fisheye(*distortion.coefficients) if distortion else None
     photo = photos[view].astype(np.float64) / 255
@@ -105,31 +86,6 @@ def test_deterministic_and_resumed_exactly(device, scene, tmp_path):
     assert resumed_exactly(device, config, tmp_path).buffers["intrinsics"].all()
 
 
-def test_a_focal_length_is_found_against_splats_that_stay(device, scene):
-    """Of photographs of splats, by a camera whose focal length is said to be 5 % longer, and whose
-    principal point to be elsewhere."""
-    start = settings(scene, strategy="none", max_steps=120, batch_steps=60)
-    session = open_session(device, start)
-    for _ in range(2):
-        session.run(60)
-    splats, cameras = session.gaussians(), session.views[:3]
-    session.destroy()
-    with Renderer(device, "tiled") as renderer:
-        images = renderer.forward(splats, cameras, sh_degree=1, near=0.2)[0]
-    photos = [np.clip(np.round(255 * image), 0, 255).astype(np.uint8) for image in images]
-    wrong = [focused(c, np.array([np.log(1.05), 0.02, -0.03])) for c in cameras]
-    rates = dict(intrinsics_opt=True, intrinsics_lr=3e-3, intrinsics_lr_final=3e-5, pose_warm_up=1)
-    config = settings(scene, strategy="none", max_steps=90, batch_steps=30, **rates)
-    session = frozen(device, config, wrong, photos)
-    session.start(splats)
-    for _ in range(3):
-        session.run(30)
-    found = session.trained_of("intrinsics")[0, 0]
-    session.destroy()
-    for w, c in zip(wrong, cameras):
-        assert np.abs(focused(w, found).K - c.K).max() < 0.25 * np.abs(w.K - c.K).max(), found
-
-
 def evaluated(folder, again) -> float:
     return evaluate_run(str(folder), result_dir=str(again))["psnr"]
 
@@ -146,24 +102,13 @@ def test_held_out_views_have_refined_intrinsics(on_device, scene, tmp_path):
     (run / NAME).unlink()
     save_intrinsics(run, np.zeros((1, 3)))
     assert abs(evaluated(run, again) - psnr) > 0.1
-    models = (
-        next((folder / "sparse").rglob("cameras.*")).parent for folder in (run / "poses", scene)
-    )
+    roots = run / "poses/sparse", scene / "sparse"
+    models = (next(root.rglob("cameras.*")).parent for root in roots)
     saved, given = (read_model(model)[0] for model in models)
     for i in given:
         wanted = given[i].params[0] * np.exp(found[0, 0])
         assert np.isclose(saved[i].params[0], wanted, rtol=1e-6)
     assert (run / "poses" / "transforms.json").is_file()
-
-
-def test_refined_intrinsics_are_scenes_again(scene, tmp_path):
-    """Of the lens that the scene has, at full size, whatever size was trained on."""
-    given = load_scene(scene, data_factor=2)
-    changed = focused_scene(given, CHANGE[:1])
-    save_poses(tmp_path, given, [v.camera for v in changed.views], scene)
-    shutil.copytree(scene / "images", tmp_path / "images")
-    for view, wanted in zip(load_scene(tmp_path, data_factor=2).views, changed.views):
-        assert np.allclose(view.camera.K, wanted.camera.K, rtol=1e-9)
 
 
 DAMAGED = ["{", '{"cameras": []}', '{"cameras": [{"log_focal": 1}]}', "[" * 99999]

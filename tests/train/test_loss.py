@@ -70,17 +70,15 @@ class Loss:
         self.metrics["loss_sums"].fill(POISON)
         r["d_image"].upload(np.full((self.height, self.width, 4), np.nan))
         height, width = case.photo.shape[:2]
-        camera, frame, counts = (
-            np.zeros((), contract.dtype(n)) for n in ("Camera", "Frame", "Counts")
-        )
+        names = "Camera", "Frame", "Counts"
+        camera, frame, counts = (np.zeros((), contract.dtype(n)) for n in names)
         camera["size"], camera["photo"] = (width, height), offset
         frame["background"], frame["step"] = case.background, step
         counts["visible"], counts["splats"] = 77, 99
         for name, data in (("camera", camera), ("frame", frame), ("counts", counts)):
             r[name].upload(data)
-        r["loss_terms"].upload(
-            loss_terms(TrainConfig.of(ssim_lambda=ssim_lambda, l2_share=l2_share).flat())
-        )
+        config = TrainConfig.of(ssim_lambda=ssim_lambda, l2_share=l2_share)
+        r["loss_terms"].upload(loss_terms(config.flat()))
         r["photos"].upload(pack(getattr(case, "rgba", case.photo)), offset=4 * offset)
         # A pixel outside the image that counts makes everything NaN.
         canvas = np.full((self.height, self.width, 4), np.nan, np.float32)
@@ -208,9 +206,8 @@ def loss_of(record: np.void, ssim_lambda: float = LAMBDA) -> float:
 
 
 def relative(actual, expected) -> float:
-    return float(
-        np.linalg.norm(np.asarray(actual, np.float64) - expected) / np.linalg.norm(expected)
-    )
+    actual = np.asarray(actual, np.float64)
+    return float(np.linalg.norm(actual - expected) / np.linalg.norm(expected))
 
 
 @pytest.fixture(scope="module")
@@ -286,16 +283,6 @@ def test_flat_images_where_variances_cancel(loss, low, high):
     loss.agrees(Case(160, 120, noise=0.003, low=low, high=high), 4e-5)
 
 
-def test_equal_images(loss):
-    case = Case(37, 29)
-    case.target[..., :3], case.target[..., 3] = case.photo / np.float32(255), 0
-    record, d_image = loss.train(case)
-    assert abs(record["terms"]).max() < 1e-6
-    # At most a sign from rounding; SSIM is at its maximum.
-    assert abs(d_image[..., :3]).max() * case.photo.size <= (1 - LAMBDA) + 1e-3
-    assert loss.measure(case)[0] > 120
-
-
 def test_record_goes_to_the_step_and_photographs_start_anywhere(loss):
     case, pixels = Case(37, 29), CANVAS[0] * CANVAS[1]
     first, d_first = loss.train(case)
@@ -308,39 +295,9 @@ def test_record_goes_to_the_step_and_photographs_start_anywhere(loss):
         assert (np.delete(history, step % HISTORY, axis=0) == POISON).all()
 
 
-def test_repeated_runs_are_identical(loss):
-    case = Case(*CANVAS)
-    record, d_image = loss.train(case)
-    for _ in range(3):
-        again, d_again = loss.train(case)
-        assert again == record
-        np.testing.assert_array_equal(d_again, d_image)
-
-
-@pytest.mark.parametrize("pixel", [(0, 0, 0), (28, 36, 1), (16, 15, 2), (11, 20, 0)])
-def test_central_differences(loss, pixel):
-    """The gradient is that of the value the GPU computes, not only the oracle's."""
-    case = Case(37, 29)
-    case.target[..., :3] += 0.05  # no |x - y| within the step of 0
-    d_pixel = loss.train(case)[1][pixel]
-    values, h = [], 0.02
-    assert abs(case.image[pixel] - case.photo[pixel] / 255) > h
-    for sign in (1, -1):
-        case.target[pixel] += sign * h
-        values.append(loss_of(loss.train(case)[0]))
-        case.target[pixel] -= sign * h
-    # the loss carries about 1e-7 of rounding, and D-SSIM bends over the step
-    assert abs((values[0] - values[1]) / (2 * h) - d_pixel) <= 1e-5 + 0.05 * abs(d_pixel)
-
-
 @pytest.mark.parametrize("size", [s for s in SIZES if min(s) >= 6], ids=str)
 def test_metrics(loss, size):
     loss.measures(Case(*size, seed=sum(size), noise=0.2), offset=17)
-
-
-def test_metrics_of_images_narrower_than_a_window_are_finite(loss):
-    for size in ((1, 1), (3, 40), (2, 2)):
-        assert np.isfinite(loss.measure(Case(*size))).all()
 
 
 def test_photographs_of_three_bytes_a_pixel(loss):

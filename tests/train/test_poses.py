@@ -13,15 +13,11 @@ from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.frame import frame_data
-from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.measure import Evaluator
-from hardsplat.train.session.session import Session
-from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.poses import MOST_SHIFT, MOST_TURN, moved, refined
-from hardsplat.train.step.views import Views
 from tests.helpers.goldens import random_scene
-from tests.helpers.training import open_session, resumed_exactly, settings
+from tests.helpers.training import frozen, open_session, resumed_exactly, settings
 from tests.oracle import loss as oracle_loss
 from tests.oracle.render import render
 
@@ -33,13 +29,6 @@ STILL = dict(sh_degree=2, sh_degree_interval=1, strategy="none", pose_opt=True, 
 STILL |= dict(pose_warm_up=1, near_plane=0.01, l2_share=0.0)
 
 
-def frozen(device, config, cameras, photos, size, extent=1.0) -> Session:
-    """A session of splats that stay."""
-    ring = Photos(device, photos, "gpu", 2 * config.run.batch_steps)
-    views = Views(cameras, size, extent)
-    return Session(device, config, views, ring, lambda batch: None, frozen=True)
-
-
 def session_of(device, **changes):
     """A session of two photographs of noise, of splats that none shows, at a pose that has been
     refined already; and the oracle's inputs."""
@@ -49,7 +38,7 @@ def session_of(device, **changes):
     turned = refined(base, np.array([0.02, -0.01, 0.03]), np.array([0.05, 0.02, -0.04]))
     cameras = [base, turned]
     photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
-    session = frozen(device, TrainConfig.of(**STILL | changes), cameras, photos, (WIDTH, HEIGHT))
+    session = frozen(device, TrainConfig.of(**STILL | changes), cameras, photos)
     session.start(Gaussians(*(s[name] for name in NAMES)))
     state = session.snapshot()
     state.step = 2  # all bands of colour are in use
@@ -81,7 +70,6 @@ def test_gradients_against_central_differences(device, options):
     view, names = view_of(session), ("turn", "shift")
     found = np.concatenate([session.parameters.read(f"d_{name}", 2)[0][view] for name in names])
     moved = session.resources["camera"].download(contract.dtype("Camera"))[0]
-    session.destroy()
     at = np.concatenate([state.buffers[name][0][view] for name in names]).astype(np.float64)
     photo = photos[view].astype(np.float64) / 255
     inputs = {name: s[name] for name in NAMES} | dict(width=WIDTH, height=HEIGHT, sh_degree=2)
@@ -114,7 +102,6 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
     blank, frame = np.zeros((*size[::-1], 3), np.uint8), frame_data(1, (0, 0, 0), 0.2)
     images = [evaluator.measure("", c, blank, frame).image for c in cameras]
     evaluator.destroy()
-    session.destroy()
     photos = [np.clip(np.round(255 * image), 0, 255).astype(np.uint8) for image in images]
     wrong = [refined(c, *rng.normal(0, 0.02, (2, 3))) for c in cameras]
     session = frozen(device, config, wrong, photos, size, extent)
@@ -123,7 +110,6 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
         session.run(50)
     found = moved(wrong, session.snapshot().buffers)
     assert np.array_equal(session.gaussians().means, trained.means)
-    session.destroy()
     off = lambda each: np.mean([np.abs(a.w2c - b.w2c)[:3].max() for a, b in zip(cameras, each)])
     assert off(found) < 0.25 * off(wrong)
 
@@ -153,7 +139,6 @@ def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer, rate
         before = after
     assert after["turn"].any() and after["shift"].any()
     assert rate == 0.02 or compared == {"turn", "shift"}
-    session.destroy()
 
 
 def test_deterministic_and_resumed_exactly(device, scene, tmp_path):
@@ -193,8 +178,3 @@ def test_poses_of_photographs_in_memory(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot be written"):
         save_poses(tmp_path / "file", scene, [camera, other])
-
-
-def test_stochastic_gradients_have_none_of_poses():
-    with pytest.raises(UserError, match="--no-pose-opt or --gradient analytic"):
-        load_config(overrides={"pose_opt": True, "gradient": "stochastic", "strategy": "none"})

@@ -8,11 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from hardsplat.base.errors import UserError
-from hardsplat.raster.backends import BACKENDS, fastest, unknown
-from hardsplat.raster.core.choose import MARGIN, remembered
+from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.trial import Trial
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.run.auto import GROWN, Auto
+from hardsplat.train.run.auto import Auto
 from hardsplat.train.run.trainer import train
 from hardsplat.train.session.session import Session
 from tests.helpers.training import settings
@@ -66,31 +65,9 @@ def test_settings_that_one_rasterizer_alone_has_choose_it(device, timed, named, 
     assert fastest(device, AUTO.changed(**named)) == chosen
 
 
-def test_options_that_a_named_one_does_not_have_are_said():
-    assert unknown("tiled", TrainConfig.of(segments=4, format="unorm8", tile_threshold=4)) == [
-        "format",
-        "segments",
-    ]
-    assert unknown("hardware", TrainConfig.of(segments=4, tile_threshold=4)) == ["tile_threshold"]
-    assert unknown("tiled", TrainConfig.of(antialiased=True)) == []
-
-
 def test_a_named_one_is_not_timed(device, timed):
     timed.clear()
     assert [fastest(device, AUTO.changed(rasterizer=name)) for name in BACKENDS] == list(BACKENDS)
-
-
-def test_real_trials(device, monkeypatch, tmp_path):
-    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
-    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
-    device.shared("choices", dict).clear()
-    chosen = fastest(device, AUTO)
-    found = next(
-        found for given, found in remembered(device).items() if given.startswith("rasterizer")
-    )
-    ms = found["ms"]["rasterizer"]
-    assert set(ms) == set(BACKENDS) and min(ms.values()) > 0
-    assert ms[chosen] <= min(ms.values()) / (1 - MARGIN)
 
 
 @pytest.fixture
@@ -160,29 +137,6 @@ def test_steps_that_draw_scores_are_not_timed():
     assert batches(0, 50) == [(0, 2), (2, 7)] and batches(5, 50) == [(5, 2), (7, 3), (10, 9)]
     assert batches(7, 50) == [(7, 2), (9, 1), (10, 9)]
     assert batches(5, 5) == [(5, 2), (7, 2)] and batches(0, 6) == [(0, 2), (2, 4)]
-
-
-def test_it_is_timed_again_when_the_work_has_grown_tenfold():
-    auto = Auto(["hardware", "tiled"])
-    assert auto.due(1.0)
-    auto._asked = 100.0
-    assert not auto.due(100 * GROWN - 1) and auto.due(100 * GROWN)
-    assert not Auto(["tiled"]).due(1.0)
-
-
-def test_one_that_cannot_have_caught_up_is_not_timed_again():
-    auto = Auto(["hardware", "tiled"])
-    assert auto._able(100.0) == ["hardware", "tiled"]
-    auto._work, auto._ms = 100.0, {"hardware": 15.0, "tiled": 1.0}
-    assert auto._able(1400.0) == ["tiled"] and auto._able(1500.0) == ["hardware", "tiled"]
-
-
-def test_a_run_too_short_for_trials_keeps_the_first(on_device, steps_take, scene, tmp_path):
-    assert steps_take(hardware=2.0, tiled=1.0) == []
-    assert (
-        train(settings(scene, tmp_path, rasterizer="auto", max_steps=5))["rasterizer"] == "hardware"
-    )
-    assert steps_take() == []
 
 
 def test_real_steps_are_timed(on_device, scene, tmp_path, monkeypatch):

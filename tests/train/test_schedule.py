@@ -12,14 +12,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 from hardsplat.train.step import schedule
 from hardsplat.train.step.loss import loss_terms
-from hardsplat.train.step.schedule import (
-    SCHEDULE_PASSES,
-    adam_settings,
-    rate_plan,
-    rate_plans,
-    view_order,
-)
-from hardsplat.train.strategies.refine import refine_settings
+from hardsplat.train.step.schedule import SCHEDULE_PASSES, rate_plan, rate_plans, view_order
 
 HISTORY = contract.CONSTANTS["HISTORY"]
 EXTENT = 3.7
@@ -33,9 +26,8 @@ class Steps:
     def __init__(self, device, views: int = 5):
         planes = quantities.plane_count("splat")
         names = "step_settings frame camera moved_planes counts indirect loss_terms term_sums"
-        sizes = {"views": views, "rate_plans": planes, "rates": planes} | dict.fromkeys(
-            names.split(), 1
-        )
+        sizes = {"views": views, "rate_plans": planes, "rates": planes}
+        sizes |= dict.fromkeys(names.split(), 1)
         sizes |= {"schedule": HISTORY, "history": HISTORY}
         self.resources = {k: Buffer(device, n * contract.itemsize(k), k) for k, n in sizes.items()}
         run = build_all(device, [*SCHEDULE_PASSES, *SORT_PASSES[:1]])
@@ -59,19 +51,13 @@ class Steps:
         frame["step"] = step
         self.resources["frame"].upload(frame)
         c, planes = config, quantities.plane_count("splat")
-        own = (
-            c.scene.background,
-            planes,
-            c.model.sh_degree,
-            c.model.sh_degree_interval,
-            c.scene.near_plane,
-        )
+        own = c.scene.background, planes, c.model.sh_degree, c.model.sh_degree_interval
+        own = *own, c.scene.near_plane
         told = schedule.step_settings(c.run.seed, c.adam.adam_beta1, c.adam.adam_beta2, *own)
         self.resources["step_settings"].upload(told)
         self.resources["rate_plans"].upload(rate_plans(config, EXTENT)[:planes])
-        self.resources["loss_terms"].upload(
-            loss_terms(config.flat(), EXTENT, sh_degree=c.model.sh_degree)
-        )
+        terms = loss_terms(config.flat(), EXTENT, sh_degree=c.model.sh_degree)
+        self.resources["loss_terms"].upload(terms)
         counts = np.zeros((), contract.dtype("Counts"))
         counts["splats"] = 70_000
         self.resources["counts"].upload(counts)
@@ -109,12 +95,8 @@ def test_rates_against_float64(steps, step):
     wanted[0] = EXTENT * np.exp((1 - t) * first + t * last)
     # Of the part in which rates fall.
     late = max(t - config.adam.rates_hold, 0) / (1 - config.adam.rates_hold)
-    first = (
-        config.adam.quats_lr,
-        config.adam.scales_lr,
-        config.adam.opacities_lr,
-        config.adam.sh0_lr,
-    )
+    c = config.adam
+    first = c.quats_lr, c.scales_lr, c.opacities_lr, c.sh0_lr
     wanted[1:5] = config.adam.rates_final**late * np.array(first)
     if step % config.adam.shN_every == 0:
         wanted[5 : 4 + (degree + 1) ** 2] = (
@@ -166,51 +148,6 @@ def test_backgrounds(steps):
     assert np.abs(first.mean(axis=0) - 0.5).max() < 0.06  # 3.5 standard errors
     assert np.abs(np.corrcoef(first.T) - np.eye(3)).max() < 0.2
     assert np.abs(np.corrcoef(first[1:].T, first[:-1].T)[:3, 3:]).max() < 0.2
-
-
-def test_step_counts_up(steps):
-    steps(41, TrainConfig())
-    before = steps.read("frame")
-    for _ in range(3):
-        steps.end.run_once()
-    after = steps.read("frame")
-    assert after["step"] == 44
-    after["step"] = 41
-    assert after.tobytes() == before.tobytes()
-
-
-def test_zero_steps_of_schedule(steps):
-    frame, _ = steps(0, TrainConfig.of(max_steps=1, sh_degree=0))
-    assert np.isfinite(steps.rates).all() and frame["sh_degree"] == 0
-
-
-def test_settings_hold_the_config():
-    """Every field of every struct that the GPU is told, of settings none of which is 0."""
-    given = dict(strategy="budget", prune_to=0.5, background="random", seed=2**32 - 1)
-    given |= dict(prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, reset_every=9)
-    config = TrainConfig.of(l2_share=0.25, **given)
-    own = (
-        config.scene.background,
-        20,
-        3,
-        config.model.sh_degree_interval,
-        config.scene.near_plane,
-        True,
-    )
-    step = schedule.step_settings(config.run.seed, 0.9, 0.999, *own)
-    refine, adam = refine_settings(config, EXTENT), adam_settings(0.9, 0.999, 1e-15)
-    terms = loss_terms(config.flat(), EXTENT, sh_degree=3, capacity=1000)
-    assert step["background_mode"] == 2 and step["seed"] == 2**32 - 1
-    assert adam["eps"] == np.float32(1e-15) and adam["beta2"] == np.float32(0.999)
-    assert (refine["min_opacity"], refine["noise_lr"]) == tuple(
-        np.float32((0.005, 5e5 / EXTENT**2))
-    )
-    np.testing.assert_allclose(terms["weight"][:5], (0.6, 0.2, 2.0, 0.01, 0.02 / EXTENT), rtol=1e-6)
-    assert not terms["weight"][5:].any()
-    found = [terms[name][4] for name in ("first", "regions", "width")]
-    assert found == [1, 1, 3] and terms["groups"] == 4
-    for data in (step, refine, adam):
-        assert all(data[name] for name in data.dtype.names), "a field was left out"
 
 
 def test_warm_up(steps):

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from hardsplat.model.camera import Camera
-from hardsplat.tables.pictures import PICTURES
 from hardsplat.view import inputs as inputs_module
 from hardsplat.view.controls import STEEPEST, Controls, fitted, placed
-from hardsplat.view.inputs import FLIGHT, HELP, KEYS, PHOTOS, Inputs, Viewpoint
+from hardsplat.view.inputs import FLIGHT, KEYS, PHOTOS, Inputs, Viewpoint
 from tests.helpers.drawing import fresh_seed
 
 
@@ -52,13 +51,6 @@ def test_a_fitted_camera_has_the_whole_image_undistorted_in_the_middle(rng, size
     x, y, w, h = placed(camera, *size)
     assert x >= 0 and y >= 0 and x + w <= size[0] and y + h <= size[1]
     assert np.abs(np.array([x, y, w, h]) - [*corner, scale * 64, scale * 48]).max() <= 1
-
-
-def test_a_jump_is_exact(rng):
-    controls, camera = some_controls(rng), some_camera(rng)
-    controls.jump(camera)
-    seen = controls.camera(64, 48)
-    assert np.allclose(seen.w2c, camera.w2c) and np.allclose(seen.K, camera.K)
 
 
 def test_looking_around(rng):
@@ -106,29 +98,6 @@ def test_an_orbit_keeps_its_pivot_in_the_middle_and_away(rng):
         assert np.isclose(np.linalg.norm(c.position - pivot), distance)
 
 
-def test_panning_takes_the_pivot_along_with_the_mouse(rng):
-    c = some_controls(rng)
-    pivot, height = c.pivot, 300
-    before = project(c.camera(height, height), pivot[None])
-    c.pan(30, -20, height)
-    f = c.camera(height, height).K
-    after = project(c.camera(height, height), pivot[None])
-    assert np.allclose(after - before, [[30 * f[0, 0] / f[1, 1], -20]])
-
-
-def test_flying(rng):
-    c = some_controls(rng)
-    c.speed, position = 2.0, c.position.copy()
-    for axes, axis in (((1, 0, 0), 0), ((0, 1, 0), 1), ((0, 0, 1), 2)):
-        c.fly(*axes, seconds=0.5)
-        assert np.allclose(c.position - position, c.rotation[axis])
-        position = c.position.copy()
-    c.faster(3)
-    assert np.isclose(c.speed, 2 * 1.2**3)
-    c.faster(-10000)
-    assert c.speed > 0
-
-
 def some_inputs(rng, n=5, **settings) -> Inputs:
     points = [Viewpoint(f"v{i}", some_camera(rng), lambda: None) for i in range(n)]
     start = points[1].camera if n else some_camera(rng)
@@ -166,33 +135,6 @@ def test_every_key_does_something_and_has_a_frame_drawn(rng, key):
     before = state(i)
     i.on_key(key)
     assert i.changed and state(i) != before
-
-
-def test_the_help_has_every_picture():
-    keys, what = zip(*HELP)
-    assert max(map(len, keys)) + max(map(len, what)) <= 75  # fits into a window of 640 px
-    assert all(name in dict(HELP)[f"1 - {len(PICTURES)}"] for name in PICTURES)
-
-
-def test_what_is_shown(rng):
-    i = some_inputs(rng, sh_degree=2)
-    for key, name in zip(range(glfw.KEY_1, glfw.KEY_9), PICTURES):
-        i.on_key(key)
-        assert i.picture == name
-    degrees = [i.on_key(glfw.KEY_G) or i.degree for _ in range(4)]
-    assert degrees == [1, 0, None, 1]
-    for can_pause, paused in ((False, False), (True, True), (True, False)):
-        i.can_pause = can_pause
-        i.on_key(glfw.KEY_SPACE)
-        assert i.paused == paused
-
-
-def test_without_cameras_arrows_do_nothing(rng):
-    i = some_inputs(rng, n=0)
-    before = i.controls.camera(64, 48).w2c
-    for key in (glfw.KEY_RIGHT, glfw.KEY_DOWN, glfw.KEY_P, glfw.KEY_HOME):
-        i.on_key(key)
-    assert i.point is None and np.allclose(i.controls.camera(64, 48).w2c, before)
 
 
 def test_flight_lasts_as_long_as_keys_are_held(rng, monkeypatch):

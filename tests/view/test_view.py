@@ -2,13 +2,9 @@
 
 import math
 import os
-import re
-import signal
 import subprocess
 import sys
-import threading
 import time
-import types
 from functools import partial
 
 import glfw
@@ -16,26 +12,22 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.gpu import surface as surface_module
-from hardsplat.gpu.device.context import Device
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scenes.masks import downsampled
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.pictures import palette_data
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Renderer
-from hardsplat.train.run.stops import batch_steps
 from hardsplat.train.run.trainer import train
-from hardsplat.train.watchers.watch import Watcher, Watchers
-from hardsplat.view import show, window
+from hardsplat.view import show
 from hardsplat.view.controls import Controls, fitted, placed
 from hardsplat.view.inputs import Inputs, Viewpoint
-from hardsplat.view.overlay import atlas, bar_of, panel
+from hardsplat.view.overlay import atlas
 from hardsplat.view.preview import TrainingWindow
 from hardsplat.view.screen import Look
 from hardsplat.view.viewer import Viewer
@@ -158,13 +150,6 @@ def test_every_camera_shows_what_a_headless_render_does(seen):
         seen.shows(seen.headless(camera))
 
 
-def test_sh_degrees(seen):
-    seen.inputs.on_key(glfw.KEY_G)
-    seen.shows(seen.headless(sh_degree=0))
-    seen.inputs.on_key(glfw.KEY_G)
-    seen.shows(seen.headless())
-
-
 def test_mouse_and_keys_through_the_display(seen, display):
     seen.frames(1)
     start = seen.inputs.controls.camera(W, H)
@@ -213,17 +198,6 @@ def display_of(seen) -> np.ndarray:
     return seen.display.pixels()[:h, :w]
 
 
-def test_a_palette_follows_the_numbers(seen):
-    seen.inputs.on_key(glfw.KEY_2)
-    seen.frames(3)
-    low, high = seen.viewer._span
-    assert 0 < low < high < 12
-    controls = seen.inputs.controls
-    controls.position = controls.position - 10 * controls.forward
-    seen.frames(3)
-    assert seen.viewer._span[0] > low + 8
-
-
 def test_photographs(seen):
     seen.inputs.on_key(glfw.KEY_RIGHT)
     photo, camera = seen.photos[1] / 255, seen.cameras[1]
@@ -247,40 +221,6 @@ def test_photographs(seen):
     seen.shows(seen.photos[0] / 255, 55)
     seen.inputs.on_key(glfw.KEY_P)
     seen.shows(seen.headless(seen.cameras[0]))
-
-
-def test_a_photograph_is_shown_when_it_arrives(seen):
-    """Without anybody touching the window, in which nothing else changes."""
-    gate, asked = threading.Event(), threading.Event()
-
-    def slow():
-        asked.set()
-        gate.wait(SECONDS)
-        return seen.photos[0]
-
-    seen.inputs.points[0] = Viewpoint("slow", seen.cameras[0], slow)
-    seen.shows(seen.headless())
-    for _ in range(3):
-        seen.inputs.on_key(glfw.KEY_P)
-    seen.until(asked.is_set, "asking for the photograph")
-    for _ in range(20):
-        seen.turn()
-    frames = seen.viewer.frames
-    for _ in range(10):
-        seen.turn()
-    assert seen.viewer.frames == frames  # waiting for it costs no frames
-    gate.set()
-    seen.shows(seen.photos[0] / 255, 40)
-
-
-def test_a_photograph_that_is_gone(seen):
-    def gone():
-        raise UserError("a.jpg: image not found")
-
-    seen.inputs.points[0] = Viewpoint("gone", seen.cameras[0], gone)
-    seen.inputs.on_key(glfw.KEY_P)
-    seen.until(lambda: "a.jpg" in seen.inputs.note, "the note")
-    assert not seen.viewer.closed
 
 
 @pytest.mark.parametrize("seen", [{"size": (500, 200)}], indirect=True)
@@ -308,23 +248,6 @@ def test_text(seen):
     seen.shows(background)
 
 
-@pytest.mark.parametrize("seen", [{"size": (500, 200), "format": "float32"}], indirect=True)
-def test_numbers_have_a_legend(seen):
-    """The palette is in its line of the text, from its first colour to the last."""
-    seen.inputs.on_key(glfw.KEY_O)
-    seen.inputs.on_key(glfw.KEY_2)
-    seen.until(lambda: seen.viewer._span is not None, "numbers")
-    seen.frames(2)
-    lines = panel(seen.viewer._text(["a line of the caller"], 1, (500, 200)))
-    (column, row, count), (_, (w, h)) = bar_of(lines), atlas(seen.viewer.window.font)
-    low, high = (float(n) for n in re.findall(r"\d[\d.e+-]*", lines[row])[:2])
-    assert row == 2 and 0 < low < high and lines[row].rstrip().endswith("world units")
-    words = palette_data("depth")["colors"][np.arange(count * w) * 256 // (count * w)]
-    bar = display_of(seen)[row * h + h // 2, column * w : (column + count) * w]
-    colors = words.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3]
-    assert np.abs(bar.astype(int) - colors).max() <= 2
-
-
 def test_a_screenshot_is_what_is_shown_without_text(seen, tmp_path):
     seen.shows(seen.headless())
     shown = display_of(seen)
@@ -336,33 +259,6 @@ def test_a_screenshot_is_what_is_shown_without_text(seen, tmp_path):
         with Image.open(path) as picture:
             assert np.array_equal(np.asarray(picture), shown)
     assert str(path) in seen.inputs.note
-
-
-def test_moving_pictures_are_coarser_where_they_take_long_and_sharp_again(seen, monkeypatch):
-    seen.frames(1)
-    seen.viewer._full_ms = 1000.0
-    monkeypatch.setattr("hardsplat.view.viewer.TOUCH", math.inf)
-    seen.inputs.on_drag(1, 2, 1, False, H)
-    coarse = np.kron(seen.headless(seen.inputs.controls.camera(W // 4, H // 4)), np.ones((4, 4, 1)))
-    seen.shows(coarse)
-    monkeypatch.undo()
-    seen.shows(seen.headless())
-
-
-def test_a_device_that_cannot_order_fragments_has_a_window_too(
-    device, display, tmp_path, monkeypatch
-):
-    """The blending unit draws the picture."""
-    without = device.capabilities.names - {"interlock", "raster_order", "sequential"}
-    monkeypatch.setattr(device.capabilities, "names", without)
-    renderer = Renderer(device)
-    seen = Seen(device, display, tmp_path, renderer=renderer)
-    try:
-        seen.frames(1)
-        monkeypatch.undo()
-        seen.shows(seen.headless())
-    finally:
-        seen.close()
 
 
 def test_resizing(seen):
@@ -429,63 +325,6 @@ def test_closing(seen, how):
     assert not seen.viewer.shown
 
 
-def test_memory_that_gives_out_closes_the_window(seen, monkeypatch):
-    def full(*arguments, **named):
-        raise OutOfMemory("full")
-
-    seen.frames(1)
-    monkeypatch.setattr("hardsplat.view.screen.HardwareRasterizer", full)
-    seen.inputs.on_key(glfw.KEY_5)
-    with pytest.raises(OutOfMemory, match="full"):
-        seen.until(lambda: False, "the error")
-    assert seen.viewer.closed
-
-
-def test_a_target_that_cannot_be_blended_leaves_the_image(seen, monkeypatch):
-    seen.frames(1)
-    real = seen.viewer.screen.fit
-
-    def fit(parameters, size, picture):
-        if picture == "count":
-            raise UserError("lacks float32_blend")
-        return real(parameters, size, picture)
-
-    monkeypatch.setattr(seen.viewer.screen, "fit", fit)
-    seen.inputs.on_key(glfw.KEY_4)
-    seen.until(lambda: seen.inputs.picture == "image", "falling back")
-    assert "float32_blend" in seen.inputs.note
-    seen.shows(seen.headless())
-
-
-def test_splats_whose_buffers_grow(seen, device):
-    """As a training does it: new buffers, more splats."""
-    seen.frames(1)
-    device.wait_idle()
-    more = some_gaussians(np.random.default_rng(), 100)
-    seen.parameters.resize(100, 40)
-    seen.parameters.upload(more)
-    seen.gaussians = more
-    seen.shows(seen.headless())
-
-
-def test_everything_is_freed(display, tmp_path):
-    """Else the validation layers complain when the device is destroyed."""
-    device = Device(surfaces=[*window.start(), "VK_KHR_nothing"])  # unknown extensions are left out
-    seen = Seen(device, display, tmp_path)
-    seen.frames(1)
-    seen.inputs.on_key(glfw.KEY_P)
-    glfw.set_window_size(seen.handle, 30, 30)
-    seen.frames(2)
-    seen.close()
-    device.close()
-
-
-def test_devices_without_a_window_have_no_extension_of_windows(session_device):
-    assert "swapchain" not in session_device.capabilities
-    with pytest.raises(UserError, match="VK_KHR_swapchain"):
-        surface_module.Surface(session_device, None)
-
-
 def run_without_display(*argv):
     gone = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_SESSION_TYPE")
     environment = {k: v for k, v in os.environ.items() if k not in gone}
@@ -512,7 +351,6 @@ def training(device, monkeypatch, scene, tmp_path):
     """training(preview, **settings) -> metrics of a deterministic run that grows."""
     opened = "hardsplat.train.run.trainer.open_device"
     monkeypatch.setattr(opened, lambda wanted, surfaces=(): device)
-    monkeypatch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", math.inf)
     way = {"rasterizer": "tiled", "tile_backward": "gather", "max_steps": 40}
 
     def run(name, preview=None, **changes):
@@ -594,18 +432,6 @@ def test_pausing(training):
     assert len(steps) == 20 and len(set(steps)) == 1 and metrics["steps"] == 20
 
 
-def test_an_interrupt_ends_a_pause(training, monkeypatch, tmp_path):
-    def watch(preview, run):
-        if not preview.paused:
-            preview.viewer.inputs.on_key(glfw.KEY_SPACE)
-        elif preview.turns == 15:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        training("interrupted", Watched(watch))
-    assert (tmp_path / "interrupted" / "splats.ply").is_file()
-
-
 def test_closing_the_window_lets_training_go_on(training):
     def watch(preview, run):
         if run.session.step >= 10 and not preview.viewer.closed:
@@ -622,15 +448,6 @@ def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
     monkeypatch.setattr("hardsplat.view.viewer.Surface", refuse)
     assert training("refused", TrainingWindow(), max_steps=5)["steps"] == 5
     assert "cannot draw to a window" in capsys.readouterr().out
-
-
-def test_batches_are_short_while_the_window_is_seen():
-    config = settings(None, batch_steps=50)
-    window = types.SimpleNamespace(surfaces=(), shown=True, batch_seconds=1 / 30)
-    watchers = Watchers([window, Watcher()])
-    assert batch_steps(config, 0, 0.004, watchers.batch_seconds) == 8
-    window.shown = False
-    assert batch_steps(config, 0, 0.004, watchers.batch_seconds) == 50
 
 
 def view_until_drawn(monkeypatch, target) -> tuple[Viewer, np.ndarray]:
@@ -673,9 +490,7 @@ def test_a_result_is_shown_until_its_window_is_closed(device, training, scene, t
     assert preview.viewer.frames > held[0], "the last frame was of a step on the way"
 
 
-def test_view_of_splats_a_result_and_a_scene(
-    device, monkeypatch, scene, training, tmp_path, capsys
-):
+def test_view_of_splats_a_result_and_a_scene(device, monkeypatch, scene, training, tmp_path):
     monkeypatch.setattr(show, "open_device", lambda wanted, surfaces=(): device)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("hardsplat.view.viewer.OPENED", (64, 48))
@@ -697,15 +512,3 @@ def test_view_of_splats_a_result_and_a_scene(
         assert len(points) == len(views) and viewer.inputs.point == 0 and np.ptp(pixels) > 20
         assert np.allclose(viewer.inputs.controls.camera(32, 24).w2c, views[0].camera.w2c)
         assert "held out" in points[0].name and np.array_equal(points[0].photo(), views[0].load())
-
-
-def test_view_of_what_is_not_there(monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty").mkdir()
-    for name in ("bad.ply", "bad.txt"):
-        (tmp_path / name).write_text("nothing")
-    wanted = {"missing": "not found", "empty": "no COLMAP model", "bad.ply": "bad.ply"}
-    for target, what in {**wanted, "bad.txt": "bad.txt"}.items():
-        assert main(["view", target]) == 2
-        error = capsys.readouterr().err
-        assert error.startswith("hardsplat: error: ") and what in error and error.count("\n") == 1

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory
 from hardsplat.cli import main
 from hardsplat.fit.blobs import Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.session import FitSession
-from hardsplat.view import window
 from hardsplat.view.fit_preview import FitPreview
 from tests.helpers.tables import argv
 from tests.helpers.xvfb import NEEDS_DISPLAY
@@ -96,12 +95,3 @@ def test_the_command(display, tmp_path, monkeypatch):
     monkeypatch.setattr(FitPreview, "turn", watched)
     assert hardsplat_fit(tmp_path, 20) == 0
     assert any(shown) and (tmp_path / "out" / "reconstruction.png").is_file()
-
-
-def test_no_display_is_a_note(tmp_path, monkeypatch, capsys):
-    def nowhere():
-        raise UserError("no window: there is no display")
-
-    monkeypatch.setattr(window, "start", nowhere)
-    assert hardsplat_fit(tmp_path, 2) == 0
-    assert "the fit continues without --view" in capsys.readouterr().err

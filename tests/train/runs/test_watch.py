@@ -35,12 +35,7 @@ class Told(Watcher):
         self.told.append(("close",))
 
 
-@pytest.fixture
-def batches_of_five(monkeypatch):
-    monkeypatch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", 1e9)
-
-
-def test_watchers_are_told_in_order(on_device, batches_of_five, scene, tmp_path):
+def test_watchers_are_told_in_order(on_device, scene, tmp_path):
     watchers = [Told(), Told()]
     train(settings(scene, tmp_path / "run", max_steps=10, eval_steps=(5,)), watchers)
     wanted = [("open", 0)]
@@ -50,7 +45,7 @@ def test_watchers_are_told_in_order(on_device, batches_of_five, scene, tmp_path)
     assert watchers[1].told == watchers[0].told
 
 
-def test_a_watcher_saves_looks_and_stops(on_device, batches_of_five, scene, tmp_path):
+def test_a_watcher_saves_looks_and_stops(on_device, scene, tmp_path):
     looked = []
 
     def ask(run):
@@ -107,7 +102,7 @@ def within_a_minute():
 
 @pytest.mark.parametrize("steps, ends", [(10, 10), (30, 20)])
 def test_every_method_may_be_called_from_every_callback(
-    on_device, batches_of_five, within_a_minute, scene, tmp_path, steps, ends
+    on_device, within_a_minute, scene, tmp_path, steps, ends
 ):
     """Also from the measurement after the last step, whose checkpoint is being written."""
     asks = Asks()
@@ -118,9 +113,7 @@ def test_every_method_may_be_called_from_every_callback(
     assert saved.step == ends and saved.log["evaluations"][-1]["step"] == ends
 
 
-def test_an_exception_of_a_watcher_ends_the_run_and_frees_its_memory(
-    device, batches_of_five, scene, tmp_path
-):
+def test_an_exception_of_a_watcher_ends_the_run(device, scene, tmp_path):
     def ask(run):
         if run.session.step >= 5:
             raise ZeroDivisionError

@@ -27,7 +27,7 @@ from hardsplat.train.strategies.budget import (
     thinnings,
 )
 from tests.helpers.refining import MOMENTS, STATE, Refining, maker, random_state
-from tests.helpers.training import open_session, same_state, settings
+from tests.helpers.training import OPENED, open_session, same_state, settings
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 
@@ -165,10 +165,8 @@ def test_draws_go_by_weight(make, step):
         return
     last, next_ = tickets[chosen].max(), tickets[~chosen].min()
     assert last <= next_ + 1e-3 and np.floor(32 * last) < np.floor(32 * next_ + 0.03) + 1
-    assert (
-        chosen.sum()
-        >= room - np.bincount(np.floor(32 * (tickets[np.isfinite(tickets)] + 64)).astype(int)).max()
-    )
+    classes = np.floor(32 * (tickets[np.isfinite(tickets)] + 64)).astype(int)
+    assert chosen.sum() >= room - np.bincount(classes).max()
 
 
 def test_smaller_gradients_fill_the_room_that_is_left(make):
@@ -182,27 +180,6 @@ def test_smaller_gradients_fill_the_room_that_is_left(make):
     assert strong.sum() + 100 < room < (strong | weak).sum() - 100, "the scene of the test"
     assert chosen[strong].all() and not chosen[mean < 1e-4 * (1 - 1e-6)].any()
     assert 0.9 * room < chosen.sum() <= room
-
-
-def test_what_a_refinement_leaves_of_scores(make):
-    """Splats that were not split keep a share of theirs; children have none."""
-    n = 1000
-    state, stats = opaque_state(n), random_stats(n)
-    splitter = make(4000)
-    got = splitter(state, stats)
-    left = splitter.parameters.read("score_stats", splitter.splats)[0]
-    rows = got["sh"][0, :, 0].astype(int)
-    split = chosen_by(got, state)[rows]
-    assert split.any() and not left[split].any()
-    wanted = KEPT * stats[rows]
-    assert np.array_equal(left[~split], wanted[~split].astype(np.float32))
-
-
-@pytest.mark.parametrize("capacity", [1000, 1100])
-def test_growth_stops_at_capacity(make, capacity):
-    splitter = make(capacity)
-    splitter(opaque_state(1000), random_stats(1000))
-    assert 0.9 * capacity <= splitter.splats <= capacity
 
 
 def test_numbers_that_are_not_finite(make):
@@ -264,7 +241,6 @@ def test_opacities_are_regularized_while_splats_are_thinned_out(device, scene):
         terms = session.resources["loss_terms"].download(contract.dtype("LossTerms"))
         found = [terms[0]["weight"][opacity], session.weights[opacity]]
         np.testing.assert_allclose(found, weight, rtol=1e-6)
-    session.destroy()
 
 
 # -- scores
@@ -334,7 +310,6 @@ def test_scores_against_sums_over_pixels(device, scene, rasterizer, way):
     photo = np.asarray(loaded.views[loaded.train[int(frame["view"])]].load())[..., :3]
     wanted, seen = scores_in_float64(session, photo)
     found = session.snapshot().buffers["score_stats"][0]
-    session.destroy()
     assert seen.sum() > 100 and not found[~seen].any()
     for i, name in enumerate(COLUMNS):
         length = max(np.linalg.norm(wanted[seen, i]), 1e-9)
@@ -386,8 +361,6 @@ def test_deterministic_runs_leave_the_same_splats(device, scene):
     third.restore(halfway)
     ends = [refined(first, 2), refined(second, 4), refined(third, 2)]
     assert ends[0].splats > 400 and same_state(*ends[:2]) and same_state(*ends[1:])
-    for session in (first, second, third):
-        session.destroy()
 
 
 def test_nothing_is_read_beyond_a_photograph_that_is_smaller_than_the_canvas(device, scene):
@@ -401,7 +374,7 @@ def test_nothing_is_read_beyond_a_photograph_that_is_smaller_than_the_canvas(dev
     for fill in (0.0, np.nan, 1e30):
         photos = Photos(device, images, "gpu", ring=2 * config.run.batch_steps)
         views = Views(cameras, (32, 24), loaded.extent, [v.number for v in loaded.views])
-        session = Session(device, config, views, photos, lambda result: None)
+        OPENED.append(session := Session(device, config, views, photos, lambda result: None))
         session.start(initial_gaussians(config, loaded))
         for _ in range(3):
             for _ in range(5):
@@ -411,5 +384,4 @@ def test_nothing_is_read_beyond_a_photograph_that_is_smaller_than_the_canvas(dev
                 session.run(1)
             session.refine()
         ends.append(session.snapshot())
-        session.destroy()
     assert same_state(*ends[:2]) and same_state(*ends[1:])

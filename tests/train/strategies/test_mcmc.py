@@ -12,13 +12,13 @@ from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.projection import Perspective
 from hardsplat.raster.core.sinks import adam
 from hardsplat.raster.core.sort import BLOCK
-from hardsplat.settings.presets import config_from_file, load_config
+from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.run.trainer import train
 from hardsplat.train.strategies.mcmc import grown, mcmc_passes, record_mcmc
 from hardsplat.train.strategies.refine import record_noise
 from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
-from tests.helpers.training import densified, open_session, same_state, settings
+from tests.helpers.training import open_session, same_state, settings
 from tests.oracle.mcmc import noise, regularizers, relocated
 from tests.oracle.pcg import random_bits
 
@@ -85,12 +85,11 @@ def test_reference_of_relocation(opacity, n):
 SIZES = [(40, 16), (256, 4), (1000, 1), (5001, 16), (999, 4)]
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("n, planes", SIZES)
-def test_relocation_against_reference(make, n, planes, seed):
+def test_relocation_against_reference(make, n, planes):
     """Without room to grow, dead rows copy live ones, which share by the published formula."""
     moments = "bfloat16" if n == 999 else "float32"
-    state = random_state(n, planes, seed, moments)  # 27 of 100 dead
+    state = random_state(n, planes, 1, moments)  # 27 of 100 dead
     before = opacities(state)
     dead = before <= MIN
     assert 0 < dead.sum() < n
@@ -112,8 +111,8 @@ def test_relocation_against_reference(make, n, planes, seed):
         assert name not in MOMENTS or not got[name][:, ~untouched].any(), name
 
 
-@pytest.mark.parametrize("copies", [1, 2, 50, 5000])
-@pytest.mark.parametrize("opacity", [0.006, 0.02, 0.5, 0.99, 0.99999])
+@pytest.mark.parametrize("copies", [1, 50, 5000])
+@pytest.mark.parametrize("opacity", [0.006, 0.5, 0.99999])
 def test_any_number_of_copies_shares_exactly(make, opacity, copies):
     """(1 - o')^n = 1 - o down to dead opacities, and eq. 9 as far as its sum has digits."""
     n = copies + 1
@@ -124,9 +123,7 @@ def test_any_number_of_copies_shares_exactly(make, opacity, copies):
     got = make(n)(state, config=config)
     opacity = opacities(state)[n // 2]
     shared = -math.expm1(math.log1p(-opacity) / n)
-    np.testing.assert_allclose(
-        opacities(got), max(shared, config.densify.mcmc.min_opacity), rtol=2e-5
-    )
+    np.testing.assert_allclose(opacities(got), max(shared, 1e-6), rtol=2e-5)
     assert (got["means"] == state["means"][:, n // 2 : n // 2 + 1]).all()
     factor = np.exp(got["log_scales"][0].astype(np.float64) - state["log_scales"][0, n // 2])
     if n <= 51:
@@ -135,17 +132,20 @@ def test_any_number_of_copies_shares_exactly(make, opacity, copies):
         assert (factor > 0).all() and (factor <= 1).all()
 
 
-COUNTS = [(1, 64), (19, 64), (20, 64), (255, 1000), (256, 1000)]
+COUNTS = [(19, 64, 1), (20, 64, 1), (256, 1000, 1), (5000, 5100, 1), (100, 200, -30)]
 
 
-@pytest.mark.parametrize("n, capacity", [*COUNTS, (5000, 8000), (5000, 5100), (5000, 5000)])
-def test_counts(make, n, capacity):
+@pytest.mark.parametrize("n, capacity, first", COUNTS)
+def test_counts(make, n, capacity, first):
+    """Also where none is alive: growth keeps the rule that the host counts on."""
     state = random_state(n, 1, seed=n)
-    state["logit_opacities"][0, 0] = 1  # somebody is alive
+    state["logit_opacities"][:] = np.where(first < 0, first, state["logit_opacities"])
+    state["logit_opacities"][0, 0] = first
     refiner = make(capacity)
     got = refiner(state)
     assert refiner.splats == min(grown(n), capacity) == min(int(1.05 * n), capacity)
-    assert (opacities(got) >= MIN * (1 - 1e-5)).all()
+    assert all(np.isfinite(got[name]).all() for name in STATE)
+    assert first < 0 or (opacities(got) >= MIN * (1 - 1e-5)).all()
     indirect = refiner.resources["indirect"].download(contract.dtype("Indirect"))[0]
     assert tuple(indirect["splat_groups"]) == (-(-refiner.splats // 256), 1, 1)
     assert tuple(indirect["splat_blocks"]) == (-(-refiner.splats // BLOCK), 1, 1)
@@ -184,15 +184,6 @@ def test_families_look_as_their_first_did(make, n):
     assert not np.array_equal(tags(refiner(state, config=mcmc(seed=1))), family)
 
 
-def test_nobody_alive(make):
-    """There is nothing to relocate to; growth keeps the rule that the host counts on."""
-    state = random_state(100, 1)
-    state["logit_opacities"][:] = -30
-    refiner = make(200)
-    got = refiner(state)
-    assert refiner.splats == 105 and all(np.isfinite(got[name]).all() for name in STATE)
-
-
 def test_rows_that_are_not_numbers_are_relocated(make):
     n = 600
     state = live_state(n, 4, seed=3)
@@ -205,8 +196,7 @@ def test_rows_that_are_not_numbers_are_relocated(make):
     assert not np.isin(tags(got), bad).any()
 
 
-@pytest.mark.parametrize("seed", [5, 6, 7])
-@pytest.mark.parametrize("faintest", [-5.0, 3.0])
+@pytest.mark.parametrize("seed, faintest", [(5, -5.0), (6, 3.0)])
 def test_sampling_is_proportional_to_opacity(make, seed, faintest):
     """Pearson's statistic of the draws, over runs of rows and over classes of opacity."""
     n, cells = 60_000, 100
@@ -242,10 +232,8 @@ def test_noise_against_reference(make, step):
     n = 3000
     state = random_state(n, 1, seed=step)
     got = make(n)(state, "noise", step=step)
-    scales, normals = (
-        np.exp(state["log_scales"][0].astype(float)),
-        normals_of(n, step, CONFIG.run.seed),
-    )
+    scales = np.exp(state["log_scales"][0].astype(float))
+    normals = normals_of(n, step, CONFIG.run.seed)
     moved = noise(state["quats"][0], scales, opacities(state), normals, NOISE)
     assert np.abs(moved).max() > 1
     error = np.abs(got["means"][0] - (state["means"][0] + moved))
@@ -301,14 +289,6 @@ def test_gradients_of_regularizers_by_central_differences(make, weights):
         assert not got[name].any(), name
 
 
-def test_regularizers_are_off_for_a_weight_of_zero(make):
-    """Not even an infinite scale makes a gradient then."""
-    state = still(100)
-    state["log_scales"][0, 7] = 1000
-    got = make(100)(state, "adam", CONFIG)
-    assert not any(got[name].any() for name in MOMENTS)
-
-
 def test_regularizers_add_to_gradients_of_the_image(device, scene):
     """The first moments of a step with and without, of splats that are seen."""
     moments = []
@@ -318,7 +298,6 @@ def test_regularizers_add_to_gradients_of_the_image(device, scene):
         before, extent = session.snapshot().buffers, session.extent
         session.run(1)
         moments.append(session.snapshot().buffers)
-        session.destroy()
     scales, opacity = np.exp(before["log_scales"][0].astype(float)), opacities(before)
     n = len(opacity)
     assert moments[0]["adam_log_scales"].any()
@@ -331,7 +310,7 @@ def test_regularizers_add_to_gradients_of_the_image(device, scene):
 
 @pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
 def test_training_improves_and_respects_the_cap(on_device, scene, tmp_path, capfd, rasterizer):
-    changes = dict(eval_steps=(10,), max_steps=100, cap_max=400, refine_stop_iter=80)
+    changes = dict(eval_steps=(10,), max_steps=80, cap_max=400, refine_stop_iter=70)
     changes |= dict(init_scale=0.3, rasterizer=rasterizer)
     metrics = train(settings(scene, tmp_path, **MCMC | changes))
     first, last = (e["psnr"] for e in metrics["evaluations"])
@@ -342,13 +321,6 @@ def test_training_improves_and_respects_the_cap(on_device, scene, tmp_path, capf
         wanted.append(n := min(grown(n), 400))
     assert sorted(set(splats)) == wanted and metrics["splats"] == 400
     assert "noise" in metrics["stage_ms"] and "note:" not in capfd.readouterr().out
-
-
-def test_no_reset_of_opacities(on_device, scene, tmp_path):
-    changes = dict(max_steps=21, checkpoint_every=20, reset_every=20, refine_start_iter=1000)
-    train(settings(scene, tmp_path, **MCMC | changes))
-    with np.load(tmp_path / "ckpts/ckpt_20.npz") as state:
-        assert (1 / (1 + np.exp(-state["logit_opacities"]))).max() > 0.3
 
 
 def test_refinement_right_after_a_restore(device, scene):
@@ -365,34 +337,6 @@ def test_refinement_right_after_a_restore(device, scene):
     refined = first.snapshot()
     assert refined.splats == grown(state.splats) == grown(grown(grown(300)))
     assert same_state(refined, second.snapshot())
-    first.destroy()
-    second.destroy()
-
-
-def test_resuming_ends_with_as_many_splats(on_device, scene, tmp_path):
-    whole = train(settings(scene, tmp_path / "whole", **MCMC, max_steps=60))
-    half = settings(scene, tmp_path / "half", **MCMC, max_steps=35)
-    train(half)
-    saved = config_from_file(tmp_path / "half" / "config.toml")
-    assert saved.densify.strategy == "mcmc" and saved.loss.opacity_reg == 0.01
-    again = {"result_dir": tmp_path / "half", "resume": True, "max_steps": 60}
-    resumed = train(load_config(None, again))
-    assert resumed["splats"] == whole["splats"]
-    assert resumed["curve"]["splats"][-1] == whole["curve"]["splats"][-1] > 300
-
-
-def test_growth_in_several_reallocations(device, scene):
-    counts = []
-    for room in (0, 5000):
-        session = open_session(device, settings(scene, **MCMC))
-        capacities = densified(session, 12, room)
-        counts.append(session.count())
-        assert session.bound == counts[-1] and len(capacities) == (1 if room else 3)
-        session.destroy()
-    n = 300
-    for _ in range(12):
-        n = grown(n)
-    assert counts == [n, n]
 
 
 def test_growth_ends_with_memory(device, scene, monkeypatch):
@@ -404,7 +348,6 @@ def test_growth_ends_with_memory(device, scene, monkeypatch):
         session.densify()
         assert session.bound == session.count() <= 330
     assert session.count() == 330 and "330" in session.room.stopped
-    session.destroy()
 
 
 def test_the_strategy_brings_its_settings():
@@ -412,9 +355,8 @@ def test_the_strategy_brings_its_settings():
     assert named == preset
     own = dict(cap_max=1_000_000, init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.05)
     own |= dict(refine_start_iter=500, refine_stop_iter=25_000, refine_every=100, noise_lr=5e5)
-    assert {
-        name: named.flat()[name] for name in own
-    } == own and named.densify.mcmc.min_opacity == 0.005
+    assert {name: named.flat()[name] for name in own} == own
+    assert named.densify.mcmc.min_opacity == 0.005
     assert load_config("quick", {"strategy": "mcmc", "init_opa": 0.2}).densify.cap_max == 12_000
     assert load_config(None, {"strategy": "mcmc", "init_opa": 0.2}).start.init_opa == 0.2
     assert load_config(None, {"strategy": "adaptive"}) == load_config("adaptive")
@@ -429,10 +371,3 @@ BAD += [("scale_reg", float("nan")), ("cap_max", -1), ("strategy", "mcmcmc"), ("
 def test_bad_settings(name, value):
     with pytest.raises(UserError, match=f"^{name}: expected .*, got [^\n]*$"):
         load_config(None, {"strategy": "mcmc", name: value})
-
-
-def test_more_splats_than_the_cap(on_device, scene, tmp_path):
-    with pytest.raises(
-        UserError, match="^the run begins with 300 splats, more than --cap-max 299: raise it$"
-    ):
-        train(settings(scene, tmp_path, **MCMC, cap_max=299))

@@ -8,7 +8,6 @@ from hardsplat.gpu.device.queue import submit
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.tables import quantities
 from hardsplat.train.step import resort
-from hardsplat.train.strategies import STRATEGIES
 from tests.helpers.training import open_session, same_state, settings
 
 
@@ -62,33 +61,6 @@ def test_all_that_a_splat_has_moves_along(device, scene, strategy, moments):
     for name, values in before.items():
         np.testing.assert_array_equal(after[name], values[..., from_, :], err_msg=name)
     assert int(session.resources["turn"].download(np.uint32)[0]) == 0
-    session.destroy()
-
-
-def test_training_goes_on_as_without(device, scene):
-    """The next step sees the same splats: its loss differs by the order of sums alone."""
-    losses = []
-    for resorted in (False, True):
-        batches = []
-        session = open_session(device, settings(scene), batches)
-        session.run(3)
-        if resorted:
-            submit(device, [session._drawn.actions["resort"]])
-        session.run(3)
-        session.drain()
-        losses.append(np.concatenate([batch.records["terms"].sum(axis=1) for batch in batches]))
-        session.destroy()
-    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
-
-
-def test_when(scene):
-    refined = dict(refine_start_iter=100, refine_every=100, refine_stop_iter=2350)
-    config, steps = settings(scene, max_steps=5000, **refined), range(0, 5000, 50)
-
-    def due(strategy: str) -> list[int]:
-        return [s for s in steps if resort.resort_due(STRATEGIES[strategy], config, s)]
-
-    assert due("adaptive") == [1000, 2000, 2300] and due("none") == []
 
 
 def test_resumed_runs_are_the_same(device, scene, tmp_path, monkeypatch):
@@ -109,6 +81,4 @@ def test_resumed_runs_are_the_same(device, scene, tmp_path, monkeypatch):
             session.run(4)
             session.refine()
     ends = [session.snapshot() for session in (first, second)]
-    for session in (first, second):
-        session.destroy()
     assert same_state(*ends)
