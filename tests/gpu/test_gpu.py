@@ -2,6 +2,7 @@
 validation, probe."""
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -191,6 +192,27 @@ def test_images_survive_the_round_trip(device):
     with pytest.raises(ValueError, match=r"target is \(5, 7, 4\), got \(7, 5, 4\)"):
         image.upload(texels.transpose(1, 0, 2))
     image.destroy()
+
+
+def test_what_is_allocated_is_counted(device):
+    """By kind and by name, until it is freed; the driver's count is no smaller."""
+    usage, before = device.usage, device.usage.on_device
+    was, named = Counter(usage.by_kind), Counter(usage.by_name)
+    parts = [Buffer(device, 1 << 20, "keys"), Buffer(device, 1 << 16, "counted", host=True)]
+    parts.append(Image(device, 64, 32, 109, np.float32, "target"))
+    keys, counted, target = parts
+    more = {"buffers": keys.allocated, "images": target.nbytes, "host": counted.allocated}
+    assert usage.by_kind - was == Counter(more) and keys.allocated >= 1 << 20
+    assert usage.on_device == before + keys.allocated + target.nbytes <= usage.peak
+    assert (usage.by_name - named)["keys"] == keys.allocated
+    budget = device.memory_budget()
+    assert (budget is None) == ("memory_budget" not in device.capabilities)
+    if budget:
+        assert budget.used >= 0 and 0 < budget.most <= device.memory_bytes
+        assert budget.free == max(budget.most - budget.used, 0)
+    for part in parts:
+        part.destroy()
+    assert usage.by_kind == was and usage.by_name == named and usage.on_device == before
 
 
 BOUND = [("splats2d", "splats"), ("ssim_grads", "pixels"), ("other", "")]

@@ -15,6 +15,7 @@ import vulkan as vk
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device import capabilities, features
 from hardsplat.gpu.device.instance import Instance, ValidationError, choose, validation_wanted
+from hardsplat.gpu.device.usage import Budget, Usage, budget_of
 
 T = TypeVar("T")
 # threads that build pipelines; more of them wait for one another in Python
@@ -61,6 +62,7 @@ class Device:
         # that a compute pass may request
         self.subgroup_sizes = capabilities.subgroup_sizes(physical, self.capabilities)
         self._read_limits()
+        self.usage = Usage()
         self._procs: dict[str, Any] = {}
         self._at_close: list[Callable[[], None]] = []
         self._shared: dict[str, Any] = {}
@@ -109,7 +111,14 @@ class Device:
         self.memory = vk.vkGetPhysicalDeviceMemoryProperties(self.physical.handle)
         heaps = [self.memory.memoryHeaps[i] for i in range(self.memory.memoryHeapCount)]
         local = vk.VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
-        self.memory_bytes = max(heap.size for heap in heaps if heap.flags & local)
+        sizes = [(heap.size, i) for i, heap in enumerate(heaps) if heap.flags & local]
+        self.memory_bytes, self._heap = max(sizes)
+
+    def memory_budget(self) -> Budget | None:
+        """What the driver reports now of the heap with `memory_bytes`; None where it cannot."""
+        if "memory_budget" not in self.capabilities:
+            return None
+        return budget_of(self.physical.handle, self._heap)
 
     def create(self, kind: str, **fields) -> Any:
         """A Vulkan object: what vkCreate`kind` makes of a Vk`kind`CreateInfo with these fields."""

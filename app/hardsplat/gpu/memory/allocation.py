@@ -62,6 +62,8 @@ class Allocation:
             device.destroy(kind, self.handle)
             raise
         getattr(vk, f"vkBind{kind}Memory")(device.handle, self.handle, self.memory, 0)
+        self._counted = "host" if host else f"{kind.lower()}s", name
+        device.usage.add(*self._counted, self.nbytes)
 
     def _type(self, needs, host: bool, name: str) -> int:
         """The index of the memory type to take."""
@@ -85,3 +87,4 @@ class Allocation:
     def free(self) -> None:
         self._device.destroy(self._kind, self.handle)
         vk.vkFreeMemory(self._device.handle, self.memory, None)
+        self._device.usage.add(*self._counted, -self.nbytes)

@@ -1,0 +1,58 @@
+"""Memory of a device: what we have of it by kind and name, and what the driver reports."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import NamedTuple
+
+import vulkan as vk
+
+KINDS = ("buffers", "images", "host")  # the last is memory of the host that the device reaches
+
+
+class Budget(NamedTuple):
+    """Bytes of a device's largest local heap, by VK_EXT_memory_budget. used: what this process has
+    there, by the driver's count. most: what it may have before allocations fail or become slow,
+    which falls when other programs take memory."""
+
+    used: int
+    most: int
+
+    @property
+    def free(self) -> int:
+        return max(self.most - self.used, 0)
+
+
+class Usage:
+    """Bytes that buffers and images of ours have, by kind (KINDS) and by name. peak: the most that
+    there were at once on the device, those of the host left out."""
+
+    def __init__(self) -> None:
+        self.by_kind: Counter[str] = Counter()
+        self.by_name: Counter[str] = Counter()
+        self.peak = 0
+        self._lock = threading.Lock()
+
+    @property
+    def on_device(self) -> int:
+        return self.by_kind["buffers"] + self.by_kind["images"]
+
+    def add(self, kind: str, name: str, nbytes: int) -> None:
+        """Counts an allocation; what is freed has a negative size."""
+        with self._lock:
+            self.by_kind[kind] += nbytes
+            self.by_name[name] += nbytes
+            self.peak = max(self.peak, self.on_device)
+            if not self.by_name[name]:
+                del self.by_name[name]
+
+
+def budget_of(physical, heap: int) -> Budget:
+    """The budget of a heap of a VkPhysicalDevice with VK_EXT_memory_budget, now."""
+    stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT
+    more = vk.ffi.new("VkPhysicalDeviceMemoryBudgetPropertiesEXT*", {"sType": stype})
+    stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2
+    head = vk.ffi.new("VkPhysicalDeviceMemoryProperties2*", {"sType": stype, "pNext": more})
+    vk.lib.vkGetPhysicalDeviceMemoryProperties2(physical, head)
+    return Budget(int(more.heapUsage[heap]), int(more.heapBudget[heap]))
