@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hardsplat.io.ply import save_ply
 from hardsplat.io.scenes.colmap import ColmapPoints, read_model, write_model
+from hardsplat.io.splats import save_splats
 from hardsplat.model.gaussians import Gaussians
 from tests.helpers.tables import rows
 
@@ -172,7 +172,7 @@ def test_a_result_folder_that_cannot_be(refused, scene, tmp_path, monkeypatch):
 def ply(tmp_path) -> Path:
     rng, path = np.random.default_rng(0), tmp_path / "splats.ply"
     colors = rng.integers(0, 256, (20, 3))
-    save_ply(path, Gaussians.from_points(rng.normal(size=(20, 3)), colors, 1))
+    save_splats(path, Gaussians.from_points(rng.normal(size=(20, 3)), colors, 1))
     return path
 
 

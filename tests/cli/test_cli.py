@@ -15,7 +15,7 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import COMMANDS, main
-from hardsplat.io.ply import save_ply
+from hardsplat.io.splats import save_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import FIELDS
 from hardsplat.tables.reductions import REDUCTIONS
@@ -113,7 +113,7 @@ def test_who_chose_a_device_that_is_not_there_is_named(scene, error_of, capfd, m
     monkeypatch.setenv("HARDSPLAT_DEVICE", "x")
     words = "--device y" if named else "HARDSPLAT_DEVICE=x"
     words += ": no device has this in its name"
-    save_ply("a.ply", Gaussians.from_points(np.zeros((2, 3)), np.zeros((2, 3), np.uint8)))
+    save_splats("a.ply", Gaussians.from_points(np.zeros((2, 3)), np.zeros((2, 3), np.uint8)))
     assert error_of("render", "a.ply", *named).startswith(words)
     assert main(["doctor", *named]) == 2
     assert f"not ready: {words}" in capfd.readouterr().out

@@ -400,7 +400,7 @@ def test_a_full_disk_at_the_end_still_saves_the_training(on_device, scene, tmp_p
     def full(path, *_):
         raise UserError(f"{path}: cannot be written: No space left on device")
 
-    monkeypatch.setattr("hardsplat.io.ply.save_planes", full)
+    monkeypatch.setattr("hardsplat.io.splats.save_planes", full)
     words = "No space left on device .step 30.; step 30 with .* is saved"
     with pytest.raises(UserError, match=words):
         train(settings(scene, tmp_path))

@@ -325,8 +325,8 @@ def test_gsply_reads_what_we_write(tmp_path, suffix, gsply):
     ours = load_splats(path)
     theirs = gsply.read_spz(path) if spz else gsply.plyread(str(path))
     sh = np.concatenate([theirs.sh0[:, None], theirs.shN.reshape(len(ours), -1, 3)], axis=1)
-    geometry = theirs.means, theirs.quats, theirs.scales, theirs.opacities
-    g = Gaussians.from_parameters(*geometry, sh)
+    opacities = 1 / (1 + np.exp(-theirs.opacities.astype(np.float64)))
+    g = Gaussians(theirs.means, theirs.quats, np.exp(theirs.scales), opacities, sh)
     g = rotated(g, to_ours(FILE_FORMATS["spz" if spz else "ply"].frame))
     for name in ("means", "opacities", "sh"):
         np.testing.assert_allclose(getattr(g, name), getattr(ours, name), atol=3e-6)

@@ -11,7 +11,7 @@ import pytest
 from plyfile import PlyData
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.ply import load_ply, save_ply
+from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
 from tests.helpers.tables import refusal
 
@@ -38,7 +38,7 @@ def test_bytes_are_those_of_the_original(tmp_path):
     sh = np.arange(24, dtype=np.float32).reshape(2, 4, 3)  # splat, band, channel
     means, quats = [[1, 2, 3], [4, 5, 6]], [[7, 8, 9, 10], [11, 12, 13, 14]]
     g = Gaussians(means, quats, np.exp([[1, 2, 3], [-1, -2, -3]]), [0.5, 0.75], sh)
-    save_ply(tmp_path / "new" / "a.ply", g)
+    save_splats(tmp_path / "new" / "a.ply", g)
     data = (tmp_path / "new" / "a.ply").read_bytes()
     assert data.startswith(header(2))
     records = np.frombuffer(data[len(header(2)) :], "<f4").reshape(2, 26)
@@ -51,10 +51,10 @@ def test_bytes_are_those_of_the_original(tmp_path):
 @pytest.mark.parametrize("degree", range(4))
 def test_round_trip(tmp_path, degree):
     g = splats(degree=degree)
-    save_ply(tmp_path / "a.ply", g)
+    save_splats(tmp_path / "a.ply", g)
     names = [p.name for p in PlyData.read(tmp_path / "a.ply")["vertex"].properties]
     assert len(names) == 14 + 3 * (degree + 1) ** 2 and names[-8:] == DEGREE_1[-8:]
-    back = load_ply(tmp_path / "a.ply")
+    back = load_splats(tmp_path / "a.ply")
     assert back.sh_degree == degree and len(back) == 50
     for field in ("means", "quats", "sh"):  # written as they are
         np.testing.assert_array_equal(getattr(back, field), getattr(g, field))
@@ -75,7 +75,7 @@ def test_reads_ascii_doubles_any_order_and_extra_properties(tmp_path):
     values = {n: i + 0.5 for i, n in enumerate(names)}
     text = header(1, names, "ascii").decode().replace("property float", "property double")
     (tmp_path / "a.ply").write_text(text + " ".join(str(values[n]) for n in names) + "\n")
-    g = load_ply(tmp_path / "a.ply")
+    g = load_splats(tmp_path / "a.ply")
     numbered = lambda name, *numbers: [values[f"{name}_{i}"] for i in numbers]
     assert g.means.tolist() == [[values["x"], values["y"], values["z"]]]
     assert g.quats.tolist() == [numbered("rot", *range(4))]
@@ -86,7 +86,7 @@ def test_reads_ascii_doubles_any_order_and_extra_properties(tmp_path):
 
 def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "a.ply"
-    save_ply(path, splats())
+    save_splats(path, splats())
     before = path.read_bytes()
 
     def full(*_):
@@ -95,8 +95,8 @@ def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
     for target, name in ((Gaussians, "logit_opacities"), (os, "replace")):
         with monkeypatch.context() as patch:
             patch.setattr(target, name, property(full) if target is Gaussians else full)
-            words = f"{path}: cannot be written: No space left on device"
-            assert refusal(save_ply, path, splats(seed=1)) == words
+            words = f"cannot write {path}: No space left on device"
+            assert refusal(save_splats, path, splats(seed=1)) == words
         assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
@@ -154,7 +154,7 @@ DAMAGE = [
 def test_damage_is_one_clear_line(tmp_path, content, message):
     path = tmp_path / "a.ply"
     path.write_bytes(content)
-    got = refusal(load_ply, path)
+    got = refusal(load_splats, path)
     assert str(path) in got and message in got
 
 
@@ -171,15 +171,15 @@ def test_a_splat_that_cannot_be_drawn_is_left_out_and_said(tmp_path, caplog, rec
     path = tmp_path / "a.ply"
     path.write_bytes(header(3) + records + body(1))
     with caplog.at_level(logging.WARNING):
-        assert len(load_ply(path)) == 2
+        assert len(load_splats(path)) == 2
     assert [r.getMessage() for r in caplog.records] == [f"{path}: left out 1 of 3 splats: {why}"]
 
 
 def test_missing_file_and_folder(tmp_path):
-    assert "a.ply: cannot be read: No such file" in refusal(load_ply, tmp_path / "a.ply")
-    assert "cannot be read: Is a directory" in refusal(load_ply, tmp_path)
+    assert "a.ply: cannot be read: No such file" in refusal(load_splats, tmp_path / "a.ply")
+    assert "cannot be read: Is a directory" in refusal(load_splats, tmp_path)
     (tmp_path / "file").write_text("")
-    assert "cannot be written" in refusal(save_ply, tmp_path / "file" / "a.ply", splats())
+    assert "cannot write" in refusal(save_splats, tmp_path / "file" / "a.ply", splats())
 
 
 @pytest.mark.parametrize("kind", ["binary", "ascii"])
@@ -190,8 +190,8 @@ def test_fuzz_gives_splats_or_a_user_error(tmp_path, kind):
         good = header(4, kind="ascii") + (b"0.5 " * 25 + b"1\n") * 4
     path, outcomes, slowest = tmp_path / "a.ply", set(), 0.0
     end = good.index(b"end_header") + 11
-    save_ply(path, splats(2))
-    load_ply(path)  # the first call imports, which is not what is measured
+    save_splats(path, splats(2))
+    load_splats(path)  # the first call imports, which is not what is measured
     tracemalloc.start()
     try:
         with warnings.catch_warnings():
@@ -213,7 +213,7 @@ def test_fuzz_gives_splats_or_a_user_error(tmp_path, kind):
                 path.write_bytes(out)
                 start = time.perf_counter()
                 try:
-                    g = load_ply(path)
+                    g = load_splats(path)
                     outcomes.add("read")
                     names = ("means", "quats", "scales", "opacities", "sh")
                     assert len(g) and all(np.isfinite(getattr(g, name)).all() for name in names)

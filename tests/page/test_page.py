@@ -14,13 +14,14 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.paths import SHADERS
 from hardsplat.cli import main
 from hardsplat.export.page import light_degree
-from hardsplat.io.ply import save_ply
+from hardsplat.io.splats import save_splats
 from hardsplat.model import morton
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.page import choose, export, pack
 from hardsplat.page.export import PageScene, small_viewer, write_page
 from hardsplat.raster.renderer import Renderer
+from tests.helpers.pages import unpack
 from tests.helpers.splat_files import covariances
 from tests.helpers.tables import argv, rows
 from tests.oracle import psnr, splat
@@ -56,7 +57,7 @@ def hardsplat_export(*words) -> int:
 def test_what_packing_loses(degree):
     g = splats(700, degree, seed=degree)
     packed = pack.pack(g)
-    back, g = pack.unpack(packed), g[morton.order(g.means)]
+    back, g = unpack(packed), g[morton.order(g.means)]
     nbytes = 24 * 3 + 700 * (16 + 3 * ((degree + 1) ** 2 - 1))
     assert len(packed.data) < len(zlib.decompress(packed.data)) == packed.header["bytes"] == nbytes
     np.testing.assert_allclose(back.means, g.means, atol=1.01 * 0.5 * np.ptp(g.means) / (2**14 - 1))
@@ -80,7 +81,7 @@ def test_splats_at_the_ends(change):
         g.means[:] = [0.1, 0.2, 0.3]
     elif change == "huge":
         g.scales[7], g.sh[9, 2], g.sh[11, 0] = 1e20, 1e3, -1e4
-    back = pack.unpack(pack.pack(g))
+    back = unpack(pack.pack(g))
     order = morton.order(g.means)
     if change == "far":
         assert np.isfinite(back.means).all()
@@ -158,7 +159,7 @@ def test_a_page_holds_all_it_needs(tmp_path):
     (source,) = re.findall(r'\b(?:src|href)="([^"]*)"', text)
     assert source.startswith("data:image/webp;base64,")
     data = base64.b64decode(re.search(r'class="hs-data">([^<]*)<', text)[1])
-    assert pack.unpack(pack.Packed(header, data)).sh.shape == (400, 4, 3)
+    assert unpack(pack.Packed(header, data)).sh.shape == (400, 4, 3)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
     policy = policy.replace("&#39;", "'")
     for tag, directive in (("style", "style-src"), ("script", "script-src")):
@@ -196,7 +197,7 @@ def test_the_command(tmp_path, capsys, scene, device, monkeypatch):
     own = lambda _, *args, **options: Renderer(device, *args, **options)
     monkeypatch.setattr("hardsplat.export.page.Renderer", own)
     ply = tmp_path / "splats.ply"
-    save_ply(ply, splats(60, degree=2), antialiased=True)
+    save_splats(ply, splats(60, degree=2), antialiased=True)
     words = "--max-splats 50 --sh_degree 1 --title T --data-dir"
     assert hardsplat_export(ply, words, scene) == 0
     text = (tmp_path / "splats.html").read_text()
@@ -218,7 +219,7 @@ def test_the_command(tmp_path, capsys, scene, device, monkeypatch):
 
 def test_a_page_is_not_replaced_unasked(tmp_path, capsys):
     ply, page = tmp_path / "splats.ply", tmp_path / "splats.html"
-    save_ply(ply, splats(5))
+    save_splats(ply, splats(5))
     page.write_text("mine")
     assert hardsplat_export(ply) == 2 and page.read_text() == "mine"
     error = f"hardsplat: error: {page}: exists; add --overwrite to replace it\n"
@@ -244,7 +245,7 @@ REFUSED = rows(
 @pytest.mark.parametrize("words, message", REFUSED)
 def test_what_the_command_refuses(tmp_path, monkeypatch, error_of, words, message):
     monkeypatch.chdir(tmp_path)
-    save_ply("splats.ply", splats(5))
+    save_splats("splats.ply", splats(5))
     assert message in error_of("export", words) and not list(tmp_path.glob("*.html*"))
 
 

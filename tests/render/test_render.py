@@ -16,9 +16,9 @@ from hardsplat.cli import main
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.io.media.images import read_pixels, to_uint8
 from hardsplat.io.media.video import frames
-from hardsplat.io.ply import save_ply
 from hardsplat.io.scenes.camera_path import read_camera_path
 from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.splats import save_splats
 from hardsplat.model.framing import look_at, scene_bounds
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
@@ -323,7 +323,7 @@ def result(scene, tmp_path, monkeypatch, device):
     folder = tmp_path / "result"
     opened = load_scene(scene)
     points = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
-    save_ply(folder / "splats.ply", points)
+    save_splats(folder / "splats.ply", points)
     save_config(TrainConfig.of(data_dir=scene, background="white"), folder / "config.toml")
     return folder
 

@@ -11,9 +11,8 @@ from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.cli import main
 from hardsplat.contract.footprint import PURPOSES, by_purpose, purposes
-from hardsplat.io.ply import save_ply
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import load_splats
+from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.presets import save_config
 from hardsplat.settings.train import TrainConfig
@@ -37,7 +36,7 @@ def model(scene, tmp_path_factory):
     splats = Gaussians.from_points(loaded.points, loaded.colors, sh_degree=1, opacity=0.5)
     # A sphere's rotation has no gradient but that of rounding.
     splats.scales *= np.array([1.0, 0.6, 0.3], np.float32)
-    save_ply(path, splats)
+    save_splats(path, splats)
     return path
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hardsplat.io.ply import save_ply
+from hardsplat.io.splats import save_splats
 from hardsplat.model.gaussians import Gaussians
 from tools import gradient_study
 from tools.gradient_report import CLASSES, report
@@ -46,7 +46,7 @@ def test_oracle_and_report(flags, tmp_path, monkeypatch):
 
 
 def test_model(flags, scene, tmp_path):
-    save_ply(tmp_path / "splats.ply", splats())
+    save_splats(tmp_path / "splats.ply", splats())
     flags.model, flags.data_dir = str(tmp_path / "splats.ply"), str(scene)
     flags.views, flags.upstream = 2, ["random", "loss"]
     rows = gradient_study.model(flags)["rows"]

@@ -176,5 +176,5 @@ def test_poses_of_photographs_in_memory(tmp_path):
     frames = json.loads((tmp_path / "transforms.json").read_text())["frames"]
     assert [f["file_path"] for f in frames] == ["a.png", "b.png"] and frames[1]["fl_y"] == 31.0
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot be written"):
+    with pytest.raises(UserError, match="cannot write"):
         save_poses(tmp_path / "file", scene, [camera, other])

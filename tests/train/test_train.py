@@ -11,10 +11,9 @@ from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.memory import buffer
 from hardsplat.gpu.memory.buffer import Buffer
-from hardsplat.io.ply import is_antialiased, load_ply, save_ply
 from hardsplat.io.scenes.colmap import ColmapCamera, read_model, write_model
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import save_splats
+from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.morton import order_by_rank
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.presets import config_from_file, load_config
@@ -85,8 +84,8 @@ def test_the_run_folder_is_complete(run, scene):
     assert json.loads((folder / "metrics.json").read_text()) == metrics
     with Image.open(folder / "loss.png") as picture:
         assert picture.width > 400
-    assert len(load_ply(folder / "splats.ply")) == metrics["splats"]
-    assert len(load_ply(folder / "splats_40.ply")) == metrics["evaluations"][1]["splats"]
+    assert len(load_splats(folder / "splats.ply")) == metrics["splats"]
+    assert len(load_splats(folder / "splats_40.ply")) == metrics["evaluations"][1]["splats"]
     assert sorted(p.name for p in folder.glob("ckpts/*")) == ["ckpt_50.npz", "ckpt_80.npz"]
     names = {f"view_000{i}.jpg.{part}.png" for i in (0, 8) for part in ("photo", "render")}
     assert {p.name for p in folder.glob("renders/*")} == names
@@ -101,7 +100,7 @@ def test_antialiased_runs_say_so_and_are_measured_so(on_device, scene, tmp_path)
     assert b"comment SplatRenderMode: mip\n" in ply.read_bytes()[:200] and is_antialiased(ply)
     psnr = metrics["evaluations"][-1]["psnr"]
     assert evaluate_run(str(tmp_path / "run"))["psnr"] == pytest.approx(psnr, abs=1e-3)
-    save_ply(plain, load_ply(ply))
+    save_splats(plain, load_splats(ply))
     alone.write_bytes(ply.read_bytes())
     found = [evaluate_run(str(file), str(scene))["psnr"] for file in (alone, plain)]
     assert found[0] == pytest.approx(psnr, abs=0.05)  # hardware, float16

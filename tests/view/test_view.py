@@ -15,9 +15,9 @@ from PIL import Image
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.gpu import surface as surface_module
-from hardsplat.io.ply import save_ply
 from hardsplat.io.scenes.masks import downsampled
 from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.splats import save_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.parameters import Parameters
@@ -333,7 +333,7 @@ def run_without_display(*argv):
 
 
 def test_no_display_is_one_line(tmp_path):
-    save_ply(tmp_path / "a.ply", some_gaussians(np.random.default_rng(), 5))
+    save_splats(tmp_path / "a.ply", some_gaussians(np.random.default_rng(), 5))
     done = run_without_display("view", tmp_path / "a.ply")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("hardsplat: error: no window: ") and "DISPLAY" in done.stderr
@@ -497,7 +497,7 @@ def test_view_of_splats_a_result_and_a_scene(device, monkeypatch, scene, trainin
     monkeypatch.setattr("hardsplat.view.window.LEAST", 64)
     training("run", max_steps=3)
     rng = np.random.default_rng()
-    save_ply(tmp_path / "a.ply", some_gaussians(rng, 50))
+    save_splats(tmp_path / "a.ply", some_gaussians(rng, 50))
     g = some_gaussians(rng, 50)
     rest = dict(opacities=g.logit_opacities, scales=g.log_scales, sh0=g.sh[:, :1], shN=g.sh[:, 1:])
     np.savez(tmp_path / "a.npz", means=g.means, quats=g.quats, **rest)

@@ -13,3 +13,8 @@ class OutOfMemory(UserError):
     def __init__(self, message: str, grows_with: str = ""):
         super().__init__(message)
         self.grows_with = grows_with
+
+
+def reason(error: BaseException, most: int = 200) -> str:
+    """The first line of an exception's message, or its type where it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:most]

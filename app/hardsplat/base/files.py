@@ -56,7 +56,7 @@ def written(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def remove_abandoned(folder: Path) -> None:

@@ -9,19 +9,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import check_free, replacing
+from hardsplat.base.files import check_free, replacing, written
 from hardsplat.base.progress import Bar
-from hardsplat.export.contribution import classic_opacities_of, directions_of, weights_of
+from hardsplat.export.contribution import SeenSplats
 from hardsplat.io.formats import format_to_write
-from hardsplat.io.formats.base import PIECE, FileFormat, SplatStream, writing
+from hardsplat.io.formats.base import PIECE, FileFormat, SplatStream
 from hardsplat.io.formats.frames import UPS, rotated, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
-from hardsplat.io.splats import faults, open_splats, say_dropped
+from hardsplat.io.splats import faults, log_dropped, open_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.model import find_model
 
@@ -82,7 +83,7 @@ def convert(
     file 1 byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for
     bad input.
     """
-    begun = time.perf_counter()
+    started = time.perf_counter()
     source, target = Path(source), Path(target)
     folder = source if source.is_dir() else None
     if folder:
@@ -100,16 +101,21 @@ def convert(
         raise UserError(f"--up {up}: expected one of {', '.join(UPS)}")
     splats = open_splats(source)
     degree = _degree(source, splats, sh_degree)
+    views = partial(SeenSplats.of_result, folder, device, quiet) if folder else None
     opacities = None
-    if splats.antialiased:
-        opacities = _classic_opacities(folder, row, target, classic, device, quiet)
+    if splats.antialiased and (classic or not row.keeps_filter):
+        opacities = _classic_opacities(views, row, target, classic)
     antialiased = splats.antialiased and opacities is None
-    seen = _seen(folder, degree, device, quiet) if folder and degree and row.by_views else None
+    seen = None
+    if views and degree and row.by_views:
+        packed = "colours are packed for all directions alike, not for what training views look in"
+        seen = _unless_missing(views, lambda s: s.directions(degree).astype(np.float32), packed)
     if weigh is None and seen is not None:
-        shown = seen[:, 0]
-        weigh = lambda first, piece: shown[first : first + len(piece)]  # noqa: E731
-    if weigh is None and folder and max_splats and max_splats < splats.count:
-        weigh = weights_of(folder, device, quiet)
+        weigh = _weighing(seen[:, 0])
+    if weigh is None and views and max_splats and max_splats < splats.count:
+        chosen = "splats are chosen by opacity and size, not by contribution to training views"
+        weights = _unless_missing(views, SeenSplats.contributions, chosen)
+        weigh = None if weights is None else _weighing(weights)
     weigh, ordered = weigh or importance, morton or row.morton
     keep, means = _chosen(source, splats, inside, min_opacity, max_splats, weigh, ordered, quiet)
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
@@ -127,12 +133,12 @@ def convert(
                 piece.sh = piece.sh[:, : (degree + 1) ** 2]
                 yield rotated(piece, turn)
 
-    written = int(keep.sum())
-    with writing(target), ExitStack() as stack:
+    count = int(keep.sum())
+    with written(target), ExitStack() as stack:
         given = antialiased, splats.extra, seen
-        out = SplatStream(written, degree, lambda: pieces("writing"), *given)
+        out = SplatStream(count, degree, lambda: pieces("writing"), *given)
         if means is not None:
-            order = Sorted(target, written, degree, splats.extra)
+            order = Sorted(target, count, degree, splats.extra)
             stack.callback(order.close)
             places = morton_places(means, means.min(axis=0), means.max(axis=0))
             del means
@@ -142,43 +148,45 @@ def convert(
             for piece in pieces("sorting"):
                 order.put(piece, places[at : at + len(piece)])
                 at += len(piece)
-            again = SplatStream(written, degree, order.pieces)
-            out = SplatStream(written, degree, lambda: _shown(again, "writing", quiet), *given)
+            again = SplatStream(count, degree, order.pieces)
+            out = SplatStream(count, degree, lambda: _shown(again, "writing", quiet), *given)
         row.write(stack.enter_context(replacing(target)), out)
     sizes = source.stat().st_size, target.stat().st_size
-    return Converted(splats.count, written, *sizes, time.perf_counter() - begun)
+    return Converted(splats.count, count, *sizes, time.perf_counter() - started)
+
+
+def _weighing(weights: np.ndarray) -> Callable[[int, Gaussians], np.ndarray]:
+    """`weigh` of `convert` that looks weights (splats of the file,) up."""
+    return lambda first, piece: weights[first : first + len(piece)]
 
 
 def _classic_opacities(
-    folder: Path | None, row: FileFormat, target: Path, asked: bool, device: str | None, quiet: bool
+    views: Callable[[], SeenSplats] | None, row: FileFormat, target: Path, required: bool
 ) -> np.ndarray | None:
-    """(splats of the file,) opacities for viewers without the filter, where those are wanted and
-    can be had."""
-    if row.keeps_filter and not asked:
-        return None
+    """(splats of the file,) opacities for viewers without the filter; None, with a warning, where
+    they are not required and cannot be had."""
     try:
-        if folder is None:
+        if views is None:
             alone = "a file alone does not say what was seen from where"
             raise UserError(f"{alone}: give the result folder of the training")
-        return classic_opacities_of(folder, device, quiet)
+        return views().classic_opacities()
     except UserError as error:
-        if asked:
+        if required:
             raise UserError(f"--classic: {error}") from None
         bold = "cannot say that its splats are antialiased; programs will draw them too bold"
         log.warning("%s: %s %s: %s", target, row.suffix, bold, error)
         return None
 
 
-def _seen(result: Path, sh_degree: int, device: str | None, quiet: bool) -> np.ndarray | None:
-    """From which directions the training views of a result folder see each splat, as Splats has it;
-    None, with a note, where its scene or a device is missing."""
+def _unless_missing(
+    views: Callable[[], SeenSplats], find: Callable[[SeenSplats], np.ndarray], otherwise: str
+) -> np.ndarray | None:
+    """find(views()); None, with a warning of what happens `otherwise`, where the scene or a device
+    is missing."""
     try:
-        return directions_of(result, sh_degree, device, quiet).astype(np.float32)
+        return find(views())
     except UserError as error:
-        note = (
-            "colours are packed for all directions alike, not for those that training views look in"
-        )
-        log.warning("%s: %s", note, error)
+        log.warning("%s: %s", otherwise, error)
         return None
 
 
@@ -186,10 +194,7 @@ def _turned(seen: np.ndarray, turn: np.ndarray) -> np.ndarray:
     """SplatStream.seen of splats that are turned by a rotation."""
     if (turn == np.eye(3)).all():
         return seen
-    zeros, sh = (
-        np.zeros((len(seen), 4), np.float32),
-        np.broadcast_to(seen[..., None], (*seen.shape, 3)),
-    )
+    zeros, sh = np.zeros((len(seen), 4)), np.broadcast_to(seen[..., None], (*seen.shape, 3))
     as_colors = Gaussians(zeros[:, :3], zeros, zeros[:, :3], zeros[:, 0], sh, check=False)
     return rotated(as_colors, turn).sh[..., 0].copy()
 
@@ -219,17 +224,15 @@ def _chosen(
         if ordered:
             means[span] = piece.means
         at += len(piece)
-    say_dropped(source, splats.count, dropped)
+    log_dropped(source, splats.count, dropped)
     if max_splats and keep.sum() > max_splats:
         least = np.partition(weights, -max_splats)[-max_splats]
         equal = np.flatnonzero(weights == least)
         keep = weights > least
         keep[equal[: max_splats - int(keep.sum())]] = True
     if not keep.any():
-        raise UserError(
-            f"{source}: none of its {splats.count} splats is left; --crop or "
-            "--min-opacity leaves nothing"
-        )
+        what = f"none of its {splats.count} splats is left"
+        raise UserError(f"{source}: {what}; --crop or --min-opacity leaves nothing")
     return keep, (means if keep.all() else means[keep]) if ordered else None
 
 
@@ -245,10 +248,8 @@ def _degree(source: Path, splats: SplatStream, sh_degree: int | None) -> int:
     if sh_degree is None:
         return splats.sh_degree
     if not 0 <= sh_degree <= splats.sh_degree:
-        raise UserError(
-            f"--sh-degree {sh_degree}: expected a degree of 0 to {splats.sh_degree}, "
-            f"which {source} has"
-        )
+        wanted = f"expected a degree of 0 to {splats.sh_degree}, which {source} has"
+        raise UserError(f"--sh-degree {sh_degree}: {wanted}")
     return sh_degree
 
 
@@ -265,13 +266,10 @@ def _region(crop: tuple[str, ...] | None) -> Callable[[np.ndarray], np.ndarray]:
     except ValueError:
         numbers = np.array([np.nan])
     if len(numbers) != _SHAPES.get(shape) or not np.isfinite(numbers).all():
-        raise UserError(
-            f"--crop {' '.join(map(str, crop))}: expected box X0 Y0 Z0 X1 Y1 Z1, or "
-            "sphere X Y Z RADIUS"
-        )
+        wanted = "expected box X0 Y0 Z0 X1 Y1 Z1, or sphere X Y Z RADIUS"
+        raise UserError(f"--crop {' '.join(map(str, crop))}: {wanted}")
     if shape == "box":
         low, high = np.minimum(numbers[:3], numbers[3:]), np.maximum(numbers[:3], numbers[3:])
         return lambda means: ((means >= low) & (means <= high)).all(axis=1)
-    return lambda means: (
-        np.linalg.norm(means.astype(np.float64) - numbers[:3], axis=1) <= numbers[3]
-    )
+    centre, radius = numbers[:3], numbers[3]
+    return lambda means: np.linalg.norm(means.astype(np.float64) - centre, axis=1) <= radius

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
+from hardsplat.io.media.images import to_uint8
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.model.camera import Camera
@@ -18,7 +20,7 @@ from hardsplat.page.export import MIN_OPACITY, PageScene, WrittenPage, write_pag
 from hardsplat.page.pack import MOST_SPLATS
 from hardsplat.raster.renderer import Renderer
 from hardsplat.results.model import find_model, home_of
-from hardsplat.settings.train import TrainConfig
+from hardsplat.settings.scene import SceneSettings
 from hardsplat.train.measure.measure import BACKGROUNDS
 
 log = logging.getLogger("hardsplat")
@@ -64,28 +66,21 @@ def export(
         raise UserError(f"{path}: a page ends in .html")
     check_free(path, overwrite)
     gaussians = load_splats(file)
-    cameras = _cameras(config, asked=data_dir is not None)
-    shown = PageScene(
-        title or (config.scene.data_dir.name if config.scene.data_dir else file.stem),
-        cameras,
-        config.scene.near_plane,
-        BACKGROUNDS[config.scene.background],
-        config.raster.antialiased,
-        direction(up),
-        _picture(gaussians, next(iter(cameras.values())), config) if cameras else None,
-    )
+    cameras = _cameras(config.scene, required=data_dir is not None)
+    background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
+    name, antialiased = Path(config.scene.data_dir or file.stem).name, config.raster.antialiased
+    shown = PageScene(title or name, cameras, near, background, antialiased, direction(up))
+    if cameras:
+        shown = replace(shown, picture=_picture(gaussians, shown, config.run.device))
+    degree = min(gaussians.sh_degree, 3 if sh_degree is None else sh_degree)
     if sh_degree is None:
-        degree = light_degree(min(len(gaussians), max_splats or MOST_SPLATS), gaussians.sh_degree)
-    else:
-        degree = min(sh_degree, gaussians.sh_degree)
+        degree = light_degree(min(len(gaussians), max_splats or MOST_SPLATS), degree)
     written = write_page(path, gaussians, shown, max_splats, degree, min_opacity)
-    size = (
-        f"{written.bytes / 1e6:.2f} MB, {written.splats:,} of {len(gaussians):,} splats in "
-        f"{written.packed / written.splats:.1f} bytes each"
-    )
+    each = f"{written.packed / written.splats:.1f} bytes each"
+    splats = f"{written.splats:,} of {len(gaussians):,} splats in {each}"
     less = f", colour of SH degree {degree} (--sh-degree {gaussians.sh_degree} keeps all)"
     less = less if sh_degree is None and degree < gaussians.sh_degree else ""
-    print(f"{path}: {size}, {len(cameras)} cameras{less}")
+    print(f"{path}: {written.bytes / 1e6:.2f} MB, {splats}, {len(cameras)} cameras{less}")
     return written
 
 
@@ -96,39 +91,32 @@ def light_degree(splats: int, sh_degree: int) -> int:
     return max([min(1, sh_degree), *light])
 
 
-def _cameras(config: TrainConfig, asked: bool) -> dict[str, Camera]:
+def _cameras(settings: SceneSettings, required: bool) -> dict[str, Camera]:
     """Those that were trained on, by the names of their photographs; none where the scene is gone,
-    unless the user named it."""
-    if config.scene.data_dir is None:
+    unless it is required."""
+    if settings.data_dir is None:
         return {}
+    about = settings.data_factor, settings.test_every, settings.mask_mode
     try:
-        scene = load_scene(
-            config.scene.data_dir,
-            config.scene.data_factor,
-            config.scene.test_every,
-            config.scene.mask_mode,
-        )
+        scene = load_scene(settings.data_dir, *about)
     except UserError as error:
-        if asked:
+        if required:
             raise
         log.warning("note: the page has no cameras to jump to: %s", error)
         return {}
     return {scene.views[i].name: scene.views[i].camera for i in scene.train}
 
 
-def _picture(gaussians: Gaussians, camera: Camera, config: TrainConfig) -> np.ndarray | None:
-    """(H, W, 3) uint8, what a camera sees; None where nothing here can render it."""
+def _picture(gaussians: Gaussians, shown: PageScene, device: str | None) -> np.ndarray | None:
+    """(H, W, 3) uint8, what the first camera sees; None where nothing here can render it."""
+    camera = next(iter(shown.cameras.values()))
     scale = _SIDE / max(camera.width, camera.height)
     camera = camera.resized(*(max(1, round(scale * n)) for n in (camera.width, camera.height)))
-    color = BACKGROUNDS[config.scene.background]
     try:
-        with Renderer(
-            config.run.device, "tiled", antialiased=config.raster.antialiased
-        ) as renderer:
-            image, _ = renderer.forward(
-                gaussians, camera, background=color, near=config.scene.near_plane
-            )
+        with Renderer(device, "tiled", antialiased=shown.antialiased) as renderer:
+            behind: dict = dict(background=shown.background, near=shown.near)
+            image, _ = renderer.forward(gaussians, camera, **behind)
     except UserError as error:
         log.warning("note: the page has no picture to show while it loads: %s", error)
         return None
-    return np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)
+    return to_uint8(image)

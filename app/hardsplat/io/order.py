@@ -37,9 +37,8 @@ class Sorted:
     def __init__(self, beside: Path, count: int, sh_degree: int, extra: tuple[str, ...] = ()):
         self._count, self._k = count, (sh_degree + 1) ** 2
         self._extra = {name: quantities.QUANTITIES[name].shape(-1, sh_degree) for name in extra}
-        self._width = (
-            11 + 3 * self._k + sum(planes * width for planes, _, width in self._extra.values())
-        )
+        further = sum(planes * width for planes, _, width in self._extra.values())
+        self._width = 11 + 3 * self._k + further
         self._record = np.dtype([("place", "<u4"), ("values", "<f4", self._width)])
         self._filled = np.zeros(-(-count // PIECE), np.int64)
         self._stack = ExitStack()
@@ -49,12 +48,9 @@ class Sorted:
         """places: (N,) where each splat goes, 0 to count - 1; over all pieces each once."""
         table = np.empty(len(g), self._record)
         table["place"] = places
-        v = table["values"]
+        fields = g.means, g.quats, g.scales, g.opacities[:, None], g.sh.reshape(len(g), -1)
         further = [g.extra[name].transpose(1, 0, 2).reshape(len(g), -1) for name in self._extra]
-        v[:] = np.concatenate(
-            [g.means, g.quats, g.scales, g.opacities[:, None], g.sh.reshape(len(g), -1), *further],
-            axis=1,
-        )
+        table["values"] = np.concatenate([*fields, *further], axis=1)
         bucket = places // PIECE
         table = table[np.argsort(bucket, kind="stable")]
         number = np.bincount(bucket, minlength=len(self._filled))
@@ -73,9 +69,8 @@ class Sorted:
             v[table["place"] - first] = table["values"]
             extra, at = {}, 11 + 3 * self._k
             for name, (planes, _, width) in self._extra.items():
-                extra[name] = (
-                    v[:, at : at + planes * width].reshape(n, planes, width).transpose(1, 0, 2)
-                )
+                values = v[:, at : at + planes * width].reshape(n, planes, width)
+                extra[name] = values.transpose(1, 0, 2)
                 at += planes * width
             means, quats, scales, opacities, sh = np.split(v, [3, 7, 10, 11], axis=1)
             sh = sh[:, : 3 * self._k].reshape(n, self._k, 3)

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
-from hardsplat.io.formats import SplatStream, format_to_read, format_to_write
-from hardsplat.io.formats.base import check_expansion, in_memory, size_of, writing
+from hardsplat.base.files import replacing, written
+from hardsplat.io.formats import format_to_read, format_to_write, ply
+from hardsplat.io.formats.base import SplatStream, check_expansion, in_memory, of_planes, size_of
 from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.model import morton
 from hardsplat.model.gaussians import FIELDS, Gaussians
-from hardsplat.tables import quantities
+from hardsplat.tables.quantities import QUANTITIES
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +26,7 @@ log = logging.getLogger(__name__)
 def open_splats(path: str | Path) -> SplatStream:
     """Splats of a file in pieces, in hardsplat's frame, those that no renderer can draw still among
     them. Raises UserError for what is no file of splats."""
-    path = Path(path)
-    row = format_to_read(path)
+    row = format_to_read(path := Path(path))
     splats = row.read(path)
     check_expansion(path, splats.count * 4 * (11 + 3 * (splats.sh_degree + 1) ** 2), size_of(path))
     return _rotated(splats, to_ours(row.frame))
@@ -45,20 +44,18 @@ def load_splats(path: str | Path) -> Gaussians:
     n, k, at = splats.count, (splats.sh_degree + 1) ** 2, 0
     shapes = ((n, 3), (n, 4), (n, 3), (n,), (n, k, 3))
     arrays = {name: np.empty(shape, np.float32) for name, shape in zip(FIELDS, shapes)}
-    extra = {
-        name: np.empty(quantities.QUANTITIES[name].shape(n, splats.sh_degree), np.float32)
-        for name in splats.extra
-    }
+    further = {name: QUANTITIES[name].shape(n, splats.sh_degree) for name in splats.extra}
+    extra = {name: np.empty(shape, np.float32) for name, shape in further.items()}
     for piece in usable_pieces(splats, dropped):
         for name, array in arrays.items():
             array[at : at + len(piece)] = getattr(piece, name)
         for name, array in extra.items():
             array[:, at : at + len(piece)] = piece.extra[name]
         at += len(piece)
-    say_dropped(path, n, dropped)
-    further = {name: array[:, :at] for name, array in extra.items()}
+    log_dropped(path, n, dropped)
+    extra = {name: array[:, :at] for name, array in extra.items()}
     fields = {name: array[:at] for name, array in arrays.items()}
-    return Gaussians(**fields, extra=further, check=False)
+    return Gaussians(**fields, extra=extra, check=False)
 
 
 def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = False) -> None:
@@ -69,15 +66,22 @@ def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = Fals
     the others in the order given. antialiased: the file says that the splats were trained so, if
     its format can. Raises UserError where it cannot be written.
     """
-    path = Path(path)
-    row = format_to_write(path)
+    row = format_to_write(path := Path(path))
     if not len(gaussians):
         raise UserError(f"{path}: there are no splats to write")
     if row.morton:
         gaussians = gaussians[morton.order(gaussians.means)]
     splats = _rotated(in_memory(gaussians, antialiased), to_ours(row.frame).T)
-    with writing(path), replacing(path) as partial:
+    with written(path), replacing(path) as partial:
         row.write(partial, splats)
+
+
+def save_planes(
+    path: str | Path, planes: Mapping[str, np.ndarray], antialiased: bool = False
+) -> None:
+    """A .ply of splats from their trained values, (planes, N, width) by name, see save_splats."""
+    with written(path := Path(path)), replacing(path) as partial:
+        ply.write(partial, of_planes(planes, antialiased))
 
 
 def _rotated(splats: SplatStream, rotation: np.ndarray) -> SplatStream:
@@ -112,12 +116,9 @@ def faults(g: Gaussians, dropped: Counter) -> np.ndarray:
 
 
 def _faults(g: Gaussians) -> Iterator[tuple[str, np.ndarray]]:
-    finite = (
-        np.isfinite(g.means).all(axis=1)
-        & np.isfinite(g.quats).all(axis=1)
-        & np.isfinite(g.opacities)
-        & np.isfinite(g.sh.reshape(len(g), -1)).all(axis=1)
-    )
+    n, finite = len(g), np.isfinite(g.opacities)
+    for values in (g.means, g.quats, g.sh.reshape(n, -1)):
+        finite &= np.isfinite(values).all(axis=1)
     yield "NaN or infinite numbers", ~finite
     yield "scales that are NaN or beyond float32", ~np.isfinite(g.scales).all(axis=1)
     yield "a rotation of zeros", np.all(g.quats == 0, axis=1)
@@ -125,7 +126,7 @@ def _faults(g: Gaussians) -> Iterator[tuple[str, np.ndarray]]:
     yield "an opacity outside 0..1", (g.opacities < 0) | (g.opacities > 1)
 
 
-def say_dropped(path: str | Path, count: int, dropped: Counter) -> None:
+def log_dropped(path: str | Path, count: int, dropped: Counter) -> None:
     """Logs how many splats cannot be drawn, and why. Raises UserError where none is left."""
     reasons = ", ".join(f"{number} with {what}" for what, number in dropped.items() if number)
     if dropped.total() == count:

@@ -67,30 +67,25 @@ class Camera:
         object.__setattr__(self, "w2c", np.asarray(self.w2c, np.float64))
         object.__setattr__(self, "K", np.asarray(self.K, np.float64))
         if self.w2c.shape != (4, 4) or self.K.shape != (3, 3):
-            raise ValueError(
-                f"camera needs w2c (4, 4) and K (3, 3), got {self.w2c.shape} and {self.K.shape}"
-            )
+            got = f"{self.w2c.shape} and {self.K.shape}"
+            raise ValueError(f"camera needs w2c (4, 4) and K (3, 3), got {got}")
         if not (np.isfinite(self.w2c).all() and np.isfinite(self.K).all()):
             raise ValueError("camera has a NaN or infinite number in its pose or intrinsics")
         if problem := _not_rigid(self.w2c):
             raise ValueError(f"camera needs a rigid w2c, {problem}")
         if not (self.K[0, 0] > 0 and self.K[1, 1] > 0):
-            raise ValueError(
-                f"camera needs positive focal lengths, got {self.K[0, 0]:g} and "
-                f"{self.K[1, 1]:g} (the frame is OpenCV: +y down, +z forward)"
-            )
+            frame = "the frame is OpenCV: +y down, +z forward"
+            got = f"{self.K[0, 0]:g} and {self.K[1, 1]:g} ({frame})"
+            raise ValueError(f"camera needs positive focal lengths, got {got}")
         if self.K[0, 1] or self.K[1, 0] or self.K[2].tolist() != [0, 0, 1]:
-            raise ValueError(
-                "camera needs K = [[fx, 0, cx], [0, fy, cy], [0, 0, 1]], without skew, "
-                f"got {self.K.tolist()}"
-            )
+            wanted = "K = [[fx, 0, cx], [0, fy, cy], [0, 0, 1]], without skew"
+            raise ValueError(f"camera needs {wanted}, got {self.K.tolist()}")
         for side in ("width", "height"):
             try:
                 object.__setattr__(self, side, index(getattr(self, side)))
             except TypeError:
-                raise ValueError(
-                    f"camera {side} {getattr(self, side)!r} is not an integer"
-                ) from None
+                value = getattr(self, side)
+                raise ValueError(f"camera {side} {value!r} is not an integer") from None
         if self.width < 1 or self.height < 1:
             raise ValueError(f"camera image size must be positive, got {self.width}x{self.height}")
 
@@ -122,22 +117,20 @@ class Camera:
 
 def rotation_matrix(w, x, y, z) -> np.ndarray:
     """(3, 3) of a unit quaternion; (3, 3, N) of N of them, whose components are (N,) each."""
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
+    rows = (
+        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
     )
+    return np.array(rows)
 
 
 def _not_rigid(w2c: np.ndarray) -> str:
     """What keeps a (4, 4) matrix from being a rotation and a translation, within 1e-3; empty when
     nothing does."""
     if np.abs(w2c[3] - [0, 0, 0, 1]).max() > 1e-3:
-        return f"its last row is {w2c[3].tolist()} instead of 0 0 0 1" + (
-            "; it looks transposed" if not w2c[:3, 3].any() else ""
-        )
+        hint = "" if w2c[:3, 3].any() else "; it looks transposed"
+        return f"its last row is {w2c[3].tolist()} instead of 0 0 0 1{hint}"
     R = w2c[:3, :3]
     if np.abs(R @ R.T - np.eye(3)).max() <= 1e-3:
         reflection = "its 3x3 is a reflection (determinant -1), not a rotation"

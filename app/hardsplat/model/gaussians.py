@@ -60,10 +60,8 @@ class Gaussians:
         if bad.any():
             splats = bad.reshape(len(bad), -1).any(axis=1)
             place = tuple(np.argwhere(bad)[0].tolist())
-            raise ValueError(
-                f"{name}[{', '.join(map(str, place))}] = {getattr(self, name)[place]:g} "
-                f"is {what} ({splats.sum()} such splats)"
-            )
+            value = f"{name}[{', '.join(map(str, place))}] = {getattr(self, name)[place]:g}"
+            raise ValueError(f"{value} is {what} ({splats.sum()} such splats)")
 
     def __len__(self) -> int:
         return len(self.means)
@@ -89,10 +87,8 @@ class Gaussians:
         if any(part.extra.keys() != parts[0].extra.keys() for part in parts):
             raise ValueError("splats with different further quantities do not go together")
         fields = {n: np.concatenate([getattr(part, n) for part in parts]) for n in FIELDS}
-        extra = {
-            name: np.concatenate([part.extra[name] for part in parts], axis=1)
-            for name in parts[0].extra
-        }
+        names = parts[0].extra
+        extra = {n: np.concatenate([part.extra[n] for part in parts], axis=1) for n in names}
         return cls(**fields, extra=extra, check=False)
 
     @property
@@ -143,9 +139,8 @@ class Gaussians:
         sh = np.empty((n, 1 + rest, 3), np.float32)
 
         def fill(part: slice) -> None:
-            scales[part], opacities[part] = _activated(
-                planes["log_scales"][0, part], planes["logit_opacities"][0, part, 0]
-            )
+            logits = planes["logit_opacities"][0, part, 0]
+            scales[part], opacities[part] = _activated(planes["log_scales"][0, part], logits)
             sh[part, 0] = planes["sh0"][0, part]
             sh[part, 1:] = planes["shN"][:, part].transpose(1, 0, 2)
 
@@ -153,12 +148,6 @@ class Gaussians:
         out = cls(planes["means"][0], planes["quats"][0], scales, opacities, sh, check=False)
         out.extra = {name: values for name, values in planes.items() if name not in OWN}
         return out
-
-    @classmethod
-    def from_parameters(cls, means, quats, log_scales, logit_opacities, sh) -> Gaussians:
-        """From the trained parameters: log scales and logit opacities. Values are not checked:
-        training may leave some that are not finite."""
-        return cls(means, quats, *_activated(log_scales, logit_opacities), sh, check=False)
 
     @classmethod
     def from_points(

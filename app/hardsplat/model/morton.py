@@ -9,13 +9,13 @@ from hardsplat.base.parallel import in_blocks
 
 BITS = 21  # of each coordinate, so that three fit into 64
 _BLOCK = 1 << 15  # points at a time
-_SPREAD = (
-    (32, 0x1F00000000FFFF),
-    (16, 0x1F0000FF0000FF),
-    (8, 0x100F00F00F00F00F),
-    (4, 0x10C30C30C30C30C3),
-    (2, 0x1249249249249249),
-)
+_SPREAD = {
+    32: 0x1F00000000FFFF,
+    16: 0x1F0000FF0000FF,
+    8: 0x100F00F00F00F00F,
+    4: 0x10C30C30C30C30C3,
+    2: 0x1249249249249249,
+}
 
 
 def keys(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -25,10 +25,8 @@ def keys(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     out = np.empty(len(points), np.uint64)
 
     def fill(part: slice) -> None:
-        cells = np.clip(
-            (points[part].astype(np.float64) - low) / span * (2**BITS - 1), 0, 2**BITS - 1
-        )
-        out[part] = _interleaved(cells.astype(np.uint64))
+        cells = (points[part].astype(np.float64) - low) / span * (2**BITS - 1)
+        out[part] = _interleaved(np.clip(cells, 0, 2**BITS - 1).astype(np.uint64))
 
     in_blocks(len(points), _BLOCK, fill)
     return out
@@ -51,6 +49,6 @@ def order_by_rank(points: np.ndarray) -> np.ndarray:
 
 def _interleaved(cells: np.ndarray) -> np.ndarray:
     """(N,) the bits of (N, 3) numbers below 2^21 in turns."""
-    for shift, mask in _SPREAD:
+    for shift, mask in _SPREAD.items():
         cells = (cells | cells << np.uint64(shift)) & np.uint64(mask)
     return cells[:, 0] | cells[:, 1] << np.uint64(1) | cells[:, 2] << np.uint64(2)

@@ -3,7 +3,7 @@ merged with their neighbours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -19,11 +19,8 @@ from hardsplat.model.gaussians import Gaussians
 _CAMERAS = 16  # that importance is estimated from
 _SIGMAS = 3.0  # from its mean to where a splat is no more to be seen
 _BLOCK = 1 << 14  # splats that a thread makes temporary arrays for at a time
-_CACHED = (
-    1 << 13
-    # the same, where arrays are gone through so often that they had better stay in the processor's
-    # cache
-)
+# the same, where arrays are gone through so often that they should stay in the processor's cache
+_CACHED = 1 << 13
 
 
 def kept(
@@ -43,10 +40,9 @@ def kept(
     good = in_blocks(len(part), _BLOCK, lambda block: _good(part[block], min_opacity))
     rows = np.flatnonzero(np.concatenate(good))
     if not len(rows):
-        raise UserError(
-            f"none of {len(part)} splats is left: all are fainter than --min-opacity "
-            f"{min_opacity:g} or hold numbers that are not finite"
-        )
+        faint = f"fainter than --min-opacity {min_opacity:g}"
+        why = f"all are {faint} or hold numbers that are not finite"
+        raise UserError(f"none of {len(part)} splats is left: {why}")
     if max_splats is None or len(rows) <= max_splats:
         return part[rows]
     return thinned(part, cameras, max_splats, rows)
@@ -58,8 +54,7 @@ def _good(part: Gaussians, min_opacity: float) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         good &= np.abs(part.quats) @ np.ones(4, np.float32) > 0
         for values in (part.means, part.quats, part.scales, part.sh.reshape(len(part), -1)):
-            # what is not finite makes the sum so, in a tenth of the time of a look
-            # at each
+            # what is not finite makes the sum so, in a tenth of the time of a look at each
             good &= np.isfinite(values @ np.ones(values.shape[1], np.float32))
     return good
 
@@ -107,12 +102,8 @@ def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
     weight = gaussians.opacities * _surface(squares) + 1e-30
     # means are small next to it, so that nothing cancels in their squares
     first = np.repeat(gaussians.means[starts].astype(np.float64), np.diff(starts, append=n), axis=0)
-    columns = [
-        np.ones(n),
-        *(gaussians.means - first).T,
-        *_covariances(gaussians.quats, squares),
-        *gaussians.sh.reshape(n, -1).T,
-    ]
+    columns = [np.ones(n), *(gaussians.means - first).T]
+    columns += [*_covariances(gaussians.quats, squares), *gaussians.sh.reshape(n, -1).T]
     offset = np.stack(columns[1:4])
     for column, (i, j) in enumerate(_UPPER, 4):
         columns[column] = columns[column] + offset[i] * offset[j]
@@ -126,13 +117,8 @@ def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
     squares = np.maximum(squares, 0)
     quats = Rotation.from_matrix(axes).as_quat(scalar_first=True)
     opacities = np.clip(whole / np.maximum(_surface(squares), 1e-30), 0, 0.99)
-    return Gaussians(
-        gaussians.means[starts] + means[:, :3],
-        quats,
-        np.sqrt(squares),
-        opacities,
-        means[:, 9:].reshape(len(starts), -1, 3),
-    )
+    centres, sh = gaussians.means[starts] + means[:, :3], means[:, 9:].reshape(len(starts), -1, 3)
+    return Gaussians(centres, quats, np.sqrt(squares), opacities, sh)
 
 
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # of a symmetric matrix
@@ -142,13 +128,10 @@ def _covariances(quats: np.ndarray, squares: np.ndarray) -> list[np.ndarray]:
     """The entries _UPPER of the covariances, (N,) each. squares: of the half axes (N, 3)."""
     w, x, y, z = quats.T.astype(np.float64)
     length = np.sqrt(w * w + x * x + y * y + z * z)
-    w, x, y, z = w / length, x / length, y / length, z / length
-    axes = rotation_matrix(w, x, y, z)
+    axes = rotation_matrix(w / length, x / length, y / length, z / length)
     a, b, c = squares.T
-    return [
-        axes[i][0] * axes[j][0] * a + axes[i][1] * axes[j][1] * b + axes[i][2] * axes[j][2] * c
-        for i, j in _UPPER
-    ]
+    terms = [[axes[i][k] * axes[j][k] for k in range(3)] for i, j in _UPPER]
+    return [p * a + q * b + r * c for p, q, r in terms]
 
 
 def importance(
@@ -183,24 +166,22 @@ def _sides(
     """(cameras, N) square root of the area of splats in the images of cameras, px; 0 where one does
     not see them. points: (3, N)."""
 
-    def each(number: Callable[[Camera], float]) -> np.ndarray:
-        return np.array([[number(camera)] for camera in cameras], np.float32)
-
+    sizes = ((c.width / 2, c.height / 2, max(c.width, c.height)) for c in cameras)
+    rows = [(c.K[0, 0], c.K[0, 2], c.K[1, 2], *size) for c, size in zip(cameras, sizes)]
+    fx, cx, cy, width, height, widest = np.array(rows, np.float32).T[:, :, None]
     turned = np.concatenate([camera.w2c[:3, :3] for camera in cameras]).astype(np.float32) @ points
     shift = np.array([camera.w2c[:3, 3] for camera in cameras], np.float32)
     x, y, z = (turned[i::3] + shift[:, i : i + 1] for i in range(3))
     # of a world unit
-    px = np.divide(each(lambda camera: camera.K[0, 0]), z, out=np.zeros_like(z), where=z > 0)
+    px = np.divide(fx, z, out=np.zeros_like(z), where=z > 0)
     middle, large = middle * px, large * px
-    width = each(lambda camera: camera.width / 2)
-    height = each(lambda camera: camera.height / 2)
-    widest = each(lambda camera: max(camera.width, camera.height))
     # widest: what a splat across the whole image counts as, however near it is
     reach = np.float32(_SIGMAS) * large
-    u = np.abs(x * px + each(lambda camera: camera.K[0, 2]) - width)
-    v = np.abs(y * px + each(lambda camera: camera.K[1, 2]) - height)
+    u = np.abs(x * px + cx - width)
+    v = np.abs(y * px + cy - height)
     visible = (z > 0) & (u < width + reach) & (v < height + reach)
-    return np.where(visible, np.sqrt(np.clip(middle, 0.5, widest) * np.clip(large, 0.5, widest)), 0)
+    area = np.clip(middle, 0.5, widest) * np.clip(large, 0.5, widest)
+    return np.where(visible, np.sqrt(area), 0)
 
 
 def _surface(squares: np.ndarray) -> np.ndarray:

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
+from hardsplat.base.files import replacing, written
 from hardsplat.base.version import __version__
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import look_at, scene_bounds
@@ -23,6 +22,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import kept
 from hardsplat.page.pack import MOST_SPLATS, Packed, pack
 
+WEB = Path(__file__).parent / "web"
 MIN_OPACITY = 0.005  # at which training removes splats, too
 MOST_CAMERAS, FEW_CAMERAS = 500, 60  # of a page, of a small viewer
 SMALL_BYTES = 3_000_000  # of a viewer within a report
@@ -86,21 +86,16 @@ def write_page(
     most, cameras = min(max_splats or MOST_SPLATS, MOST_SPLATS), list(shown.cameras.values())
     chosen = kept(gaussians, cameras, most, min_opacity, sh_degree)
     packed = pack(chosen)
-    style = "html, body { margin: 0; height: 100%; background: #000; }\n" + _source("viewer.css")
+    style = "html, body { margin: 0; height: 100%; background: #000; }\n" + source("viewer.css")
     script = _script()
-    policy = (
-        f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src "
-        f"{_hash(script)}; worker-src blob:; base-uri 'none'; form-action 'none'"
-    )
+    inline = f"style-src {_hash(style)}; script-src {_hash(script)}; worker-src blob:"
+    policy = f"default-src 'none'; img-src data:; {inline}; base-uri 'none'; form-action 'none'"
     viewer = _viewer(packed, chosen, shown, MOST_CAMERAS, whole=True)
     parts = dict(policy=policy, style=style, script=script, viewer=viewer)
-    page = _template("page.html").render(version=__version__, title=shown.title, **parts)
+    page = template("page.html").render(version=__version__, title=shown.title, **parts)
     data = page.encode()
-    try:
-        with replacing(path) as partial:
-            partial.write_bytes(data)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    with written(path), replacing(path) as partial:
+        partial.write_bytes(data)
     return WrittenPage(len(chosen), len(data), len(packed.data))
 
 
@@ -126,9 +121,8 @@ def small_viewer(
         viewer = _viewer(packed, chosen, shown, FEW_CAMERAS, whole=False)
         return f"{viewer}\n<script>{_script()}</script>", int(_BASE64 * len(packed.data))
 
-    around = _AROUND + (
-        _PICTURE_BYTES if picture else 0 if shown.picture is None else len(_picture(shown.picture))
-    )
+    known = 0 if shown.picture is None else len(_picture(shown.picture))
+    around = _AROUND + (_PICTURE_BYTES if picture else known)
     splats = max(1, int((budget_bytes - around) / _BASE64 / _PER_SPLAT))
     chosen = gaussians
     for _ in range(5):
@@ -141,10 +135,6 @@ def small_viewer(
             break
         splats = max(1, int(0.98 * splats * (budget_bytes - len(text) + data) / data))
     return text
-
-
-def style() -> str:
-    return _source("viewer.css")
 
 
 def _viewer(
@@ -163,7 +153,7 @@ def _viewer(
         "centre": _rounded(setting.centre),
         "cameras": [_entry(name, cameras[name]) for name in names],
     }
-    return _template("viewer.html").render(
+    return template("viewer.html").render(
         whole=whole,
         title=shown.title,
         aspect=(first.width, first.height),
@@ -171,8 +161,8 @@ def _viewer(
         header=header,
         header_json=json.dumps(header, allow_nan=False).replace("<", "\\u003c"),
         data=base64.b64encode(packed.data).decode(),
-        worker="\n".join(map(_source, _WORKER)),
-        shaders={name: _source(name) for name in _SHADERS},
+        worker="\n".join(map(source, _WORKER)),
+        shaders={name: source(name) for name in _SHADERS},
     )
 
 
@@ -183,13 +173,9 @@ def _spread(items: list, most: int) -> list:
 
 
 def _entry(name: str, camera: Camera) -> dict:
-    K = camera.K
-    return {
-        "name": name,
-        "w2c": _rounded(camera.w2c[:3].ravel()),
-        "K": _rounded([K[0, 0], K[1, 1], K[0, 2], K[1, 2]]),
-        "size": [camera.width, camera.height],
-    }
+    K, size = camera.K, [camera.width, camera.height]
+    numbers = _rounded([K[0, 0], K[1, 1], K[0, 2], K[1, 2]])
+    return dict(name=name, w2c=_rounded(camera.w2c[:3].ravel()), K=numbers, size=size)
 
 
 def _rounded(numbers) -> list[float]:
@@ -217,7 +203,7 @@ def _picture(image: np.ndarray) -> str:
 def _script() -> str:
     """The viewer as one script, in a scope of its own. Its parts say "use strict" for
     themselves."""
-    return "(() => {\n" + "\n".join(map(_source, _SCRIPTS)) + "})();\n"
+    return "(() => {\n" + "\n".join(map(source, _SCRIPTS)) + "})();\n"
 
 
 def _hash(text: str) -> str:
@@ -226,14 +212,17 @@ def _hash(text: str) -> str:
 
 
 @functools.cache
-def _source(name: str) -> str:
-    return (Path(__file__).parent / "web" / name).read_text(encoding="utf-8")
+def source(name: str) -> str:
+    return (WEB / name).read_text(encoding="utf-8")
 
 
 @functools.cache
-def _template(name: str):
+def template(name: str, folder: Path = WEB):
+    """A template of pages, in which all text is escaped."""
     import jinja2
 
     blocks: dict = dict(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    loader = jinja2.FileSystemLoader(Path(__file__).parent / "web")
-    return jinja2.Environment(loader=loader, autoescape=True, **blocks).get_template(name)
+    loader = jinja2.FileSystemLoader(folder)
+    found = jinja2.Environment(loader=loader, autoescape=True, **blocks)
+    found.filters["mib"] = lambda n: f"{n / 2**20:,.1f}"
+    return found.get_template(name)

@@ -1,5 +1,4 @@
-"""Splats as the bytes inside a page. The reader in the browser is decode.js; `unpack` is the same
-reader in Python.
+"""Splats as the bytes inside a page. The reader in the browser is decode.js.
 
 The data are a zlib stream of these bytes, for N splats in Morton order, of SH degree d with K = (d
 + 1)^2 - 1 higher coefficients:
@@ -41,9 +40,8 @@ POSITION_BITS = 14
 LARGEST = float(np.sin(np.pi / 8))  # of a component of the stored rotations, but for w
 SH_STEP = 1 / 64  # of an SH coefficient, where 8 bits of it hold all there are
 MOST_SPLATS = 2048 * 2048  # texels of the largest texture that every WebGL2 has
-_DEPTH_OF_SCALES = (
-    16.0  # natural logarithms; smaller scales than that below the largest are rounded up
-)
+# natural logarithms; smaller scales than that below the largest are rounded up
+_DEPTH_OF_SCALES = 16.0
 _LEVEL = 6  # of zlib; 9 saves a further hundredth and takes six times as long
 # bytes that deflate looks back, and that a thread compresses at a time
 _WINDOW = 1 << 15
@@ -75,7 +73,7 @@ def pack(gaussians: Gaussians) -> Packed:
     scale_ends = _scale_ends(logs)
     color_ends = _ends(np.quantile(colors, [0.0005, 0.9995]))
     steps = _sh_steps(rest, degree)
-    sh = np.rint(rest / _per_coefficient(steps).astype(np.float32)[:, None])
+    sh = np.rint(rest / per_coefficient(steps).astype(np.float32)[:, None])
     sh = np.clip(128 + sh, 0, 255).astype(np.uint8)
     planes = [
         (positions & 255).astype(np.uint8),
@@ -107,27 +105,6 @@ def _deflated(data: bytes) -> bytes:
     return b"".join([b"\x78\x9c", *pieces, zlib.adler32(data).to_bytes(4)])
 
 
-def unpack(packed: Packed) -> Gaussians:
-    """What the page draws, in its order. For tests and for measuring what packing loses."""
-    header, data = packed.header, np.frombuffer(zlib.decompress(packed.data), np.uint8)
-    n, degree = header["splats"], header["degree"]
-    coefficients, chunks = (degree + 1) ** 2 - 1, -(-n // CHUNK)
-    bounds = data[: 24 * chunks].view("<f4").reshape(chunks, 2, 3).astype(np.float64)
-    bounds = bounds.repeat(CHUNK, axis=0)[:n]
-    planes = data[24 * chunks :].reshape(-1, n)
-    low, high, scale, rotation, opacity, color, sh = np.split(planes, np.cumsum([3, 3, 3, 3, 1, 3]))
-    share = (low + 256.0 * high).T / (2**POSITION_BITS - 1)
-    means = bounds[:, 0] + share * (bounds[:, 1] - bounds[:, 0])
-    xyz = (rotation.T - 128.0) * (LARGEST / 127)
-    quats = np.column_stack([np.sqrt(np.maximum(1 - (xyz**2).sum(axis=1), 0)), xyz])
-    colors = _numbers(_plus_green(color.T), header["color"])
-    rest = _plus_green(sh.T.reshape(n, coefficients, 3)) - 128.0
-    rest = rest * _per_coefficient(header["sh"])[:, None]
-    coefficients = np.concatenate([(colors[:, None] - 0.5) / SH_C0, rest], axis=1)
-    scales = np.exp(_numbers(scale.T, header["scale"]))
-    return Gaussians(means, quats, scales, opacity[0] / 255, coefficients)
-
-
 def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(N, 4) unit quaternions and (N, 3) scales of the same Gaussians, with their axes named so
     that w is the largest it can be, and positive."""
@@ -150,15 +127,13 @@ def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarra
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Products of quaternions (..., 4), wxyz."""
     (w, x, y, z), (W, X, Y, Z) = np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0)
-    return np.stack(
-        [
-            w * W - x * X - y * Y - z * Z,
-            w * X + x * W + y * Z - z * Y,
-            w * Y - x * Z + y * W + z * X,
-            w * Z + x * Y - y * X + z * W,
-        ],
-        axis=-1,
+    product = (
+        w * W - x * X - y * Y - z * Z,
+        w * X + x * W + y * Z - z * Y,
+        w * Y - x * Z + y * W + z * X,
+        w * Z + x * Y - y * X + z * W,
     )
+    return np.stack(product, axis=-1)
 
 
 def _cube() -> tuple[np.ndarray, np.ndarray]:
@@ -201,24 +176,17 @@ def _ends(ends) -> tuple[float, float]:
 
 
 def _bytes(values: np.ndarray, ends: tuple[float, float]) -> np.ndarray:
-    return np.rint((np.clip(values, *ends) - ends[0]) * (255 / (ends[1] - ends[0]))).astype(
-        np.uint8
-    )
-
-
-def _numbers(stored: np.ndarray, ends) -> np.ndarray:
-    return ends[0] + stored * ((ends[1] - ends[0]) / 255)
+    steps = (np.clip(values, *ends) - ends[0]) * (255 / (ends[1] - ends[0]))
+    return np.rint(steps).astype(np.uint8)
 
 
 def _sh_steps(rest: np.ndarray, degree: int) -> list[float]:
     """Step of the coefficients of degrees 1 to `degree`."""
-    return [
-        max(SH_STEP, float(np.abs(rest[:, l * l - 1 : (l + 1) ** 2 - 1]).max()) / 127)
-        for l in range(1, degree + 1)
-    ]
+    bands = [rest[:, l * l - 1 : (l + 1) ** 2 - 1] for l in range(1, degree + 1)]
+    return [max(SH_STEP, float(np.abs(band).max()) / 127) for band in bands]
 
 
-def _per_coefficient(steps: list[float]) -> np.ndarray:
+def per_coefficient(steps: list[float]) -> np.ndarray:
     """(K,) the step of every higher coefficient from those of the degrees."""
     return np.repeat(np.array(steps, np.float64), [2 * l + 1 for l in range(1, len(steps) + 1)])
 
@@ -226,7 +194,3 @@ def _per_coefficient(steps: list[float]) -> np.ndarray:
 def _less_green(colors: np.ndarray) -> np.ndarray:
     """(..., 3) uint8, red and blue less green, modulo 256."""
     return colors - colors[..., 1:2] * np.array([1, 0, 1], np.uint8)
-
-
-def _plus_green(colors: np.ndarray) -> np.ndarray:
-    return colors + colors[..., 1:2] * np.array([1, 0, 1], np.uint8)

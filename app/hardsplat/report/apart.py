@@ -58,10 +58,8 @@ class Apart:
             self._send("plots", "page", folder, html)
             return self._answer("plots")
         except _FAILED as error:
-            log.info(
-                "note: the process that was to make the report failed (%s); it is made here",
-                type(error).__name__,
-            )
+            failed = "the process that was to make the report failed"
+            log.info("note: %s (%s); it is made here", failed, type(error).__name__)
             return self._here(folder, metrics, comparisons)
 
     def _call(self, process: str, *call: Any) -> None:
@@ -109,25 +107,14 @@ class Apart:
 def _start(part: str) -> subprocess.Popen | None:
     """python -P: no module of the current folder takes the place of another. A session of its own,
     so that the parent alone answers Ctrl-C."""
-    source = str(Path(__file__).resolve().parents[2])
-    environment = {
-        **os.environ,
-        # threads of ours call it side by side; its own would stand in their way
-        "OPENBLAS_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(
-            [source, *filter(None, sys.path)]
-        ),  # it imports what this one would, however that came about
-    }
-    command = [sys.executable, "-P", "-m", __name__, part]
+    # it imports what this one would, however that came about
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[2]), *filter(None, sys.path)])
+    # threads of ours call OpenBLAS; its own would be in their way
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": path}
+    pipes: dict = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    how: dict = pipes | dict(stderr=subprocess.DEVNULL, env=environment, start_new_session=True)
     try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
+        process = subprocess.Popen([sys.executable, "-P", "-m", __name__, part], **how)
     except OSError:
         return None
     with suppress(ImportError, OSError, AttributeError):  # Linux alone

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.files import written
 
 # of the series of a plot; on paper dark, light and between
 COLORS = ("#0b4f9e", "#e8891c", "#5f6670")
@@ -30,13 +30,8 @@ def figure(width: float, height: float, left: float = 0.0):
     if not left:
         return Figure(figsize=(width, height), layout="constrained")
     page = Figure(figsize=(width, height))
-    page.subplots_adjust(
-        left=left / width,
-        right=1 - 0.15 / width,
-        bottom=0.55 / height,
-        top=1 - 0.35 / height,
-        hspace=0.25,
-    )
+    sides = dict(left=left / width, right=1 - 0.15 / width)
+    page.subplots_adjust(**sides, bottom=0.55 / height, top=1 - 0.35 / height, hspace=0.25)
     return page
 
 
@@ -55,28 +50,26 @@ def plain_numbers(axis) -> None:
 
 def line(i: int) -> dict:
     """Style of the i-th line of a plot."""
-    return dict(
-        color=("0.0", "0.4", "0.65")[i % 3],
-        linestyle=("-", "--", ":", "-.")[i % 4],
-        marker=MARKERS[i % len(MARKERS)],
-        markersize=5,
-    )
+    color, style = ("0.0", "0.4", "0.65")[i % 3], ("-", "--", ":", "-.")[i % 4]
+    return dict(color=color, linestyle=style, marker=MARKERS[i % len(MARKERS)], markersize=5)
 
 
 def patch(i: int) -> dict:
     """Style of the i-th kind of bar of a plot."""
-    return dict(
-        color=GREYS[i % len(GREYS)],
-        hatch=HATCHES[i % len(HATCHES)],
-        edgecolor="black",
-        linewidth=0.5,
-    )
+    color, hatch = GREYS[i % len(GREYS)], HATCHES[i % len(HATCHES)]
+    return dict(color=color, hatch=hatch, edgecolor="black", linewidth=0.5)
 
 
 def legend(axes) -> None:
     """Below the plot."""
     if count := len(axes.get_legend_handles_labels()[1]):
         axes.figure.legend(fontsize=7, loc="outside lower center", ncols=min(count, 5))
+
+
+def after_bar(axes, words: str, end: tuple[float, float], size: int) -> None:
+    """Writes words to the right of the end of a horizontal bar. size: of the font."""
+    how = dict(textcoords="offset points", va="center", fontsize=size)
+    axes.annotate(words, end, xytext=(3, 0), **how)
 
 
 def stacked(
@@ -92,14 +85,7 @@ def stacked(
     if not left.any():
         return False
     for place, whole in zip(places, left):
-        axes.annotate(
-            f"{whole:.4g}",
-            (whole, place),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=7,
-        )
+        after_bar(axes, f"{whole:.4g}", (float(whole), float(place)), 7)
     axes.set_yticks(places, labels, fontsize=7)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.margins(x=0.1)
@@ -117,23 +103,12 @@ def grouped(
     no place for, are left out, or said where all are."""
     width, places = 0.8 / len(series), np.arange(len(labels))
     for i, (name, values) in enumerate(series.items()):
-        axes.bar(
-            places + (i - len(series) // 2) * width,
-            [v or np.nan for v in values],
-            width,
-            label=name,
-            **patch(i),
-        )
+        at, heights = places + (i - len(series) // 2) * width, [v or np.nan for v in values]
+        axes.bar(at, heights, width, label=name, **patch(i))
     for place, values in zip(places, zip(*series.values())):
         if not any(values):
-            axes.annotate(
-                "0",
-                (place, 0.01),
-                xycoords=("data", "axes fraction"),
-                ha="center",
-                va="bottom",
-                fontsize=7,
-            )
+            how: dict = dict(xycoords=("data", "axes fraction"), ha="center", va="bottom")
+            axes.annotate("0", (place, 0.01), **how, fontsize=7)
     axes.set_yscale("log")
     axes.set_ylabel(unit)
     axes.set_xlim(-0.6, len(labels) - 0.4)
@@ -153,14 +128,8 @@ def take_literally(figure) -> None:
     """
     texts = [*figure.texts, *(text for legend in figure.legends for text in legend.texts)]
     for axes in figure.axes:
-        legend = axes.get_legend()
-        texts += [
-            axes.title,
-            axes.xaxis.label,
-            axes.yaxis.label,
-            *axes.texts,
-            *(legend.texts if legend else ()),
-        ]
+        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+        texts += own.texts if (own := axes.get_legend()) else []
     for text in texts:
         text.set_parse_math(False)
         text.set_text(text.get_text().encode("utf-8", "replace").decode())
@@ -169,10 +138,8 @@ def take_literally(figure) -> None:
 def save(figure, path: Path) -> Path:
     """Writes a PNG. Raises UserError where it cannot be written."""
     take_literally(figure)
-    try:
+    with written(path):
         figure.savefig(path, dpi=130)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
     return path
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hardsplat.base.errors import reason
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import OWN, Gaussians
 from hardsplat.page.choose import foremost
@@ -27,10 +28,8 @@ class Maker:
     thread."""
 
     def __init__(self) -> None:
-        self._drawing, self._choosing = (
-            ThreadPoolExecutor(1, "plots"),
-            ThreadPoolExecutor(1, "viewer"),
-        )
+        self._drawing = ThreadPoolExecutor(1, "plots")
+        self._choosing = ThreadPoolExecutor(1, "viewer")
         self._picture: Future[np.ndarray | None] = Future()
         self._viewer: Future[str | None] | None = None
         self._plots: Future[dict[str, str]] | None = None
@@ -42,11 +41,9 @@ class Maker:
     def viewer(self, planes: Mapping[str, np.ndarray], shown: PageScene) -> None:
         """Begins with the viewer of these splats (see `for_viewer`). The picture of its first view
         is that of `picture`."""
-        self._viewer = self._choosing.submit(
-            lambda: viewer_of(
-                Gaussians.from_planes(planes), shown, lambda: self._picture.result(_PATIENCE)
-            )
-        )
+        picture = lambda: self._picture.result(_PATIENCE)  # noqa: E731
+        make = lambda: viewer_of(Gaussians.from_planes(planes), shown, picture)  # noqa: E731
+        self._viewer = self._choosing.submit(make)
 
     def warm_viewer(self) -> None:
         """Makes a viewer of a few splats, for what the first one imports and loads."""
@@ -80,27 +77,23 @@ class Maker:
     ) -> None:
         """Begins with loss.png, and with what is on the page but the viewer. comparisons: see
         page_values."""
-        self._values = self._drawing.submit(
-            lambda: page_values(
-                folder, metrics, comparisons, self._plots.result() if self._plots else None
-            )
-        )
+        plots = self._plots
+        early = lambda: plots.result() if plots else None  # noqa: E731
+        values = lambda: page_values(folder, metrics, comparisons, early())  # noqa: E731
+        self._values = self._drawing.submit(values)
         self._drawn = self._drawing.submit(save_plots, folder, metrics)
 
     def page(self, folder: Path, html: str | None) -> str | None:
         """Writes report.html after `draw`. What kept the page from being written, or None. Raises
         UserError where loss.png cannot be written."""
         assert self._values is not None and self._drawn is not None
-        note = self._page(folder, self._values, html)
+        note = None
+        try:
+            run.write_values(folder, self._values.result(), html)
+        except Exception as error:  # any at all: nothing that was trained depends on the page
+            note = f"{folder / NAME} was not written: {reason(error)}"
         self._drawn.result()
         return note
-
-    def _page(self, folder: Path, values: Future[dict], html: str | None) -> str | None:
-        try:
-            run.write_values(folder, values.result(), html)
-        except Exception as error:  # whatever it is: nothing that was trained depends on the page
-            return f"{folder / NAME} was not written: {str(error) or type(error).__name__}"
-        return None
 
     def report(
         self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]
@@ -109,11 +102,9 @@ class Maker:
         self.draw(folder, metrics, comparisons)
         try:
             html = self.html()
-        except Exception as error:  # whatever it is, as below
+        except Exception as error:  # any at all, as in `page`
             html = None
-            run.log.info(
-                "note: the report has no view in 3D: %s", str(error) or type(error).__name__
-            )
+            run.log.info("note: the report has no view in 3D: %s", reason(error))
         return self.page(folder, html)
 
     def close(self) -> None:
@@ -150,12 +141,8 @@ def _warm() -> None:
 
     from hardsplat.report.charts import svg
 
-    nothing = {
-        "step": [1, 10, 100],
-        "loss": [1.0, 0.1, 0.01],
-        "psnr": [10.0, 20.0, 30.0],
-        "splats": [1000, 2000, 3000],
-    }
+    nothing = dict(step=[1, 10, 100], loss=[1.0, 0.1, 0.01])
+    nothing |= dict(psnr=[10.0, 20.0, 30.0], splats=[1000, 2000, 3000])
     figure = curves({"curve": nothing, "evaluations": []})
     svg(figure)
     figure.savefig(io.BytesIO(), format="png")
@@ -164,18 +151,9 @@ def _warm() -> None:
 
 def _first_viewer() -> None:
     n = 3000
-    rng = np.random.default_rng(0)
-    gaussians = Gaussians(
-        rng.normal(size=(n, 3)),
-        rng.normal(size=(n, 4)),
-        np.full((n, 3), 0.1),
-        np.full(n, 0.5),
-        rng.normal(size=(n, 4, 3)),
-    )
+    means, quats, sh = np.split(np.random.default_rng(0).normal(size=(n, 19)), [3, 7], axis=1)
+    shape = np.full((n, 3), 0.1), np.full(n, 0.5)
+    gaussians = Gaussians(means, quats, *shape, sh.reshape(n, 4, 3))
     camera = Camera(np.eye(4), np.array([[50.0, 0, 32], [0, 50, 24], [0, 0, 1]]), 64, 48)
-    small_viewer(
-        gaussians,
-        PageScene("", {"a": camera}),
-        budget_bytes=85_000,
-        picture=lambda: np.zeros((48, 64, 3), np.uint8),
-    )
+    picture = lambda: np.zeros((48, 64, 3), np.uint8)  # noqa: E731
+    small_viewer(gaussians, PageScene("", {"a": camera}), budget_bytes=85_000, picture=picture)

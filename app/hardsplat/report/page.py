@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,13 +13,15 @@ import numpy as np
 from PIL import Image  # makes pictures smaller, for which imageio has nothing
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
+from hardsplat.base.files import replacing, written
 from hardsplat.io.media.images import read_rgb8, save_png
+from hardsplat.page.export import template
 from hardsplat.report import charts
 
 BUDGET = 6_000_000  # bytes of a page's pictures before base64, which adds a third
 # px of a picture's longer side, the first at which all fit the budget
 SIDES = (1280, 960, 640, 420, 280, 180, 120)
+_TEMPLATES = Path(__file__).parent / "templates"
 MOST_VIEWS = 8
 PARTS = ("render", "photo")  # of a held-out view, below renders/
 _LOSSLESS = 1 << 16  # px of a picture that is small enough to be shown exactly
@@ -35,38 +36,20 @@ class EncodedImage:
     height: int
 
 
-def write_page(path: Path, template: str, **values) -> Path:
+def write_page(path: Path, name: str, **values) -> Path:
     """Renders a template of this package, where all text is escaped, into a file that appears whole
     or not at all. UserError where it cannot be written."""
-    text = _templates().get_template(template).render(**values)
-    try:
-        with replacing(path) as partial:
-            # names of files may hold bytes that are no text
-            partial.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    text = template(name, _TEMPLATES).render(**values)
+    with written(path), replacing(path) as partial:
+        # names of files may hold bytes that are no text
+        partial.write_text(text, encoding="utf-8", errors="replace")
     return path
 
 
 def prepare() -> None:
     """Imports and reads what pages are made of, and encodes a picture."""
-    _templates().get_template("run.html")
+    template("run.html", _TEMPLATES)
     pictures([np.zeros((8, 8, 3), np.uint8)])
-
-
-@functools.cache
-def _templates():
-    import jinja2
-
-    found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters["mib"] = lambda n: f"{n / 2**20:,.1f}"
-    return found
 
 
 def plot(figure) -> str:
@@ -90,15 +73,8 @@ def _encoded(image: np.ndarray, side: int) -> tuple[bytes, tuple[int, int]]:
     picture = Image.fromarray(image)
     picture.thumbnail((side, side), Image.Resampling.BOX)
     lossless = picture.width * picture.height <= _LOSSLESS and picture.width == image.shape[1]
-    data = iio.imwrite(
-        "<bytes>",
-        np.asarray(picture),
-        plugin="pillow",
-        extension=".webp",
-        is_batch=False,
-        lossless=lossless,
-        quality=88,
-    )
+    how: dict = dict(plugin="pillow", extension=".webp", is_batch=False, quality=88)
+    data = iio.imwrite("<bytes>", np.asarray(picture), **how, lossless=lossless)
     return data, picture.size
 
 
@@ -131,10 +107,9 @@ def write_comparison(folder: Path, view: str, render: np.ndarray, photo: np.ndar
 def comparison(folder: Path, view: str) -> tuple[np.ndarray, np.ndarray] | None:
     """(render, photograph), (H, W, 3) uint8 each, as a run left them; None where one is missing or
     damaged, or they differ in size."""
+    files = [folder / "renders" / comparison_name(view, part) for part in PARTS]
     try:
-        render, photo = (
-            read_rgb8(folder / "renders" / comparison_name(view, part)) for part in PARTS
-        )
+        render, photo = map(read_rgb8, files)
     except UserError:
         return None
     return (render, photo) if render.shape == photo.shape else None

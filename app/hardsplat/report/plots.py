@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardsplat.report.charts import COLORS, figure, plain_numbers
+from hardsplat.report.charts import COLORS, after_bar, figure, plain_numbers
 from hardsplat.report.page import plot
 from hardsplat.report.stages import by_stage
 
@@ -14,11 +14,9 @@ def early_plots(metrics: dict) -> dict[str, str]:
     numbers for. memory_bytes and stage_ms are of the whole run."""
     stages = by_stage(metrics["stage_ms"])
     memory = {purpose: n / 2**20 for purpose, n in metrics["memory_bytes"].items() if n}
-    out = {
-        words: _curve(words, metrics)
-        for words in CURVES
-        if words != QUALITY and len(metrics["curve"]["step"]) > (words == RATE)
-    }
+    points = len(metrics["curve"]["step"])
+    early = [words for words in CURVES if words != QUALITY and points > (words == RATE)]
+    out = {words: _curve(words, metrics) for words in early}
     if stages:
         out[STAGES] = plot(_bars(stages, STAGES, "ms"))
     return out | {MEMORY: plot(_bars(memory, MEMORY, "MiB"))}
@@ -48,60 +46,37 @@ def curves(metrics: dict):
     return page
 
 
-def _marked(curve: dict) -> dict:
-    """Style of a curve: points where there are few."""
-    return dict(
-        linewidth=1.2, **(dict(marker=".", markersize=4) if len(curve["step"]) < 40 else {})
-    )
+def _by_step(axes, metrics: dict, values, color: str, label: str | None = None) -> None:
+    """A curve, with points where there are few. Plain lines of the axes behind it."""
+    steps = metrics["curve"]["step"]
+    points = dict(marker=".", markersize=4) if len(steps) < 40 else {}
+    axes.plot(steps, values, color=color, label=label, linewidth=1.2, **points)
+    axes.grid(alpha=0.3)
 
 
 def _loss(axes, metrics: dict) -> None:
-    axes.plot(
-        metrics["curve"]["step"],
-        metrics["curve"]["loss"],
-        color=COLORS[0],
-        **_marked(metrics["curve"]),
-    )
+    _by_step(axes, metrics, metrics["curve"]["loss"], COLORS[0])
     axes.set_yscale("log")
     plain_numbers(axes.yaxis)
     axes.set(ylabel="loss, mean of a batch", title="Loss: L1 + D-SSIM")
-    axes.grid(alpha=0.3)
 
 
 def _quality(axes, metrics: dict) -> None:
-    evaluations = metrics["evaluations"]
-    axes.plot(
-        metrics["curve"]["step"],
-        metrics["curve"]["psnr"],
-        color=COLORS[1],
-        label="training views, mean of a batch",
-        **_marked(metrics["curve"]),
-    )
-    if evaluations:
-        axes.plot(
-            [e["step"] for e in evaluations],
-            [e["psnr"] for e in evaluations],
-            color=COLORS[0],
-            linestyle="--",
-            marker="o",
-            markersize=7,
-            label="held-out views",
-        )
+    psnrs = metrics["curve"]["psnr"]
+    _by_step(axes, metrics, psnrs, COLORS[1], "training views, mean of a batch")
+    if measured := metrics["evaluations"]:
+        steps, psnrs = ([e[name] for e in measured] for name in ("step", "psnr"))
+        style: dict = dict(color=COLORS[0], linestyle="--", marker="o", markersize=7)
+        axes.plot(steps, psnrs, **style, label="held-out views")
     axes.set(ylabel="PSNR [dB]", title="Quality")
     axes.legend(loc="lower right")
-    axes.grid(alpha=0.3)
 
 
 def _splats(axes, metrics: dict) -> None:
-    axes.plot(
-        metrics["curve"]["step"],
-        [n / 1000 for n in metrics["curve"]["splats"]],
-        color=COLORS[0],
-        **_marked(metrics["curve"]),
-    )
+    thousands = [n / 1000 for n in metrics["curve"]["splats"]]
+    _by_step(axes, metrics, thousands, COLORS[0])
     axes.set(ylabel="splats [thousands]", title="Number of splats")
     axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
 
 
 def _rate(axes, metrics: dict) -> None:
@@ -131,14 +106,7 @@ def _bars(values: dict[str, float], title: str, unit: str):
     whole = sum(values.values())
     for i, value in enumerate(values.values()):
         axes.barh(i, value, color=COLORS[0])
-        axes.annotate(
-            f"{value:.3g} {unit} ({value / whole:.0%})",
-            (value, i),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-        )
+        after_bar(axes, f"{value:.3g} {unit} ({value / whole:.0%})", (value, i), 9)
     axes.set_yticks(range(len(values)), values)
     axes.set_ylim(len(values) - 0.4, -0.6)
     axes.margins(x=0.28)

@@ -7,23 +7,24 @@ import json
 import logging
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import Field, replace
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.ply import load_ply
 from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.io.splats import load_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import foremost
-from hardsplat.page.export import PageScene, small_viewer, style
+from hardsplat.page.export import PageScene, small_viewer, source
 from hardsplat.report.page import comparison, pictures, spread, write_page
 from hardsplat.report.plots import CURVES, MEMORY, STAGES, early_plots, late_plots
 from hardsplat.report.stages import by_stage
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
-from hardsplat.settings.train import FIELDS, GROUPS, TrainConfig, scene_folder
+from hardsplat.settings.scene import SceneSettings
+from hardsplat.settings.train import FIELDS, GROUPS, scene_folder
 
 log = logging.getLogger("hardsplat")
 NAME = "report.html"
@@ -38,9 +39,8 @@ def write_report(folder: Path) -> Path:
     metrics = json.loads((folder / "metrics.json").read_text())
     values = page_values(folder, metrics)
     config = tomllib.loads((folder / SAVED_NAME).read_text(encoding="utf-8"))
-    return write_values(
-        folder, values, _viewer(folder, config, next((v["name"] for v in values["shown"]), None))
-    )
+    first = next((v["name"] for v in values["shown"]), None)
+    return write_values(folder, values, _viewer(folder, config, first))
 
 
 def page_values(
@@ -80,17 +80,16 @@ def page_values(
 
 def write_values(folder: Path, values: dict, viewer: str | None) -> Path:
     """report.html. viewer: as HTML. Raises UserError where it cannot be written."""
-    return write_page(folder / NAME, "run.html", **values, viewer=viewer, viewer_style=style())
+    shown = dict(viewer=viewer, viewer_style=source("viewer.css"))
+    return write_page(folder / NAME, "run.html", **values, **shown)
 
 
 def _about(metrics: dict) -> dict[str, str]:
     """Computer, rasterizer and its variants, as the page lists them."""
-    rasterizer = {"rasterizer": metrics["rasterizer"]} if "rasterizer" in metrics else {}
-    return {
-        "computer": metrics["device"]["host"],
-        **rasterizer,
-        **{name.replace("_", " "): value for name, value in metrics["variants"].items()},
-    }
+    about = {"computer": metrics["device"]["host"]}
+    if "rasterizer" in metrics:
+        about["rasterizer"] = metrics["rasterizer"]
+    return about | {name.replace("_", " "): v for name, v in metrics["variants"].items()}
 
 
 def processor(kind: str) -> str:
@@ -106,21 +105,14 @@ def _views(
     if last is None:
         return [], []
     views = {v["name"]: v for v in last["views"]}
-    found = {
-        name: both
-        for name in spread(list(views))
-        if (both := known.get(name) or comparison(folder, name))
-    }
-    embedded = iter(pictures([image for both in found.values() for image in both]))
-    return last["views"], [
-        {
-            **views[name],
-            "render": next(embedded),
-            "photo": next(embedded),
-            "size": both[0].shape[1::-1],
-        }
-        for name, both in found.items()
-    ]
+    pairs = {name: known.get(name) or comparison(folder, name) for name in spread(list(views))}
+    found = {name: both for name, both in pairs.items() if both}
+    embedded = pictures([image for both in found.values() for image in both])
+    shown = []
+    for (name, both), render, photo in zip(found.items(), embedded[::2], embedded[1::2]):
+        size = both[0].shape[1::-1]
+        shown.append(views[name] | dict(render=render, photo=photo, size=size))
+    return last["views"], shown
 
 
 def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
@@ -132,29 +124,24 @@ def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
         return None
     try:
         run = config_from_file(folder / SAVED_NAME)
-        both = comparison(folder, name) if name else None
-        shown = shown_of(
-            load_scene(
-                scene_folder(run.scene.data_dir), run.scene.data_factor, run.scene.test_every
-            ),
-            run,
-            name,
-        )
-        return viewer_of(load_ply(file), replace(shown, picture=both[0] if both else None))
+        root, both = scene_folder(run.scene.data_dir), comparison(folder, name) if name else None
+        scene = load_scene(root, run.scene.data_factor, run.scene.test_every)
+        shown = shown_of(scene, run.scene, run.raster.antialiased, name)
+        return viewer_of(load_splats(file), replace(shown, picture=both[0] if both else None))
     except UserError as error:
         log.info("note: %s has no view in 3D: %s", folder / NAME, error)
         return None
 
 
-def shown_of(scene: Scene, config: TrainConfig, name: str | None) -> PageScene:
+def shown_of(
+    scene: Scene, settings: SceneSettings, antialiased: bool, name: str | None
+) -> PageScene:
     """What a viewer shows besides the splats of a run. It begins at the held-out view `name`, or
     else at the first training camera."""
     first = [i for i in scene.test if scene.views[i].name == name]
     cameras = {scene.views[i].name: scene.views[i].camera for i in (*first, *scene.train)}
-    background = (1.0, 1.0, 1.0) if config.scene.background == "white" else (0.0, 0.0, 0.0)
-    return PageScene(
-        scene.name, cameras, config.scene.near_plane, background, config.raster.antialiased
-    )
+    background = (1.0, 1.0, 1.0) if settings.background == "white" else (0.0, 0.0, 0.0)
+    return PageScene(scene.name, cameras, settings.near_plane, background, antialiased)
 
 
 def viewer_of(
@@ -172,33 +159,19 @@ def viewer_of(
 
 def _settings(config: dict) -> list[tuple[str, list[dict]]]:
     """Title of each group and its settings, as in config.toml; changed: not the default."""
-    out = []
-    for title, group in GROUPS.items():
-        settings = []
-        for f in group:
-            value = config.get(f.name)
-            default = FIELDS[f.name].default
-            default = list(default) if isinstance(default, tuple) else default
-            settings.append(
-                {
-                    "name": f.name,
-                    "value": _said(value),
-                    "changed": value != default,
-                    "help": f.metadata["help"],
-                    "unit": f.metadata["unit"],
-                }
-            )
-        out.append((title, settings))
-    return out
+    return [(title, [_setting(f, config.get(f.name)) for f in GROUPS[title]]) for title in GROUPS]
 
 
-def _said(value) -> str:
+def _setting(f: Field, value) -> dict:
+    default = FIELDS[f.name].default
+    changed = value != (list(default) if isinstance(default, tuple) else default)
+    about = {"help": f.metadata["help"], "unit": f.metadata["unit"]}
+    return about | {"name": f.name, "value": _in_words(value), "changed": changed}
+
+
+def _in_words(value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return (
-        ", ".join(map(str, value)) or "none"
-        if isinstance(value, list)
-        else "-"
-        if value is None
-        else str(value)
-    )
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "-" if value is None else str(value)

@@ -17,11 +17,9 @@ STAGES = {  # stage -> beginnings of the names of its passes
 
 def stage_of(name: str) -> str:
     """The stage of a pass: the one with the longest matching beginning."""
-    best = max(
-        ((len(b), s) for s, begins in STAGES.items() for b in begins if f"{name} ".startswith(b)),
-        default=(0, "other"),
-    )
-    return best[1]
+    pairs = [(begin, stage) for stage, begins in STAGES.items() for begin in begins]
+    matching = [(len(begin), stage) for begin, stage in pairs if f"{name} ".startswith(begin)]
+    return max(matching, default=(0, "other"))[1]
 
 
 def by_stage(passes: dict[str, float]) -> dict[str, float]:

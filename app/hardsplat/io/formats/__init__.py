@@ -18,61 +18,24 @@ from hardsplat.io.formats import (
     splat,
     spz,
 )
-from hardsplat.io.formats.base import FileFormat, SplatStream
-
-__all__ = [
-    "FILE_FORMATS",
-    "FileFormat",
-    "SplatStream",
-    "format_to_read",
-    "format_to_write",
-    "readable",
-    "writable",
-]
+from hardsplat.io.formats.base import FileFormat
 
 FILE_FORMATS = {  # of rows with the same suffix the first that holds the file reads it
     "compressed.ply": FileFormat(
-        ".compressed.ply",
-        "compressed PLY of PlayCanvas and SuperSplat",
-        "RDF",
-        compressed_ply.read,
-        compressed_ply.write,
-        compressed_ply.holds,
-        morton=True,
-        keeps_filter=True,
-    ),
-    "ply": FileFormat(
-        ".ply", "PLY as the original 3DGS", "RDF", ply.read, ply.write, keeps_filter=True
-    ),
+        ".compressed.ply", "compressed PLY of PlayCanvas and SuperSplat", "RDF",
+        compressed_ply.read, compressed_ply.write, compressed_ply.holds, morton=True),
+    "ply": FileFormat(".ply", "PLY as the original 3DGS", "RDF", ply.read, ply.write),
     "checkpoint": FileFormat(
-        ".npz", "checkpoint of hardsplat train", "RDF", checkpoint.read, holds=checkpoint.holds
-    ),
-    "npz": FileFormat(
-        ".npz", "arrays with gsplat's names", "RDF", npz.read, npz.write, keeps_filter=True
-    ),
-    "splat": FileFormat(".splat", "32 bytes a splat, no SH", "RDF", splat.read, splat.write),
-    "spz": FileFormat(
-        ".spz", "SPZ of Niantic", "RUB", spz.read, spz.write, morton=True, keeps_filter=True
-    ),
+        ".npz", "checkpoint of hardsplat train", "RDF", checkpoint.read, holds=checkpoint.holds),
+    "npz": FileFormat(".npz", "arrays with gsplat's names", "RDF", npz.read, npz.write),
+    "splat": FileFormat(
+        ".splat", "32 bytes a splat, no SH", "RDF", splat.read, splat.write, keeps_filter=False),
+    "spz": FileFormat(".spz", "SPZ of Niantic", "RUB", spz.read, spz.write, morton=True),
     "sog": FileFormat(
-        ".sog",
-        "SOG of PlayCanvas",
-        "RDF",
-        sog.read,
-        sog_write.write,
-        morton=True,
-        keeps_filter=True,
-        by_views=True,
-    ),
+        ".sog", "SOG of PlayCanvas", "RDF", sog.read, sog_write.write, morton=True, by_views=True),
     "glb": FileFormat(
-        ".glb",
-        "glTF with KHR_gaussian_splatting",
-        "LUF",
-        glb.read,
-        glb_write.write,
-        keeps_filter=True,
-    ),
-}
+        ".glb", "glTF with KHR_gaussian_splatting", "LUF", glb.read, glb_write.write),
+}  # fmt: skip
 
 
 def readable() -> list[str]:
@@ -87,16 +50,14 @@ def writable() -> list[str]:
 def format_to_read(path: Path) -> FileFormat:
     """By the end of its name, and by its content where several formats share that. Raises UserError
     where there is none."""
+    known = f"splats come as {', '.join(readable())}"
     if path.is_dir():
-        raise UserError(
-            f"{path}: cannot be read: Is a directory; splats come as {', '.join(readable())}"
-        )
+        raise UserError(f"{path}: cannot be read: Is a directory; {known}")
     for row in FILE_FORMATS.values():
-        if path.name.lower().endswith(f".{row.suffix.rpartition('.')[2]}") and (
-            row.holds is None or row.holds(path)
-        ):
+        named = path.name.lower().endswith(f".{row.suffix.rpartition('.')[2]}")
+        if named and (row.holds is None or row.holds(path)):
             return row
-    raise UserError(f"{path}: splats come as {', '.join(readable())}")
+    raise UserError(f"{path}: {known}")
 
 
 def format_to_write(path: Path) -> FileFormat:

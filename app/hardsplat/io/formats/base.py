@@ -9,14 +9,14 @@ import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
 
 import numpy as np
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import UserError, reason
 from hardsplat.model.gaussians import OWN, Gaussians
 
 # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some copies
@@ -44,7 +44,7 @@ class SplatStream:
     function that begins again with each call. antialiased: they were trained with the 2D filter of
     Mip-Splatting and must be drawn with it. extra: further trained quantities that every piece has.
     seen: from which directions training views see each splat, (count, (sh_degree + 1)^2), see
-    hardsplat.export.contribution.directions_seen; None where it is unknown.
+    hardsplat.export.contribution.SeenSplats; None where it is unknown.
     """
 
     count: int
@@ -80,7 +80,7 @@ class FileFormat:
     write: Callable[[Path, SplatStream], None] = not_written
     holds: Callable[[Path], bool] | None = None
     morton: bool = False
-    keeps_filter: bool = False
+    keeps_filter: bool = True
     by_views: bool = False
 
     @property
@@ -89,13 +89,9 @@ class FileFormat:
 
 
 def in_memory(gaussians: Gaussians, antialiased: bool = False) -> SplatStream:
-    return SplatStream(
-        len(gaussians),
-        gaussians.sh_degree,
-        lambda: (gaussians[at : at + PIECE] for at in range(0, len(gaussians), PIECE)),
-        antialiased,
-        tuple(gaussians.extra),
-    )
+    n, extra = len(gaussians), tuple(gaussians.extra)
+    pieces = lambda: (gaussians[at : at + PIECE] for at in range(0, n, PIECE))  # noqa: E731
+    return SplatStream(n, gaussians.sh_degree, pieces, antialiased, extra)
 
 
 def of_planes(planes: Mapping[str, np.ndarray], antialiased: bool = False) -> SplatStream:
@@ -103,26 +99,27 @@ def of_planes(planes: Mapping[str, np.ndarray], antialiased: bool = False) -> Sp
     count, extra = planes["means"].shape[1], tuple(name for name in planes if name not in OWN)
 
     def pieces() -> Iterator[Gaussians]:
-        return (
-            Gaussians.from_planes(
-                {name: values[:, at : at + PIECE] for name, values in planes.items()}
-            )
-            for at in range(0, count, PIECE)
-        )
+        for at, n in spans(count):
+            yield Gaussians.from_planes({name: v[:, at : at + n] for name, v in planes.items()})
 
     return SplatStream(count, degree_of(1 + planes["shN"].shape[0]), pieces, antialiased, extra)
 
 
-def ahead(pieces: Iterable[P], work: Callable[[P], T]) -> Iterator[T]:
-    """work(piece) of every piece in order, which threads do some pieces ahead."""
-    with ThreadPoolExecutor(_THREADS) as pool:
+def ahead(
+    pieces: Iterable[P], work: Callable[[P], T], threads: int = _THREADS, most: int = _THREADS
+) -> Iterator[T]:
+    """work(piece) of every piece in order, which threads do at most `most` pieces ahead."""
+    pool = ThreadPoolExecutor(threads)
+    try:
         waiting: deque[Future[T]] = deque()
         for piece in pieces:
             waiting.append(pool.submit(work, piece))
-            if len(waiting) > _THREADS:
+            if len(waiting) > most:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def spans(count: int, size: int = PIECE) -> Iterator[tuple[int, int]]:
@@ -154,19 +151,7 @@ def reading(path: Path, what: str = "truncated or damaged") -> Iterator[None]:
     except Exception as error:  # parsers and decompressors raise almost anything
         if isinstance(error, OSError) and error.errno is not None:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-        text = str(error).splitlines()
-        raise UserError(
-            f"{path}: {what}: {text[0][:200] if text else type(error).__name__}"
-        ) from error
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turns a full disk and the like into a UserError."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise UserError(f"{path}: {what}: {reason(error)}") from error
 
 
 def size_of(path: Path) -> int:
@@ -194,22 +179,24 @@ def check_expansion(path: Path, raw: int, packed: int) -> None:
     """Refuses `packed` bytes that announce `raw` bytes once decompressed, where no honest file
     does."""
     if raw > max(SMALL, MOST_EXPANSION * packed):
-        raise UserError(
-            f"{path}: announces {raw} bytes in {packed} compressed ones, which no splats "
-            "reach; damaged, or a decompression bomb"
-        )
+        claim = f"announces {raw} bytes in {packed} compressed ones, which no splats reach"
+        raise UserError(f"{path}: {claim}; damaged, or a decompression bomb")
 
 
-def check_archive(path: Path, archive: zipfile.ZipFile) -> None:
-    """Refuses a zip whose members claim more bytes than it can hold, or are packed by other methods
-    than numpy and SOG use, whose memory a file may choose."""
-    infos = archive.infolist()
-    check_expansion(path, sum(info.file_size for info in infos), size_of(path))
-    known = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
-    if other := [info.filename for info in infos if info.compress_type not in known]:
-        raise UserError(
-            f"{path}: {other[0][:80]} in it is neither stored nor deflated; pack it again so"
-        )
+@contextmanager
+def archive_in(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
+    """The zip in a file. Refuses one whose members claim more bytes than it can hold, or are packed
+    by other methods than numpy and SOG use, whose memory a file may choose."""
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise UserError(f"{path}: not {kind}, or cut short")
+    with zipfile.ZipFile(path) as archive:
+        infos = archive.infolist()
+        check_expansion(path, sum(info.file_size for info in infos), size_of(path))
+        for info in infos:
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                name = f"{info.filename[:80]} in it"
+                raise UserError(f"{path}: {name} is neither stored nor deflated; pack it again so")
+        yield archive
 
 
 def check_count(path: Path, count: int) -> None:
@@ -217,27 +204,25 @@ def check_count(path: Path, count: int) -> None:
         raise UserError(f"{path}: has no splats")
 
 
-def scratch(beside: Path, reads: bool = False) -> IO[bytes]:
-    """A temporary file without a name, in the folder of `beside`, which has room for large files
-    where /tmp may be memory. reads: `beside` is only read, so where its folder cannot be written
-    the system's folder for temporary files has to do."""
-    if reads:
-        with suppress(OSError):
-            return tempfile.TemporaryFile(dir=beside.parent)
-        return tempfile.TemporaryFile()
-    beside.parent.mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryFile(dir=beside.parent)
+def scratch(target: Path) -> IO[bytes]:
+    """A temporary file without a name, in the folder of `target`, which has space for large files
+    where /tmp may be memory."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryFile(dir=target.parent)
 
 
 def degree_of(coefficients: int) -> int:
     """The SH degree with that many coefficients a channel, the constant one included. Raises
     ValueError for other numbers."""
     if coefficients not in COEFFICIENTS:
-        raise ValueError(
-            f"{coefficients} SH coefficients a channel; splats have 1, 4, 9 or 16, for "
-            "degrees 0 to 3"
-        )
+        known = "splats have 1, 4, 9 or 16, for degrees 0 to 3"
+        raise ValueError(f"{coefficients} SH coefficients a channel; {known}")
     return COEFFICIENTS.index(coefficients)
+
+
+def to_bytes(values: np.ndarray) -> np.ndarray:
+    """uint8, rounded and clipped."""
+    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
 
 def unit(quats: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from hardsplat import contract
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import Behind, replacing
 from hardsplat.contract.footprint import STATISTICS
 from hardsplat.io.formats.base import SplatStream, in_memory, reading
@@ -73,11 +73,8 @@ class Checkpoint:
         counted: dict[Of, int] = {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
         counted["splat"] = len(gaussians)
         # zeros take no memory until they are written to
-        buffers = {
-            name: np.zeros(shape, np.float32)
-            for name, shape in shapes(sh_degree, counted).items()
-            if name not in {*STATISTICS, *quantities.averages()}
-        }
+        wanted, later = shapes(sh_degree, counted), {*STATISTICS, *quantities.averages()}
+        buffers = {n: np.zeros(wanted[n], np.float32) for n in wanted if n not in later}
         for q in quantities.QUANTITIES.values():
             if q.of != "splat":
                 buffers[q.name] += np.float32(q.first)
@@ -105,8 +102,7 @@ def _age(path: Path) -> tuple[int, int]:
 def prune(result_dir: Path, keep: Collection[int]) -> None:
     """Deletes the checkpoints of a run but for the NEWEST newest ones and those of the steps
     `keep`. What cannot be deleted stays."""
-    found = sorted(_all(result_dir), key=_age, reverse=True)
-    for path in found[NEWEST:]:
+    for path in sorted(_all(result_dir), key=_age, reverse=True)[NEWEST:]:
         if int(path.stem[5:]) not in keep:
             with suppress(OSError):
                 path.unlink()
@@ -133,9 +129,8 @@ def save(
                 _write_array(archive, name, np.asarray(values, order="C"))
             _write_array(archive, "log", np.array(json.dumps(log.result() if log else c.log)))
     except OSError as error:
-        raise UserError(
-            f"cannot write {path}: {error.strerror}; free some space or choose another --result-dir"
-        ) from None
+        advice = "free some space or choose another --result-dir"
+        raise UserError(f"cannot write {path}: {error.strerror}; {advice}") from None
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, values: np.ndarray) -> None:
@@ -151,93 +146,66 @@ def _history(log) -> dict:
     """What a run had written down, if it is what Log.history gives. Raises ValueError for
     others."""
 
-    def numbers(values, kind) -> bool:
-        return isinstance(values, list) and all(
-            isinstance(v, kind) and not isinstance(v, bool) for v in values
-        )
+    def of(kind, values) -> bool:
+        known = (isinstance(v, kind) and not isinstance(v, bool) for v in values)
+        return isinstance(values, list) and all(known)
 
     number, evaluations = (int, float), log.get("evaluations", [])
     views = [v for e in evaluations for v in e["views"]]
     kinds = dict(seconds=(*number, type(None)), losses=number, psnrs=number, steps=int, splats=int)
     measured = ("step", "splats", "training_seconds", "psnr", "ssim")
-    if not (
-        isinstance(log.get("training_seconds", 0.0), number)
-        and all(numbers(log.get(name, []), kind) for name, kind in kinds.items())
-        and all(isinstance(v["name"], str) for v in views)
-        and numbers([v[name] for v in views for name in ("psnr", "ssim")], number)
-        and numbers([e[name] for e in evaluations for name in measured], number)
-        and isinstance(log.get("overfit", {}), dict)
-    ):
+    right = [of(kind, log.get(name, [])) for name, kind in kinds.items()]
+    right += [
+        of(number, [v[name] for v in views for name in ("psnr", "ssim")]),
+        of(number, [e[name] for e in evaluations for name in measured]),
+        of(str, [v["name"] for v in views]),
+        of(dict, [log.get("overfit", {})]),
+        isinstance(log.get("training_seconds", 0.0), number),
+    ]
+    if not all(right):
         raise ValueError("its log is not that of a run")
     return log
 
 
 def load(path: Path) -> Checkpoint:
-    """Reads and checks a checkpoint. Raises UserError for whatever is wrong with it."""
+    """Reads and checks a checkpoint. Raises UserError for anything that is wrong with it."""
     try:
         with open(path, "rb") as f:
             if not zipfile.is_zipfile(f):
-                raise UserError(
-                    f"{path}: not a usable checkpoint (another kind of file, or cut "
-                    "short); give another with --ckpt"
-                )
+                raise ValueError("another kind of file, or cut short")
         with np.load(path, allow_pickle=False) as data:
-            if int(data["version"]) != VERSION:
-                raise UserError(
-                    f"{path}: checkpoint version {int(data['version'])}, this hardsplat "
-                    f"reads {VERSION}"
-                )
+            if (version := int(data["version"])) != VERSION:
+                what = f"checkpoint version {version}"
+                raise UserError(f"{path}: {what}, this hardsplat reads {VERSION}")
             step, sh_degree = int(data["step"]), int(data["sh_degree"])
             needed = {*quantities.values(), *quantities.moments()}
-            buffers = {
-                name: data[name]
-                for name in shapes(0, dict.fromkeys(quantities.ORDER, 0))
-                if name in needed or name in data
-            }
+            known = shapes(0, dict.fromkeys(quantities.ORDER, 0))
+            buffers = {name: data[name] for name in known if name in needed or name in data}
             for name, values in buffers.items():
                 if not isinstance(values, np.ndarray):  # numpy gives bytes of what is no array
                     raise ValueError(f"{name} in it is no array")
-            checkpoint = Checkpoint(
-                step, sh_degree, buffers, _history(json.loads(str(data["log"])))
-            )
-            if step < 0 or not 0 <= sh_degree <= 3:
-                raise ValueError(f"step {step} of SH degree {sh_degree}")
+            history = _history(json.loads(str(data["log"])))
+        if step < 0 or not 0 <= sh_degree <= 3:
+            raise ValueError(f"step {step} of SH degree {sh_degree}")
     except FileNotFoundError:
         raise UserError(f"{path}: no such checkpoint") from None
     except UserError:
         raise
     except Exception as error:  # the parser raises almost anything on a damaged file
-        text = str(error).splitlines()
-        raise UserError(
-            f"{path}: not a usable checkpoint "
-            f"({text[0] if text else type(error).__name__}); give another with --ckpt"
-        ) from None
-    items = {
-        kind: next(
-            (
-                buffers[q.name].shape[1]
-                for q in quantities.of(kind)
-                if q.name in buffers and buffers[q.name].ndim == 3
-            ),
-            0,
-        )
-        for kind in quantities.ORDER
-    }
-    for name, expected in shapes(sh_degree, items).items():
-        if name not in buffers:
-            # a quantity of photographs or cameras that was not there yet: it begins at its first
-            # values
-            continue
-        if (
-            buffers[name].dtype != np.float32
-            or buffers[name].shape != expected
-            or not items["splat"]
-        ):
-            raise UserError(
-                f"{path}: {name} is {buffers[name].dtype} {buffers[name].shape}, expected "
-                f"float32 {expected}; give another with --ckpt"
-            )
-    return checkpoint
+        what = f"not a usable checkpoint ({reason(error)})"
+        raise UserError(f"{path}: {what}; give another with --ckpt") from None
+    items = dict.fromkeys(quantities.ORDER, 0)
+    for q in reversed(quantities.QUANTITIES.values()):  # the first of a kind counts its items
+        if q.name in buffers and buffers[q.name].ndim == 3:
+            items[q.of] = buffers[q.name].shape[1]
+    # quantities of photographs or cameras that were not there yet begin at their first values
+    wanted = shapes(sh_degree, items)
+    for name, values in buffers.items():
+        expected = wanted[name]
+        if values.dtype != np.float32 or values.shape != expected or not items["splat"]:
+            what = f"{name} is {values.dtype} {values.shape}, expected float32 {expected}"
+            raise UserError(f"{path}: {what}; give another with --ckpt")
+    return Checkpoint(step, sh_degree, buffers, history)
 
 
 # -- as a file of splats

@@ -60,15 +60,10 @@ class Palette:
     ):
         rng = np.random.default_rng(seed)
         sample = np.ascontiguousarray(sample, np.float32)
-        weights = (
-            np.ones(len(sample), np.float32)
-            if weights is None
-            else np.maximum(weights / max(weights.mean(), 1e-30), _LEAST).astype(np.float32)
-        )
-        some = _some(weights, 64 * _COARSE, rng)
-        self._roots = _lloyd(
-            sample[some], np.ones(len(some), np.float32), min(_COARSE, max(1, size // 8)), rng
-        )
+        weights = np.ones(len(sample)) if weights is None else weights
+        weights = np.maximum(weights / max(weights.mean(), 1e-30), _LEAST).astype(np.float32)
+        some, cells = _some(weights, 64 * _COARSE, rng), min(_COARSE, max(1, size // 8))
+        self._roots = _lloyd(sample[some], np.ones(len(some), np.float32), cells, rng)
         cell, squared = _nearest(sample, self._roots)
         numbers = np.bincount(cell, minlength=len(self._roots))
         shares = _shares(np.bincount(cell, weights * squared, len(self._roots)), numbers, size)
@@ -170,11 +165,8 @@ def _distances(vectors: np.ndarray, centres: np.ndarray) -> np.ndarray:
     whole = len(vectors) // few * few
     out = np.empty((len(vectors), len(centres)), np.float32)
     turned = np.ascontiguousarray(-2 * centres.T)
-    np.matmul(
-        vectors[:whole].reshape(-1, few, vectors.shape[1]),
-        turned,
-        out=out[:whole].reshape(-1, few, len(centres)),
-    )
+    blocks = vectors[:whole].reshape(-1, few, vectors.shape[1])
+    np.matmul(blocks, turned, out=out[:whole].reshape(-1, few, len(centres)))
     np.matmul(vectors[whole:], turned, out=out[whole:])
     out += (centres**2).sum(axis=1)
     return out

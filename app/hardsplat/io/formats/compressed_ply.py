@@ -11,27 +11,16 @@ from shutil import copyfileobj
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import (
-    PIECE,
-    SplatStream,
-    begins_with,
-    check_count,
-    even,
-    finite_log_scales,
-    from_smallest_three,
-    scratch,
-    smallest_three,
-)
+from hardsplat.io.formats import base
+from hardsplat.io.formats.base import PIECE, SplatStream
 from hardsplat.io.formats.ply import ANTIALIASED, REST, Table, check_header, columns, is_antialiased
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.tables.quantities import QUANTITIES
 
 CHUNK = 256
 _PACKED = ("packed_position", "packed_rotation", "packed_scale", "packed_color")
-_BOUNDS = [
-    [f"{end}_{axis}" for end in ("min", "max") for axis in axes]
-    for axes in (("x", "y", "z"), ("scale_x", "scale_y", "scale_z"), ("r", "g", "b"))
-]
+_BOUNDED = ("x", "y", "z"), ("scale_x", "scale_y", "scale_z"), ("r", "g", "b")
+_BOUNDS = [[f"{end}_{axis}" for end in ("min", "max") for axis in axes] for axes in _BOUNDED]
 _POINT = (11, 10, 11)  # bits of x, y, z
 _COLOR = (8, 8, 8, 8)
 _ROTATION = (2, 10, 10, 10)  # which component (of wxyz) is the largest, then the others
@@ -40,7 +29,7 @@ _LOG_SCALES = 20.0  # bounds of chunks lie within plus and minus this
 
 
 def holds(path: Path) -> bool:
-    return begins_with(path, b"ply") and "chunk" in check_header(path, "chunk")
+    return base.begins_with(path, b"ply") and "chunk" in check_header(path, "chunk")
 
 
 def read(path: Path) -> SplatStream:
@@ -54,30 +43,21 @@ def read(path: Path) -> SplatStream:
                 raise UserError(f"{path}: property {name} of a compressed PLY is missing")
     if any(vertex.dtype[name] not in ("<u4", ">u4") for name in _PACKED):
         raise UserError(f"{path}: {', '.join(_PACKED)} must be of type uint")
-    check_count(path, vertex.count)
-    if chunks.count != -(-vertex.count // CHUNK):
-        raise UserError(
-            f"{path}: has {chunks.count} chunks for {vertex.count} splats, expected "
-            f"{-(-vertex.count // CHUNK)}; damaged"
-        )
-    rest, bands = 0, None
-    if "sh" in names:
-        bands = Table(path, "sh")
-        rest = len(bands.dtype.names)
-        if rest not in REST or bands.dtype != np.dtype(
-            [(name, "u1") for name in QUANTITIES["shN"].columns(REST.index(rest))]
-        ):
-            raise UserError(
-                f"{path}: element sh has other properties than "
-                f"{', '.join(map(str, REST[1:]))} uchar f_rest"
-            )
-        if bands.count != vertex.count:
-            raise UserError(
-                f"{path}: element sh has {bands.count} rows for {vertex.count} splats; damaged"
-            )
-    return SplatStream(
-        vertex.count, REST.index(rest), lambda: _pieces(vertex, chunks, bands), is_antialiased(path)
-    )
+    base.check_count(path, n := vertex.count)
+    if chunks.count != (chunks_of := -(-n // CHUNK)):
+        found = f"{chunks.count} chunks for {n} splats"
+        raise UserError(f"{path}: has {found}, expected {chunks_of}; damaged")
+    degree, bands = 0, Table(path, "sh") if "sh" in names else None
+    if bands:
+        known = [[(name, "u1") for name in QUANTITIES["shN"].columns(d)] for d in range(4)]
+        if bands.dtype not in known:
+            numbers = ", ".join(map(str, REST[1:]))
+            raise UserError(f"{path}: element sh has other properties than {numbers} uchar f_rest")
+        if bands.count != n:
+            found = f"{bands.count} rows for {n} splats"
+            raise UserError(f"{path}: element sh has {found}; damaged")
+        degree = known.index(bands.dtype)
+    return SplatStream(n, degree, lambda: _pieces(vertex, chunks, bands), is_antialiased(path))
 
 
 def _pieces(vertex: Table, chunks: Table, bands: Table | None) -> Iterator[Gaussians]:
@@ -94,7 +74,7 @@ def _pieces(vertex: Table, chunks: Table, bands: Table | None) -> Iterator[Gauss
         rgba = _unpack(packed[3], _COLOR)
         which = packed[1] >> 30
         others = (_unpack(packed[1], _ROTATION)[:, 1:] - 0.5) * np.sqrt(2)
-        quats = from_smallest_three(which, others)
+        quats = base.from_smallest_three(which, others)
         sh = (_within(rgba[:, :3], color, chunk)[:, None] - 0.5) / SH_C0
         if sh_pieces:
             raw = np.ascontiguousarray(next(sh_pieces)).view("u1").reshape(n, 3, -1)
@@ -115,9 +95,8 @@ def _within(unorm: np.ndarray, bounds: np.ndarray | None, chunk: np.ndarray) -> 
     """0..1 between the bounds (chunks, 2, 3) of each splat's chunk."""
     if bounds is None:
         return unorm
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # bounds that are not finite, whose splats are counted
+    # splats of bounds that are not finite are counted
+    with np.errstate(over="ignore", invalid="ignore"):
         return bounds[chunk, 0] * (1 - unorm) + bounds[chunk, 1] * unorm
 
 
@@ -155,9 +134,9 @@ def write(path: Path, splats: SplatStream) -> None:
         lines += [f"element sh {splats.count}", *(f"property uchar {name}" for name in bands_)]
     with ExitStack() as stack:
         file = stack.enter_context(open(path, "wb"))
-        packed, bands = (stack.enter_context(scratch(path)) for _ in range(2))
+        packed, bands = (stack.enter_context(base.scratch(path)) for _ in range(2))
         file.write("\n".join([*lines, "end_header\n"]).encode())
-        for g in even(splats.pieces(), PIECE):
+        for g in base.even(splats.pieces(), PIECE):
             bounds, records = _compressed(g)
             file.write(bounds.astype("<f4").tobytes())
             packed.write(records.astype("<u4").tobytes())
@@ -172,14 +151,14 @@ def _compressed(g: Gaussians) -> tuple[np.ndarray, np.ndarray]:
     """(chunks, 18) bounds and (N, 4) packed splats."""
     n, first = len(g), np.arange(0, len(g), CHUNK)
     bounds, unorms = [], []
-    logs = np.clip(finite_log_scales(g), -_LOG_SCALES, _LOG_SCALES)
+    logs = np.clip(base.finite_log_scales(g), -_LOG_SCALES, _LOG_SCALES)
     for values in (g.means, logs, g.sh[:, 0] * SH_C0 + 0.5):
         low, high = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
         bounds += [low, high]
         chunk = np.arange(n) // CHUNK
         span = np.where(high > low, high - low, 1)
         unorms.append((values - low[chunk]) / span[chunk])
-    which, others = smallest_three(g.quats)
+    which, others = base.smallest_three(g.quats)
     others = np.concatenate([np.zeros((n, 1)), others * np.sqrt(0.5) + 0.5], axis=1)
     rotation = _pack(others, _ROTATION) | which.astype(np.uint32) << np.uint32(30)
     color = _pack(np.concatenate([unorms[2], g.opacities[:, None]], axis=1), _COLOR)

@@ -16,30 +16,20 @@ import numpy as np
 from hardsplat.model.gaussians import Gaussians
 
 OURS = "RDF"
-_AXES = {
-    "R": (1, 0, 0),
-    "L": (-1, 0, 0),
-    "D": (0, 1, 0),
-    "U": (0, -1, 0),
-    "F": (0, 0, 1),
-    "B": (0, 0, -1),
-}  # in RDF
-UPS = {
-    sign + axis: tuple((1 - 2 * bool(sign)) * (i == j) for j in range(3))
-    for sign in ("", "-")
-    for i, axis in enumerate("xyz")
-}
+_RIGHT, _DOWN, _FORWARD = np.eye(3)
+_AXES = dict(R=_RIGHT, L=-_RIGHT, D=_DOWN, U=-_DOWN, F=_FORWARD, B=-_FORWARD)  # in RDF
+UPS = tuple(sign + axis for sign in ("", "-") for axis in "xyz")
 
 
 def to_ours(frame: str) -> np.ndarray:
     """(3, 3) rotation from a frame, right-handed, to RDF."""
-    return np.array([_AXES[letter] for letter in frame], np.float64).T
+    return np.array([_AXES[letter] for letter in frame]).T
 
 
 def upright(up: str) -> np.ndarray:
     """(3, 3) rotation that takes the axis called `up`, x, y, z, -x, -y or -z, to RDF's up, -y, by
     the least angle."""
-    axis, target = np.array(UPS[up], np.float64), np.array(_AXES["U"], np.float64)
+    axis, target = np.eye(3)["xyz".index(up[-1])] * (-1 if up[0] == "-" else 1), _AXES["U"]
     if (axis == target).all():
         return np.eye(3)
     if (axis == -target).all():
@@ -72,19 +62,10 @@ def rotated(gaussians: Gaussians, rotation: np.ndarray) -> Gaussians:
 
 def quaternion(rotation: np.ndarray) -> np.ndarray:
     """(4,) wxyz of a (3, 3) rotation."""
-    (a, b, c), (d, e, f), (g, h, i) = rotation
-    # Each row of this symmetric matrix is the quaternion times one of its components; the row with
-    # the largest is the most accurate.
-    k = np.array(
-        [
-            [1 + a + e + i, h - f, c - g, d - b],
-            [h - f, 1 + a - e - i, b + d, c + g],
-            [c - g, b + d, 1 - a + e - i, f + h],
-            [d - b, c + g, f + h, 1 - a - e + i],
-        ]
-    )
-    largest = k[np.diag(k).argmax()]
-    return largest / np.linalg.norm(largest)
+    # takes a third of a second, which most conversions need not wait for
+    from scipy.spatial.transform import Rotation
+
+    return Rotation.from_matrix(rotation).as_quat(scalar_first=True)
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -119,20 +100,16 @@ def basis(directions: np.ndarray, degree: int) -> np.ndarray:
         return np.stack([-y, z, -x], axis=1)
     if degree == 2:
         r3 = np.sqrt(3)
-        return np.stack(
-            [r3 * x * y, -r3 * y * z, (2 * zz - xx - yy) / 2, -r3 * x * z, r3 / 2 * (xx - yy)],
-            axis=1,
-        )
-    r6, r10, r15 = np.sqrt(6), np.sqrt(10), np.sqrt(15)
-    return np.stack(
-        [
-            -r10 / 4 * y * (3 * xx - yy),
-            r15 * x * y * z,
-            -r6 / 4 * y * (4 * zz - xx - yy),
-            z * (2 * zz - 3 * xx - 3 * yy) / 2,
-            -r6 / 4 * x * (4 * zz - xx - yy),
-            r15 / 2 * z * (xx - yy),
-            -r10 / 4 * x * (xx - 3 * yy),
-        ],
-        axis=1,
+        even = (2 * zz - xx - yy) / 2, r3 / 2 * (xx - yy)
+        return np.stack([r3 * x * y, -r3 * y * z, even[0], -r3 * x * z, even[1]], axis=1)
+    r6, r10, r15 = np.sqrt(6) / 4, np.sqrt(10) / 4, np.sqrt(15)
+    functions = (
+        -r10 * y * (3 * xx - yy),
+        r15 * x * y * z,
+        -r6 * y * (4 * zz - xx - yy),
+        z * (2 * zz - 3 * xx - 3 * yy) / 2,
+        -r6 * x * (4 * zz - xx - yy),
+        r15 / 2 * z * (xx - yy),
+        -r10 * x * (xx - 3 * yy),
     )
+    return np.stack(functions, axis=1)

@@ -16,16 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import (
-    COEFFICIENTS,
-    SplatStream,
-    check_count,
-    exactly,
-    reading,
-    size_of,
-    spans,
-    unit,
-)
+from hardsplat.io.formats import base
+from hardsplat.io.formats.base import COEFFICIENTS, SplatStream, exactly, reading
 from hardsplat.io.formats.frames import rotated
 from hardsplat.model.camera import rotation_matrix
 from hardsplat.model.gaussians import Gaussians
@@ -96,11 +88,10 @@ def read(path: Path) -> SplatStream:
         gltf, start, length = _chunks(path)
         primitives = [_primitive(path, gltf, start, length, *found) for found in _found(path, gltf)]
         if not primitives:
-            raise UserError(
-                f"{path}: no primitive with {NAME} in its scene, so there are no splats in it"
-            )
+            what = f"no primitive with {NAME} in its scene"
+            raise UserError(f"{path}: {what}, so there are no splats in it")
         count = sum(p.count for p in primitives)
-        check_count(path, count)
+        base.check_count(path, count)
         degree = max(p.degree for p in primitives)
         antialiased = bool(gltf["asset"].get("extras", {}).get("antialiased", False))
     return SplatStream(count, degree, lambda: _pieces(path, primitives, degree), antialiased)
@@ -108,25 +99,21 @@ def read(path: Path) -> SplatStream:
 
 def _chunks(path: Path) -> tuple[dict, int, int]:
     """The JSON, and offset and length of the binary chunk."""
-    size = size_of(path)
+    size, damaged = base.size_of(path), f"{path}: truncated or damaged"
     with open(path, "rb") as file:
         magic, version, length = HEADER.unpack(exactly(file, HEADER.size))
         if magic != b"glTF" or version != 2:
             raise UserError(f"{path}: not a binary glTF file of version 2")
         json_length, kind = CHUNK.unpack(exactly(file, CHUNK.size))
         if kind != b"JSON" or json_length > _LONGEST_JSON or length > size:
-            raise UserError(
-                f"{path}: truncated or damaged: {length} bytes announced, {size} there, "
-                f"{json_length} of them JSON"
-            )
+            there = f"{size} there, {json_length} of them JSON"
+            raise UserError(f"{damaged}: {length} bytes announced, {there}")
         gltf = json.loads(exactly(file, json_length))
         start = file.tell() + CHUNK.size
         binary, kind = CHUNK.unpack(file.read(CHUNK.size).ljust(CHUNK.size, b"\0"))
         if kind != b"BIN\0" or start + binary > size:
-            raise UserError(
-                f"{path}: truncated or damaged: no binary chunk, or {binary} bytes of it "
-                f"announced in {size}"
-            )
+            what = f"no binary chunk, or {binary} bytes of it announced in {size}"
+            raise UserError(f"{damaged}: {what}")
     if not isinstance(gltf, dict):
         raise UserError(f"{path}: its JSON is no object; damaged")
     return gltf, start, binary
@@ -161,10 +148,10 @@ def _matrix(node: dict) -> np.ndarray:
     if "matrix" in node:
         return np.array(node["matrix"], np.float64).reshape(4, 4).T
     out = np.eye(4)
-    x, y, z, w = unit(np.array([node.get("rotation", (0, 0, 0, 1))], np.float64).reshape(1, 4))[0]
-    turn = rotation_matrix(w, x, y, z)
-    out[:3, :3] = turn * np.array(node.get("scale", (1, 1, 1)), np.float64).reshape(3)
-    out[:3, 3] = np.array(node.get("translation", (0, 0, 0)), np.float64).reshape(3)
+    part = lambda name, default: np.array(node.get(name, default), np.float64)  # noqa: E731
+    x, y, z, w = base.unit(part("rotation", (0, 0, 0, 1)).reshape(1, 4))[0]
+    out[:3, :3] = rotation_matrix(w, x, y, z) * part("scale", (1, 1, 1)).reshape(3)
+    out[:3, 3] = part("translation", (0, 0, 0)).reshape(3)
     return out
 
 
@@ -173,31 +160,20 @@ def _primitive(
 ) -> _Primitive:
     extension = primitive["extensions"][NAME]
     if inner := extension.get("extensions"):
-        raise UserError(
-            f"{path}: its splats are compressed by {', '.join(inner)[:80]}, which "
-            "hardsplat does not read; take an uncompressed file, or .spz"
-        )
+        by = f"compressed by {', '.join(inner)[:80]}, which hardsplat does not read"
+        raise UserError(f"{path}: its splats are {by}; take an uncompressed file, or .spz")
     if (kernel := extension.get("kernel", "ellipse")) != "ellipse":
-        raise UserError(
-            f"{path}: its splats have the kernel {str(kernel)[:40]!r}; hardsplat has ellipse alone"
-        )
+        what = f"its splats have the kernel {str(kernel)[:40]!r}"
+        raise UserError(f"{path}: {what}; hardsplat has ellipse alone")
     if (space := extension.get("colorSpace", COLORS)) != COLORS:
-        log.warning(
-            "%s: its colours are %s; they are read as %s, which may look too dark or too pale",
-            path,
-            str(space)[:40],
-            COLORS,
-        )
+        words = f"read as {COLORS}, which may look too dark or too pale"
+        log.warning("%s: its colours are %s; they are %s", path, str(space)[:40], words)
     scale = np.cbrt(max(np.linalg.det(matrix[:3, :3]), 0))
     rotation = matrix[:3, :3] / scale if scale > 0 else np.zeros((3, 3))
-    if (
-        not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-4)
-        or not np.isfinite(matrix).all()
-    ):
-        raise UserError(
-            f"{path}: a node mirrors, shears or stretches its splats, which splats cannot "
-            "be; apply its matrix another way first"
-        )
+    rigid = np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-4)
+    if not rigid or not np.isfinite(matrix).all():
+        what = "a node mirrors, shears or stretches its splats, which splats cannot be"
+        raise UserError(f"{path}: {what}; apply its matrix another way first")
     attributes = primitive["attributes"]
     degree = max((l for l in range(4) if set(sh_names(l)) <= attributes.keys()), default=-1)
     accessors = {}
@@ -217,36 +193,23 @@ def _accessor(
 ) -> _Accessor:
     accessor = _at(gltf["accessors"], index)
     width = 4 if name.endswith("ROTATION") else 1 if name.endswith("OPACITY") else 3
-    if (
-        _WIDTHS.get(accessor.get("type", "")) != width
-        or accessor.get("componentType") not in _TYPES
-        or "sparse" in accessor
-    ):
+    known = accessor.get("componentType") in _TYPES and "sparse" not in accessor
+    if _WIDTHS.get(accessor.get("type", "")) != width or not known:
         raise UserError(f"{path}: {name} has accessors of a type that it must not have")
     view = _at(gltf["bufferViews"], accessor.get("bufferView"))
     if view.get("buffer") != 0 or "uri" in _at(gltf["buffers"], 0):
         raise UserError(f"{path}: {name} lies in another file; hardsplat reads one binary chunk")
     dtype = np.dtype(_TYPES[accessor["componentType"]])
-    numbers = (
-        accessor["count"],
-        accessor.get("byteOffset", 0),
-        view.get("byteOffset", 0),
-        view["byteLength"],
-        view.get("byteStride", width * dtype.itemsize),
-    )
+    each = width * dtype.itemsize
+    offsets = accessor.get("byteOffset", 0), view.get("byteOffset", 0)
+    numbers = accessor["count"], *offsets, view["byteLength"], view.get("byteStride", each)
     if not all(type(n) is int and n >= 0 for n in numbers):
         raise UserError(f"{path}: {name} has accessors with numbers {str(numbers)[:80]}; damaged")
     count, offset, view_offset, view_length, stride = numbers
-    needed = offset + (count - 1) * stride + width * dtype.itemsize if count else 0
-    if (
-        stride < width * dtype.itemsize
-        or needed > view_length
-        or view_offset + view_length > length
-    ):
-        raise UserError(
-            f"{path}: truncated, {name} of {count} splats reaches beyond the {length} "
-            "bytes there are"
-        )
+    needed = offset + (count - 1) * stride + each if count else 0
+    if stride < each or needed > view_length or view_offset + view_length > length:
+        what = f"{name} of {count} splats reaches beyond the {length} bytes there are"
+        raise UserError(f"{path}: truncated, {what}")
     normalized = bool(accessor.get("normalized")) and dtype.kind != "f"
     return _Accessor(start + view_offset + offset, stride, dtype, width, normalized, count)
 
@@ -254,10 +217,8 @@ def _accessor(
 def _pieces(path: Path, primitives: list[_Primitive], degree: int) -> Iterator[Gaussians]:
     with reading(path), open(path, "rb") as file:
         for p in primitives:
-            for first, n in spans(p.count):
-                values = {
-                    name: accessor.piece(file, first, n) for name, accessor in p.accessors.items()
-                }
+            for first, n in base.spans(p.count):
+                values = {name: a.piece(file, first, n) for name, a in p.accessors.items()}
                 sh = np.zeros((n, COEFFICIENTS[degree], 3), np.float32)
                 for i, name in enumerate(sh_names(p.degree)):
                     sh[:, i] = values[name]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import SplatStream, unit
+from hardsplat.io.formats.base import SplatStream, to_bytes, unit
 from hardsplat.io.formats.glb import CHUNK, COLORS, HEADER, NAME, names
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
@@ -24,16 +24,16 @@ def write(path: Path, splats: SplatStream) -> None:
     sizes = {name: _size(name) for name in (position, "COLOR_0", *others)}
     head = _json(splats, sizes, ([0.0] * 3, [0.0] * 3))
     length = splats.count * sum(sizes.values())
-    room = len(head) + 512  # for bounds with more digits
-    room += -room % 4
-    if 20 + room + 8 + length > _MOST:
-        raise UserError(
-            f"{path}: {splats.count} splats of SH degree {splats.sh_degree} take {length} "
-            "bytes, a GLB at most 4 GiB; lower --sh-degree or --max-splats, or take .spz"
-        )
+    space = len(head) + 512  # for bounds with more digits
+    space += -space % 4
+    start = 20 + space + 8
+    if start + length > _MOST:
+        what = f"{splats.count} splats of SH degree {splats.sh_degree} take {length} bytes"
+        advice = "lower --sh-degree or --max-splats, or take .spz"
+        raise UserError(f"{path}: {what}, a GLB at most 4 GiB; {advice}")
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
     with open(path, "wb") as file:
-        start, done = 20 + room + 8, 0
+        done = 0
         for g in splats.pieces():
             low, high = np.minimum(low, g.means.min(axis=0)), np.maximum(high, g.means.max(axis=0))
             offset = start
@@ -43,8 +43,8 @@ def write(path: Path, splats: SplatStream) -> None:
                 offset += splats.count * width
             done += len(g)
         file.seek(0)
-        file.write(HEADER.pack(b"glTF", 2, start + length) + CHUNK.pack(room, b"JSON"))
-        file.write(_json(splats, sizes, (low.tolist(), high.tolist())).ljust(room))
+        file.write(HEADER.pack(b"glTF", 2, start + length) + CHUNK.pack(space, b"JSON"))
+        file.write(_json(splats, sizes, (low.tolist(), high.tolist())).ljust(space))
         file.write(CHUNK.pack(length, b"BIN\0"))
 
 
@@ -57,7 +57,7 @@ def _values(g: Gaussians) -> Iterator[np.ndarray]:
     """In the order of the attributes."""
     yield g.means.astype("<f4")
     rgba = np.concatenate([g.sh[:, 0] * SH_C0 + 0.5, g.opacities[:, None]], axis=1)
-    yield np.clip(np.rint(rgba * 255), 0, 255).astype(np.uint8)
+    yield to_bytes(rgba * 255)
     yield np.roll(unit(g.quats), -1, axis=1).astype("<f4")
     yield g.scales.astype("<f4")
     yield g.opacities.astype("<f4")

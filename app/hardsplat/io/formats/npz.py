@@ -14,17 +14,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import (
-    SplatStream,
-    check_archive,
-    check_count,
-    degree_of,
-    exactly,
-    finite_log_scales,
-    reading,
-    scratch,
-    spans,
-)
+from hardsplat.io.formats import base
+from hardsplat.io.formats.base import SplatStream, archive_in, exactly, reading
 from hardsplat.model.gaussians import OWN, Gaussians
 from hardsplat.tables.quantities import QUANTITIES, of
 
@@ -43,59 +34,42 @@ def read(path: Path) -> SplatStream:
     Raises UserError for anything else: arrays missing, of other shapes, of objects, or larger than
     the archive can hold.
     """
-    with reading(path, _DAMAGED):
-        if path.is_file() and not zipfile.is_zipfile(path):
-            raise UserError(f"{path}: {_DAMAGED}: not an .npz, or cut short")
-        with zipfile.ZipFile(path) as archive:
-            names = members(path, archive)
-            missing = [name for name in _NEEDED if name not in names]
-            if missing:
-                raise UserError(f"{path}: no array {missing[0]}; it needs {', '.join(_NEEDED)}")
-            arrays = {
-                name: _header(path, archive, names[name])
-                for name in (*_NEEDED, "shN", "shN_i8")
-                if name in names
-            }
-            rest = arrays.pop("shN_i8", None) or arrays.get("shN")
-            shape = arrays["means"][0]
-            count = shape[0] if shape else 0
-            check_count(path, count)
-            for name, width in _NEEDED.items():
-                _check_shape(path, name, arrays[name][0], count, width)
-            further = [q for q in of("splat") if q.name not in OWN and q.name in names]
-            shapes = {q.name: _header(path, archive, names[q.name])[0] for q in further}
-            antialiased = "antialiased" in names and bool(
-                _small(path, archive, names["antialiased"])
-            )
-        degree = 0
+    further = [q for q in of("splat") if q.name not in OWN]
+    with reading(path, _DAMAGED), archive_in(path, "an .npz") as archive:
+        members = _members(archive)
+        if missing := [name for name in _NEEDED if name not in members]:
+            raise UserError(f"{path}: no array {missing[0]}; it needs {', '.join(_NEEDED)}")
+        wanted = (*_NEEDED, "shN", "shN_i8", *(q.name for q in further))
+        shapes = {n: _header(path, archive, members[n])[0] for n in wanted if n in members}
+        base.check_count(path, count := next(iter(shapes["means"]), 0))
+        for name, width in _NEEDED.items():
+            _check_shape(path, name, shapes[name], count, width)
+        flag = members.get("antialiased")
+        antialiased = bool(flag and _small(path, archive, flag))
+        degree, rest = 0, shapes.get("shN_i8", shapes.get("shN"))
         if rest is not None:
-            per_splat = math.prod(rest[0][1:])
-            _check_shape(path, "shN", rest[0], count, per_splat)
+            per_splat = math.prod(rest[1:])
+            _check_shape(path, "shN", rest, count, per_splat)
             if per_splat % 3:
-                raise UserError(
-                    f"{path}: array shN has shape {rest[0]}, expected ({count}, K - 1, 3)"
-                )
-            degree = degree_of(1 + per_splat // 3)
+                raise UserError(f"{path}: array shN has shape {rest}, expected ({count}, K - 1, 3)")
+            degree = base.degree_of(1 + per_splat // 3)
+        further = [q for q in further if q.name in shapes]
         for q in further:
             _check_shape(path, q.name, shapes[q.name], count, q.width * q.planes(degree))
-    extra = tuple(shapes)
-    return SplatStream(
-        count, degree, lambda: _pieces(path, count, degree, extra), antialiased, extra
-    )
+    extra = tuple(q.name for q in further)
+    pieces = lambda: _pieces(path, count, degree, extra)  # noqa: E731
+    return SplatStream(count, degree, pieces, antialiased, extra)
 
 
-def members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """Arrays of an .npz by name. Refuses an archive whose members claim more bytes than it can
-    hold."""
-    check_archive(path, archive)
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
 
 def check_sizes(path: Path) -> None:
     """Refuses an .npz with an array whose shape needs other bytes than it has, so that numpy.load
     takes no memory for it."""
-    with reading(path, _DAMAGED), zipfile.ZipFile(path) as archive:
-        for info in members(path, archive).values():
+    with reading(path, _DAMAGED), archive_in(path, "an .npz") as archive:
+        for info in archive.infolist():
             _header(path, archive, info, "fiuU")
 
 
@@ -109,11 +83,10 @@ def _header(
         name = info.filename.removesuffix(".npy")
         if dtype.kind not in kinds:
             raise UserError(f"{path}: array {name} is of {dtype}, expected numbers")
-        if (wanted := math.prod(shape) * dtype.itemsize) != (there := info.file_size - file.tell()):
-            raise UserError(
-                f"{path}: array {name} of shape {shape} needs {wanted} bytes and has "
-                f"{there}; damaged"
-            )
+        needed, there = math.prod(shape) * dtype.itemsize, info.file_size - file.tell()
+        if needed != there:
+            what = f"array {name} of shape {shape} needs {needed} bytes and has {there}"
+            raise UserError(f"{path}: {what}; damaged")
         return shape, fortran, dtype
 
 
@@ -139,20 +112,16 @@ def _small(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> float
 
 def _pieces(path: Path, count: int, degree: int, extra: tuple[str, ...]) -> Iterator[Gaussians]:
     with reading(path, _DAMAGED), zipfile.ZipFile(path) as archive, ExitStack() as stack:
-        names = members(path, archive)
-        rest = "shN_i8" if "shN_i8" in names else "shN"
+        members = _members(archive)
+        rest = "shN_i8" if "shN_i8" in members else "shN"
         wanted = [*_NEEDED, *([rest] if degree else []), *extra]
-        columns = {
-            name: _Column(stack.enter_context(archive.open(names[name])), count) for name in wanted
-        }
-        for _, n in spans(count):
-            values = {name: column.next(n) for name, column in columns.items()}
-            planes = {
-                name: values[_ARRAYS.get(name, name)] for name in (*OWN, *extra) if name != "shN"
-            }
-            planes["shN"] = np.empty((n, 0), np.float32)
-            if degree:
-                planes["shN"] = values[rest] / np.float32(128 if rest == "shN_i8" else 1)
+        opened = {n: stack.enter_context(archive.open(members[n])) for n in wanted}
+        arrays = {name: _Column(file, count) for name, file in opened.items()}
+        for _, n in base.spans(count):
+            values = {name: column.next(n) for name, column in arrays.items()}
+            bands = values.get(rest, np.empty((n, 0), np.float32))
+            values["shN"] = bands / np.float32(128 if rest == "shN_i8" else 1)
+            planes = {name: values[_ARRAYS.get(name, name)] for name in (*OWN, *extra)}
             for name, v in planes.items():
                 v = v.reshape(n, -1 if v.size else 0, QUANTITIES[name].width)
                 planes[name] = v.transpose(1, 0, 2)
@@ -185,16 +154,13 @@ class _Column:
 def write(path: Path, splats: SplatStream) -> None:
     """float32 arrays means, quats, opacities, scales, sh0, shN and further trained quantities,
     uncompressed, and `antialiased` where that is so."""
-    shapes = {
-        _ARRAYS.get(name, name): _shape(name, splats)
-        for name in (*OWN, *splats.extra)
-        if QUANTITIES[name].planes(splats.sh_degree)
-    }
+    names = [n for n in (*OWN, *splats.extra) if QUANTITIES[n].planes(splats.sh_degree)]
+    shapes = {_ARRAYS.get(name, name): _shape(name, splats) for name in names}
     with ExitStack() as stack:
-        files = {name: stack.enter_context(scratch(path)) for name in shapes}
+        files = {name: stack.enter_context(base.scratch(path)) for name in shapes}
         for piece in splats.pieces():
             planes = piece.planes(splats.sh_degree)
-            planes["log_scales"] = finite_log_scales(piece)[None]
+            planes["log_scales"] = base.finite_log_scales(piece)[None]
             for name, values in planes.items():
                 if file := files.get(_ARRAYS.get(name, name)):
                     file.write(np.ascontiguousarray(values.transpose(1, 0, 2), "<f4").tobytes())

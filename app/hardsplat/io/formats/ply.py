@@ -11,15 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import (
-    COEFFICIENTS,
-    SplatStream,
-    ahead,
-    exactly,
-    finite_log_scales,
-    reading,
-    spans,
-)
+from hardsplat.io.formats import base
+from hardsplat.io.formats.base import COEFFICIENTS, SplatStream, ahead, reading
 from hardsplat.model.gaussians import OWN, Gaussians
 from hardsplat.tables.quantities import QUANTITIES, of
 
@@ -47,20 +40,15 @@ def read(path: Path) -> SplatStream:
     there = table.dtype.names
     rest = sum(name.startswith("f_rest_") for name in there)
     if rest not in REST:
-        raise UserError(
-            f"{path}: has {rest} f_rest properties; splats have "
-            f"{', '.join(map(str, REST))} for SH degrees 0 to 3"
-        )
+        known = f"splats have {', '.join(map(str, REST))} for SH degrees 0 to 3"
+        raise UserError(f"{path}: has {rest} f_rest properties; {known}")
     degree = REST.index(rest)
-    extra = [
-        q.name for q in of("splat") if q.name not in OWN and set(q.columns(degree)) <= set(there)
-    ]
+    further = (q for q in of("splat") if q.name not in OWN)
+    extra = [q.name for q in further if set(q.columns(degree)) <= set(there)]
     wanted = splat_columns(degree, extra)
     if missing := [name for names in wanted.values() for name in names if name not in there]:
-        raise UserError(
-            f"{path}: property {missing[0]} is missing; is this a point cloud instead of "
-            "trained splats?"
-        )
+        hint = "is this a point cloud instead of trained splats?"
+        raise UserError(f"{path}: property {missing[0]} is missing; {hint}")
     pieces = lambda: (_splats(records, wanted) for records in table.pieces())  # noqa: E731
     return SplatStream(table.count, degree, pieces, is_antialiased(path), tuple(extra))
 
@@ -83,11 +71,8 @@ def write(path: Path, splats: SplatStream) -> None:
     """
     comments = [f"comment {ANTIALIASED}"] if splats.antialiased else []
     wanted = splat_columns(splats.sh_degree, splats.extra)
-    names = [
-        name
-        for quantity, own in wanted.items()
-        for name in (*own, *(_NORMALS if quantity == "means" else ()))
-    ]
+    names = [name for own in wanted.values() for name in own]
+    names[3:3] = _NORMALS
     head = ["ply", "format binary_little_endian 1.0", *comments, f"element vertex {splats.count}"]
     head += [*(f"property float {name}" for name in names), "end_header\n"]
 
@@ -103,7 +88,7 @@ def _records(
     g: Gaussians, wanted: Mapping[str, list[str]], sh_degree: int, width: int
 ) -> np.ndarray:
     """(N, width) float32, the properties of splats. wanted: those of each quantity, in order."""
-    planes = {**g.planes(sh_degree), "log_scales": finite_log_scales(g)[None]}
+    planes = {**g.planes(sh_degree), "log_scales": base.finite_log_scales(g)[None]}
     records, at = np.zeros((len(g), width), "<f4"), 0
     for name, own in wanted.items():
         values = planes[name]
@@ -128,8 +113,7 @@ class Table:
     binary, and all of an ascii file."""
 
     def __init__(self, path: Path, element: str):
-        # with the import below a twentieth of a second, for which trainings need not
-        # wait
+        # its import takes a twentieth of a second, for which trainings need not wait
         from plyfile import PlyData
 
         check_header(path, element)
@@ -140,12 +124,12 @@ class Table:
     def pieces(self) -> Iterator[np.ndarray]:
         """The records, PIECE at a time."""
         if not isinstance(self._data, np.memmap):
-            yield from (self._data[at : at + n] for at, n in spans(self.count))
+            yield from (self._data[at : at + n] for at, n in base.spans(self.count))
             return
         with reading(self._path), open(self._path, "rb") as file:
             file.seek(self._data.offset)
-            for _, n in spans(self.count):
-                yield np.frombuffer(exactly(file, n * self.dtype.itemsize), self.dtype)
+            for _, n in base.spans(self.count):
+                yield np.frombuffer(base.exactly(file, n * self.dtype.itemsize), self.dtype)
 
 
 def columns(records: np.ndarray, names: list[str]) -> np.ndarray:
@@ -172,25 +156,49 @@ def check_header(path: Path, wanted: str = "vertex") -> list[str]:
                 break
             case ["element", name, amount]:
                 if not re.fullmatch("[0-9]{1,15}", amount):
-                    raise UserError(
-                        f"{path}: element {name[:80]} has an absurd count {amount[:80]}"
-                    )
+                    what = f"element {name[:80]} has an absurd count {amount[:80]}"
+                    raise UserError(f"{path}: {what}")
                 elements.append([name, int(amount), 0])
             case ["property", "list", *rest]:
-                raise UserError(
-                    f"{path}: property {rest[-1][:80] if rest else ''} is a list; is this "
-                    "a mesh instead of splats?"
-                )
+                what = f"property {''.join(rest[-1:])[:80]} is a list"
+                raise UserError(f"{path}: {what}; is this a mesh instead of splats?")
             case ["property", *_] if elements:
                 elements[-1][2] += 1
     else:
-        raise UserError(
-            f"{path}: the PLY header does not end within {LONGEST_HEADER} bytes; the file "
-            "is truncated or damaged"
-        )
+        what = f"the PLY header does not end within {LONGEST_HEADER} bytes"
+        raise UserError(f"{path}: {what}; the file is truncated or damaged")
     numbers = sum(count * max(properties, 1) for _, count, properties in elements)
     if numbers > size:
         raise UserError(f"{path}: truncated, it announces {numbers} numbers and has {size} bytes")
     if wanted == "vertex" and not any(name == "vertex" and count for name, count, _ in elements):
         raise UserError(f"{path}: has no vertices, so there are no splats in it")
     return [name for name, _, _ in elements]
+
+
+def load_points(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """A point cloud: (N, 3) float64 positions from x y z, (N, 3) uint8 colours from red green blue,
+    grey where it has none."""
+    path = Path(path)
+    table = Table(path, "vertex")
+    records = np.concatenate(list(table.pieces()))
+    positions = _points(path, records, ["x", "y", "z"]).astype(np.float64)
+    names = ["red", "green", "blue"]
+    if not set(names) <= set(table.dtype.names):
+        return positions, np.full((len(records), 3), 128, np.uint8)
+    colors = _points(path, records, names) * (255 if table.dtype["red"].kind == "f" else 1)
+    return positions, base.to_bytes(colors)
+
+
+def _points(path: Path, records: np.ndarray, names: list[str]) -> np.ndarray:
+    """(N, len(names)) float32, finite."""
+    for name in names:
+        if name not in (records.dtype.names or ()):
+            raise UserError(f"{path}: property {name} is missing; is this a point cloud?")
+    out = columns(records, names)
+    bad = ~np.isfinite(out)
+    if bad.any():
+        point, column = np.argwhere(bad)[0]
+        which = f"property {names[column]} of point {point}"
+        number = f"{bad.any(axis=1).sum()} such points"
+        raise UserError(f"{path}: {which} is NaN or infinite ({number})")
+    return out

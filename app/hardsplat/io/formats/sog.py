@@ -17,17 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import (
-    COEFFICIENTS,
-    SplatStream,
-    check_archive,
-    check_count,
-    check_expansion,
-    from_smallest_three,
-    reading,
-    size_of,
-    spans,
-)
+from hardsplat.io.formats import base
+from hardsplat.io.formats.base import COEFFICIENTS, SplatStream, archive_in, reading
 from hardsplat.model.gaussians import Gaussians
 
 CHANNELS = {"means_l": 3, "means_u": 3, "scales": 3, "quats": 4, "sh0": 4, "shN_labels": 2}
@@ -40,14 +31,10 @@ _LONGEST_META = 1 << 20  # bytes; ours take 12 kB
 def read(path: Path) -> SplatStream:
     """Raises UserError for other versions, images that are missing or of another size than the
     number of splats asks for, and codebooks of other lengths."""
-    with reading(path):
-        if path.is_file() and not zipfile.is_zipfile(path):
-            raise UserError(f"{path}: not a bundled SOG file, which is a zip, or cut short")
-        with zipfile.ZipFile(path) as archive:
-            check_archive(path, archive)
-            meta = _Meta(path, archive)
-        check_count(path, meta.count)
-        check_expansion(path, meta.count * _PIXELS, size_of(path))
+    with reading(path), archive_in(path, "a bundled SOG file, which is a zip") as archive:
+        meta = _Meta(path, archive)
+        base.check_count(path, meta.count)
+        base.check_expansion(path, meta.count * _PIXELS, base.size_of(path))
     return SplatStream(meta.count, meta.degree, lambda: _pieces(path, meta), meta.antialiased)
 
 
@@ -55,24 +42,19 @@ class _Meta:
     """What meta.json says, checked."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile):
-        if (
-            "meta.json" not in archive.namelist()
-            or archive.getinfo("meta.json").file_size > _LONGEST_META
-        ):
-            raise UserError(
-                f"{path}: no meta.json of at most {_LONGEST_META} bytes in it, so it is "
-                "no bundled SOG file"
-            )
-        meta = json.loads(archive.read("meta.json"))
+        self._path, self._names = path, set(archive.namelist())
+        file = "meta.json"
+        if file not in self._names or archive.getinfo(file).file_size > _LONGEST_META:
+            what = f"no {file} of at most {_LONGEST_META} bytes in it"
+            raise UserError(f"{path}: {what}, so it is no bundled SOG file")
+        meta = json.loads(archive.read(file))
         version = meta.get("version", 1)
         if version != 2:
             raise UserError(f"{path}: SOG version {version!r}; hardsplat reads version 2")
-        self._path, self._names = path, set(archive.namelist())
         self.count = self._whole("count", meta["count"], 1 << 40)
         self.antialiased = bool(meta.get("antialias", False))
-        self.mins, self.maxs = (
-            self._numbers(f"means.{end}", meta["means"][end], 3) for end in ("mins", "maxs")
-        )
+        self.mins = self._numbers("means.mins", meta["means"]["mins"], 3)
+        self.maxs = self._numbers("means.maxs", meta["means"]["maxs"], 3)
         self.scales = self._numbers("scales.codebook", meta["scales"]["codebook"])
         self.sh0 = self._numbers("sh0.codebook", meta["sh0"]["codebook"])
         self.files = dict(zip(("means_l", "means_u"), self._files(meta["means"], 2)))
@@ -86,81 +68,57 @@ class _Meta:
 
     def _whole(self, name: str, value: object, most: int) -> int:
         if type(value) is not int or not 0 <= value <= most:
-            raise UserError(
-                f"{self._path}: meta.json: {name} is {str(value)[:40]}, expected a whole "
-                f"number of 0 to {most}"
-            )
+            what = f"{name} is {str(value)[:40]}, expected a whole number of 0 to {most}"
+            raise UserError(f"{self._path}: meta.json: {what}")
         return value
 
     def _numbers(self, name: str, values: object, length: int | None = None) -> np.ndarray:
         array = np.array(values, np.float64)
-        if (
-            array.ndim != 1
-            or not (len(array) == length if length else 1 <= len(array) <= 256)
-            or not np.isfinite(array).all()
-        ):
-            raise UserError(
-                f"{self._path}: meta.json: {name} is not {length or '1 to 256'} finite numbers"
-            )
+        fits = array.ndim == 1 and (len(array) == length if length else 1 <= len(array) <= 256)
+        if not fits or not np.isfinite(array).all():
+            what = f"{name} is not {length or '1 to 256'} finite numbers"
+            raise UserError(f"{self._path}: meta.json: {what}")
         return array
 
     def _files(self, entry: dict, number: int) -> list[str]:
         names = entry["files"]
-        if (
-            not isinstance(names, list)
-            or len(names) != number
-            or not all(name in self._names for name in names)
-        ):
-            raise UserError(
-                f"{self._path}: meta.json names images {str(names)[:80]}, which are not in it"
-            )
+        several = isinstance(names, list) and len(names) == number
+        if not several or not all(name in self._names for name in names):
+            what = f"names images {str(names)[:80]}, which are not in it"
+            raise UserError(f"{self._path}: meta.json {what}")
         return names
 
 
 def _pieces(path: Path, meta: _Meta) -> Iterator[Gaussians]:
     with reading(path):
         with zipfile.ZipFile(path) as archive:
-            images = {
-                name: _image(path, archive, meta.files[name], channels, meta.count)
-                for name, channels in CHANNELS.items()
-                if name in meta.files
-            }
+            images = {}  # (count, channels) uint8 each
+            for name in (name for name in CHANNELS if name in meta.files):
+                image = _decoded(path, archive, meta.files[name], meta.count).reshape(-1, 4)
+                images[name] = image[: meta.count, : CHANNELS[name]].copy()
             palette = _palette(path, archive, meta) if meta.degree else None
-        for at, n in spans(meta.count):
+        for at, n in base.spans(meta.count):
             pixels = {name: image[at : at + n] for name, image in images.items()}
             steps = pixels["means_l"].astype(np.uint16) | pixels["means_u"].astype(np.uint16) << 8
             with np.errstate(over="ignore", invalid="ignore"):  # such splats are counted
                 logs = meta.mins + steps / 65535 * (meta.maxs - meta.mins)
                 means = np.sign(logs) * np.expm1(np.abs(logs))
                 scales = np.exp(_looked_up(path, meta.scales, pixels["scales"]))
-            tag = pixels["quats"][:, 3]
-            quats = from_smallest_three(
-                np.maximum(tag, 252) & 3, (pixels["quats"][:, :3] / 255 * 2 - 1) * math.sqrt(0.5)
-            )
+            tag, others = pixels["quats"][:, 3], pixels["quats"][:, :3] / 255 * 2 - 1
+            quats = base.from_smallest_three(np.maximum(tag, 252) & 3, others * math.sqrt(0.5))
             quats[tag < 252] = 0  # no rotation
             sh = _looked_up(path, meta.sh0, pixels["sh0"][:, :3])[:, None]
             if palette is not None:
-                labels = pixels["shN_labels"].astype(np.uint16)
-                sh = np.concatenate(
-                    [sh, _looked_up(path, palette, labels[:, 0] | labels[:, 1] << 8)], axis=1
-                )
+                low, high = pixels["shN_labels"].astype(np.uint16).T
+                sh = np.concatenate([sh, _looked_up(path, palette, low | high << 8)], axis=1)
             yield Gaussians(means, quats, scales, pixels["sh0"][:, 3] / 255, sh, check=False)
 
 
 def _looked_up(path: Path, book: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if len(labels) and labels.max() >= len(book):
-        raise UserError(
-            f"{path}: entry {labels.max()} of a codebook with {len(book)} is asked for; damaged"
-        )
+        what = f"entry {labels.max()} of a codebook with {len(book)} is asked for"
+        raise UserError(f"{path}: {what}; damaged")
     return book[labels]
-
-
-def _image(
-    path: Path, archive: zipfile.ZipFile, name: str, channels: int, count: int
-) -> np.ndarray:
-    """(count, channels) uint8."""
-    pixels = _decoded(path, archive, name, count)
-    return pixels.reshape(-1, 4)[:count, :channels].copy()
 
 
 def _decoded(path: Path, archive: zipfile.ZipFile, name: str, count: int) -> np.ndarray:
@@ -170,21 +128,16 @@ def _decoded(path: Path, archive: zipfile.ZipFile, name: str, count: int) -> np.
     with Image.open(io.BytesIO(archive.read(name)), formats=("WEBP", "PNG")) as image:
         width, height = image.size
         if not count <= width * height <= 2 * count + 4096:
-            raise UserError(
-                f"{path}: image {name} has {width}x{height} pixels for {count} splats; damaged"
-            )
+            what = f"image {name} has {width}x{height} pixels for {count} splats"
+            raise UserError(f"{path}: {what}; damaged")
         return np.asarray(image.convert("RGBA"))
 
 
 def _palette(path: Path, archive: zipfile.ZipFile, meta: _Meta) -> np.ndarray:
     """(entries, K - 1, 3) SH coefficients."""
-    each = COEFFICIENTS[meta.degree] - 1
-    image = _decoded(
-        path, archive, meta.files["shN_centroids"], -(-meta.entries // COLUMNS) * COLUMNS * each
-    )
-    if image.shape[1] != COLUMNS * each:
-        raise UserError(
-            f"{path}: image {meta.files['shN_centroids']} is {image.shape[1]} pixels "
-            f"wide, expected {COLUMNS * each}"
-        )
+    each, name = COEFFICIENTS[meta.degree] - 1, meta.files["shN_centroids"]
+    wide = COLUMNS * each
+    image = _decoded(path, archive, name, -(-meta.entries // COLUMNS) * wide)
+    if (found := image.shape[1]) != wide:
+        raise UserError(f"{path}: image {name} is {found} pixels wide, expected {wide}")
     return _looked_up(path, meta.shN, image[..., :3].reshape(-1, each, 3)[: meta.entries])

@@ -16,13 +16,9 @@ from hardsplat.io.formats.sog import CHANNELS, COLUMNS, MOST_ENTRIES
 from hardsplat.model.gaussians import Gaussians
 
 _MANY = 1 << 19  # splats from which a palette of 65 536 entries is a small part of the file
-_LEVELS_OF_FEW = {
-    "scales": 128,
-    "sh0": 128,
-    "shN": 16,
-    # of codebooks, which could have 256: fewer lose little beside what the palette does, and the
-    # images compress better
-}
+# of codebooks, which could have 256: fewer lose little compared with what the palette does, and the
+# images compress better
+_LEVELS_OF_FEW = {"scales": 128, "sh0": 128, "shN": 16}
 _LEVELS_OF_MANY = {"scales": 256, "sh0": 256, "shN": 64}
 _BOOK = 256  # numbers in a codebook, where programs expect so many; unused ones repeat the last
 _SAMPLE = 1 << 19  # splats that codebooks are learned from
@@ -51,24 +47,19 @@ def write(path: Path, splats: SplatStream) -> None:
 
     side = 4 * math.ceil(math.sqrt(splats.count) / 4)
     height = 4 * math.ceil(splats.count / side / 4)
-    images = {
-        name: np.zeros((height * side, channels), np.uint8)
-        for name, channels in CHANNELS.items()
-        if palette or name != "shN_labels"
-    }
-    at = 0
+    planes = [name for name in CHANNELS if palette or name != "shN_labels"]
+    images = {n: np.zeros((height * side, CHANNELS[n]), np.uint8) for n in planes}
+    at, extent = 0, np.where(high > low, high - low, 1)
     for g in splats.pieces():
         span = slice(at, at + len(g))
         at += len(g)
         colors = g.sh[:, 0]
         if palette:
             labels = palette.labels(g.sh[:, 1:].reshape(len(g), -1))
-            images["shN_labels"][span, 0], images["shN_labels"][span, 1] = labels & 255, labels >> 8
+            images["shN_labels"][span] = np.stack([labels & 255, labels >> 8], axis=1)
             if splats.seen is not None:
                 colors = colors + _in_the_mean(splats.seen[span], g.sh[:, 1:] - entries[labels])
-        steps = np.rint(
-            (_logs(g.means) - low) / np.where(high > low, high - low, 1) * 65535
-        ).astype(np.uint16)
+        steps = np.rint((_logs(g.means) - low) / extent * 65535).astype(np.uint16)
         images["means_l"][span], images["means_u"][span] = steps & 255, steps >> 8
         images["scales"][span] = scalar_labels(finite_log_scales(g), scales)
         which, others = smallest_three(g.quats)
@@ -77,16 +68,13 @@ def write(path: Path, splats: SplatStream) -> None:
         images["sh0"][span, :3] = scalar_labels(colors, sh0)
         images["sh0"][span, 3] = np.rint(g.opacities * 255)
 
+    bounds = {"mins": low.tolist(), "maxs": high.tolist()}
     meta = {
         "version": 2,
         "asset": {"generator": "hardsplat"},
         "count": splats.count,
         "antialias": splats.antialiased,
-        "means": {
-            "mins": low.tolist(),
-            "maxs": high.tolist(),
-            "files": ["means_l.webp", "means_u.webp"],
-        },
+        "means": bounds | {"files": ["means_l.webp", "means_u.webp"]},
         "scales": {"codebook": _listed(scales), "files": ["scales.webp"]},
         "quats": {"files": ["quats.webp"]},
         "sh0": {"codebook": _listed(sh0), "files": ["sh0.webp"]},
@@ -96,13 +84,9 @@ def write(path: Path, splats: SplatStream) -> None:
             _add(archive, name, images.pop(name).reshape(height, side, -1))
         if palette:
             _add(archive, "shN_centroids", _palette_image(codes, splats.sh_degree))
+            own = {"count": len(palette.entries), "bands": splats.sh_degree}
             files = ["shN_centroids.webp", "shN_labels.webp"]
-            meta["shN"] = {
-                "count": len(palette.entries),
-                "bands": splats.sh_degree,
-                "codebook": _listed(book),
-                "files": files,
-            }
+            meta["shN"] = own | {"codebook": _listed(book), "files": files}
         archive.writestr("meta.json", json.dumps(meta, separators=(",", ":")), zipfile.ZIP_DEFLATED)
 
 
@@ -132,9 +116,8 @@ def _surveyed(splats: SplatStream) -> tuple[np.ndarray, np.ndarray, Gaussians, n
         logs = _logs(g.means)
         low, high = np.minimum(low, logs.min(axis=0)), np.maximum(high, logs.max(axis=0))
         chosen = rng.random(len(g)) < share
-        chosen[
-            [*g.scales.argmax(axis=0), *g.sh[:, 0].argmin(axis=0), *g.sh[:, 0].argmax(axis=0)]
-        ] = True
+        ends = g.sh[:, 0].argmin(axis=0), g.sh[:, 0].argmax(axis=0)
+        chosen[np.concatenate([g.scales.argmax(axis=0), *ends])] = True
         sample.append(g[chosen])
         sampled.append(chosen)
     return low, high, Gaussians.concatenate(sample), np.flatnonzero(np.concatenate(sampled))
@@ -158,9 +141,7 @@ def _add(archive: zipfile.ZipFile, name: str, pixels: np.ndarray) -> None:
     from PIL import Image
 
     if pixels.shape[2] == 2:
-        pixels = np.concatenate([pixels, np.zeros_like(pixels[..., :1])], axis=2)
-    out = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(
-        out, "WEBP", lossless=True, quality=75, method=4, exact=True
-    )
+        pixels = np.pad(pixels, ((0, 0), (0, 0), (0, 1)))
+    out, image = io.BytesIO(), Image.fromarray(np.ascontiguousarray(pixels))
+    image.save(out, "WEBP", lossless=True, quality=75, method=4, exact=True)
     archive.writestr(f"{name}.webp", out.getbuffer())

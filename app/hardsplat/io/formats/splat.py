@@ -9,15 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import (
-    SplatStream,
-    check_count,
-    exactly,
-    reading,
-    size_of,
-    spans,
-    unit,
-)
+from hardsplat.io.formats import base
+from hardsplat.io.formats.base import SplatStream, reading, to_bytes
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
 _RECORD = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("color", "u1", 4), ("quat", "u1", 4)])
@@ -27,21 +20,18 @@ def read(path: Path) -> SplatStream:
     """Position and linear scales, float32; colour and opacity, then the rotation wxyz, a byte
     each."""
     with reading(path):
-        size = size_of(path)
-    if size % _RECORD.itemsize:
-        raise UserError(
-            f"{path}: has {size} bytes, which are no whole splats of {_RECORD.itemsize}; "
-            "truncated, or not a .splat"
-        )
-    count = size // _RECORD.itemsize
-    check_count(path, count)
+        count, rest = divmod(size := base.size_of(path), _RECORD.itemsize)
+    if rest:
+        what = f"{size} bytes, which are no whole splats of {_RECORD.itemsize}"
+        raise UserError(f"{path}: has {what}; truncated, or not a .splat")
+    base.check_count(path, count)
     return SplatStream(count, 0, lambda: _pieces(path, count))
 
 
 def _pieces(path: Path, count: int) -> Iterator[Gaussians]:
     with reading(path), open(path, "rb") as file:
-        for _, n in spans(count):
-            records = np.frombuffer(exactly(file, n * _RECORD.itemsize), _RECORD)
+        for _, n in base.spans(count):
+            records = np.frombuffer(base.exactly(file, n * _RECORD.itemsize), _RECORD)
             colors = records["color"].astype(np.float32) / 255
             sh = (colors[:, None, :3] - 0.5) / SH_C0
             quats = records["quat"].astype(np.float32) / 128 - 1
@@ -54,11 +44,7 @@ def write(path: Path, splats: SplatStream) -> None:
         for g in splats.pieces():
             records = np.empty(len(g), _RECORD)
             records["mean"], records["scale"] = g.means, g.scales
-            records["color"][:, :3] = _byte((g.sh[:, 0] * SH_C0 + 0.5) * 255)
-            records["color"][:, 3] = _byte(g.opacities * 255)
-            records["quat"] = _byte(unit(g.quats) * 128 + 128)
+            records["color"][:, :3] = to_bytes((g.sh[:, 0] * SH_C0 + 0.5) * 255)
+            records["color"][:, 3] = to_bytes(g.opacities * 255)
+            records["quat"] = to_bytes(base.unit(g.quats) * 128 + 128)
             file.write(records.tobytes())
-
-
-def _byte(values: np.ndarray) -> np.ndarray:
-    return np.clip(np.rint(values), 0, 255).astype(np.uint8)

@@ -6,10 +6,10 @@ Layout of https://github.com/nianticlabs/spz. Axes are right, up, back.
 
 from __future__ import annotations
 
+import gzip
 import struct
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from shutil import copyfileobj
@@ -18,20 +18,8 @@ from typing import IO
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.base import (
-    Readable,
-    SplatStream,
-    check_count,
-    check_expansion,
-    exactly,
-    finite_log_scales,
-    from_smallest_three,
-    reading,
-    scratch,
-    size_of,
-    smallest_three,
-    spans,
-)
+from hardsplat.io.formats import base
+from hardsplat.io.formats.base import Readable, SplatStream, exactly, reading, to_bytes
 from hardsplat.model.gaussians import Gaussians
 
 _MAGIC = b"NGSP"
@@ -41,7 +29,6 @@ _OLD = struct.Struct("<4sIIBBBB")
 _NEW = struct.Struct("<4sIIBBBBI12x")
 _ENTRY = struct.Struct("<QQ")  # packed and raw size of a stream
 _ANTIALIASED = 1  # flag
-_BLOCK = 1 << 20
 _LEVEL = 12  # of ZSTD, as the reference; 19 takes 5 times as long for 3 % less
 _COEFFICIENTS = (0, 3, 8, 15, 24)  # of SH degree 0 to 4, without the constant one
 # of a byte's range for one unit of the constant coefficient, so that colours beyond 0..1 are kept
@@ -68,131 +55,77 @@ def read(path: Path) -> SplatStream:
     """Raises UserError for other versions, and where streams are not of the sizes that the number
     of splats asks for. Coefficients of degree 4 are left out.
 
-    An old file is decompressed into a temporary file, a new one as its pieces are read.
+    The attributes lie one after the other in the one stream of an old file, so it is decompressed
+    once for each of them.
     """
     with reading(path), open(path, "rb") as file:
         new = file.read(4) == _MAGIC
         file.seek(0)
-        head = exactly(file, _NEW.size) if new else _inflated(file, _OLD.size)
-        magic, version, count, degree, bits, flags = (_NEW if new else _OLD).unpack(head)[:6]
+        layout, source = (_NEW, file) if new else (_OLD, gzip.open(file))
+        head = layout.unpack(exactly(source, layout.size))
+        magic, version, count, degree, bits, flags = head[:6]
         if magic != _MAGIC:
             raise UserError(f"{path}: not an SPZ file")
         if version not in ((4,) if new else (1, 2, 3)):
             raise UserError(f"{path}: SPZ version {version}; hardsplat reads 1 to 4")
         if degree >= len(_COEFFICIENTS) or bits > 24:
-            raise UserError(
-                f"{path}: SH degree {degree} with {bits} fractional bits, which SPZ has "
-                "not; damaged"
-            )
-        check_count(path, count)
+            what = f"SH degree {degree} with {bits} fractional bits"
+            raise UserError(f"{path}: {what}, which SPZ has not; damaged")
+        base.check_count(path, count)
         planes = _planes(version, degree)
-        size = size_of(path)
-        check_expansion(path, count * sum(planes.values()), size)
-        streams = _table(path, file, head, count, planes, size) if new else {}
-    opened = (
-        partial(_opened_new, path, streams) if new else partial(_opened_old, path, count, planes)
-    )
-    pieces = partial(_pieces, path, opened, count, version, degree, bits)
+        base.check_expansion(path, count * sum(planes.values()), base.size_of(path))
+        if new:
+            offsets = _streams(path, file, count, planes, *head[6:])
+        else:
+            before = np.cumsum([_OLD.size, *(count * width for width in planes.values())])
+            offsets = {n: at for n, at in zip(planes, before.tolist()) if planes[n]}
+    pieces = partial(_pieces, path, offsets, count, version, degree, bits)
     return SplatStream(count, min(degree, 3), pieces, bool(flags & _ANTIALIASED))
 
 
-def _inflated(file: IO[bytes], size: int) -> bytes:
-    """The first `size` bytes of a gzip stream."""
-    out = zlib.decompressobj(wbits=31).decompress(file.read(4096), size)
-    if len(out) < size:
-        raise EOFError("the header is cut short")
-    return out
-
-
-def _table(
-    path: Path, file: IO[bytes], head: bytes, count: int, planes: dict[str, int], size: int
-) -> dict[str, tuple[int, int]]:
-    """(offset, packed size) of the stream of each attribute that has any bytes."""
-    streams, table = _NEW.unpack(head)[6:]
+def _streams(
+    path: Path, file: IO[bytes], count: int, planes: dict[str, int], streams: int, table: int
+) -> dict[str, int]:
+    """The offset of the stream of each attribute that has any bytes."""
     wanted = [name for name in planes if planes[name]]
     if not len(wanted) <= streams <= len(planes):
         raise UserError(f"{path}: has {streams} streams, expected {len(wanted)}; damaged")
     file.seek(table)
-    at = table + streams * _ENTRY.size
-    out = {}
+    at, size, out = table + streams * _ENTRY.size, base.size_of(path), {}
     for name in wanted:
         packed, raw = _ENTRY.unpack(exactly(file, _ENTRY.size))
         if raw != count * planes[name] or at + packed > size:
-            raise UserError(
-                f"{path}: stream of {name} announces {packed} bytes for {raw}, expected "
-                f"{count * planes[name]} within {size}; damaged"
-            )
-        out[name] = at, packed
+            expected = f"expected {count * planes[name]} within {size}"
+            what = f"stream of {name} announces {packed} bytes for {raw}"
+            raise UserError(f"{path}: {what}, {expected}; damaged")
+        out[name] = at
         at += packed
     return out
 
 
-@contextmanager
-def _opened_new(
-    path: Path, streams: dict[str, tuple[int, int]]
-) -> Iterator[Mapping[str, Readable]]:
+def _opened(stack: ExitStack, path: Path, offset: int, new: bool) -> Readable:
+    """The bytes of an attribute. offset: in the file, or in what an old one is decompressed to."""
     import zstandard
 
-    coder = partial(zstandard.ZstdDecompressor, max_window_size=1 << 27)
-    with ExitStack() as stack:
-        out: dict[str, Readable] = {}
-        for name, (offset, _) in streams.items():
-            file = stack.enter_context(open(path, "rb"))
-            file.seek(offset)
-            out[name] = stack.enter_context(coder().stream_reader(file, read_size=1 << 16))
-        yield out
-
-
-@contextmanager
-def _opened_old(path: Path, count: int, planes: dict[str, int]) -> Iterator[Mapping[str, Readable]]:
-    """Attributes lie one after the other in one stream, so it is laid out on the disk first; never
-    more of it than the splats need."""
-    with ExitStack() as stack:
-        out = {name: stack.enter_context(scratch(path, reads=True)) for name in planes}
-        stream = _Gunzip(stack.enter_context(open(path, "rb")))
-        stream.take(_OLD.size)
-        for name, width in planes.items():
-            left = count * width
-            while left:
-                out[name].write(block := stream.take(min(left, _BLOCK)))
-                left -= len(block)
-            out[name].seek(0)
-        yield out
-
-
-class _Gunzip:
-    """A gzip stream, some bytes after the others, with bounded memory."""
-
-    def __init__(self, file: IO[bytes]):
-        self._file, self._inflate = file, zlib.decompressobj(wbits=31)
-
-    def take(self, most: int) -> bytes:
-        """1 to `most` bytes. Raises EOFError at the end."""
-        while not self._inflate.eof:
-            data = self._inflate.unconsumed_tail or self._file.read(1 << 16)
-            if out := self._inflate.decompress(data, most):
-                return out
-            if not data:
-                break
-        raise EOFError("the stream is cut short")
+    if not new:
+        old = stack.enter_context(gzip.open(path))
+        old.seek(offset)
+        return old
+    file = stack.enter_context(open(path, "rb"))
+    file.seek(offset)
+    coder = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+    return stack.enter_context(coder.stream_reader(file, read_size=1 << 16))
 
 
 def _pieces(
-    path: Path,
-    opened: Callable[[], AbstractContextManager[Mapping[str, Readable]]],
-    count: int,
-    version: int,
-    degree: int,
-    bits: int,
+    path: Path, offsets: dict[str, int], count: int, version: int, degree: int, bits: int
 ) -> Iterator[Gaussians]:
     planes = _planes(version, degree)
-    with reading(path), opened() as files:
-        for _, n in spans(count):
-            raw = {
-                name: np.frombuffer(exactly(files[name], n * width), np.uint8).reshape(n, width)
-                for name, width in planes.items()
-                if width
-            }
+    with reading(path), ExitStack() as stack:
+        files = {n: _opened(stack, path, at, version == 4) for n, at in offsets.items()}
+        for _, n in base.spans(count):
+            data = {name: exactly(file, n * planes[name]) for name, file in files.items()}
+            raw = {name: np.frombuffer(data[name], np.uint8).reshape(n, -1) for name in data}
             quats = _rotations(raw["rotations"])
             sh = np.empty((n, 1 + _COEFFICIENTS[min(degree, 3)], 3), np.float32)
             sh[:, 0] = (raw["colors"].astype(np.float32) / 255 - 0.5) / _COLOR
@@ -223,7 +156,7 @@ def _rotations(raw: np.ndarray) -> np.ndarray:
     packed = np.ascontiguousarray(raw).view("<u4")[:, 0]
     fields = packed[:, None] >> np.array([20, 10, 0], np.uint32)
     others = (fields & 511) / 511 * np.sqrt(0.5) * np.where(fields & 512, -1, 1)
-    return np.roll(from_smallest_three(packed >> 30, others), 1, axis=1)  # SPZ has xyzw
+    return np.roll(base.from_smallest_three(packed >> 30, others), 1, axis=1)  # SPZ has xyzw
 
 
 def write(path: Path, splats: SplatStream) -> None:
@@ -233,24 +166,19 @@ def write(path: Path, splats: SplatStream) -> None:
 
     bits = _fractional_bits(splats)
     planes = {name: width for name, width in _planes(4, splats.sh_degree).items() if width}
-    table = _NEW.size
     with ExitStack() as stack:
         file = stack.enter_context(open(path, "wb"))
-        packed = {name: stack.enter_context(scratch(path)) for name in planes}
-        compress = {
-            name: zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=splats.count * width)
-            for name, width in planes.items()
-        }
+        packed = {name: stack.enter_context(base.scratch(path)) for name in planes}
+        coder = partial(zstandard.ZstdCompressor, level=_LEVEL)
+        compress = {name: coder().compressobj(splats.count * w) for name, w in planes.items()}
         for g in splats.pieces():
             for name, values in _packed(g, bits).items():
                 if name in planes:
                     packed[name].write(compress[name].compress(values.tobytes()))
         for name in planes:
             packed[name].write(compress[name].flush())
-        flags = _ANTIALIASED * splats.antialiased
-        file.write(
-            _NEW.pack(_MAGIC, 4, splats.count, splats.sh_degree, bits, flags, len(planes), table)
-        )
+        about = splats.sh_degree, bits, _ANTIALIASED * splats.antialiased, len(planes), _NEW.size
+        file.write(_NEW.pack(_MAGIC, 4, splats.count, *about))
         for name, width in planes.items():
             file.write(_ENTRY.pack(packed[name].tell(), splats.count * width))
         for plane in packed.values():
@@ -265,11 +193,10 @@ def _fractional_bits(splats: SplatStream) -> int:
     The reference always has 12, which is too coarse for scenes in small units and wasteful for
     others.
     """
-    farthest, sizes = 0.0, []
+    farthest, sizes, every = 0.0, [], max(1, splats.count >> 18)  # a sample is enough
     for g in splats.pieces():
         farthest = max(farthest, float(np.abs(g.means).max()))
-        # a sample is enough
-        axes = np.sort(g.scales[:: max(1, splats.count >> 18)], axis=1).astype(np.float64)
+        axes = np.sort(g.scales[::every], axis=1).astype(np.float64)
         sizes.append(np.sqrt(axes[:, 1] * axes[:, 2]))
     small = max(float(np.quantile(np.concatenate(sizes), 0.05)), 1e-30)
     bits = int(np.clip(np.ceil(np.log2(8 / small)), 4, 24))
@@ -282,23 +209,16 @@ def _packed(g: Gaussians, bits: int) -> dict[str, np.ndarray]:
     """Arrays of bytes by attribute."""
     fixed = np.rint(g.means.astype(np.float64) * 2**bits)
     fixed = np.clip(fixed, -_FARTHEST - 1, _FARTHEST).astype("<i4")
-    which, others = smallest_three(np.roll(g.quats, -1, axis=1))
+    which, others = base.smallest_three(np.roll(g.quats, -1, axis=1))
     fields = np.minimum(np.rint(np.abs(others) / np.sqrt(0.5) * 511), 511).astype(np.uint32)
     fields |= (others < 0).astype(np.uint32) << np.uint32(9)
+    tag = which.astype(np.uint32) << np.uint32(30)
+    shifted = fields << np.array([20, 10, 0], np.uint32)
     return {
         "positions": np.ascontiguousarray(fixed[..., None].view("u1")[..., :3]),
-        "alphas": _byte(g.opacities * 255),
-        "colors": _byte(g.sh[:, 0] * (_COLOR * 255) + 127.5),
-        "scales": _byte((finite_log_scales(g) + 10) * 16),
-        "rotations": (
-            which.astype(np.uint32) << np.uint32(30)
-            | fields[:, 0] << np.uint32(20)
-            | fields[:, 1] << np.uint32(10)
-            | fields[:, 2]
-        ).astype("<u4"),
-        "sh": _byte(np.rint(g.sh[:, 1:] * (128 / _BUCKET)) * _BUCKET + 128),
+        "alphas": to_bytes(g.opacities * 255),
+        "colors": to_bytes(g.sh[:, 0] * (_COLOR * 255) + 127.5),
+        "scales": to_bytes((base.finite_log_scales(g) + 10) * 16),
+        "rotations": (tag | np.bitwise_or.reduce(shifted, axis=1)).astype("<u4"),
+        "sh": to_bytes(np.rint(g.sh[:, 1:] * (128 / _BUCKET)) * _BUCKET + 128),
     }
-
-
-def _byte(values: np.ndarray) -> np.ndarray:
-    return np.clip(np.rint(values), 0, 255).astype(np.uint8)

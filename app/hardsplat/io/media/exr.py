@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import UserError, reason
 
 
 def read_exr(path: str | Path) -> np.ndarray:
@@ -20,28 +20,20 @@ def read_exr(path: str | Path) -> np.ndarray:
     try:
         import OpenEXR
     except ImportError:
-        raise UserError(
-            f"{path}: OpenEXR files need one more package: pip install OpenEXR"
-        ) from None
+        need = "OpenEXR files need one more package: pip install OpenEXR"
+        raise UserError(f"{path}: {need}") from None
     if not Path(path).is_file():
         raise UserError(f"{path}: image not found")
     try:
         with OpenEXR.File(str(path), separate_channels=True) as file:
-            channels = {
-                name: np.asarray(channel.pixels, np.float32)
-                for name, channel in file.channels().items()
-            }
+            found = file.channels()
+            channels = {name: np.asarray(found[name].pixels, np.float32) for name in found}
     except Exception as error:  # the binding raises what its C++ does
-        raise UserError(
-            f"{path}: not a readable OpenEXR file: "
-            f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
-        ) from None
+        raise UserError(f"{path}: not a readable OpenEXR file: {reason(error)}") from None
     names = next((names for names in ("RGB", "Y") if set(names) <= channels.keys()), None)
     if names is None or len({c.shape for c in channels.values() if c.ndim == 2}) != 1:
-        raise UserError(
-            f"{path}: has the channels {', '.join(sorted(channels))}; a picture has R, G "
-            "and B, or Y"
-        )
+        there = f"has the channels {', '.join(sorted(channels))}"
+        raise UserError(f"{path}: {there}; a picture has R, G and B, or Y")
     light = np.stack([channels["RGB"[i] if names == "RGB" else "Y"] for i in range(3)], axis=2)
     alpha = _unit(channels["A"])[..., None] if "A" in channels else np.ones((1, 1, 1), np.float32)
     # OpenEXR's colour is premultiplied too
@@ -53,11 +45,8 @@ def read_exr(path: str | Path) -> np.ndarray:
 
 def to_srgb(linear: np.ndarray) -> np.ndarray:
     """Light in 0..1 -> the value that a display takes, IEC 61966-2-1."""
-    return np.where(
-        linear <= 0.0031308,
-        12.92 * linear,
-        1.055 * np.maximum(linear, 0.0031308) ** (1 / 2.4) - 0.055,
-    )
+    above = 1.055 * np.maximum(linear, 0.0031308) ** (1 / 2.4) - 0.055
+    return np.where(linear <= 0.0031308, 12.92 * linear, above)
 
 
 def _unit(values: np.ndarray) -> np.ndarray:

@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import imageio.plugins.pillow  # noqa: F401  # by name when the first file is opened, for which all threads that read photographs would wait
+# by name when the first file is opened, for which all threads that read photographs would wait
+import imageio.plugins.pillow  # noqa: F401
 import imageio.v3 as iio
 import numpy as np
 from imageio.core.request import InitializationError
@@ -16,23 +17,22 @@ from imageio.core.request import InitializationError
 from PIL import Image, UnidentifiedImageError
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
+from hardsplat.base.files import replacing, written
 from hardsplat.io.media import jpeg
 
 try:
     import pillow_heif  # type: ignore[import-not-found]  # noqa: F401
 except ImportError:
-    sys.modules["pillow_heif"] = None  # type: ignore[assignment]  # imageio would look for it in all folders for each file, with other threads waiting
+    # imageio would look for it in all folders for each file, with other threads waiting
+    sys.modules["pillow_heif"] = None  # type: ignore[assignment]
 # phones take pictures of 108 million pixels; _pixels looks for damage itself
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 _PNG_EFFORT = 3  # of 9: half the time of Pillow's 6 for files 2 % larger
 _UNDOUBTED = 1 << 25  # pixels, of which some formats say so many in a few bytes where all are alike
 _DENSEST = 10_000  # pixels a byte of a larger picture: deflate, at its best, has 8 256 of one bit
-_TURNS: dict[
-    int, Callable[[np.ndarray], np.ndarray]
-    # EXIF orientation -> the picture upright; imageio's own turns mirror grey and palette pictures
-    # along the wrong axis
-] = {
+# EXIF orientation -> the picture upright; imageio's own turns mirror grey and palette pictures
+# along the wrong axis
+_TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     2: lambda a: a[:, ::-1],
     3: lambda a: a[::-1, ::-1],
     4: lambda a: a[::-1],
@@ -99,13 +99,13 @@ def _read(path) -> np.ndarray:
     """(H, W, 3 or 4) uint8, see read_pixels."""
     data = Path(path).read_bytes()
     size = jpeg.size_of(data)
-    pixels = jpeg.decoded(data) if size and size[0] * size[1] <= _most_pixels(data) else None
+    pixels = jpeg.decoded(data) if size and _plausible(*size, data) else None
     return _pixels(data)[0] if pixels is None else pixels
 
 
-def _most_pixels(data: bytes) -> int:
-    """Most pixels of a picture of that many bytes; a file that announces more is refused."""
-    return max(_UNDOUBTED, _DENSEST * len(data))
+def _plausible(width: int, height: int, data: bytes) -> bool:
+    """Whether a file of these bytes may be a picture of that size."""
+    return width * height <= max(_UNDOUBTED, _DENSEST * len(data))
 
 
 def _pixels(data: bytes) -> tuple[np.ndarray, int]:
@@ -116,7 +116,7 @@ def _pixels(data: bytes) -> tuple[np.ndarray, int]:
     """
     with iio.imopen(data, "r", plugin="pillow") as file:
         height, width = file.properties(index=0).shape[:2]
-        if width * height > _most_pixels(data):
+        if not _plausible(width, height, data):
             raise ValueError(f"it announces {width}x{height} pixels, too many for its bytes")
         about = file.metadata(index=0, exclude_applied=False)  # decodes a PNG
         return _as_pixels(file, about), about.get("Orientation", 1)
@@ -134,11 +134,16 @@ def _as_pixels(file, about: dict) -> np.ndarray:
     if not (mode.endswith("A") or "transparency" in about):
         return file.read(index=0, mode="RGB")
     rgba = file.read(index=0, mode="RGBA")
-    alpha = rgba[..., 3:].astype(np.uint16)
-    if alpha.min() == 255:
+    if rgba[..., 3].min() == 255:
         return np.ascontiguousarray(rgba[..., :3])
-    rgba[..., :3] = (rgba[..., :3] * alpha + 127) // 255
-    return rgba
+    return premultiplied(rgba)
+
+
+def premultiplied(rgba: np.ndarray) -> np.ndarray:
+    """(H, W, 4) uint8, red, green and blue times alpha, of an image with straight alpha."""
+    out = rgba.copy()
+    out[..., :3] = (rgba[..., :3] * rgba[..., 3:].astype(np.uint16) + 127) // 255
+    return out
 
 
 def over(image: np.ndarray, background) -> np.ndarray:
@@ -162,14 +167,11 @@ def to_uint8(image: np.ndarray) -> np.ndarray:
 def save_png(path: str | Path, image: np.ndarray) -> None:
     """Writes (H, W, 3) or (H, W), float in [0, 1] or uint8, as an 8-bit PNG; creates its folder.
     Raises UserError when it cannot be written."""
-    try:
-        with (
-            replacing(Path(path), durable=False) as partial,
-            open(partial, "w+b") as handle,
-            iio.imopen(handle, "w", plugin="pillow", extension=".png") as file,
-        ):
-            file.write(
-                np.ascontiguousarray(to_uint8(image)), is_batch=False, compress_level=_PNG_EFFORT
-            )  # type: ignore[call-arg]  # of the plugin, which the stub does not tell from others
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with (
+        written(path := Path(path)),
+        replacing(path, durable=False) as partial,
+        open(partial, "w+b") as handle,
+        iio.imopen(handle, "w", plugin="pillow", extension=".png") as file,
+    ):
+        how: dict = dict(is_batch=False, compress_level=_PNG_EFFORT)
+        file.write(np.ascontiguousarray(to_uint8(image)), **how)

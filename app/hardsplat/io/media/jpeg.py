@@ -3,6 +3,8 @@ time and leaves Python to other threads meanwhile (docs/results/images.md)."""
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 
 _START, _END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -18,20 +20,11 @@ def size_of(data: bytes) -> tuple[int, int] | None:
         return None
     at = 2
     while at + 9 < len(data) and data[at] == 0xFF:
-        marker = data[at + 1]
+        marker, length = struct.unpack_from(">xBH", data, at)
         if marker in _FRAMES:
-            precision = data[at + 4]
-            height = int.from_bytes(data[at + 5 : at + 7])
-            width = int.from_bytes(data[at + 7 : at + 9])
-            channels = data[at + 9]
+            precision, height, width, channels = struct.unpack_from(">BHHB", data, at + 4)
             return (width, height) if (precision, channels) == (8, 3) and width and height else None
-        at += (
-            1
-            if marker == 0xFF
-            else 2
-            if marker in _ALONE
-            else 2 + int.from_bytes(data[at + 2 : at + 4])
-        )
+        at += 1 if marker == 0xFF else 2 if marker in _ALONE else 2 + length
     return None
 
 
@@ -40,10 +33,9 @@ def decoded(data: bytes) -> np.ndarray | None:
     where OpenCV cannot read it. EXIF orientation is ignored."""
     import cv2  # takes a tenth of a second
 
+    how = cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
     try:
-        pixels = cv2.imdecode(
-            np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION
-        )
+        pixels = cv2.imdecode(np.frombuffer(data, np.uint8), how)
     except cv2.error:
         return None
     return None if pixels is None else cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB, dst=pixels)

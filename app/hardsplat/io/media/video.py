@@ -18,13 +18,14 @@ import cv2
 import imageio.v3 as iio
 import numpy as np
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import replacing
 
 MOST_HELD = 2 << 30  # bytes of frames that a GIF may take before it is written
 _R, _G, _B = 0.2126, 0.7152, 0.0722  # Rec. ITU-R BT.709, item 3.2
+# of 8-bit RGB, (3, 4), to Y, Cb and Cr of limited range, items 3.3 to 3.5
 _TO_YUV = np.array(
-    [  # of 8-bit RGB, (3, 4), to Y, Cb and Cr of limited range, items 3.3 to 3.5
+    [
         [219 / 255 * _R, 219 / 255 * _G, 219 / 255 * _B, 16],
         [-112 / 255 * _R / (1 - _B), -112 / 255 * _G / (1 - _B), 112 / 255, 128],
         [112 / 255, -112 / 255 * _G / (1 - _R), -112 / 255 * _B / (1 - _R), 128],
@@ -49,14 +50,7 @@ class Codec:
 
 
 def _open_mp4(handle, fps: float):
-    file = iio.imopen(
-        handle,
-        "w",
-        plugin="pyav",
-        extension=".mp4",
-        container="mp4",
-        container_options={"movflags": "faststart"},
-    )  # type: ignore[call-overload]  # the stub lacks container_options
+    file = _opened(handle, ".mp4", {"movflags": "faststart"})
     file.init_video_stream("libx264", fps=fps, pixel_format="yuv420p")
     context = _context(file)
     context.options = {"crf": "17"}
@@ -66,17 +60,15 @@ def _open_mp4(handle, fps: float):
 
 
 def _open_webp(handle, fps: float):
-    file = iio.imopen(
-        handle,
-        "w",
-        plugin="pyav",
-        extension=".webp",
-        container="webp",
-        container_options={"loop": "0"},
-    )  # type: ignore[call-overload]  # the stub lacks container_options
+    file = _opened(handle, ".webp", {"loop": "0"})
     file.init_video_stream("libwebp_anim", fps=fps, pixel_format="yuv420p")
     _context(file).options = {"quality": "85"}
     return file
+
+
+def _opened(handle, extension: str, options: dict[str, str]):
+    how: dict = dict(plugin="pyav", extension=extension, container=extension[1:])
+    return iio.imopen(handle, "w", **how, container_options=options)
 
 
 def _context(file):
@@ -85,31 +77,25 @@ def _context(file):
 
 
 def _write_mp4(file, frame: np.ndarray, ends: list[float]) -> None:
-    file.write_frame(
-        np.ascontiguousarray(cv2.transform(frame, _TO_YUV).transpose(2, 0, 1)),
-        pixel_format="yuv444p",
-    )
+    planes = np.ascontiguousarray(cv2.transform(frame, _TO_YUV).transpose(2, 0, 1))
+    file.write_frame(planes, pixel_format="yuv444p")
 
 
 def _write_gif(file, frame: np.ndarray, ends: list[float]) -> None:
     # GIF counts hundredths of a second, Pillow thousandths
     durations = (10 * np.diff(np.round(100 * np.array(ends)), prepend=0)).astype(int).tolist()
-    file.write(
-        frame,
-        is_batch=False,
-        bits=8,
-        duration=durations if len(durations) > 1 else durations[0],
-        loop=0,
-    )  # bits: 256 colours of each frame's own
+    duration = durations if len(durations) > 1 else durations[0]
+    # bits: 256 colours of each frame's own
+    file.write(frame, is_batch=False, bits=8, duration=duration, loop=0)
+
+
+def _open_gif(handle, fps: float):
+    return iio.imopen(handle, "w", plugin="pillow", extension=".gif")
 
 
 CODECS = {  # by extension
     ".mp4": Codec(_open_mp4, _write_mp4, even=True),
-    ".gif": Codec(
-        lambda handle, fps: iio.imopen(handle, "w", plugin="pillow", extension=".gif"),
-        _write_gif,
-        held=True,
-    ),
+    ".gif": Codec(_open_gif, _write_gif, held=True),
     ".webp": Codec(_open_webp, lambda file, frame, ends: file.write_frame(frame)),
 }
 
@@ -126,17 +112,13 @@ class VideoWriter:
         self.path, self.shape, self._fps = Path(path), (height, width, 3), fps
         self._ends: list = []
         self._codec = CODECS[self.path.suffix.lower()]
-        self._pad = (
-            ((0, height % 2), (0, width % 2), (0, 0))
-            if self._codec.even and (height % 2 or width % 2)
-            else None
-        )
+        odd = self._codec.even and (height % 2 or width % 2)
+        self._pad = ((0, height % 2), (0, width % 2), (0, 0)) if odd else None
         self._stack, self._file = ExitStack(), None
         with self._excused():
             partial = self._stack.enter_context(replacing(self.path.absolute(), durable=False))
-            self._file = self._codec.open(
-                self._stack.enter_context(open(partial, "w+b")), float(fps)
-            )
+            handle = self._stack.enter_context(open(partial, "w+b"))
+            self._file = self._codec.open(handle, float(fps))
 
     @contextmanager
     def _excused(self) -> Iterator[None]:
@@ -147,22 +129,19 @@ class VideoWriter:
             if isinstance(error, UserError) or not isinstance(error, Exception):
                 raise
             cause = error.__cause__ or error
-            reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-            raise UserError(f"{self.path}: cannot be written: {reason.splitlines()[0]}") from None
+            why = getattr(cause, "strerror", None) or reason(cause)
+            raise UserError(f"{self.path}: cannot be written: {why}") from None
 
     def write(self, frame: np.ndarray) -> None:
         """(height, width, 3) uint8."""
         if frame.shape != self.shape or frame.dtype != np.uint8:
-            raise ValueError(
-                f"a frame of {self.path} is {self.shape} uint8, got {frame.shape} {frame.dtype}"
-            )
+            wanted = f"a frame of {self.path} is {self.shape} uint8"
+            raise ValueError(f"{wanted}, got {frame.shape} {frame.dtype}")
         if self._file is None:
             raise UserError(f"{self.path}: cannot be written: it is closed")
         if self._codec.held and frame.size // 3 * len(self._ends) > MOST_HELD:
-            raise UserError(
-                f"{self.path}: a GIF of more frames takes more than {MOST_HELD >> 30} GiB "
-                "before it is written; write .mp4 or .webp"
-            )
+            takes = f"takes more than {MOST_HELD >> 30} GiB before it is written"
+            raise UserError(f"{self.path}: a GIF of more frames {takes}; write .mp4 or .webp")
         self._ends.append((len(self._ends) + 1) / self._fps)
         frame = np.ascontiguousarray(np.pad(frame, self._pad, "edge") if self._pad else frame)
         with self._excused():
@@ -208,22 +187,15 @@ def frames(path: str | Path, apart: float = 0.0) -> Iterator[tuple[float, np.nda
             stream, first, due = container.streams.video[0], None, 0.0
             stream.thread_type = "AUTO"
             for number, frame in enumerate(container.decode(stream)):
-                seconds = (
-                    frame.time
-                    if frame.time is not None
-                    else number / float(stream.guessed_rate or 30)
-                )
+                evenly = number / float(stream.guessed_rate or 30)
+                seconds = evenly if frame.time is None else frame.time
                 first = seconds if first is None else first
                 if seconds - first >= due - 1e-6:
                     due = seconds - first + apart
-                    yield (
-                        seconds - first,
-                        np.rot90(frame.to_ndarray(format="rgb24"), frame.rotation // 90),
-                    )
+                    pixels = frame.to_ndarray(format="rgb24")
+                    yield seconds - first, np.rot90(pixels, frame.rotation // 90)
             if first is None:
                 raise UserError(f"{path}: has no frames")
     except (av.FFmpegError, ValueError, OSError) as error:
-        raise UserError(
-            f"{path}: not a readable video: "
-            f"{getattr(error, 'strerror', None) or str(error).splitlines()[0]}"
-        ) from None
+        why = getattr(error, "strerror", None) or reason(error)
+        raise UserError(f"{path}: not a readable video: {why}") from None

@@ -17,7 +17,6 @@ trained in.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.colmap_model import file_bytes
-from hardsplat.io.scenes.transforms import OPENGL_TO_OPENCV, numbers_of
+from hardsplat.io.scenes.values import array_in, json_in, number_in
 from hardsplat.model.camera import Camera
 
 SECONDS = 2.0  # from one keyframe without a time to the next
@@ -50,68 +48,40 @@ class CameraPath:
 def read_camera_path(path: str | Path) -> CameraPath:
     """Raises UserError for anything missing, damaged or not finite."""
     path = Path(path)
-    try:
-        top = json.loads(file_bytes(path).decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:  # bad JSON or bad UTF-8
-        raise UserError(f"{path}: not valid JSON: {str(error).splitlines()[0][:120]}") from error
+    top = json_in(path)
     if not isinstance(top, dict) or not ({"keyframes", "camera_path"} & top.keys()):
         raise UserError(f"{path}: holds no list of keyframes (or camera_path of nerfstudio)")
     frames = "keyframes" not in top
     listed = top["camera_path" if frames else "keyframes"]
     if not isinstance(listed, list) or not listed or not all(isinstance(k, dict) for k in listed):
         raise UserError(f"{path}: the camera path is empty, or no list of objects")
-    size = _size(path, top, *(("render_width", "render_height") if frames else ("width", "height")))
-    fps = _number(f"{path}", top, "fps", 0.01, 1000) if top.get("fps") is not None else None
+    size, sides = None, ("render_width", "render_height") if frames else ("width", "height")
+    if set(sides) & top.keys():
+        width, height = (number_in(f"{path}", top, name, 1, _LARGEST_SIDE) for name in sides)
+        size = int(width), int(height)
+    fps = number_in(f"{path}", top, "fps", 0.01, 1000) if top.get("fps") is not None else None
     kind = top.get("camera_type", "perspective")
     if frames and kind != "perspective":
-        raise UserError(
-            f"{path}: camera_type {str(kind)[:40]} is not supported; export a perspective path"
-        )
-    c2w, focal, times = [], [], []
+        what = f"camera_type {str(kind)[:40]} is not supported"
+        raise UserError(f"{path}: {what}; export a perspective path")
+    c2w, focal = [], []
+    times: list[float] = []
     for i, key in enumerate(listed):
-        where = f"{path}: {'frame' if frames else 'keyframe'} {i}"
+        where, timed = f"{path}: {'frame' if frames else 'keyframe'} {i}", "time" in key
         c2w.append(_pose(where, key, frames))
         focal.append(_focal(where, key, size))
-        times.append(
-            _number(where, key, "time", -1e6, 1e6) if not frames and "time" in key else SECONDS * i
-        )
-    steps = np.diff(times)
-    if (steps <= 0).any():
-        i = int(np.argmax(steps <= 0))
-        raise UserError(
-            f"{path}: keyframe {i + 1}: time {times[i + 1]:g} is not after that of the "
-            f"one before, {times[i]:g}"
-        )
-    return CameraPath(
-        np.array(c2w),
-        np.array(focal),
-        np.array(times),
-        size,
-        fps,
-        top.get("loop") is True and not frames,
-        frames,
-    )
-
-
-def _number(where, values, key, low, high) -> float:
-    value = values.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise UserError(
-            f"{where}: {key} is {str(value)[:40]}, expected a number of {low:g} to {high:g}"
-        )
-    return float(value)
-
-
-def _size(path, top, *names) -> tuple[int, int] | None:
-    if not set(names) & top.keys():
-        return None
-    width, height = (_number(f"{path}", top, name, 1, _LARGEST_SIDE) for name in names)
-    return int(width), int(height)
+        own = number_in(where, key, "time", -1e6, 1e6) if timed and not frames else SECONDS * i
+        if times and own <= times[-1]:
+            what = f"time {own:g} is not after that of the one before, {times[-1]:g}"
+            raise UserError(f"{where}: {what}")
+        times.append(own)
+    arrays = np.array(c2w), np.array(focal), np.array(times)
+    return CameraPath(*arrays, size, fps, top.get("loop") is True and not frames, frames)
 
 
 def _pose(where, key, opengl) -> np.ndarray:
     name = "camera_to_world" if opengl else next((n for n in ("c2w", "w2c") if n in key), "c2w")
-    matrix = numbers_of(where, key, name, named=name if opengl else "c2w or w2c")
+    matrix = array_in(where, key, name, named=name if opengl else "c2w or w2c")
     if matrix.size == 16:
         matrix = matrix.reshape(4, 4)
     elif matrix.shape == (3, 4):
@@ -124,16 +94,15 @@ def _pose(where, key, opengl) -> np.ndarray:
         raise UserError(f"{where}: {name}: {str(error).replace('w2c', 'matrix')}") from None
     matrix = matrix if name != "w2c" else np.linalg.inv(matrix)
     if opengl:
-        matrix = matrix.copy()
-        matrix[:3, :3] = matrix[:3, :3] @ OPENGL_TO_OPENCV
+        matrix = matrix @ np.diag([1.0, -1.0, -1.0, 1.0])
     return matrix
 
 
 def _focal(where, key, size) -> tuple[float, float]:
     if "fov" in key:
-        return (0.5 / math.tan(math.radians(_number(where, key, "fov", 0.1, 179.0)) / 2),) * 2
+        return (0.5 / math.tan(math.radians(number_in(where, key, "fov", 0.1, 179.0)) / 2),) * 2
     if not {"fx", "fy"} <= key.keys():
         raise UserError(f"{where}: has neither fov nor fx and fy")
     if size is None:
         raise UserError(f"{where}: fx and fy are in pixels; add width and height beside keyframes")
-    return tuple(_number(where, key, name, 1e-3, 1e9) / size[1] for name in ("fx", "fy"))
+    return tuple(number_in(where, key, name, 1e-3, 1e9) / size[1] for name in ("fx", "fy"))

@@ -15,28 +15,29 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import written
 from hardsplat.io.scenes import colmap_binary, colmap_text
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import Masks
 from hardsplat.io.scenes.source import Posed, SceneSource, stays_below
+from hardsplat.io.scenes.values import LARGEST, LARGEST_SIDE
 from hardsplat.model.camera import Camera
-
-__all__ = [
-    "CAMERA_MODELS",
-    "ColmapCamera",
-    "ColmapImage",
-    "ColmapPoints",
-    "read_colmap",
-    "read_model",
-    "read_tracks",
-    "write_model",
-]
 
 _FORMATS = {".bin": colmap_binary, ".txt": colmap_text}  # in order of preference
 _PARTS = ("cameras", "images", "points3D")
-_LARGEST_SIDE = 1_000_000  # pixels
-_LARGEST = float(np.finfo(np.float32).max)  # what the GPU can hold
+
+
+def model_folder(root: Path) -> Path | None:
+    """The folder of a scene's model, if it has one."""
+    return next((f for f in (root / "sparse" / "0", root / "sparse") if f.is_dir()), None)
+
+
+def _missing(folder: Path) -> tuple[str, list[str]]:
+    """The suffix of a model's files, and those that are not there."""
+    missing = {s: [p + s for p in _PARTS if not os.path.isfile(folder / (p + s))] for s in _FORMATS}
+    suffix = min(missing, key=lambda s: len(missing[s]))
+    return suffix, missing[suffix]
 
 
 def read_model(
@@ -49,12 +50,9 @@ def read_model(
     contradicts another.
     """
     folder = Path(folder)
-    missing = {s: [p + s for p in _PARTS if not os.path.isfile(folder / (p + s))] for s in _FORMATS}
-    suffix = min(missing, key=lambda s: len(missing[s]))
-    if missing[suffix]:
-        raise UserError(
-            f"{folder}: not a complete COLMAP model, {', '.join(missing[suffix])} not found"
-        )
+    suffix, missing = _missing(folder)
+    if missing:
+        raise UserError(f"{folder}: not a complete COLMAP model, {', '.join(missing)} not found")
     paths = [folder / (p + suffix) for p in _PARTS]
     files = _FORMATS[suffix]
 
@@ -69,36 +67,24 @@ def read_model(
         images[image.id] = image
         names.add(image.name)
     if not images:
-        raise UserError(
-            f"{paths[1]}: holds no images; COLMAP registered none, or the wrong model was exported"
-        )
+        why = "COLMAP registered none, or the wrong model was exported"
+        raise UserError(f"{paths[1]}: holds no images; {why}")
     points = files.read_points(paths[2])
     if not len(points.xyz):
-        raise UserError(
-            f"{paths[2]}: holds no points; splats are initialized from them, so triangulate first"
-        )
-    bad = ~(np.abs(points.xyz) <= _LARGEST).all(axis=1)
+        why = "splats are initialized from them, so triangulate first"
+        raise UserError(f"{paths[2]}: holds no points; {why}")
+    bad = ~(np.abs(points.xyz) <= LARGEST).all(axis=1)
     if bad.any():
-        raise UserError(
-            f"{paths[2]}: point {bad.argmax() + 1} of {len(bad)} has a NaN or infinite "
-            f"position ({bad.sum()} such)"
-        )
+        which = f"point {bad.argmax() + 1} of {len(bad)}"
+        raise UserError(f"{paths[2]}: {which} has a NaN or infinite position ({bad.sum()} such)")
     return cameras, images, points
 
 
 def read_tracks(folder: str | Path) -> tuple[np.ndarray, np.ndarray]:
     """(indices into the points of `read_model`, ids of images) of every observation of a point,
     both empty for models without tracks. Raises UserError like read_model."""
-    folder = Path(folder)
-    suffix = next(
-        (
-            suffix
-            for suffix in _FORMATS
-            if all(os.path.isfile(folder / (part + suffix)) for part in _PARTS)
-        ),
-        None,
-    )
-    if suffix is None:
+    suffix, missing = _missing(folder := Path(folder))
+    if missing:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     return _FORMATS[suffix].read_tracks(folder / f"points3D{suffix}")
 
@@ -109,15 +95,12 @@ def _check_camera(path, camera, cameras):
         raise UserError(f"{where} appears twice")
     _, focals, count = CAMERA_MODELS[camera.model]
     if len(camera.params) != count:
-        raise UserError(
-            f"{where}: {camera.model} has {count} parameters, the file gives {len(camera.params)}"
-        )
-    if not (0 < camera.width <= _LARGEST_SIDE and 0 < camera.height <= _LARGEST_SIDE):
-        raise UserError(
-            f"{where}: image size {camera.width}x{camera.height} is not in "
-            f"1..{_LARGEST_SIDE} pixels"
-        )
-    if not (np.abs(camera.params) <= _LARGEST).all():
+        known = f"{camera.model} has {count} parameters"
+        raise UserError(f"{where}: {known}, the file gives {len(camera.params)}")
+    width, height = camera.width, camera.height
+    if not (0 < width <= LARGEST_SIDE and 0 < height <= LARGEST_SIDE):
+        raise UserError(f"{where}: image size {width}x{height} is not in 1..{LARGEST_SIDE} pixels")
+    if not (np.abs(camera.params) <= LARGEST).all():
         raise UserError(f"{where}: a parameter is NaN or infinite")
     if not (camera.params[:focals] > 0).all():
         raise UserError(f"{where}: focal length {camera.params[:focals].min():g} is not positive")
@@ -133,10 +116,9 @@ def _check_image(path, image, images, names, cameras):
     if image.name in names:
         raise UserError(f"{where}: two images have this name")
     if image.camera_id not in cameras:
-        raise UserError(
-            f"{where}: refers to camera {image.camera_id}, which the cameras file does not have"
-        )
-    if not (np.abs(np.concatenate([image.qvec, image.tvec])) <= _LARGEST).all():
+        which = f"camera {image.camera_id}, which the cameras file does not have"
+        raise UserError(f"{where}: refers to {which}")
+    if not (np.abs(np.concatenate([image.qvec, image.tvec])) <= LARGEST).all():
         raise UserError(f"{where}: its pose has a NaN or infinite number")
     if np.linalg.norm(image.qvec) < 1e-8:
         raise UserError(f"{where}: its rotation quaternion is zero")
@@ -155,14 +137,10 @@ def write_model(
     Raises UserError when the folder cannot be written or the text format cannot hold an image's
     name.
     """
-    folder = Path(folder)
-    try:
+    with written(folder := Path(folder)):
         folder.mkdir(parents=True, exist_ok=True)
-        _FORMATS[".bin" if binary else ".txt"].write(
-            folder, cameras.values(), images.values(), points
-        )
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error.strerror}") from error
+        files = _FORMATS[".bin" if binary else ".txt"]
+        files.write(folder, cameras.values(), images.values(), points)
 
 
 # -- the folder of a scene
@@ -190,33 +168,24 @@ def _image_folder(root: Path, data_factor: int, name: str) -> tuple[Path, int]:
     if not (root / "images").is_dir():
         if stays_below(name) and (root / name).is_file():
             return root, 1
-        wanted = f"images_{data_factor} nor images" if data_factor > 1 else "images"
-        raise UserError(
-            f"{root}: {'neither' if data_factor > 1 else 'no'} folder {wanted} found; the "
-            "photographs belong there"
-        )
+        wanted = f"neither folder images_{data_factor} nor" if data_factor > 1 else "no folder"
+        raise UserError(f"{root}: {wanted} images found; the photographs belong there")
     return root / "images", 1
 
 
 def _paths(folder: Path, names: Sequence[str]) -> list[Path]:
     for name in names:
         if not stays_below(name):
-            raise UserError(
-                f"{folder}: the model's image name {name!r} leads out of this folder; "
-                "rename it in the model"
-            )
+            what = f"the model's image name {name!r} leads out of this folder"
+            raise UserError(f"{folder}: {what}; rename it in the model")
     paths = [folder / name for name in names]
     missing = [path for path in paths if not os.path.isfile(path)]
     if missing:
         there = {str(path).lower(): path for path in folder.rglob("*")}
         if all(str(path).lower() in there for path in missing):
             other = there[str(missing[0]).lower()].relative_to(folder)
-            raise UserError(
-                f"{missing[0]}: not found, but {other} is; {len(missing)} of {len(paths)} "
-                "images differ in upper and lower case: rename them"
-            )
-        raise UserError(
-            f"{missing[0]}: not found, {len(missing)} of the model's {len(paths)} images "
-            "are missing"
-        )
+            differ = f"{len(missing)} of {len(paths)} images differ in upper and lower case"
+            raise UserError(f"{missing[0]}: not found, but {other} is; {differ}: rename them")
+        of = f"{len(missing)} of the model's {len(paths)} images"
+        raise UserError(f"{missing[0]}: not found, {of} are missing")
     return paths

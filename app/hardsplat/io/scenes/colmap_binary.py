@@ -13,13 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.colmap_model import (
-    CAMERA_MODELS,
-    ColmapCamera,
-    ColmapImage,
-    ColmapPoints,
-    file_bytes,
-)
+from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
+from hardsplat.io.scenes.values import file_bytes
 
 _MODEL_OF_ID = {row[0]: name for name, row in CAMERA_MODELS.items()}
 _COUNT = struct.Struct("<Q")
@@ -54,40 +49,31 @@ class _Cursor:
         so nothing absurd is looped over."""
         (count,) = self.take(_COUNT)
         if count * smallest > len(self.data) - self.at:
-            raise UserError(
-                f"{self.path}: announces {count} {what}, too many for its "
-                f"{len(self.data)} bytes; it is truncated or damaged"
-            )
+            self.refuse(f"announces {count} {what}, too many for its {len(self.data)} bytes; it")
         return count
 
     def name(self) -> str:
         end = self.data.find(b"\0", self.at, self.at + _LONGEST_NAME + 1)
         if end < 0:
-            raise UserError(
-                f"{self.path}: the image name at byte {self.at} does not end; the file is "
-                "truncated or damaged"
-            )
+            self.refuse(f"the image name at byte {self.at} does not end; the file")
         raw, start, self.at = self.data[self.at : end], self.at, end + 1
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
-            raise UserError(
-                f"{self.path}: the image name at byte {start} is not UTF-8; the file is "
-                "damaged, or rename the image"
-            ) from error
+            what = f"the image name at byte {start} is not UTF-8"
+            advice = "the file is damaged, or rename the image"
+            raise UserError(f"{self.path}: {what}; {advice}") from error
 
     def end(self):
-        if self.at < len(self.data):
-            raise UserError(
-                f"{self.path}: {len(self.data) - self.at} bytes follow the last record; "
-                "the file is damaged"
-            )
+        if left := len(self.data) - self.at:
+            raise UserError(f"{self.path}: {left} bytes follow the last record; it is damaged")
 
     def truncated(self):
-        raise UserError(
-            f"{self.path}: truncated, its {len(self.data)} bytes end inside a record; "
-            "copy it again or export the model again"
-        )
+        what = f"truncated, its {len(self.data)} bytes end inside a record"
+        raise UserError(f"{self.path}: {what}; copy it again or export the model again")
+
+    def refuse(self, what: str):
+        raise UserError(f"{self.path}: {what} is truncated or damaged")
 
 
 def read_cameras(path: Path) -> Iterator[ColmapCamera]:
@@ -97,13 +83,8 @@ def read_cameras(path: Path) -> Iterator[ColmapCamera]:
         if model_id not in _MODEL_OF_ID:
             raise UserError(f"{path}: camera {id}: unknown camera model id {model_id}")
         model = _MODEL_OF_ID[model_id]
-        yield ColmapCamera(
-            id,
-            model,
-            width,
-            height,
-            np.array(file.take(struct.Struct(f"<{CAMERA_MODELS[model][2]}d"))),
-        )
+        params = np.array(file.take(struct.Struct(f"<{CAMERA_MODELS[model][2]}d")))
+        yield ColmapCamera(id, model, width, height, params)
     file.end()
 
 
@@ -124,18 +105,15 @@ def read_points(path: Path) -> ColmapPoints:
     at = file.at
     length_of = struct.Struct(f"<{_POINT.itemsize - 8}xQ").unpack_from
     try:
-        for i in range(
-            count
-        ):  # of a hundred thousand points and more, so in as few words as can be
+        for i in range(count):  # a hundred thousand points and more, so as little as can be
             starts[i] = at
             at += _POINT.itemsize + _TRACK_ITEM * length_of(data, at)[0]
     except (struct.error, OverflowError):  # a track that is longer than the file
         file.truncated()
     file.skip(at - file.at)
     file.end()
-    records = np.frombuffer(data, np.uint8)[starts[:, None] + np.arange(_POINT.itemsize)].view(
-        _POINT
-    )[:, 0]
+    rows = np.frombuffer(data, np.uint8)[starts[:, None] + np.arange(_POINT.itemsize)]
+    records = rows.view(_POINT)[:, 0]
     return ColmapPoints(*(records[field].copy() for field in ("xyz", "rgb", "error")))
 
 
@@ -150,28 +128,21 @@ def read_tracks(path: Path) -> tuple[np.ndarray, np.ndarray]:
         file.skip(_TRACK_ITEM * lengths[-1])
         ids += file.data[start : file.at]
     file.end()
-    return np.repeat(np.arange(len(lengths)), lengths), np.frombuffer(bytes(ids), "<u4").reshape(
-        -1, 2
-    )[:, 0].astype(np.int64)
+    images = np.frombuffer(bytes(ids), "<u4").reshape(-1, 2)[:, 0].astype(np.int64)
+    return np.repeat(np.arange(len(lengths)), lengths), images
 
 
 def write(folder: Path, cameras, images, points: ColmapPoints) -> None:
     out = bytearray(_COUNT.pack(len(cameras)))
     for c in cameras:
-        out += (
-            _CAMERA.pack(c.id, CAMERA_MODELS[c.model][0], c.width, c.height)
-            + np.asarray(c.params, "<f8").tobytes()
-        )
+        out += _CAMERA.pack(c.id, CAMERA_MODELS[c.model][0], c.width, c.height)
+        out += np.asarray(c.params, "<f8").tobytes()
     (folder / "cameras.bin").write_bytes(out)
 
     out = bytearray(_COUNT.pack(len(images)))
     for i in images:
-        out += (
-            _POSE.pack(i.id, *i.qvec, *i.tvec, i.camera_id)
-            + i.name.encode()
-            + b"\0"
-            + _COUNT.pack(0)
-        )
+        out += _POSE.pack(i.id, *i.qvec, *i.tvec, i.camera_id)
+        out += i.name.encode() + b"\0" + _COUNT.pack(0)
     (folder / "images.bin").write_bytes(out)
 
     records = np.zeros(len(points.xyz), _POINT)

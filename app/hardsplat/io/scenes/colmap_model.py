@@ -4,35 +4,24 @@ centres at +0.5."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from hardsplat.base.errors import UserError
 from hardsplat.model.camera import rotation_matrix
 
 # name: (id in binary files, number of focal lengths, number of parameters); the focal lengths come
-# first, then the principal point
+# first, then the principal point. The two parameters of the last are the image size.
 CAMERA_MODELS = {
-    "SIMPLE_PINHOLE": (0, 1, 3),
-    "PINHOLE": (1, 2, 4),
-    "SIMPLE_RADIAL": (2, 1, 4),
-    "RADIAL": (3, 1, 5),
-    "OPENCV": (4, 2, 8),
-    "OPENCV_FISHEYE": (5, 2, 8),
-    "FULL_OPENCV": (6, 2, 12),
-    "FOV": (7, 2, 5),
-    "SIMPLE_RADIAL_FISHEYE": (8, 1, 4),
-    "RADIAL_FISHEYE": (9, 1, 5),
-    "THIN_PRISM_FISHEYE": (10, 2, 12),
-    "RAD_TAN_THIN_PRISM_FISHEYE": (11, 2, 16),
-    "SIMPLE_DIVISION": (12, 1, 4),
-    "DIVISION": (13, 2, 5),
-    "SIMPLE_FISHEYE": (14, 1, 3),
-    "FISHEYE": (15, 2, 4),
-    "EUCM": (16, 2, 6),
-    "EQUIRECTANGULAR": (17, 0, 2),  # its two parameters are the image size
-}
+    "SIMPLE_PINHOLE": (0, 1, 3),         "PINHOLE": (1, 2, 4),
+    "SIMPLE_RADIAL": (2, 1, 4),          "RADIAL": (3, 1, 5),
+    "OPENCV": (4, 2, 8),                 "OPENCV_FISHEYE": (5, 2, 8),
+    "FULL_OPENCV": (6, 2, 12),           "FOV": (7, 2, 5),
+    "SIMPLE_RADIAL_FISHEYE": (8, 1, 4),  "RADIAL_FISHEYE": (9, 1, 5),
+    "THIN_PRISM_FISHEYE": (10, 2, 12),   "RAD_TAN_THIN_PRISM_FISHEYE": (11, 2, 16),
+    "SIMPLE_DIVISION": (12, 1, 4),       "DIVISION": (13, 2, 5),
+    "SIMPLE_FISHEYE": (14, 1, 3),        "FISHEYE": (15, 2, 4),
+    "EUCM": (16, 2, 6),                  "EQUIRECTANGULAR": (17, 0, 2),
+}  # fmt: skip
 
 
 @dataclass
@@ -75,11 +64,3 @@ class ColmapPoints:
     xyz: np.ndarray
     rgb: np.ndarray
     error: np.ndarray
-
-
-def file_bytes(path: Path) -> bytes:
-    """The whole file; UserError when it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error

@@ -6,19 +6,20 @@ not use them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.colmap_model import (
-    CAMERA_MODELS,
-    ColmapCamera,
-    ColmapImage,
-    ColmapPoints,
-    file_bytes,
-)
+from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
+from hardsplat.io.scenes.values import file_bytes
+
+T = TypeVar("T")
+_CAMERA = "CAMERA_ID MODEL WIDTH HEIGHT PARAMS..."
+_IMAGE = "IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME"
+_POINT = "POINT3D_ID X Y Z R G B ERROR TRACK..."
 
 
 def _lines(path):
@@ -44,103 +45,78 @@ def _floats(texts) -> np.ndarray:
     return np.array([float(t) for t in texts])
 
 
-def _wrong(path, number, wanted) -> UserError:
-    return UserError(f"{path}:{number}: expected `{wanted}`")
+def _records(lines, path, wanted: str, parse: Callable[[str], T]) -> Iterator[tuple[int, T]]:
+    """(number, parse(line)) of every line that is not empty. UserError where it raises
+    ValueError."""
+    for number, line in lines:
+        if line:
+            try:
+                record = parse(line)
+            except ValueError as error:
+                raise UserError(f"{path}:{number}: expected `{wanted}`") from error
+            yield number, record
 
 
 def read_cameras(path: Path) -> Iterator[ColmapCamera]:
-    for number, line in _lines(path):
-        if not line:
-            continue
-        try:
-            id, model, width, height, *params = line.split()
-            camera = ColmapCamera(_id(id), model, int(width), int(height), _floats(params))
-        except ValueError as error:
-            raise _wrong(path, number, "CAMERA_ID MODEL WIDTH HEIGHT PARAMS...") from error
-        if model not in CAMERA_MODELS:
-            raise UserError(f"{path}:{number}: unknown camera model {model[:80]}")
+    def parse(line: str) -> ColmapCamera:
+        id, model, width, height, *params = line.split()
+        return ColmapCamera(_id(id), model, int(width), int(height), _floats(params))
+
+    for number, camera in _records(_lines(path), path, _CAMERA, parse):
+        if camera.model not in CAMERA_MODELS:
+            raise UserError(f"{path}:{number}: unknown camera model {camera.model[:80]}")
         yield camera
 
 
 def read_images(path: Path) -> Iterator[ColmapImage]:
+    def parse(line: str) -> ColmapImage:
+        id, qw, qx, qy, qz, tx, ty, tz, camera_id, name = line.split(maxsplit=9)
+        turn, shift = _floats((qw, qx, qy, qz)), _floats((tx, ty, tz))
+        return ColmapImage(_id(id), name, _id(camera_id), turn, shift)
+
     lines = _lines(path)
-    for number, line in lines:
-        if not line:
-            continue
-        try:
-            id, *pose, camera_id, name = line.split(maxsplit=9)
-            image = ColmapImage(_id(id), name, _id(camera_id), _floats(pose[:4]), _floats(pose[4:]))
-            if len(pose) != 7:
-                raise ValueError("too few fields")
-        except ValueError as error:
-            raise _wrong(path, number, "IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME") from error
+    for number, image in _records(lines, path, _IMAGE, parse):
         number, key_points = next(lines, (number + 1, ""))
-        if (
-            len(key_points.split()) % 3
-        ):  # most likely the next image, in a file without key point lines
-            raise _wrong(path, number, "X Y POINT3D_ID ...` or an empty line after each image`")
+        if len(key_points.split()) % 3:  # likely the next image, in a file without key point lines
+            wanted = "`X Y POINT3D_ID ...` or an empty line after each image"
+            raise UserError(f"{path}:{number}: expected {wanted}")
         yield image
 
 
 def read_points(path: Path) -> ColmapPoints:
-    xyz, rgb, error = [], [], []
-    for number, line in _lines(path):
-        if not line:
-            continue
-        try:
-            _, x, y, z, r, g, b, e = line.split(maxsplit=8)[:8]
-            xyz.append((float(x), float(y), float(z)))
-            rgb.append(bytes((int(r), int(g), int(b))))  # bytes() refuses what is not in 0..255
-            error.append(float(e))
-        except ValueError as wrong:
-            raise _wrong(path, number, "POINT3D_ID X Y Z R G B ERROR TRACK...") from wrong
-    colors = np.frombuffer(b"".join(rgb), np.uint8).reshape(-1, 3).copy()
-    return ColmapPoints(np.array(xyz).reshape(-1, 3), colors, np.array(error))
+    def parse(line: str) -> tuple[list[float], bytes]:
+        _, x, y, z, r, g, b, error = line.split(maxsplit=8)[:8]
+        numbers = [float(x), float(y), float(z), float(error)]
+        return numbers, bytes((int(r), int(g), int(b)))  # bytes() refuses what is not in 0..255
+
+    found = [record for _, record in _records(_lines(path), path, _POINT, parse)]
+    numbers = np.array([numbers for numbers, _ in found]).reshape(-1, 4)
+    colors = np.frombuffer(b"".join(color for _, color in found), np.uint8).reshape(-1, 3)
+    return ColmapPoints(numbers[:, :3].copy(), colors.copy(), numbers[:, 3].copy())
 
 
 def read_tracks(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """(indices into read_points, ids of images) of every observation of a point."""
-    indices: list[int] = []
-    ids: list[int] = []
-    for index, (number, line) in enumerate((number, line) for number, line in _lines(path) if line):
-        try:
-            images = [int(word) for word in line.split()[8::2]]
-        except ValueError as wrong:
-            raise _wrong(path, number, "POINT3D_ID X Y Z R G B ERROR TRACK...") from wrong
-        indices += [index] * len(images)
-        ids += images
-    return np.array(indices, np.int64), np.array(ids, np.int64)
+    parse = lambda line: [int(word) for word in line.split()[8::2]]  # noqa: E731
+    tracks = [ids for _, ids in _records(_lines(path), path, _POINT, parse)]
+    lengths = np.array([len(ids) for ids in tracks], np.int64)
+    ids = np.array([id for track in tracks for id in track], np.int64)
+    return np.repeat(np.arange(len(tracks)), lengths), ids
 
 
 def write(folder: Path, cameras, images, points: ColmapPoints) -> None:
     for i in images:
         if i.name != i.name.strip():
-            raise UserError(
-                f"image {i.name!r}: a text model cannot hold a name that starts or ends "
-                "with a blank; write it as binary"
-            )
-    _write(
-        folder / "cameras.txt",
-        "CAMERA_ID MODEL WIDTH HEIGHT PARAMS...",
-        ([str(c.id), c.model, str(c.width), str(c.height), *_exact(c.params)] for c in cameras),
-    )
-    _write(
-        folder / "images.txt",
-        "IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME, then X Y POINT3D_ID ...",
-        (
-            [str(i.id), *_exact(i.qvec), *_exact(i.tvec), str(i.camera_id), i.name + "\n"]
-            for i in images
-        ),
-    )
-    numbers = zip(points.xyz, points.rgb.tolist(), points.error[:, None])
-    _write(
-        folder / "points3D.txt",
-        "POINT3D_ID X Y Z R G B ERROR TRACK...",
-        (
-            [str(n), *_exact(xyz), *map(str, rgb), *_exact(error)]
-            for n, (xyz, rgb, error) in enumerate(numbers, 1)
-        ),
-    )
+            what = "a text model cannot hold a name that starts or ends with a blank"
+            raise UserError(f"image {i.name!r}: {what}; write it as binary")
+    rows = ([str(c.id), c.model, str(c.width), str(c.height), *_exact(c.params)] for c in cameras)
+    _write(folder / "cameras.txt", _CAMERA, rows)
+    poses = ([str(i.id), *_exact(i.qvec), *_exact(i.tvec), str(i.camera_id)] for i in images)
+    rows = ([*pose, i.name + "\n"] for pose, i in zip(poses, images))
+    _write(folder / "images.txt", f"{_IMAGE}, then X Y POINT3D_ID ...", rows)
+    p = enumerate(zip(points.xyz, points.rgb.tolist(), points.error[:, None]), 1)
+    rows = ([str(n), *_exact(xyz), *map(str, rgb), *_exact(e)] for n, (xyz, rgb, e) in p)
+    _write(folder / "points3D.txt", _POINT, rows)
 
 
 def _write(path, header, records):

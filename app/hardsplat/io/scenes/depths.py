@@ -10,17 +10,17 @@ distances.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
 import numpy as np
 
-from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.colmap import read_model, read_tracks
+from hardsplat.base.errors import UserError, reason
+from hardsplat.io.scenes.colmap import model_folder, read_model, read_tracks
 from hardsplat.io.scenes.masks import fitted, read_kept
 from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.values import json_in
 from hardsplat.io.scenes.views import View
 
 FOLDER = "depths"
@@ -46,10 +46,9 @@ def known_disparities(
         found = _dense(root, views, found)
         label = f"depth maps of {sum(bool(m.any()) for m in found)} of {len(found)} photographs"
     if not any(m.any() for m in found):
-        raise UserError(
-            f"{root}: --depth-lambda needs depths: a COLMAP model with tracks, or depth "
-            f"maps in {root / FOLDER}, named like the photographs"
-        )
+        maps = f"depth maps in {root / FOLDER}, named like the photographs"
+        needs = f"--depth-lambda needs depths: a COLMAP model with tracks, or {maps}"
+        raise UserError(f"{root}: {needs}")
     for view, known in zip(views, found):
         if view.mask:
             known[read_kept(view.mask, view.camera.width, view.camera.height, view.lens) < 255] = 0
@@ -58,10 +57,7 @@ def known_disparities(
 
 def _points(root: Path) -> dict[str, np.ndarray]:
     """(N, 3) points that each photograph shows, by its name; empty where no model has tracks."""
-    folder = next(
-        (folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None
-    )
-    if folder is None:
+    if (folder := model_folder(root)) is None:
         return {}
     _, images, points = read_model(folder)
     which, ids = read_tracks(folder)
@@ -82,9 +78,8 @@ def _sparse(view: View, points: np.ndarray) -> np.ndarray:
     ratio = seen[:, :2] / seen[:, 2:]
     near = np.sum(ratio**2, axis=1) < c.reach
     seen, ratio = seen[near], ratio[near]
-    at = np.floor(
-        (c.distortion(ratio) if c.distortion else ratio) * [c.K[0, 0], c.K[1, 1]] + c.K[:2, 2]
-    )
+    ratio = c.distortion(ratio) if c.distortion else ratio
+    at = np.floor(ratio * [c.K[0, 0], c.K[1, 1]] + c.K[:2, 2])
     inside = ((at >= 0) & (at < [c.width, c.height])).all(axis=1)
     x, y = at[inside].astype(int).T
     np.maximum.at(out, (y, x), (1 / seen[inside, 2]).astype(np.float32))
@@ -94,11 +89,8 @@ def _sparse(view: View, points: np.ndarray) -> np.ndarray:
 def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Maps in world units; zeros for photographs that have none, or one that fits nothing."""
     parameters = _parameters(root)
-    there = {
-        path.stem: path
-        for path in sorted((root / FOLDER).rglob("*"))
-        if path.suffix.lower() in (".png", ".npy")
-    }
+    files = sorted((root / FOLDER).rglob("*"))
+    there = {path.stem: path for path in files if path.suffix.lower() in (".png", ".npy")}
     maps: list[np.ndarray] = []
     scales: list[float] = []
     for view, points in zip(views, sparse):
@@ -112,10 +104,8 @@ def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> l
         scales.append(scale)
     positive = [scale for scale in scales if scale > 0]
     middle = float(np.median(positive)) if positive else 0.0
-    return [
-        m if middle / _MOST <= scale <= middle * _MOST else np.zeros_like(m)
-        for m, scale in zip(maps, scales)
-    ]
+    usual = [middle / _MOST <= scale <= middle * _MOST for scale in scales]
+    return [m if fits else np.zeros_like(m) for m, fits in zip(maps, usual)]
 
 
 def _fit(raw: np.ndarray, points: np.ndarray) -> tuple[float, float]:
@@ -132,21 +122,16 @@ def _fit(raw: np.ndarray, points: np.ndarray) -> tuple[float, float]:
 
 def _read(path: Path) -> np.ndarray:
     """(H, W) float32 of a depth map. Raises UserError where it is something else."""
+    unusable = f"{path}: not a usable depth map"
     try:
-        raw = (
-            np.load(path, allow_pickle=False)
-            if path.suffix.lower() == ".npy"
-            else cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
-        )
+        if path.suffix.lower() == ".npy":
+            raw = np.load(path, allow_pickle=False)
+        else:
+            raw = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
     except Exception as error:  # parsers raise almost anything on damaged files
-        raise UserError(
-            f"{path}: not a usable depth map "
-            f"({str(error).splitlines()[0][:80] if str(error) else type(error).__name__})"
-        ) from None
+        raise UserError(f"{unusable} ({reason(error, 80)})") from None
     if raw is None or raw.ndim != 2 or not raw.size or raw.dtype.kind not in "uf":
-        raise UserError(
-            f"{path}: not a usable depth map: expected one channel of 16 bits, or an array (H, W)"
-        )
+        raise UserError(f"{unusable}: expected one channel of 16 bits, or an array (H, W)")
     out = raw.astype(np.float32) / (np.iinfo(raw.dtype).max if raw.dtype.kind == "u" else 1)
     if not np.isfinite(out).all():
         raise UserError(f"{path}: has a NaN or infinite depth")
@@ -160,16 +145,11 @@ def _parameters(root: Path) -> dict[str, tuple[float, float]]:
     if not path.is_file():
         return {}
     try:
-        table = json.loads(path.read_bytes())
-        out = {
-            str(name): (float(values["scale"]), float(values["offset"]))
-            for name, values in table.items()
-            if isinstance(values, dict)
-        }
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UserError(
-            f"{path}: expected a scale and an offset for each photograph ({str(error)[:80]})"
-        ) from None
+        table = {name: v for name, v in json_in(path).items() if isinstance(v, dict)}
+        out = {name: (float(v["scale"]), float(v["offset"])) for name, v in table.items()}
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        what = "expected a scale and an offset for each photograph"
+        raise UserError(f"{path}: {what} ({str(error)[:80]})") from None
     if not np.isfinite(list(out.values())).all():
         raise UserError(f"{path}: a scale or an offset is not finite")
     return out

@@ -12,21 +12,9 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera
 from hardsplat.model.camera import Distortion
 
-# COLMAP model: (fisheye?, places of its distortion parameters in OpenCV's coefficients). The two
-# agree exactly on these.
-_OPENCV = {
-    "SIMPLE_PINHOLE": (False, []),
-    "PINHOLE": (False, []),
-    "SIMPLE_RADIAL": (False, [0]),
-    "RADIAL": (False, [0, 1]),
-    "OPENCV": (False, [0, 1, 2, 3]),
-    "FULL_OPENCV": (False, [0, 1, 2, 3, 4, 5, 6, 7]),
-    "SIMPLE_FISHEYE": (True, []),
-    "FISHEYE": (True, []),
-    "SIMPLE_RADIAL_FISHEYE": (True, [0]),
-    "RADIAL_FISHEYE": (True, [0, 1]),
-    "OPENCV_FISHEYE": (True, [0, 1, 2, 3]),
-}
+# COLMAP's models that OpenCV has too: what follows the principal point are its coefficients
+_PERSPECTIVE = "SIMPLE_PINHOLE PINHOLE SIMPLE_RADIAL RADIAL OPENCV FULL_OPENCV".split()
+_FISHEYE = "SIMPLE_FISHEYE FISHEYE SIMPLE_RADIAL_FISHEYE RADIAL_FISHEYE OPENCV_FISHEYE".split()
 # OpenCV has pixel centres at integers, COLMAP and Camera at +0.5
 _HALF = np.array([[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]])
 _ADVICE = (
@@ -38,16 +26,11 @@ _ADVICE = (
 def intrinsics(camera: ColmapCamera) -> np.ndarray:
     """K (3, 3) in pixels without the distortion. UserError for a model that has no pinhole
     equivalent here."""
-    if camera.model not in _OPENCV:
-        raise UserError(
-            f"camera {camera.id}: lens model {camera.model} is not supported; {_ADVICE}"
-        )
-    focals = CAMERA_MODELS[camera.model][1]
-    fx, fy, (cx, cy) = (
-        camera.params[0],
-        camera.params[focals - 1],
-        camera.params[focals : focals + 2],
-    )
+    if camera.model not in _PERSPECTIVE + _FISHEYE:
+        what = f"lens model {camera.model} is not supported"
+        raise UserError(f"camera {camera.id}: {what}; {_ADVICE}")
+    focals, numbers = CAMERA_MODELS[camera.model][1], camera.params
+    fx, fy, (cx, cy) = numbers[0], numbers[focals - 1], numbers[focals : focals + 2]
     return np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1]])
 
 
@@ -71,15 +54,14 @@ class Lens:
     def of(cls, camera: ColmapCamera, K: np.ndarray, width: int, height: int) -> Lens | None:
         """The lens of a camera whose images were resized to width x height, where its intrinsics
         are K. None when it does not distort."""
-        fisheye, places = _OPENCV[camera.model]
+        fisheye = camera.model in _FISHEYE
+        own = camera.params[CAMERA_MODELS[camera.model][1] + 2 :]
         coefficients = np.zeros(4 if fisheye else 8)
-        coefficients[places] = camera.params[len(camera.params) - len(places) :]
+        coefficients[: len(own)] = own
         if not fisheye and not coefficients.any():
             return None
-        label = f"camera {camera.id} ({camera.model})"
-        return cls(
-            label, fisheye, tuple(coefficients.tolist()), tuple(K.ravel().tolist()), width, height
-        )
+        numbers = tuple(coefficients.tolist()), tuple(K.ravel().tolist())
+        return cls(f"camera {camera.id} ({camera.model})", fisheye, *numbers, width, height)
 
     @property
     def distortion(self) -> Distortion:
@@ -95,9 +77,8 @@ class Lens:
         K, d, size = self._opencv()
         try:
             if self.fisheye:
-                new = cv2.fisheye.estimateNewCameraMatrixForUndistortRectify(
-                    K, d, size, np.eye(3), balance=0.0
-                )
+                estimate = cv2.fisheye.estimateNewCameraMatrixForUndistortRectify
+                new = estimate(K, d, size, np.eye(3), balance=0.0)
             else:
                 new, _ = cv2.getOptimalNewCameraMatrix(K, d, size, 0)
         except cv2.error:
@@ -111,22 +92,17 @@ class Lens:
         UserError when the model does not invert."""
         import cv2
 
-        # The border is found from a few samples, so a fraction of a pixel may lie beyond it: repeat
-        # the edge there.
+        # The border is found from a few samples, so a fraction of a pixel may lie beyond it, where
+        # the edge is repeated.
         return cv2.remap(image, *_maps(self), cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
 
     def _opencv(self):
-        return (
-            np.reshape(self.K, (3, 3)) - _HALF,
-            np.array(self.coefficients),
-            (self.width, self.height),
-        )
+        K, size = np.reshape(self.K, (3, 3)) - _HALF, (self.width, self.height)
+        return K, np.array(self.coefficients), size
 
     def _refuse(self):
-        raise UserError(
-            f"{self.label}: its distortion cannot be undone over the whole "
-            f"{self.width}x{self.height} image; {_ADVICE}"
-        )
+        what = f"its distortion cannot be undone over the whole {self.width}x{self.height} image"
+        raise UserError(f"{self.label}: {what}; {_ADVICE}")
 
 
 @lru_cache(maxsize=2)  # photographs come grouped by camera; a map takes 8 bytes a pixel

@@ -40,14 +40,11 @@ class Masks:
 
     def of(self, name: str) -> Path | None:
         """The mask of the photograph `name`, a path below images/; None where there is none."""
-        if not self._there:
-            return None
         photo = Path(name)
         wanted = [photo.with_name(photo.name + ending) for ending in ENDINGS]
         wanted += [photo, *(photo.with_suffix(ending) for ending in ENDINGS)]
-        return next(
-            (self._there[key] for path in wanted if (key := _key(path)) in self._there), None
-        )
+        found = (self._there.get(_key(path)) for path in wanted)
+        return next(filter(None, found), None) if self._there else None
 
 
 def _key(path: Path) -> str:
@@ -81,9 +78,8 @@ def read_kept(path: Path, width: int, height: int, lens: Lens | None) -> np.ndar
         changed = path.stat().st_mtime_ns
     except OSError:
         changed = 0  # the reader says what is wrong
-    return np.unpackbits(
-        kept_bits(path, changed, width, height, lens), count=width * height
-    ).reshape(height, width) * np.uint8(255)
+    bits = np.unpackbits(kept_bits(path, changed, width, height, lens), count=width * height)
+    return bits.reshape(height, width) * np.uint8(255)
 
 
 def fitted(image: np.ndarray, width: int, height: int, lens: Lens | None) -> np.ndarray:
@@ -105,17 +101,22 @@ MODES = {
 def cut_out(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """(H, W, 4) uint8, premultiplied, from an image of read_pixels: transparent where keep (H, W)
     is black, and in between where it was resampled."""
-    rgba = np.full((*image.shape[:2], 4), 255, np.uint8)
-    rgba[..., : image.shape[2]] = image
+    rgba = _with_alpha(image)
     return ((rgba * keep[..., None].astype(np.uint16) + 127) // 255).astype(np.uint8)
 
 
 def masked(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """(H, W, 4) uint8 from an image of read_pixels: the word IGNORED where keep (H, W), resampled
     from a mask, is not all white."""
+    rgba = _with_alpha(image)
+    rgba[keep < 255] = _IGNORED
+    return rgba
+
+
+def _with_alpha(image: np.ndarray) -> np.ndarray:
+    """(H, W, 4) uint8 of (H, W, 3 or 4), opaque where it has no alpha; a copy."""
     rgba = np.full((*image.shape[:2], 4), 255, np.uint8)
     rgba[..., : image.shape[2]] = image
-    rgba[keep < 255] = _IGNORED
     return rgba
 
 
@@ -134,15 +135,14 @@ def downsampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
     small = resampled(image, width, height)
     if image.shape[2] == 3:
         return small
-    keep = np.where((image != _IGNORED).any(axis=2), np.uint8(255), np.uint8(0))
-    return masked(small, resampled(keep, width, height))
+    return masked(small, resampled(np.uint8(255) * kept(image), width, height))
 
 
 def kept(image: np.ndarray) -> np.ndarray:
     """(H, W) bool: which pixels of an image of View.load() count."""
-    return (
-        (image != _IGNORED).any(axis=2) if image.shape[2] == 4 else np.ones(image.shape[:2], bool)
-    )
+    if image.shape[2] == 3:
+        return np.ones(image.shape[:2], bool)
+    return (image != _IGNORED).any(axis=2)
 
 
 def kept_pixels(image: np.ndarray) -> int:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
+from hardsplat.base.files import replacing, written
+from hardsplat.io.formats.frames import quaternion
 from hardsplat.io.scenes.colmap import write_model
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.io.scenes.transforms import OPENGL_TO_OPENCV
-from hardsplat.io.scenes.views import View
+from hardsplat.io.scenes.values import OPENGL_TO_OPENCV
+from hardsplat.io.scenes.views import View, size_of
 from hardsplat.model.camera import Camera
 
 FOLDER = "poses"
@@ -41,52 +41,31 @@ def save_poses(
     taken. root: the scene's folder, to which paths in transforms.json are relative. Raises
     UserError where they cannot be written.
     """
-    lenses = [
-        _lens(view, i, camera)
-        for i, (view, camera) in enumerate(zip(scene.views, cameras, strict=True), 1)
-    ]
+    pairs = list(zip(scene.views, cameras, strict=True))
+    lenses = [_lens(view, i, camera) for i, (view, camera) in enumerate(pairs, 1)]
     images = {
         i: _image(i, view.name, lens.id, camera.w2c)
-        for i, (view, lens, camera) in enumerate(zip(scene.views, lenses, cameras, strict=True), 1)
+        for i, ((view, camera), lens) in enumerate(zip(pairs, lenses), 1)
     }
-    points = ColmapPoints(
-        np.asarray(scene.points, np.float64).reshape(-1, 3),
-        np.asarray(scene.colors, np.uint8).reshape(-1, 3),
-        np.zeros(len(scene.points)),
-    )
-    write_model(folder / "sparse" / "0", {lens.id: lens for lens in lenses}, images, points)
+    points = np.asarray(scene.points, np.float64).reshape(-1, 3)
+    colors = np.asarray(scene.colors, np.uint8).reshape(-1, 3)
+    known = ColmapPoints(points, colors, np.zeros(len(points)))
+    write_model(folder / "sparse" / "0", {lens.id: lens for lens in lenses}, images, known)
     if all(lens.model in _KEYS for lens in lenses):
-        frames = [
-            _frame(view, lens, camera.w2c, root)
-            for view, lens, camera in zip(scene.views, lenses, cameras)
-        ]
-        try:
-            with replacing(folder / "transforms.json") as partial:
-                partial.write_text(
-                    json.dumps({"frames": frames}, indent=1) + "\n", encoding="utf-8"
-                )
-        except OSError as error:
-            raise UserError(
-                f"cannot write {folder / 'transforms.json'}: {error.strerror}"
-            ) from None
+        frames = [_frame(view, lens, c.w2c, root) for (view, c), lens in zip(pairs, lenses)]
+        text = json.dumps({"frames": frames}, indent=1) + "\n"
+        with written(path := folder / "transforms.json"), replacing(path) as partial:
+            partial.write_text(text, encoding="utf-8")
 
 
 def _lens(view: View, number: int, camera: Camera) -> ColmapCamera:
     """The camera of the photograph as its scene has it, or one of its own for one in memory; with
     the changes that `camera` has over the view's."""
     c = view.camera
-    model: str = "PINHOLE"
-    more: tuple[float, ...] = ()
-    if c.distortion:
-        model = "OPENCV_FISHEYE" if c.distortion.fisheye else "FULL_OPENCV"
-        more = c.distortion.coefficients
-    lens = view.original or ColmapCamera(
-        number,
-        model,
-        c.width,
-        c.height,
-        np.array([c.K[0, 0], c.K[1, 1], c.K[0, 2], c.K[1, 2], *more]),
-    )
+    d, numbers = c.distortion, [c.K[0, 0], c.K[1, 1], c.K[0, 2], c.K[1, 2]]
+    model = "PINHOLE" if not d else "OPENCV_FISHEYE" if d.fisheye else "FULL_OPENCV"
+    params = np.array([*numbers, *(d.coefficients if d else ())])
+    lens = view.original or ColmapCamera(number, model, *size_of(view), params)
     if np.array_equal(c.K, camera.K):
         return lens
     params, focals = lens.params.copy(), CAMERA_MODELS[lens.model][1]
@@ -97,27 +76,16 @@ def _lens(view: View, number: int, camera: Camera) -> ColmapCamera:
 
 
 def _image(number: int, name: str, camera: int, w2c: np.ndarray) -> ColmapImage:
-    # takes a third of a second, for which those who only read poses need not wait
-    from scipy.spatial.transform import Rotation
-
-    x, y, z, w = Rotation.from_matrix(w2c[:3, :3]).as_quat()
-    return ColmapImage(number, name, camera, np.array([w, x, y, z]), w2c[:3, 3])
+    return ColmapImage(number, name, camera, quaternion(w2c[:3, :3]), w2c[:3, 3])
 
 
 def _frame(view: View, lens: ColmapCamera, w2c: np.ndarray, root: Path | None) -> dict:
     values = dict(zip(_KEYS[lens.model], lens.params.tolist()))
-    focal = values.pop("fl", None)
-    if focal is not None:
+    if (focal := values.pop("fl", None)) is not None:
         values |= {"fl_x": focal, "fl_y": focal}
     to_world = np.linalg.inv(w2c)
     to_world[:3, :3] = to_world[:3, :3] @ OPENGL_TO_OPENCV
     below = view.name if root is None or (root / view.name).is_file() else f"images/{view.name}"
     model = "OPENCV_FISHEYE" if lens.model == "OPENCV_FISHEYE" else "OPENCV"
-    return {
-        "file_path": below,
-        "w": lens.width,
-        "h": lens.height,
-        "camera_model": model,
-        **values,
-        "transform_matrix": to_world.tolist(),
-    }
+    about = dict(file_path=below, w=lens.width, h=lens.height, camera_model=model)
+    return about | values | {"transform_matrix": to_world.tolist()}

@@ -14,7 +14,7 @@ or transforms.json, see app/hardsplat/io/scenes/transforms.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,12 +22,12 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import image_size
-from hardsplat.io.scenes.colmap import read_colmap
+from hardsplat.io.scenes.colmap import model_folder, read_colmap
 from hardsplat.io.scenes.lens import Lens
 from hardsplat.io.scenes.masks import FOLDER
 from hardsplat.io.scenes.source import Posed, SceneSource
 from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_transforms
-from hardsplat.io.scenes.views import ArrayView, View, by
+from hardsplat.io.scenes.views import ArrayView, View, by, size_of
 from hardsplat.model.camera import Camera
 
 SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
@@ -82,43 +82,29 @@ class Scene:
         """
         names = [f"{i:05d}" for i in range(len(cameras))] if names is None else list(names)
         if not len(cameras) == len(images) == len(names) or not names:
-            raise UserError(
-                f"{len(cameras)} cameras, {len(images)} images and {len(names)} names do "
-                "not make a scene: there must be as many of each, and one at least"
-            )
+            what = f"{len(cameras)} cameras, {len(images)} images and {len(names)} names"
+            wanted = "there must be as many of each, and one at least"
+            raise UserError(f"{what} do not make a scene: {wanted}")
         if len(set(names)) < len(names):
             raise UserError("two photographs of the scene have one name")
         views: list[View] = []
         for label, camera, image in zip(names, cameras, images):
-            image = np.asarray(image)
-            if image.dtype != np.uint8 or image.shape not in (
-                (camera.height, camera.width, 3),
-                (camera.height, camera.width, 4),
-            ):
-                raise UserError(
-                    f"photograph {label}: is {image.dtype} of shape {image.shape}, "
-                    f"expected uint8 of ({camera.height}, {camera.width}, 3 or 4), its "
-                    "camera's size"
-                )
+            image, (h, w) = np.asarray(image), (camera.height, camera.width)
+            if image.dtype != np.uint8 or image.shape not in ((h, w, 3), (h, w, 4)):
+                what = f"is {image.dtype} of shape {image.shape}"
+                wanted = f"expected uint8 of ({h}, {w}, 3 or 4), its camera's size"
+                raise UserError(f"photograph {label}: {what}, {wanted}")
             views.append(ArrayView(label, camera, Path(label), image=image))
         points = np.zeros((0, 3)) if points is None else np.asarray(points, np.float64)
         colors = np.full(points.shape, 128, np.uint8) if colors is None else np.asarray(colors)
-        if (
-            points.ndim != 2
-            or points.shape[1] != 3
-            or colors.shape != points.shape
-            or colors.dtype != np.uint8
-            or not np.isfinite(points).all()
-        ):
-            raise UserError(
-                f"points have shape {points.shape} and colors {colors.shape} of "
-                f"{colors.dtype}, expected (N, 3) finite numbers and (N, 3) uint8"
-            )
+        fits = points.shape[1:] == (3,) and (colors.shape, colors.dtype) == (points.shape, np.uint8)
+        if not fits or not np.isfinite(points).all():
+            what = f"points have shape {points.shape} and colors {colors.shape} of {colors.dtype}"
+            raise UserError(f"{what}, expected (N, 3) finite numbers and (N, 3) uint8")
         test = list(range(0, len(views), test_every)) if test_every > 0 else []
         train = _others(views, test, name)
-        return cls(
-            name, views, points, colors, train, test, _extent([views[i] for i in train], name)
-        )
+        extent = _extent([views[i] for i in train], name)
+        return cls(name, views, points, colors, train, test, extent)
 
 
 def load_scene(
@@ -145,44 +131,28 @@ def load_scene(
     source = _read(root, data_factor)
     photographs = sorted(source.photographs, key=lambda posed: posed.name)
     numbers = _physical_cameras(photographs)
-    views = [
-        replace(_view(p, data_factor, undistort), number=n, original=p.lens, mask_mode=mask_mode)
-        for p, n in zip(photographs, numbers)
-    ]
-
-    every = range(0, len(views), test_every) if test_every > 0 else []
-    test = (
-        list(every)
-        if source.held_out is None
-        else [i for i, view in enumerate(views) if view.name in source.held_out]
-    )
+    views = []
+    for p, n in zip(photographs, numbers):
+        view = _view(p, data_factor, undistort)
+        views.append(replace(view, number=n, original=p.lens, mask_mode=mask_mode))
+    test = list(range(0, len(views), test_every)) if test_every > 0 else []
+    if source.held_out is not None:
+        test = [i for i, view in enumerate(views) if view.name in source.held_out]
     train = _others(views, test, str(root))
     extent = _extent([views[i] for i in train], source.label)
     if (root / FOLDER).is_dir() and not any(view.mask for view in views):
-        raise UserError(
-            f"{root / FOLDER}: no mask has the name of a photograph; {views[0].name} "
-            f"wants {Path(views[0].name).stem}.png"
-        )
-    return Scene(
-        root.resolve().name,
-        views,
-        source.points,
-        source.colors,
-        train,
-        test,
-        extent,
-        (*source.notes, *_notes(views, data_factor, mask_mode)),
-    )
+        first = f"{views[0].name} wants {Path(views[0].name).stem}.png"
+        raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {first}")
+    name, notes = root.resolve().name, (*source.notes, *_notes(views, data_factor, mask_mode))
+    return Scene(name, views, source.points, source.colors, train, test, extent, notes)
 
 
 def _others(views: Sequence[View], test: Sequence[int], label: str) -> list[int]:
     """The views that are not held out."""
     train = sorted(set(range(len(views))) - set(test))
     if not train:
-        raise UserError(
-            f"{label}: no view is left to train on, all {len(views)} are held out; use "
-            "--test-every 0"
-        )
+        what = f"no view is left to train on, all {len(views)} are held out"
+        raise UserError(f"{label}: {what}; use --test-every 0")
     return train
 
 
@@ -191,33 +161,22 @@ def _extent(views: Sequence[View], label: str) -> float:
     centres = np.array([view.camera.position for view in views])
     extent = 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
     if extent == 0:
-        raise UserError(
-            f"{label}: all {len(views)} training cameras stand at one point, which gives "
-            "the scene no scale; use more views"
-        )
+        what = f"all {len(views)} training cameras stand at one point"
+        raise UserError(f"{label}: {what}, which gives the scene no scale; use more views")
     return extent
 
 
 def _read(root: Path, data_factor: int) -> SceneSource:
-    model = next(
-        (folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None
-    )
+    model = model_folder(root)
     if model is None and has_transforms(root):
         return read_transforms(root, data_factor)
     if model is None:
-        raise UserError(
-            f"{root}: no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}; "
-            f"make a model from photographs: hardsplat sfm {root}"
-        )
-    both = (
-        (
-            f"{root} has a COLMAP model and transforms.json: cameras are from {model}; "
-            "rename that folder to use the other",
-        )
-        if has_transforms(root)
-        else ()
-    )
-    return replace(read_colmap(root, model, data_factor), notes=both)
+        what = f"no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}"
+        advice = f"make a model from photographs: hardsplat sfm {root}"
+        raise UserError(f"{root}: {what}; {advice}")
+    both = f"{root} has a COLMAP model and transforms.json: cameras are from {model}"
+    notes = (f"{both}; rename that folder to use the other",) if has_transforms(root) else ()
+    return replace(read_colmap(root, model, data_factor), notes=notes)
 
 
 def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:
@@ -236,22 +195,15 @@ def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
     found = image_size(path)
     tolerance = 1 if divisor > 1 else 0  # tools round down-sampled sizes in different directions
     if any(abs(f - c / divisor) > tolerance for f, c in zip(found, full)):
-        expected = (
-            f"{by(full)}"
-            if divisor == 1
-            else f"{by(full)}, so {by(_divided(full, divisor))} in {path.parent.name}"
-        )
-        raise UserError(
-            f"{path}: is {by(found)}, but its camera {camera.id} in the model is "
-            f"{expected}; {_advice(found, full)}"
-        )
+        smaller = f", so {by(_divided(full, divisor))} in {path.parent.name}"
+        expected = f"{by(full)}{smaller if divisor > 1 else ''}; {_advice(found, full)}"
+        what = f"is {by(found)}, but its camera {camera.id} in the model is {expected}"
+        raise UserError(f"{path}: {what}")
     size = _divided(found, data_factor // divisor)
     if min(size) < SMALLEST and size != full:
+        what = f"leaves {by(size)} pixels of {posed.name} ({by(full)})"
         most = max(1, min(full) // SMALLEST)
-        raise UserError(
-            f"--data-factor {data_factor}: leaves {by(size)} pixels of {posed.name} "
-            f"({by(full)}); choose {most} or less"
-        )
+        raise UserError(f"--data-factor {data_factor}: {what}; choose {most} or less")
     pinhole = posed.pinhole.resized(*size)
     lens = Lens.of(camera, pinhole.K, *size)
     if lens and not undistort:
@@ -263,41 +215,22 @@ def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
     return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
 
 
-def _notes(views, data_factor, mask_mode):
-    small = (
-        max(views, key=lambda view: max(view.camera.width, view.camera.height)).camera
-        if data_factor > 1
-        else None
-    )
-    resampled = [view for view in views if view.stored]
-    distorted = [view for view in views if view.lens]
-    with_mask = sum(view.mask is not None for view in views)
-    notes = (
-        [
-            f"{with_mask} of {len(views)} photographs have masks: black pixels are "
-            f"{'ignored' if mask_mode == 'ignore' else 'transparent'}"
-        ]
-        if with_mask
-        else []
-    )
-    if small and max(small.width, small.height) < SMALL:
-        notes.append(
-            f"--data-factor {data_factor} leaves photographs of "
-            f"{by((small.width, small.height))} pixels; a smaller factor shows more"
-        )
-    if resampled:
-        camera = resampled[0].camera
-        sizes = f"{by(resampled[0].stored)} to {by((camera.width, camera.height))}"
-        notes.append(
-            f"{len(resampled)} of {len(views)} photographs are down-sampled on load, "
-            f"{resampled[0].name} from {sizes}"
-        )
-    if distorted:
-        notes.append(
-            f"{len(distorted)} of {len(views)} photographs are undistorted on load, "
-            f"{distorted[0].name} by {distorted[0].lens.label}"
-        )
-    return tuple(notes)
+def _notes(views: Sequence[View], data_factor: int, mask_mode: str) -> Iterator[str]:
+    """What the user may want to know of photographs as they are used, a line each."""
+    n, mode = len(views), "ignored" if mask_mode == "ignore" else "transparent"
+    if with_mask := sum(view.mask is not None for view in views):
+        yield f"{with_mask} of {n} photographs have masks: black pixels are {mode}"
+    largest = max((size_of(view) for view in views), key=max)
+    if data_factor > 1 and max(largest) < SMALL:
+        left = f"leaves photographs of {by(largest)} pixels"
+        yield f"--data-factor {data_factor} {left}; a smaller factor shows more"
+    if resampled := [view for view in views if view.stored]:
+        first = resampled[0]
+        sizes = f"{first.name} from {by(first.stored)} to {by(size_of(first))}"
+        yield f"{len(resampled)} of {n} photographs are down-sampled on load, {sizes}"
+    if distorted := [(view.name, view.lens) for view in views if view.lens]:
+        lens = f"{distorted[0][0]} by {distorted[0][1].label}"
+        yield f"{len(distorted)} of {n} photographs are undistorted on load, {lens}"
 
 
 def _divided(size, divisor):
@@ -306,14 +239,10 @@ def _divided(size, divisor):
 
 def _advice(found, full):
     if found == full[::-1]:
-        return (
-            "the photograph is turned by 90 degrees; store its pixels as its camera saw them "
-            "(EXIF orientation is ignored)"
-        )
+        advice = "store its pixels as its camera saw them (EXIF orientation is ignored)"
+        return f"the photograph is turned by 90 degrees; {advice}"
     times = round(full[0] / found[0])
     if times > 1 and all(abs(f - c / times) <= 1 for f, c in zip(found, full)):
-        return (
-            f"pictures {times} times smaller belong in a folder images_{times}, used with "
-            f"--data-factor {times}"
-        )
+        folder = f"a folder images_{times}, used with --data-factor {times}"
+        return f"pictures {times} times smaller belong in {folder}"
     return "use the photographs that the cameras were made from"

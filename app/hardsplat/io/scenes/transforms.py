@@ -15,7 +15,6 @@ https://github.com/NVlabs/instant-ngp/blob/master/docs/nerf_dataset_tips.md.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from pathlib import Path, PurePosixPath
@@ -23,32 +22,27 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.io.formats.ply import load_points
 from hardsplat.io.media.images import image_size
-from hardsplat.io.ply import load_points
 from hardsplat.io.scenes.colmap import read_model
-from hardsplat.io.scenes.colmap_model import ColmapCamera, file_bytes
+from hardsplat.io.scenes.colmap_model import ColmapCamera
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import Masks
 from hardsplat.io.scenes.source import Posed, SceneSource, stays_below
+from hardsplat.io.scenes.values import (
+    LARGEST,
+    LARGEST_SIDE,
+    OPENGL_TO_OPENCV,
+    array_in,
+    json_in,
+    number_in,
+)
 from hardsplat.model.camera import Camera
 
 SINGLE, SPLIT = "transforms.json", "transforms_train.json"
-# OpenGL camera (+x right, +y up, looking along -z) to OpenCV (+x right, +y down, looking along +z):
-# turn both of these axes of the camera.
-OPENGL_TO_OPENCV = np.diag([1.0, -1.0, -1.0])
 _SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG", ".webp")
-_PERSPECTIVE = (
-    "OPENCV",
-    "FULL_OPENCV",
-    "PINHOLE",
-    "SIMPLE_PINHOLE",
-    "SIMPLE_RADIAL",
-    "RADIAL",
-    "PERSPECTIVE",
-)
-_FISHEYE = ("OPENCV_FISHEYE", "FISHEYE")
-_LARGEST = float(np.finfo(np.float32).max)  # what the GPU can hold
-_LARGEST_SIDE = 1_000_000  # pixels
+_PERSPECTIVE = "OPENCV FULL_OPENCV PINHOLE SIMPLE_PINHOLE SIMPLE_RADIAL RADIAL PERSPECTIVE".split()
+_FISHEYE = ["OPENCV_FISHEYE", "FISHEYE"]
 
 
 def has_transforms(root: Path) -> bool:
@@ -63,23 +57,14 @@ def read_transforms(root: Path, data_factor: int = 1) -> SceneSource:
     reader = _Reader(root, data_factor)
     photographs, held_out = reader.photographs(main, top, frames), None
     if main.name == SPLIT:
-        rest = next(
-            (
-                path
-                for name in ("test", "val")
-                if (path := root / f"transforms_{name}.json").is_file()
-            ),
-            None,
-        )
-        tests = reader.photographs(rest, *_file(rest)) if rest else []
-        held_out = {p.name for p in tests} if rest else None
-        both = held_out and held_out & {p.name for p in photographs}
-        if both:
-            raise UserError(
-                f"{rest}: {min(both)} is in {main.name} too; a photograph is for training "
-                "or for testing"
-            )
-        photographs = photographs + tests
+        rest = [root / f"transforms_{name}.json" for name in ("test", "val")]
+        for file in [path for path in rest if path.is_file()][:1]:
+            tests = reader.photographs(file, *_file(file))
+            held_out = {p.name for p in tests}
+            if both := held_out & {p.name for p in photographs}:
+                advice = "a photograph is for training or for testing"
+                raise UserError(f"{file}: {min(both)} is in {main.name} too; {advice}")
+            photographs = photographs + tests
     else:
         photographs, held_out = _listed(main, top, photographs, reader.names)
     points, colors = _points(root, main, top)
@@ -116,70 +101,47 @@ class _Reader:
         width, height = (_number(where, values, key) for key in ("w", "h"))
         if width is None or height is None:
             width, height = image_size(path)
-        if not all(
-            float(side).is_integer() and 0 < side <= _LARGEST_SIDE for side in (width, height)
-        ):
-            raise UserError(
-                f"{where}: image size {width:g}x{height:g} is not in whole pixels, "
-                f"1..{_LARGEST_SIDE}"
-            )
+        if not all(float(n).is_integer() and 0 < n <= LARGEST_SIDE for n in (width, height)):
+            what = f"image size {width:g}x{height:g} is not in whole pixels"
+            raise UserError(f"{where}: {what}, 1..{LARGEST_SIDE}")
+        size = int(width), int(height)
         smaller = path.parent.with_name(f"{path.parent.name}_{self.data_factor}") / path.name
         if self.data_factor > 1 and path.parent != self.root and os.path.isfile(smaller):
             path, divisor = smaller, self.data_factor
-        model, params = _intrinsics(where, values, width, height)
-        key = (model, int(width), int(height), *params)
-        lens = ColmapCamera(
-            self.ids.setdefault(key, len(self.ids) + 1),
-            model,
-            int(width),
-            int(height),
-            np.array(params),
-        )
+        model, params = _intrinsics(where, values, *size)
+        number = self.ids.setdefault((model, *size, *params), len(self.ids) + 1)
+        lens = ColmapCamera(number, model, *size, np.array(params))
         try:
-            pinhole = Camera(
-                _world_to_camera(where, values), intrinsics(lens), lens.width, lens.height
-            )
+            pinhole = Camera(_world_to_camera(where, values), intrinsics(lens), *size)
         except ValueError as error:
             raise UserError(f"{where}: {error}") from error
         return Posed(name, path, pinhole, lens, self._mask(where, values, name), divisor)
 
     def _mask(self, where: str, values: dict, name: str) -> Path | None:
         """mask_path, else the file below masks/ of a photograph below images/."""
-        named = values.get("mask_path")
-        if named is None:
-            return (
-                self.masks.of(name.removeprefix("images/")) if name.startswith("images/") else None
-            )
-        return _file_below(
-            self.root,
-            named,
-            f"{where}: mask_path",
-            "remove mask_path to train on the whole photograph",
-        )
+        if (named := values.get("mask_path")) is not None:
+            advice = "remove mask_path to train on the whole photograph"
+            return _file_below(self.root, named, f"{where}: mask_path", advice)
+        if not name.startswith("images/"):
+            return None
+        return self.masks.of(name.removeprefix("images/"))
 
     def _file(self, where: str, file_path: str) -> str:
         """The photograph's path below the scene, with the extension that file_path may lack."""
         name = _normal(file_path)
         if not name or not stays_below(name):
-            raise UserError(
-                f"{where}: file_path leads out of {self.root}; move the photographs there "
-                "and rename it"
-            )
+            advice = "move the photographs there and rename it"
+            raise UserError(f"{where}: file_path leads out of {self.root}; {advice}")
         for suffix in _SUFFIXES:
             if os.path.isfile(self.root / (name + suffix)):
                 return name + suffix
-        raise UserError(
-            f"{where}: image {self.root / name} not "
-            f"found{'' if Path(name).suffix else ', with any extension'}"
-        )
+        tried = "" if Path(name).suffix else ", with any extension"
+        raise UserError(f"{where}: image {self.root / name} not found{tried}")
 
 
 def _file(path: Path) -> tuple[dict, list]:
     """The file's settings, and its frames."""
-    try:
-        top = json.loads(file_bytes(path).decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:  # bad JSON or bad UTF-8
-        raise UserError(f"{path}: not valid JSON: {str(error).splitlines()[0][:120]}") from error
+    top = json_in(path)
     frames = top.get("frames") if isinstance(top, dict) else None
     if not isinstance(frames, list) or not frames:
         raise UserError(f"{path}: holds no list of frames")
@@ -190,13 +152,11 @@ def _file_below(root: Path, named, where: str, advice: str) -> Path:
     """The file that a path of transforms.json names. UserError, with what to do instead, where that
     is none below the scene."""
     if not isinstance(named, str) or not named:
-        raise UserError(
-            f"{where} is {str(named)[:80]!r}, expected the path of a file below {root}; {advice}"
-        )
+        what = f"is {str(named)[:80]!r}, expected the path of a file below {root}"
+        raise UserError(f"{where} {what}; {advice}")
     if not stays_below(named):
-        raise UserError(
-            f"{where}: {named[:80]!r} leads out of {root}; move the file there, or {advice}"
-        )
+        what = f"{named[:80]!r} leads out of {root}"
+        raise UserError(f"{where}: {what}; move the file there, or {advice}")
     if not os.path.isfile(root / named):
         raise UserError(f"{where}: {root / named[:80]} not found; {advice}")
     return root / named
@@ -207,15 +167,10 @@ def _normal(file_path: str) -> str:
 
 
 def _number(where: str, values: dict, key: str, default: float | None = None) -> float | None:
-    value = values.get(key, default)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
-        raise UserError(f"{where}: {key} is {str(value)[:40]}, expected a finite number")
-    return float(value)
+    return default if values.get(key) is None else number_in(where, values, key)
 
 
-def _intrinsics(where: str, values: dict, width: float, height: float) -> tuple[str, list[float]]:
+def _intrinsics(where: str, values: dict, width: int, height: int) -> tuple[str, list]:
     """COLMAP's name for the model, and its parameters in pixels."""
 
     def number(key, default=None):
@@ -225,9 +180,8 @@ def _intrinsics(where: str, values: dict, width: float, height: float) -> tuple[
         if (given := number(key)) is not None or (angle := number(angle_key)) is None:
             return given
         if not 0 < angle < math.pi:
-            raise UserError(
-                f"{where}: {angle_key} is {angle:g}, expected an angle in radians between 0 and pi"
-            )
+            wanted = "expected an angle in radians between 0 and pi"
+            raise UserError(f"{where}: {angle_key} is {angle:g}, {wanted}")
         return 0.5 * side / math.tan(0.5 * angle)
 
     fx = focal("fl_x", width, "camera_angle_x")
@@ -239,38 +193,23 @@ def _intrinsics(where: str, values: dict, width: float, height: float) -> tuple[
     if model in _FISHEYE or values.get("is_fisheye") is True:
         return "OPENCV_FISHEYE", params + [number(f"k{i}", 0.0) for i in range(1, 5)]
     if model not in _PERSPECTIVE:
-        raise UserError(
-            f"{where}: camera_model {model[:40]} is not supported; there are "
-            f"{', '.join(_PERSPECTIVE + _FISHEYE)}"
-        )
+        known = ", ".join(_PERSPECTIVE + _FISHEYE)
+        raise UserError(f"{where}: camera_model {model[:40]} is not supported; there are {known}")
     if higher := [key for key in ("k4", "k5", "k6") if number(key, 0.0)]:
-        raise UserError(
-            f"{where}: {higher[0]} of a perspective camera means different things to "
-            "different tools; undistort the photographs first"
-        )
+        what = f"{higher[0]} of a perspective camera means different things to different tools"
+        raise UserError(f"{where}: {what}; undistort the photographs first")
     k1, k2, p1, p2, k3 = (number(key, 0.0) for key in ("k1", "k2", "p1", "p2", "k3"))
     if k3:
         return "FULL_OPENCV", params + [k1, k2, p1, p2, k3, 0.0, 0.0, 0.0]
     return ("OPENCV", params + [k1, k2, p1, p2]) if any((k1, k2, p1, p2)) else ("PINHOLE", params)
 
 
-def numbers_of(where: str, values: dict, key: str, named: str = "") -> np.ndarray:
-    """float64 of any shape; empty where it is something else. Raises UserError, with its name,
-    where it is missing."""
-    try:
-        return np.array(values[key], np.float64)
-    except KeyError:
-        raise UserError(f"{where}: has no {named or key}") from None
-    except (TypeError, ValueError, OverflowError):
-        return np.empty(0)
-
-
 def _matrix(where: str, values: dict, key: str) -> np.ndarray:
     """(3, 4) float64, finite, of a matrix of 3 or 4 rows."""
-    matrix = numbers_of(where, values, key)
+    matrix = array_in(where, values, key)
     if matrix.shape not in ((4, 4), (3, 4)):
         raise UserError(f"{where}: {key} is not a 4x4 matrix of numbers")
-    if not (np.abs(matrix) <= _LARGEST).all():
+    if not (np.abs(matrix) <= LARGEST).all():
         raise UserError(f"{where}: {key} has a NaN or infinite number")
     if len(matrix) == 4 and np.abs(matrix[3] - [0, 0, 0, 1]).max() > 1e-3:
         raise UserError(f"{where}: {key} ends in the row {matrix[3].tolist()} instead of 0 0 0 1")
@@ -293,42 +232,30 @@ def _listed(
     None where no list says so."""
     lists = {}
     for key in ("train_filenames", "test_filenames", "val_filenames"):
-        if not isinstance(listed := top.get(key, []), list) or not all(
-            isinstance(name, str) for name in listed
-        ):
+        listed = top.get(key, [])
+        if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
             raise UserError(f"{file}: {key} is not a list of file names")
         if unknown := [name for name in listed if _normal(name) not in names]:
-            raise UserError(
-                f"{file}: {key} has {unknown[0][:80]}, which is the file_path of no frame"
-            )
+            what = f"{key} has {unknown[0][:80]}"
+            raise UserError(f"{file}: {what}, which is the file_path of no frame")
         lists[key] = {names[_normal(name)] for name in listed}
     held_out = lists["test_filenames"] or lists["val_filenames"]
-    trained = (
-        lists["train_filenames"] - held_out
-        or {p.name for p in photographs} - held_out - lists["val_filenames"]
-    )
-    if not held_out:
-        return [p for p in photographs if p.name in trained], None
-    return [p for p in photographs if p.name in trained | held_out], held_out
+    others = {p.name for p in photographs} - held_out - lists["val_filenames"]
+    used = held_out | (lists["train_filenames"] - held_out or others)
+    return [p for p in photographs if p.name in used], held_out or None
 
 
 def _points(root: Path, file: Path, top: dict) -> tuple[np.ndarray, np.ndarray]:
     """Positions (N, 3) and colours (N, 3): of ply_file_path, else of the COLMAP model that
     nerfstudio leaves beside; N = 0 without either."""
     if (named := top.get("ply_file_path")) is not None:
-        return load_points(
-            _file_below(
-                root, named, f"{file}: ply_file_path", "remove it there to start from random points"
-            )
-        )
+        advice = "remove it there to start from random points"
+        return load_points(_file_below(root, named, f"{file}: ply_file_path", advice))
     model = root / "colmap" / "sparse" / "0"
     if not model.is_dir():
         return np.empty((0, 3)), np.empty((0, 3), np.uint8)
     points = read_model(model)[2]
     # The poses have been moved by this since COLMAP; its points have not.
-    moved = (
-        _matrix(str(file), top, "applied_transform")
-        if "applied_transform" in top
-        else np.eye(4)[:3]
-    )
+    key = "applied_transform"
+    moved = _matrix(str(file), top, key) if key in top else np.eye(4)[:3]
     return points.xyz @ moved[:, :3].T + moved[:, 3], points.rgb

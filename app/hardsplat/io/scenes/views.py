@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +11,8 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.media.images import read_pixels
+from hardsplat.io.formats.base import ahead
+from hardsplat.io.media.images import premultiplied, read_pixels
 from hardsplat.io.scenes.colmap_model import ColmapCamera
 from hardsplat.io.scenes.lens import Lens
 from hardsplat.io.scenes.masks import cut_out, fitted, masked, read_kept
@@ -51,19 +50,16 @@ class View:
         damaged or of another size than it had.
         """
         image = read_pixels(self.path)
-        size = self.camera.width, self.camera.height
+        size = size_of(self)
         found, expected = image.shape[1::-1], self.stored or size
         if found != expected:
-            raise UserError(
-                f"{self.path}: is {by(found)} and should be {by(expected)}; it changed "
-                "since the scene was opened"
-            )
+            what = f"is {by(found)} and should be {by(expected)}"
+            raise UserError(f"{self.path}: {what}; it changed since the scene was opened")
         image = fitted(image, *size, self.lens)
         if self.mask is None:
             return image
-        return (masked if self.mask_mode == "ignore" else cut_out)(
-            image, read_kept(self.mask, *size, self.lens)
-        )
+        keep = read_kept(self.mask, *size, self.lens)
+        return masked(image, keep) if self.mask_mode == "ignore" else cut_out(image, keep)
 
 
 @dataclass(frozen=True)
@@ -76,33 +72,22 @@ class ArrayView(View):
         """(H, W, 3 or 4) uint8, see View.load."""
         if self.image.shape[2] == 3:
             return self.image
-        alpha = self.image[..., 3:].astype(np.uint16)
-        return np.concatenate([(self.image[..., :3] * alpha + 127) // 255, alpha], axis=2).astype(
-            np.uint8
-        )
+        return premultiplied(self.image)
 
 
 def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:
     """Each view's load() in order, read ahead by a few threads, so that memory holds only the next
     few. progress: a bar on a terminal."""
-    workers = min(8, os.cpu_count() or 1)
-    pool = ThreadPoolExecutor(workers)
-    try:
-        bar = tqdm(
-            total=len(views), desc="photographs", unit="", disable=None if progress else True
-        )
-        pending: deque[Future[np.ndarray]] = deque()
-        with bar:
-            for view in views:
-                pending.append(pool.submit(view.load))
-                if len(pending) > 2 * workers:
-                    yield pending.popleft().result()
-                    bar.update()
-            while pending:
-                yield pending.popleft().result()
-                bar.update()
-    finally:
-        pool.shutdown(cancel_futures=True)
+    hidden, workers = None if progress else True, min(8, os.cpu_count() or 1)
+    with tqdm(total=len(views), desc="photographs", unit="", disable=hidden) as bar:
+        for image in ahead(views, lambda view: view.load(), workers, 2 * workers):
+            yield image
+            bar.update()
+
+
+def size_of(view: View) -> tuple[int, int]:
+    """(width, height) of its camera."""
+    return view.camera.width, view.camera.height
 
 
 def by(size):

@@ -92,7 +92,7 @@ class Results:
     def splats(self, planes: Mapping[str, np.ndarray], *names: str) -> Future:
         """Splats from their trained values, (planes, N, width) by name, as PLY files of these
         names."""
-        from hardsplat.io.ply import save_planes
+        from hardsplat.io.splats import save_planes
 
         def work():
             for name in names:
@@ -157,7 +157,8 @@ class Results:
             from hardsplat.report.maker import for_viewer
             from hardsplat.report.run import shown_of
 
-            shown = shown_of(self.scene, self.config, name)
+            antialiased = self.config.raster.antialiased
+            shown = shown_of(self.scene, self.config.scene, antialiased, name)
             maker.viewer(for_viewer(planes, list(shown.cameras.values())), shown)
 
         self._report(work)
