@@ -19,6 +19,7 @@ class Viewer:
         from websockets.sync.client import connect
 
         self.images, self.texts = [], []  # (H, W, 3) uint8; contents of GUI elements
+        self.elements, self.notes = {}, []  # type and uuid of GUI elements; notifications
         how = dict(subprotocols=[f"viser-v{viser.__version__}"], max_size=None, compression=None)
         headers, address = dict(headers), urlsplit(url)
         if token := parse_qs(address.query).get("token"):  # as a browser that followed the URL
@@ -31,7 +32,16 @@ class Viewer:
 
     def look(self, camera) -> None:
         """Moves its camera."""
+        self.send(self.camera_message(camera))
+
+    def send(self, message) -> None:
+        """message: what it has, by name; or bytes or text, as they are."""
         import msgspec
+
+        encoded = msgspec.msgpack.encode(message) if isinstance(message, dict) else message
+        self._connection.send(encoded)
+
+    def camera_message(self, camera) -> dict:
         from viser._messages import ViewerCameraMessage
 
         from hardsplat.serve.clients import fov_of, wxyz_of
@@ -40,8 +50,8 @@ class Viewer:
         ahead = (camera.position + camera.w2c[2, :3]).tolist()
         lens = fov_of(camera), 0.01, 1000.0, camera.height, camera.width
         up = (-camera.w2c[1, :3]).tolist()
-        message = ViewerCameraMessage(wxyz, position, *lens, ahead, up)
-        self._connection.send(msgspec.msgpack.encode(message.as_serializable_dict()))
+        message = ViewerCameraMessage(wxyz, position, *lens, ahead, up).as_serializable_dict()
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in message.items()}
 
     def _listen(self) -> None:
         import msgspec
@@ -58,6 +68,10 @@ class Viewer:
                         self.images.append(np.asarray(picture))
                     elif message["type"] == "GuiUpdateMessage":
                         self.texts.append(str(message["updates"]))
+                    elif message["type"] == "NotificationShowMessage":
+                        self.notes.append(message["props"]["body"])
+                    elif message["type"].startswith("Gui") and "uuid" in message:
+                        self.elements[message["type"]] = message["uuid"]
         except (ConnectionClosed, OSError):
             pass
 

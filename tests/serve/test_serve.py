@@ -1,8 +1,12 @@
 """--serve: who may come in, what browsers get, and that nothing they do harms a training."""
 
+import hashlib
 import hmac
 import http.client
+import math
+import os
 import socket
+import threading
 import time
 from contextlib import closing
 from urllib.parse import urlsplit
@@ -20,6 +24,7 @@ from hardsplat.serve import clients
 from hardsplat.serve import server as served
 from hardsplat.serve.clients import rotation, wxyz_of
 from hardsplat.serve.door import Address, Door, address_of, free_port, open_server
+from hardsplat.serve.messages import RefusedMessage, check_message, number, one_of
 from hardsplat.serve.server import Frames
 from hardsplat.serve.watch import Server
 from hardsplat.train.run.trainer import train
@@ -301,3 +306,135 @@ def test_a_paused_training_goes_on_when_everybody_has_left(
     server = Server(0)
     then = Then((lambda: server.url, lambda run: server._toggle()))
     assert train(settings(scene, tmp_path / "run", max_steps=10), [server, then])["steps"] == 10
+
+
+POSE = dict(wxyz=[1, 0, 0, 0], position=[0, 0, 0.5], look_at=[0, 0, 1], up_direction=[0, -1, 0])
+CAMERA = dict(type="ViewerCameraMessage", **POSE, fov=0.8, near=0.01, far=1e3)
+CAMERA |= dict(image_height=32, image_width=48)
+CLICK = dict(type="SceneNodeClickMessage", name="/cameras/00000", instance_index=None)
+CLICK |= dict(ray_origin=[0, 0, 0], ray_direction=[0, 0, 1], screen_pos=[0.5, 0.5])
+CLICK |= dict(modifier=None, owner="")
+PICTURE = dict(type="GuiUpdateMessage", uuid="p", updates={"value": "depth"})
+DEGREE = dict(type="GuiUpdateMessage", uuid="d", updates={"value": 2})
+ELEMENTS = {"p": one_of("image", "depth"), "d": number(0, 3, whole=True)}
+WRONG = [  # a message, what differs in it, and what the answer names
+    (CAMERA, dict(position=[0, 0]), "ViewerCameraMessage: position: expected 3 numbers"),
+    (CAMERA, dict(position=[0, 0, math.nan]), "position: expected 3 numbers"),
+    (CAMERA, dict(position=[0, 0, 1e12]), "position: expected 3 numbers within 1e"),
+    (CAMERA, dict(position=[0, 0, True]), "position: expected 3 numbers"),
+    (CAMERA, dict(wxyz=[5e-324, 0, 0, 0]), "wxyz: expected 4 numbers of length 1"),
+    (CAMERA, dict(wxyz=[0, 0, 0, 0]), "wxyz: expected 4 numbers of length 1"),
+    (CAMERA, dict(wxyz="1000"), "wxyz: expected 4 numbers"),
+    (CAMERA, dict(fov=4.0), "fov: expected a number from 0.001"),
+    (CAMERA, dict(image_width=2.5), "image_width: expected a whole number"),
+    (CAMERA, dict(image_width=2**63), "image_width: expected a whole number"),
+    (CAMERA, dict(color=1), "expected the fields wxyz, position"),
+    (CAMERA, dict(type="ShareUrlRequest"), "no message of a known type: 'ShareUrlRequest'"),
+    (CAMERA, dict(type=["x"]), "no message of a known type"),
+    (PICTURE, dict(updates={"value": "volume"}), "value: expected one of image, depth"),
+    (PICTURE, dict(updates={"value": ["depth"]}), "value: expected one of image, depth"),
+    (PICTURE, dict(updates={"value": "x" * 60_000}), "value: expected one of image, depth"),
+    (PICTURE, dict(updates={"removed": True}), "no element of this page has such a value"),
+    (PICTURE, dict(uuid="q"), "no element of this page has such a value"),
+    (PICTURE, dict(updates=[]), "updates: expected a map"),
+    (DEGREE, dict(updates={"value": -5}), "value: expected a whole number from 0 to 3, got -5"),
+    (DEGREE, dict(updates={"value": True}), "value: expected a whole number from 0 to 3"),
+    (CLICK, dict(name=None), "name: expected at most 64 characters"),
+    (CLICK, dict(ray_origin=[0]), "ray_origin: expected 3 numbers"),
+]
+
+
+def test_messages_of_the_page_fit_the_schema():
+    msgspec = pytest.importorskip("msgspec")
+    for good in (CAMERA, CLICK, CLICK | dict(ray_origin=None), PICTURE, DEGREE):
+        check_message(msgspec.msgpack.encode(good), ELEMENTS)
+    for message, wrong, answer in WRONG:
+        with pytest.raises(RefusedMessage) as refused:
+            check_message(msgspec.msgpack.encode(message | wrong), ELEMENTS)
+        assert answer in str(refused.value) and len(str(refused.value)) < 200, refused.value
+    for raw in ("text", b"", b"\xc1", b"\x81\xa4type", b"\x91" * 50_000, b"\x90" * 70_000):
+        with pytest.raises(RefusedMessage):
+            check_message(raw, ELEMENTS)
+
+
+class Fuzzer(Watcher):
+    """Sends 2 000 mutated messages while a run trains, which goes on from its half afterwards."""
+
+    def __init__(self, server: Server, seed: int):
+        self.server, self.rng = server, np.random.default_rng(seed)
+        self.thread, self.failed, self.waits = threading.Thread(target=self._send), None, False
+        self.end = time.monotonic() + PATIENCE
+
+    def open(self, run):
+        self.thread.start()
+
+    @property
+    def paused(self):
+        return self.waits and self.thread.is_alive() and time.monotonic() < self.end
+
+    def turn(self, run, wait=False):
+        self.waits = run.session.step >= run.config.run.max_steps // 2
+
+    def _send(self):
+        from websockets.exceptions import ConnectionClosed
+
+        from tests.helpers.mutations import mutated
+
+        try:
+            camera, closed = Camera(np.eye(4), [[40, 0, 24], [0, 40, 16], [0, 0, 1]], 48, 32), 0
+            while not self.server.url:
+                time.sleep(0.01)
+            viewer = Viewer(self.server.url, camera)
+            while len(viewer.elements.keys() & ELEMENT_TYPES) < 3 or not viewer.images:
+                assert time.monotonic() < self.end, viewer.elements
+                time.sleep(0.01)
+            updates = [
+                dict(type="GuiUpdateMessage", uuid=viewer.elements[kind], updates={"value": value})
+                for kind, value in ELEMENT_TYPES.items()
+            ]
+            valid = [viewer.camera_message(camera), CLICK, *updates]
+            for number in range(2_000):
+                try:
+                    viewer.send(mutated(self.rng, valid))
+                    if number % 500 == 499:  # too much, and no text: the connection is closed
+                        viewer.send(b"\x00" * (2 << 20))
+                except ConnectionClosed:
+                    closed += 1
+                    viewer = Viewer(self.server.url, camera)
+            answered = bool(viewer.notes or closed)
+            viewer = Viewer(self.server.url, camera)  # it still shows pictures
+            while not viewer.images:
+                assert time.monotonic() < self.end, "no picture after the last message"
+                time.sleep(0.01)
+            assert answered
+        except BaseException as error:
+            self.failed = error
+
+
+ELEMENT_TYPES = {"GuiDropdownMessage": "depth", "GuiSliderMessage": 1, "GuiCheckboxMessage": True}
+
+
+def test_mutated_messages_do_not_change_a_training(viser, on_device, scene, tmp_path, quick, capfd):
+    """2 000 of them, while it trains; its result has the same bytes as without."""
+    seed = int(os.environ.get("HARDSPLAT_SEED", "0")) or int(time.time())
+    print(f"seed {seed}")
+
+    def trained(name, watchers):
+        metrics = train(
+            settings(scene, tmp_path / name, max_steps=40, deterministic=True, rasterizer="tiled"),
+            watchers,
+        )
+        assert metrics["steps"] == 40
+        return hashlib.sha256((tmp_path / name / "splats.ply").read_bytes()).hexdigest()
+
+    server = Server(0)
+    fuzzer = Fuzzer(server, seed)
+    fuzzed = trained("fuzzed", [server, fuzzer])
+    fuzzer.thread.join(PATIENCE)
+    assert not fuzzer.failed, fuzzer.failed
+    assert not fuzzer.thread.is_alive()
+    assert server.refused > 1_500
+    out, err = capfd.readouterr()
+    assert "note: a message of a browser was refused: " in out + err
+    assert "Traceback" not in out + err
+    assert fuzzed == trained("alone", [])

@@ -295,6 +295,7 @@ def test_pairs_that_match_nowhere_are_compared_once(tmp_path, way):
     import pycolmap
 
     from hardsplat.sfm.colmap import database as db
+    from hardsplat.sfm.colmap.comparing import Comparison
     from hardsplat.sfm.colmap.poses import Poses
     from hardsplat.sfm.stages import Stages
 
@@ -323,6 +324,10 @@ def test_pairs_that_match_nowhere_are_compared_once(tmp_path, way):
     poses._read_matches()
     poses.features = [10_000] * 4
     posed = {i: SimpleNamespace(name=f"{i}.jpg", has_pose=True) for i in range(3)}
+    with pycolmap.Database.open(stages.path) as database:  # where an earlier version stopped
+        comparison = Comparison(database, stages.ids, 100, 0)
+        with pytest.raises(RuntimeError, match="constraint"):
+            comparison.run([(0, 3)], stages.pool, lambda done: None)
     assert not poses._look_again(SimpleNamespace(images=posed))
 
 
@@ -330,6 +335,8 @@ def test_pairs_that_match_nowhere_are_compared_once(tmp_path, way):
 def test_what_is_done_is_not_done_again(reconstructed, tmp_path, capsys):
     folder, found = reconstructed
     scene = Path(shutil.copytree(folder, tmp_path / "again", copy_function=shutil.copy2))
+    for path in (scene / "sparse/0").iterdir():
+        os.utime(path)  # copies have other times
     again = sfm(SfmConfig(data=scene))
     said = capsys.readouterr().out
     assert "done before with these settings" in said and "\nfeatures " not in said

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from hardsplat.model.camera import Camera
 from hardsplat.render.paths import intrinsics
+from hardsplat.serve.messages import Check, number, one_of
 from hardsplat.tables.pictures import PICTURES
 
 TOUCH = 0.5  # s that a move of the camera lasts
@@ -17,10 +18,10 @@ LONGEST = 1920  # px of a picture's longer side
 
 
 class Client:
-    """handle: viser's. Its camera may change at any time, in another thread; `camera` makes one of
-    what is known now."""
+    """handle: viser's. elements: of the door, to which this browser's are added. Its camera may
+    change at any time, in another thread; `camera` makes one of what is known now."""
 
-    def __init__(self, handle: Any, sh_degree: int):
+    def __init__(self, handle: Any, sh_degree: int, elements: dict[str, Check]):
         self.handle, self.sending, self.sent_at = handle, False, -np.inf
         self.moved_at = time.perf_counter()
         self.sent: tuple | None = None  # what the last picture was of
@@ -29,6 +30,9 @@ class Client:
             self._picture = gui.add_dropdown("picture", tuple(PICTURES), initial_value="image")
             how = dict(min=0, max=most, step=1, initial_value=sh_degree, disabled=sh_degree == 0)
             self._degree = gui.add_slider("SH degree", **how)
+        self.elements = {uuid_of(self._picture): one_of(*PICTURES)}
+        self.elements[uuid_of(self._degree)] = number(0, most, whole=True)
+        elements |= self.elements
         handle.camera.on_update(self._moved)
 
     def _moved(self, _: Any) -> None:
@@ -43,7 +47,7 @@ class Client:
         return self._picture.value
 
     def degree(self, highest: int) -> int:
-        return min(self._degree.value, highest)
+        return max(0, min(self._degree.value, highest))
 
     def camera(self, scale: int = 1) -> Camera | None:
         """What it looks at, in pixels that are `scale` of its own wide; None while its window has
@@ -76,6 +80,11 @@ class Client:
         """image: (H, W, 3) uint8. Compresses it and hands it to viser."""
         self.handle.scene.set_background_image(image, format="jpeg", jpeg_quality=quality)
         self.handle.flush()
+
+
+def uuid_of(element: Any) -> str:
+    """viser's name for a GUI element in messages, for which it has nothing public."""
+    return element._impl.uuid
 
 
 def rotation(wxyz: np.ndarray) -> np.ndarray:

@@ -1,14 +1,16 @@
-"""Who may come in: the address that browsers connect to, its token, and pages of others that must
-stay out."""
+"""Who may come in: the address that browsers connect to, its token, pages of others that must stay
+out, and messages that break the schema."""
 
 from __future__ import annotations
 
 import hmac
 import http
 import importlib.util
+import math
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,12 +19,14 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from hardsplat.base.errors import UserError
+from hardsplat.serve.messages import LARGEST, Check, RefusedMessage, check_message
 
 HOST, PORT = "127.0.0.1", 8080  # where nothing else is said; the next port that is free
 TRIES = 100  # ports
 COOKIE = "hardsplat_token"
 _ANY = ("0.0.0.0", "::")  # every address of this machine
 _LOCK = threading.Lock()
+_BROKEN = (1002, 1007, 1009)  # close codes for what breaks the protocol, is no text, is too large
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,9 @@ def free_port(address: Address) -> int:
 
 
 class Door:
-    """Lets requests in, or not. token: what all of them must know, since other users and pages of
-    the same machine reach it too.
+    """Lets requests and messages in, or not. token: what all requests must know, since other users
+    and pages of the same machine reach it too. elements: what values of GUI elements may be, by
+    uuid. refused: messages so far; why: of the last one.
 
     Browsers send pages of other sites to any address, also to 127.0.0.1: a request must name this
     server as its host, and come from a page of its own.
@@ -81,6 +86,8 @@ class Door:
     def __init__(self, address: Address, port: int):
         self.address, self.port = address, port
         self.token = secrets.token_urlsafe(16)
+        self.elements: dict[str, Check] = {}
+        self.refused, self.why = 0, ""
 
     @property
     def cookie(self) -> str:
@@ -117,8 +124,54 @@ class Door:
             return None
         return forbidden, {}, "open the URL that hardsplat printed, with its token\n"
 
+    def refuse(self, why: str) -> None:
+        self.refused, self.why = self.refused + 1, why
+
     def _fits(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(), self.token.encode())
+
+
+class CheckedConnection:
+    """A websocket of which viser gets only what fits the schema. The rest is counted, and answered
+    by a notification, at most one a second."""
+
+    def __init__(self, connection: Any, door: Door):
+        self._connection, self._door, self._answered_at = connection, door, -math.inf
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    async def recv(self) -> bytes:
+        from websockets.exceptions import ConnectionClosed
+
+        while True:
+            try:
+                raw = await self._connection.recv()
+                check_message(raw, self._door.elements)
+                return raw
+            except ConnectionClosed as error:
+                if error.sent and error.sent.code in _BROKEN:
+                    self._door.refuse(f"a message that is no message: {error.sent.reason}")
+                raise
+            except RefusedMessage as error:
+                self._door.refuse(str(error))
+            if time.monotonic() - self._answered_at > 1:
+                self._answered_at = time.monotonic()
+                await self._connection.send(_notification("message refused", self._door.why))
+
+
+def _notification(title: str, body: str) -> bytes:
+    """A window of messages in viser's format that has one notification."""
+    import msgspec
+    import zstandard
+    from viser import _messages
+
+    props = _messages.NotificationProps(title, body, False, True, 5.0, "red")
+    shown = _messages.NotificationShowMessage("refused", props).as_serializable_dict()
+    window = {"messages": [shown], "timestampSec": time.perf_counter(), "binaryBufferLengths": []}
+    data = msgspec.msgpack.encode(window)
+    packed = zstandard.ZstdCompressor(level=1).compress(data)
+    return b"".join([*(len(part).to_bytes(8, "little") for part in (data, packed)), packed])
 
 
 def _one(headers: Any, name: str) -> str | None:
@@ -159,7 +212,7 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
     serve, behind = served.serve, []
 
     def guarded(handler: Any, host: str, port: int, *, process_request: Any, **others: Any) -> Any:
-        """websockets' serve, which asks the door before viser."""
+        """websockets' serve, which asks the door before viser, for requests and messages."""
 
         def request(connection: Any, request: Any) -> Any:
             refused = door.refusal(request.path, request.headers)
@@ -170,8 +223,12 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
             kind = {"Content-Type": "text/plain", "Content-Length": str(len(body))}
             return Response(status, status.phrase, Headers(headers | kind), body)
 
+        def checked(connection: Any) -> Any:
+            return handler(CheckedConnection(connection, door))
+
         behind.append(port)
-        return serve(handler, host, port, process_request=request, **others)
+        others["max_size"] = 16 * LARGEST  # more closes the connection
+        return serve(checked, host, port, process_request=request, **others)
 
     with _LOCK, quiet():  # viser's own banner knows no token
         # viser has no hook for requests; it calls this in the constructor

@@ -11,6 +11,7 @@ from dataclasses import InitVar, dataclass
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device, DeviceLost
@@ -19,8 +20,9 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.framing import SceneBounds
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.render.paths import spread
-from hardsplat.serve.clients import Client, fov_of, wxyz_of
+from hardsplat.serve.clients import Client, fov_of, uuid_of, wxyz_of
 from hardsplat.serve.door import Address, open_server, quiet
+from hardsplat.serve.messages import one_of
 from hardsplat.view.screen import REFRESH, Layout, Look, Screen, coarse
 
 # share of the time that frames may take while others use the GPU, and while a camera moves
@@ -49,7 +51,7 @@ class Frames:
     busy: bool
 
     def __post_init__(self, address, label, setting, start, cameras):
-        self.closed, self.frames = False, 0
+        self.closed, self.frames, self._noted = False, 0, False
         self._clients: dict[int, Client] = {}
         self._lock = threading.Lock()
         # by picture, and when it was last wanted
@@ -92,6 +94,7 @@ class Frames:
             hint = "Click one to look through it. Orange ones are held out."
             self._shown = self.server.gui.add_checkbox("cameras", False, hint=hint)
             self._shown.on_update(lambda _: self._show_frusta())
+            self.door.elements[uuid_of(self._shown)] = one_of(True, False)
 
     def _show_frusta(self) -> None:
         with self.server.atomic():
@@ -107,13 +110,15 @@ class Frames:
     # -- in viser's threads
 
     def _come(self, handle: Any) -> None:
-        client = Client(handle, self.look.sh_degree)
+        client = Client(handle, self.look.sh_degree, self.door.elements)
         with self._lock:
             self._clients[handle.client_id] = client
 
     def _go(self, handle: Any) -> None:
         with self._lock:
-            self._clients.pop(handle.client_id, None)
+            client = self._clients.pop(handle.client_id, None)
+        for uuid in client.elements if client else ():
+            self.door.elements.pop(uuid, None)
 
     # -- in the thread that has the GPU
 
@@ -139,6 +144,9 @@ class Frames:
         """
         if self.closed:
             return
+        if self.door.refused and not self._noted:
+            self._noted = True
+            tqdm.write(f"note: a message of a browser was refused: {self.door.why}")
         try:
             self._land()
             if self._flying is None and self._due():
@@ -228,6 +236,8 @@ class Frames:
         if self.closed:
             return
         self.closed = True
+        if self.door.refused > 1:
+            tqdm.write(f"note: {self.door.refused} messages of browsers were refused")
         with quiet():
             self.server.stop()
         self._sender.shutdown()

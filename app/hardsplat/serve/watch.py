@@ -11,7 +11,9 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.model.framing import scene_bounds
+from hardsplat.serve.clients import uuid_of
 from hardsplat.serve.door import address_of, check_installed
+from hardsplat.serve.messages import one_of
 from hardsplat.serve.server import REFRESH, Frames
 from hardsplat.train.watchers.watch import Running, Watcher
 from hardsplat.view.preview import cameras_of, degree_of, dots_of, look_of
@@ -50,6 +52,11 @@ class Server(Watcher):
         """Pictures drawn so far, for all browsers."""
         return self._frames.frames if self._frames else 0
 
+    @property
+    def refused(self) -> int:
+        """Messages of browsers that broke the schema."""
+        return self._frames.door.refused if self._frames else 0
+
     def open(self, run: Running) -> None:
         scene, rows = run.scene, run.session.raster.rows.names
         look = look_of(run.config, run.config.model.sh_degree, rows)
@@ -58,14 +65,16 @@ class Server(Watcher):
         title = f"{scene.name} - hardsplat"
         self._frames = Frames(run.device, self._address, title, look, setting, *views, busy=True)
         self._add_controls(self._frames.server.gui)
+        buttons = self._pause, self._save, self._stop
+        self._frames.door.elements |= {uuid_of(button): one_of(True) for button in buttons}
         tqdm.write(f"view: {self.url}")
 
     def _add_controls(self, gui: Any) -> None:
         self._text = gui.add_markdown("")
         self._pause = gui.add_button("Pause")
         self._pause.on_click(lambda _: self._toggle())
-        save = gui.add_button("Save", hint="a checkpoint and splats.ply, now")
-        save.on_click(lambda _: self._asked.add("save"))
+        self._save = gui.add_button("Save", hint="a checkpoint and splats.ply, now")
+        self._save.on_click(lambda _: self._asked.add("save"))
         hint = "ends the training here, as after its last step"
         self._stop = gui.add_button("Stop", color="red", hint=hint)
         self._stop.on_click(lambda _: self._ask_to_stop())

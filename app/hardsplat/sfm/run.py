@@ -23,7 +23,7 @@ from hardsplat.sfm.job.photographs import (
     size_and_time,
 )
 from hardsplat.sfm.job.plan import Plan, make_plan, spoken
-from hardsplat.sfm.job.state import State, stamps
+from hardsplat.sfm.job.state import State, digests
 from hardsplat.sfm.job.video import extract_frames
 from hardsplat.sfm.process import LOG, StageProgress, require_pycolmap, work
 
@@ -99,7 +99,7 @@ def _check_model(scene: Path, state: State, overwrite: bool) -> None:
     """Refuses to replace a model that hardsplat did not make; with `overwrite` it is renamed, and
     every stage begins again."""
     folder, model = scene / "sparse", scene / "sparse" / "0"
-    ours = model.is_dir() and stamps(model) == state.get("model").get("files")
+    ours = model.is_dir() and digests(model) == state.get("model").get("files")
     if folder.is_dir() and any(folder.iterdir()) and not ours:
         if not overwrite:
             what = "add --overwrite to rename it, or --out SCENE to write elsewhere"

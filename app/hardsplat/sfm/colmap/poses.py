@@ -24,7 +24,7 @@ from hardsplat.sfm.colmap.patches import found_again
 from hardsplat.sfm.colmap.start import explained, find_start, read_matches
 from hardsplat.sfm.job.photographs import WORK
 from hardsplat.sfm.job.plan import SMALL, match_error
-from hardsplat.sfm.job.state import State, fingerprint, stamps
+from hardsplat.sfm.job.state import State, digests, fingerprint
 
 _MANY = 100  # photographs, beyond which all poses are adjusted less often
 # photographs without a pose, or a tenth of all, that are compared with all others
@@ -61,7 +61,7 @@ class Poses:
         of_job = job["mapper"], job["straighten"], job["seed"], 2
         key = fingerprint(self.state.get("matches"), *of_job)
         record = self.state.get("model")
-        if record.get("key") == key and record.get("files") == stamps(self.model):
+        if record.get("key") == key and record.get("files") == digests(self.model):
             return record["outcome"] | {"kept": True}
         started = time.monotonic()
         self._read_matches()
@@ -79,7 +79,7 @@ class Poses:
         name_pinholes(best)
         mapping.write_model(best, self.scene, self.work)
         outcome = asdict(self._outcome(best, share))
-        self.state.put("model", {"key": key, "files": stamps(self.model), "outcome": outcome})
+        self.state.put("model", {"key": key, "files": digests(self.model), "outcome": outcome})
         shutil.rmtree(self.work / "mapping", ignore_errors=True)
         self.send(end="poses", seconds=time.monotonic() - started)
         return outcome

@@ -42,8 +42,9 @@ class State:
             partial.write_text(json.dumps(self._values, indent=1), encoding="utf-8")
 
 
-def stamps(folder: Path) -> dict[str, list[int]]:
-    """Size and time of every file of a model; empty where there is none."""
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file of a model, by name; empty where there is none. Copies have the same,
+    whatever their times."""
     files = sorted(folder.iterdir()) if folder.is_dir() else []
-    stats = {path.name: path.stat() for path in files if path.is_file()}
-    return {name: [stat.st_size, stat.st_mtime_ns] for name, stat in stats.items()}
+    contents = {path.name: path.read_bytes() for path in files if path.is_file()}
+    return {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
