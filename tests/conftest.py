@@ -121,10 +121,10 @@ def error_of(capfd):
         capfd.readouterr()
         assert main(argv(*words)) == 2
         out, err = capfd.readouterr()
-        assert out == "" and err.startswith("hardsplat: error: ") and err.count("\n") == 1, (
-            out + err
-        )
-        return err.removeprefix("hardsplat: error: ").rstrip("\n")
+        *notes, line = (out + err).splitlines()
+        assert all(note.startswith("note: ") for note in notes), notes
+        assert err.endswith("\n") and line.startswith("hardsplat: error: ")
+        return line.removeprefix("hardsplat: error: ")
 
     return run
 

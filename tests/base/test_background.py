@@ -68,25 +68,6 @@ def test_an_error_is_raised_once_after_the_others_are_done():
     background.close()
 
 
-def test_close_drops_what_has_not_begun():
-    background, done, gate = Background(), [], threading.Event()
-    background.do("at work", lambda: gate.wait(10), line="files")
-    background.do("waiting", lambda: done.append(1), line="files")
-    threading.Timer(0.05, gate.set).start()
-    background.close()
-    assert done == []
-
-
-def test_long_waits_have_a_progress_line(capfd, monkeypatch):
-    monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    background = Background()
-    background.do("checkpoint", lambda: time.sleep(0.9))
-    background.finish()
-    background.close()
-    assert "finishing" in capfd.readouterr().err
-
-
 # -- the clock
 
 

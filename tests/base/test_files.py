@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hardsplat.base.files import Behind, remove_abandoned, replacing
+from hardsplat.base.files import remove_abandoned, replacing
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path):
@@ -59,17 +59,6 @@ def test_a_disk_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="Input/output error"), replacing(path) as partial:
         partial.write_text("new")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-
-
-def test_what_a_thread_writes_is_all_there_and_errors_are_told(tmp_path):
-    with open(tmp_path / "a", "wb") as file, Behind(file) as behind:
-        assert behind.write(b"one two ") == 8 and behind.tell() == 8
-        behind.write(memoryview(b"three"))
-        behind.seek(4)
-        behind.write(b"TWO")
-    assert (tmp_path / "a").read_bytes() == b"one TWO three"
-    with open(tmp_path / "a", "rb") as file, pytest.raises(OSError), Behind(file) as behind:
-        behind.write(b"to a file that is open for reading")
 
 
 def test_what_a_killed_process_did_not_finish_goes(tmp_path):

@@ -182,12 +182,6 @@ def test_nothing_to_evaluate(refused, tmp_path):
     assert "no such file" in refused("eval", tmp_path / "none.ply")
 
 
-def test_an_image_as_a_checkpoint(refused, scene):
-    path = scene / "images/view_0000.jpg"
-    why = "not a usable checkpoint (another kind of file, or cut short)"
-    assert refused("train", scene, "--ckpt", path) == f"{path}: {why}; give another with --ckpt"
-
-
 def test_splats_without_a_scene(refused, ply, tmp_path):
     assert "add --data-dir SCENE" in refused("eval", ply)
     assert "scene folder not found" in refused("eval", ply, "--data-dir", tmp_path / "nowhere")
@@ -198,21 +192,3 @@ def test_splats_with_nan(refused, ply, scene):
     ply.write_bytes(head[0] + head[1] + np.full((20, 26), np.nan, "<f4").tobytes())
     words = f"{ply}: none of its 20 splats can be drawn: 20 with NaN or infinite numbers"
     assert words in refused("eval", ply, "--data-dir", scene)
-
-
-def test_splats_truncated(refused, ply, scene):
-    ply.write_bytes(ply.read_bytes()[:-100])
-    assert f"{ply}: truncated" in refused("eval", ply, "--data-dir", scene)
-
-
-def test_settings_beside_the_splats_are_damaged(refused, ply):
-    (ply.parent / "config.toml").write_text("max_steps = [")
-    assert "not a valid TOML file" in refused("eval", ply.parent)
-
-
-def test_results_of_evaluation_have_no_place(refused, ply, scene, tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    too_late = lambda wanted: pytest.fail("too late")
-    monkeypatch.setattr("hardsplat.train.measure.command.open_device", too_late)
-    flags = ("--data-dir", scene, "--result-dir", tmp_path / "file")
-    assert str(tmp_path / "file") in refused("eval", ply, *flags)

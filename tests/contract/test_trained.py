@@ -6,7 +6,6 @@ import pytest
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats, save_splats
-from hardsplat.raster.core.parameters import Parameters
 from hardsplat.tables import quantities
 from hardsplat.tables.loss_terms import LOSS_TERMS, LossTerm
 from hardsplat.tables.quantity import Quantity, Rate
@@ -74,25 +73,3 @@ def test_children_have_the_numbers_of_their_parents(device, scene, tmp_path, two
     assert np.median(np.diff(first)) > 2
     # A step moves it by its learning rate at most.
     assert np.abs(after.buffers["warmth"][0] - first).min(axis=1).max() < 0.2
-
-
-def test_a_step_moves_the_photograph_that_it_sees(device, scene, two_more, monkeypatch):
-    """The test writes a gradient of every photograph; only the one in the frame takes it."""
-    written = Quantity("gain", "photograph", 2, Rate("quats_lr"), first=FIRST["gain"])
-    monkeypatch.setitem(quantities.QUANTITIES, "gain", written)
-    monkeypatch.delitem(LOSS_TERMS, "gain")
-    session = open_session(device, settings(scene))
-    views = len(session.views)
-    session.parameters.write("d_gain", np.ones((1, views, 2), np.float32))
-    session.run(1)
-    session.drain()
-    moved = session.parameters.read("gain", views)[0] != FIRST["gain"]
-    assert moved.all(axis=1).sum() == 1 and moved.any(axis=1).sum() == 1
-
-
-def test_what_is_not_in_use_takes_no_memory(device):
-    """SH planes above the degree of a model have no buffers."""
-    low, high = (Parameters(device, 64, degree) for degree in (1, 3))
-    assert low.nbytes()["shN"] * 5 == high.nbytes()["shN"]
-    for part in (low, high):
-        part.destroy()

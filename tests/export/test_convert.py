@@ -1,7 +1,6 @@
 """`hardsplat convert`: what is kept, turned and ordered, in pieces, and what is refused."""
 
 import re
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,12 +9,10 @@ from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.export.convert import convert, importance
-from hardsplat.io.formats import FILE_FORMATS, writable
-from hardsplat.io.formats.base import in_memory
+from hardsplat.io.formats import writable
 from hardsplat.io.formats.frames import rotated, upright
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
-from hardsplat.model import morton
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.presets import save_config
@@ -84,19 +81,6 @@ def test_files_of_several_pieces_are_as_those_written_at_once(big, tmp_path, suf
     assert done.size == b.stat().st_size
     # Members of an .npz carry the time.
     assert suffix == ".npz" or a.read_bytes() == b.read_bytes()
-
-
-def test_morton_order_puts_neighbours_beside_each_other(small, turned):
-    g, before = turned("a.ply", morton=True), load_splats(small)
-    assert max(differences(before, g).values()) < 1e-6
-    keys = morton.keys(g.means, g.means.min(axis=0), g.means.max(axis=0))
-    assert (np.diff(keys.astype(np.int64)) >= 0).all()
-    steps = lambda g: np.linalg.norm(np.diff(g.means, axis=0), axis=1).mean()
-    assert steps(g) < 0.5 * steps(before)
-    corners = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1.0]])
-    one_axis = sum(1 << 3 * i for i in range(21))
-    found = morton.keys(corners, np.zeros(3), np.ones(3)).tolist()
-    assert found == [0, one_axis << 2, one_axis << 1, one_axis, 2**63 - 1]
 
 
 def test_fewer_bands_and_fewer_splats(small, turned):
@@ -275,17 +259,3 @@ def test_antialiased_splats_for_viewers_without_the_filter(scene, opened, device
     files = tmp_path / "same.ply", folder / "splats.ply"
     assert all(map(is_antialiased, files))
     assert np.array_equal(*(load_splats(file).opacities for file in files))
-
-
-@pytest.mark.parametrize("suffix", [".spz", ".glb"])
-def test_memory_is_that_of_a_piece(tmp_path, suffix):
-    """Of 0.3 million splats of degree 3, which are 71 MB: sorted on the disk, and not."""
-    path = tmp_path / "in.ply"
-    FILE_FORMATS["ply"].write(path, in_memory(some_splats(30_000, 3)[np.arange(300_000) % 30_000]))
-    save_splats(tmp_path / f"small{suffix}", some_splats(10, 0))  # imports
-    tracemalloc.start()
-    try:
-        convert(path, tmp_path / f"a{suffix}", quiet=True)
-        assert tracemalloc.get_traced_memory()[1] < 60e6
-    finally:
-        tracemalloc.stop()

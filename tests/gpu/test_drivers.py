@@ -57,27 +57,6 @@ def test_what_is_wrong_with_each(tmp_path, manifest, library, more, words):
     assert bool(found.problem) == ("loads" not in words) and "\n" not in said
 
 
-def test_where_manifests_are(tmp_path, manifest):
-    """Variables that take the place of folders, or add to them; each manifest once."""
-    a = manifest("a.json", "x", "config/vulkan/icd.d")
-    b = manifest("b.json", "x", "home/.local/share/vulkan/icd.d")
-    c = manifest("c.json", "x", "data/vulkan/icd.d")
-    d = manifest("d.json", "x", "mine")
-    (tmp_path / "mine/notes.txt").touch()
-    folders = {"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_CONFIG_DIRS": "none"}
-    environment = {name: f"{tmp_path}/{folder}" for name, folder in folders.items()}
-    environment["XDG_DATA_DIRS"] = f"{tmp_path}/data:{tmp_path}/data"
-    ours = [p for p in drivers.manifests(environment) if tmp_path in p.parents]
-    assert ours == [a, b, c]
-    assert drivers.manifests({**environment, "VK_ADD_DRIVER_FILES": str(d)})[0] == d
-    for name in drivers.INSTEAD:
-        files = f"{d}:{a}:{tmp_path}/none.json"
-        assert drivers.manifests({**environment, name: files}) == [d, a]
-    assert drivers.manifests({"VK_DRIVER_FILES": str(d.parent)}) == [d]
-    wanted = {Path("/usr/share/vulkan/icd.d"), Path("/etc/vulkan/icd.d")}
-    assert wanted <= set(drivers.folders({}))
-
-
 def hardsplat(files, *argv):
     environment = {**os.environ, "HARDSPLAT_VALIDATION": "0", "VK_ICD_FILENAMES": ""}
     environment["VK_DRIVER_FILES"] = str(files)
@@ -98,10 +77,3 @@ def test_an_nvidia_driver_without_its_libraries(manifest, tmp_path, scene):
     assert done.returncode == 2 and f"\ndriver manifest   {why}\n" in done.stdout
     assert done.stdout.count(str(path)) == 1
     assert done.stdout.splitlines()[-1].startswith(f"not ready: {none}")
-
-
-def test_drivers_that_load_and_find_nothing(manifest):
-    good, bad = manifest("a.json", MATHS), manifest("b.json", "libnothing.so")
-    said = drivers.explain({"VK_DRIVER_FILES": f"{good}:{bad}"})
-    assert said.endswith(f"; {good} loads, but finds no device")
-    assert said.startswith(f"driver manifests: {bad}: libnothing.so: ")

@@ -96,14 +96,6 @@ def test_declarations_that_the_shader_does_not_keep(device, shaders, text, decla
     assert all(part in str(error.value) for part in words)
 
 
-def test_a_resource_that_was_not_given(device, shaders):
-    pipeline = build(device, copy_pass(shaders))
-    recorder = Recorder(device, {"order": Buffer(device, 64, "order")})
-    with pytest.raises(KeyError, match="pass copy needs keys, which was not given"):
-        recorder.run(pipeline, threads=(1,))
-    recorder.end().destroy()
-
-
 # ---- GLSL to SPIR-V
 
 
@@ -123,18 +115,6 @@ def test_includes_that_are_not_there_and_slots(shaders, text, slots, words):
     shaders("empty.glsl", "")
     with pytest.raises(ShaderError, match=words):
         shader.expand(ShaderSource.of(shaders("p.comp", text), slots))
-
-
-def test_a_slot_with_a_default_may_stay_empty(shaders):
-    """A module without the file is the same as one that never heard of it."""
-    slot = "#include <more>\n#ifndef FILLED_more\n#endif\nvoid main"
-    shaders("copy.comp", COPY.replace("void main", slot))
-    shaders("plain.comp", COPY)
-    shaders("more.glsl", "#error it is in")
-    compiled = lambda name, **slots: shader.compile_source(ShaderSource.of(name, slots))
-    assert compiled("copy.comp", more="") == compiled("plain.comp")
-    with pytest.raises(ShaderError, match="it is in"):
-        compiled("copy.comp", more="more.glsl")
 
 
 def test_compile_errors_point_at_our_file_and_line(shaders):
@@ -182,16 +162,6 @@ def test_upload_and_download_around_the_staging_chunk(device, staging, words, ho
     np.testing.assert_array_equal(found, [memory.POISON, *data, memory.POISON])
     np.testing.assert_array_equal(buffer.download(np.uint32, words, offset=4), data)
     buffer.destroy()
-
-
-def test_images_survive_the_round_trip(device):
-    image = Image(device, 7, 5, 109, np.float32, "target")
-    texels = np.random.default_rng(0).normal(size=(5, 7, 4)).astype(np.float32)
-    image.upload(texels)
-    np.testing.assert_array_equal(image.download(), texels)
-    with pytest.raises(ValueError, match=r"target is \(5, 7, 4\), got \(7, 5, 4\)"):
-        image.upload(texels.transpose(1, 0, 2))
-    image.destroy()
 
 
 def test_what_is_allocated_is_counted(device):

@@ -76,10 +76,3 @@ def all_grey(svg: str) -> bool:
     """No colour in it that a grey print would lose."""
     named = re.search(r"(?:fill|stroke): ?(?!none|#|url)[a-z]", svg)
     return all(map(_grey, _colors(svg))) and not named
-
-
-def luminances(svg: str) -> list[float]:
-    """Returns luminances (Rec. 709, encoded) of the colours in it that are no greys, in order."""
-    weights = {0: 0.2126, 2: 0.7152, 4: 0.0722}
-    found = {c for c in _colors(svg) if not _grey(c)}
-    return sorted(sum(w * int(c[i : i + 2], 16) / 255 for i, w in weights.items()) for c in found)

@@ -15,7 +15,7 @@ PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND = (0.2, 0.5, 0.8)
 
 
-def gaussians_of(scene: dict) -> tuple[Gaussians, Camera]:
+def splats_of(scene: dict) -> tuple[Gaussians, Camera]:
     gaussians = Gaussians(*(scene[name] for name in PARAMETERS))
     return gaussians, Camera(scene["w2c"], scene["K"], scene["width"], scene["height"])
 
@@ -77,7 +77,7 @@ def exact_frame(scene: dict, **how) -> tuple:
 
 def compare(renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01, antialiased=False):
     """Returns the relative L2 of the image and of the gradients, by name, against the oracle."""
-    gaussians, camera = gaussians_of(scene)
+    gaussians, camera = splats_of(scene)
     image, T = renderer.forward(gaussians, camera, background=background, near=near)
     gradients = renderer.backward(scene["weight"])
     rows = renderer.raster.rows

@@ -5,7 +5,7 @@ import json
 
 from hardsplat.gpu.device.context import Device
 from hardsplat.raster.renderer import Renderer
-from tests.helpers.drawing import PARAMETERS, compare, gaussians_of
+from tests.helpers.drawing import PARAMETERS, compare, splats_of
 from tests.helpers.goldens import random_scene, relative_l2
 
 SEED = 3
@@ -23,7 +23,7 @@ def rejecting(device: Device, **options) -> float:
     """Relative difference of the gradients that the rejection of finished blocks makes: fragments
     that it takes away must not take others' sums with them."""
     scene = random_scene(SEED, 300, 33, 25, 0, overlap=60, opacity=(0.3, 0.95))
-    gaussians, camera = gaussians_of(scene)
+    gaussians, camera = splats_of(scene)
     found = []
     for least in (1e-4, 0.0):
         how = dict(segments=4, least_transmittance=least, **options)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from hardsplat.base.errors import OutOfMemory, UserError
-from hardsplat.base.stop import StopRequest
 from hardsplat.cli import main
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.gpu.device.queue import Fence
@@ -83,21 +82,6 @@ def test_restoring_changes_no_bit(device, scene, tmp_path):
     second.run(3)
     second.restore(loaded)
     assert second.step == 11 and same_state(second.snapshot(), state)
-
-
-@pytest.mark.parametrize("strategy, kept", [("budget", {"score_stats"}), ("mcmc", set())])
-def test_statistics_of_another_strategy_stay_behind(device, scene, strategy, kept):
-    """A state goes on with a strategy that keeps others, or none, as without statistics."""
-    first = open_session(device, settings(scene, strategy="adaptive"))
-    first.run(3)
-    state = first.snapshot()
-    assert state.buffers["grow_stats"].any() and "score_stats" not in state.buffers
-    second = open_session(device, settings(scene, strategy=strategy))
-    second.restore(state)
-    there = second.snapshot().buffers
-    assert {name for name in there if name.endswith("_stats")} == kept
-    assert not any(there[name].any() for name in kept)
-    assert np.array_equal(there["adam_means"], state.buffers["adam_means"])
 
 
 def test_the_newest_is_the_one_written_last(tmp_path):
@@ -257,18 +241,6 @@ def test_a_folder_is_one_runs_at_a_time(on_device, scene, tmp_path, error_of):
 
 
 # -- interrupts
-
-
-@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_ctrl_c_asks_and_the_second_interrupts(capfd, first):
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with StopRequest() as stopping:
-        assert not stopping.asked
-        signal.raise_signal(first)
-        assert stopping.asked == first and "Ctrl-C again ends at once" in capfd.readouterr().err
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 def started(scene, out, *flags):

@@ -127,16 +127,6 @@ def test_spz_by_hand(tmp_path, version):
         assert load_splats(path).sh_degree == 3
 
 
-@pytest.mark.parametrize("unit", [1e-4, 1e4])
-def test_spz_of_scenes_in_other_units(tmp_path, unit):
-    g = some_splats(500, 0)
-    g = Gaussians(g.means * unit, g.quats, g.scales * min(unit, 100), g.opacities, g.sh)
-    save_splats(tmp_path / "a.spz", g)
-    back = load_splats(tmp_path / "a.spz")
-    off = np.abs(back.means[:, None] - g.means).max(axis=2).min(axis=0)
-    assert off.max() <= max(np.abs(g.means).max() * 2**-22, np.quantile(g.scales, 0.05) / 8)
-
-
 # -- SOG
 
 
@@ -331,21 +321,6 @@ def test_gsply_reads_what_we_write(tmp_path, suffix, gsply):
     for name in ("means", "opacities", "sh"):
         np.testing.assert_allclose(getattr(g, name), getattr(ours, name), atol=3e-6)
     np.testing.assert_allclose(covariances(g), covariances(ours), rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize("version", [None, 3, 4])
-def test_we_read_what_gsply_writes(tmp_path, version, gsply):
-    g, path = some_splats(700, 2), tmp_path / ("a.spz" if version else "a.ply")
-    original = tmp_path / "original.ply"
-    save_splats(original, rotated(g, to_ours("RUB").T) if version else g)
-    data = gsply.plyread(str(original))
-    if version:
-        gsply.write_spz(path, data, version=version)
-        most = dict(means=0.03, shape=0.09, opacities=0.003, sh0=0.02, shN=0.04)
-    else:
-        data.save(str(path))
-        most = dict(NONE, opacities=1e-6)
-    assert not too_far(g, path, most)
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import image_size, read_pixels, read_upright, save_png
 from hardsplat.io.media.video import VideoWriter, frames
 from hardsplat.io.scenes.camera_path import read_camera_path
-from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
 from hardsplat.io.scenes.masks import read_mask
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.mesh.files import load_mesh
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.render import shots
 from hardsplat.render.shots import Framing, shots_of
@@ -50,45 +47,6 @@ def open_scene(root):
         camera = view.camera
         assert np.isfinite(camera.K).all()
         assert view.load().shape[:2] == (camera.height, camera.width)
-
-
-NUMBERS = [0.0, -1.0, 1e-30, 1e30, 1e300, np.nan, np.inf, -0.0, 3.0, 1e5]
-NAMES = "../0.png /etc/passwd 1.png none.png a/b.png masks . \x01 C:0.png".split(" ")
-LENSES = {"PINHOLE": [], "OPENCV": [0.01, 0.01, 0, 0], "FOV": [0.1]}
-LENSES["OPENCV_FISHEYE"] = [0.01, 0, 0, 0]
-
-
-@pytest.mark.parametrize("binary", [True, False], ids=["binary", "text"])
-def test_colmap_models_from_within(photographs, binary):
-    def spoil(rng):
-        some = lambda values: values[rng.integers(len(values))]
-        model = some(list(LENSES)) if rng.random() < 0.6 else "PINHOLE"
-        camera = ColmapCamera(1, model, W, H, np.array([20, 21, 12, 8, *LENSES[model]], float))
-        images = {}
-        for i in range(4):
-            turn, place = np.array([1.0, 0.1 * i, 0, 0]), np.array([i, 0.0, 0.1])
-            images[i + 1] = ColmapImage(i + 1, f"{i}.png", 1, turn, place)
-        points = ColmapPoints(rng.normal(size=(5, 3)), np.zeros((5, 3), np.uint8), np.zeros(5))
-        image, strange = images[int(rng.integers(1, 5))], some(NUMBERS)
-        match rng.integers(8):
-            case 0:
-                camera.params[rng.integers(len(camera.params))] = strange
-            case 1:
-                camera.width = int(rng.choice([0, 1, W, 2 * W, 2**40]))
-                camera.height = int(rng.choice([H, 2 * H, 0]))
-            case 2:
-                image.qvec[rng.integers(4)] = strange
-            case 3:
-                image.tvec[rng.integers(3)] = strange
-            case 4:
-                image.name = some([*NAMES, "x" * 300])
-            case 5:
-                image.camera_id = int(rng.integers(3))
-            case 6:
-                points.xyz[rng.integers(5), rng.integers(3)] = strange
-        write_model(photographs / "sparse" / "0", {1: camera}, images, points, binary)
-
-    survives(lambda: open_scene(photographs), spoil, 80, seed=1)
 
 
 def test_transforms_from_within(photographs):
@@ -156,16 +114,3 @@ def test_videos(tmp_path):
         video.write(rng.integers(0, 256, (8, 8, 3), np.uint8).repeat(4, 0).repeat(4, 1))
     video.close()
     survives_bytes(lambda: list(frames(path)), path, path.read_bytes(), 60)
-
-
-@pytest.mark.parametrize("suffix", [".obj", ".ply"])
-def test_meshes(tmp_path, suffix, monkeypatch):
-    trimesh = pytest.importorskip("trimesh")
-    path = tmp_path / f"a{suffix}"
-    trimesh.creation.icosahedron().export(path)
-    survives_bytes(lambda: load_mesh(path, 64), path, path.read_bytes(), 100)
-    trimesh.creation.icosahedron().export(path)
-    monkeypatch.setattr("hardsplat.mesh.files.MOST_TRIANGLES", 19)
-    words = f"a{suffix}: has 20 triangles, 19 can be told apart; simplify it first"
-    with pytest.raises(UserError, match=words):
-        load_mesh(path, 64)

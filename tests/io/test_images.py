@@ -12,7 +12,6 @@ from PIL import Image, ImageOps
 
 from hardsplat.io.media import jpeg
 from hardsplat.io.media.images import image_size, read_pixels, read_rgb8, read_upright, save_png
-from hardsplat.io.scenes import lens as lens_module
 from hardsplat.io.scenes.colmap import (
     CAMERA_MODELS,
     ColmapCamera,
@@ -21,7 +20,6 @@ from hardsplat.io.scenes.colmap import (
     write_model,
 )
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.scenes.views import load_images
 from tests.helpers.tables import refusal
 
 W, H = 64, 48
@@ -193,15 +191,6 @@ def test_scene_is_sorted_split_and_measured(tmp_path):
         assert whole.test == [] and whole.train == list(range(10))
 
 
-def test_down_sampled_folder_sets_the_intrinsics_and_may_round_either_way(tmp_path):
-    camera = lens_of("SIMPLE_PINHOLE", 90, 50, 40, size=(101, 75))
-    write_scene(tmp_path, camera=camera, folder="images_2", size=(51, 37))
-    view = load_scene(tmp_path, data_factor=2).views[0]
-    assert (view.camera.width, view.camera.height) == (51, 37) and view.load().shape == (37, 51, 3)
-    x, y = 51 / 101, 37 / 75
-    np.testing.assert_allclose(view.camera.K, [[90 * x, 0, 50 * x], [0, 90 * y, 40 * y], [0, 0, 1]])
-
-
 def test_scene_refusals(tmp_path):
     good = write_scene(tmp_path / "good")
     write_scene(tmp_path / "folder", folder="photos")
@@ -261,23 +250,6 @@ def test_sizes_that_do_not_fit_the_camera(tmp_path, size, factor, hint):
 
 
 # --- many threads ---
-
-
-def test_images_come_in_order_and_match_single_loads(tmp_path):
-    names = [f"{i:03d}" for i in range(40)]
-    distorted = lens_of("OPENCV", 50, 60, 33, 22, -0.1, 0.02, 0.001, 0.002)
-    scene = load_scene(write_scene(tmp_path, names, distorted), 2)
-    every = "40 of 40 photographs are"
-    assert scene.notes == (
-        "--data-factor 2 leaves photographs of 32x24 pixels; a smaller factor shows more",
-        f"{every} down-sampled on load, 000.png from 64x48 to 32x24",
-        f"{every} undistorted on load, 000.png by camera 1 (OPENCV)",
-    )
-    lens_module._maps.cache_clear()
-    together = list(load_images(scene.views, progress=False))
-    assert len(together) == 40
-    for view, image in zip(scene.views, together):
-        equal(image, view.load())
 
 
 # --- undistortion ---

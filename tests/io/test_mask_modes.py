@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.masks import MODES, cut_out
-from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.scenes.masks import MODES
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.command import evaluate_run
@@ -20,8 +19,6 @@ from hardsplat.train.measure.lpips import VARIANTS, Lpips
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.run.trainer import train
 from tests.helpers.training import open_session, settings
-
-WHITE = np.array([255, 255, 255, 0], np.uint8)  # the word IGNORED
 
 
 @pytest.fixture(scope="module")
@@ -35,23 +32,6 @@ def with_masks(scene, tmp_path_factory):
         mask[:, 16:] = 255
         Image.fromarray(mask).save(root / "masks" / f"{photo.name}.png")
     return root
-
-
-def test_a_cut_out_picture_is_premultiplied():
-    image, keep = np.full((1, 3, 3), 200, np.uint8), np.array([[0, 51, 255]], np.uint8)
-    assert cut_out(image, keep).tolist() == [[[0, 0, 0, 0], [40, 40, 40, 51], [200, 200, 200, 255]]]
-    half = np.array([[[100, 50, 0, 128]]], np.uint8)  # has alpha of its own
-    assert cut_out(half, np.array([[51]], np.uint8)).tolist() == [[[20, 10, 0, 26]]]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_photographs_by_mode(with_masks, mode):
-    scene = load_scene(with_masks, mask_mode=mode)
-    photo, plain = scene.views[0].load(), load_scene(with_masks).views[0].load()
-    assert np.array_equal(photo[:, 16:], plain[:, 16:]) and (photo[:, 16:, 3] == 255).all()
-    assert np.array_equal(photo[0, 0], WHITE if mode == "ignore" else np.zeros(4))
-    word = "ignored" if mode == "ignore" else "transparent"
-    assert any(word in note for note in scene.notes)
 
 
 def test_nothing_may_stand_where_a_mask_is_black(device, with_masks):

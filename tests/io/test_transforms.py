@@ -139,17 +139,6 @@ def test_nerf_synthetic(tmp_path):
     assert load_scene(tmp_path, test_every=3).test == [0]
 
 
-def test_instant_ngp(tmp_path):
-    """Scale, offset and aabb_scale move no camera; sizes may be floats, fisheye a flag."""
-    own = dict(aabb_scale=16, scale=0.33, offset=[0.5, 0.5, 0.5], k1=0.0, is_fisheye=False)
-    single(tmp_path, w=float(W), h=float(H), **own)
-    scene = load_scene(edit(tmp_path, frame(file_path="./images/1.png", sharpness=20.5)))
-    np.testing.assert_allclose(scene.views[1].camera.position, [1, 2, 0], atol=1e-12)
-    assert [v.name for v in scene.views] == [f"images/{i}.png" for i in range(3)]
-    assert scene.test == [0]
-    assert load_scene(edit(tmp_path, top(is_fisheye=True))).views[0].lens.fisheye
-
-
 FOUR = (0.03, -0.01, 0.002, -0.001)
 
 
@@ -184,20 +173,6 @@ def test_points_of_the_colmap_model_move_as_the_poses_did(tmp_path):
     scene = load_scene(single(tmp_path, applied_transform=applied))
     np.testing.assert_allclose(scene.points, xyz[:, [1, 0, 2]] * [1, 1, -1] + [3, 0, -2])
     np.testing.assert_array_equal(scene.colors, rgb)
-
-
-def test_lists_of_nerfstudio(tmp_path):
-    names = [f"images/{i}.png" for i in range(5)]
-    first, middle, rest = names[:2], names[2:3], names[3:]
-    lists = dict(train_filenames=first, val_filenames=middle, test_filenames=rest)
-    for given, test_every, shown, test in (
-        (lists, 1, first + rest, [2, 3]),
-        (dict(val_filenames=middle), 8, names, [2]),
-        (dict(train_filenames=names[1:]), 2, names[1:], [0, 2]),
-    ):
-        scene = load_scene(single(tmp_path, 5, **given), test_every=test_every)
-        assert [v.name for v in scene.views] == shown and scene.test == test
-        assert sorted(scene.train + scene.test) == list(range(len(shown)))
 
 
 def save_masks(root, keep, names):

@@ -92,18 +92,6 @@ def test_a_full_disk_is_one_line(tmp_path, ending, monkeypatch):
     gc.collect()
 
 
-def test_frames_come_one_by_one_with_their_times(tmp_path):
-    ramps = [ramp(64, 48, i) for i in range(7)]
-    mp4, gif = (written(tmp_path / name, ramps, 10) for name in ("a.mp4", "a.gif"))
-    found = frames(mp4)
-    seconds, first = next(found)
-    assert seconds == 0 and first.shape == (48, 64, 3) and first.dtype == np.uint8
-    found.close()
-    for path in (mp4, gif):
-        assert [round(s, 3) for s, _ in frames(path)] == [i / 10 for i in range(7)]
-    assert [round(s, 3) for s, _ in frames(mp4, apart=0.25)] == [0.0, 0.3, 0.6]
-
-
 @pytest.mark.parametrize("turn", [90, 180, -90])
 def test_a_video_of_a_phone_held_upright_is_turned(tmp_path, turn):
     """As phones do it: the pixels lie, and the file says how to show them."""

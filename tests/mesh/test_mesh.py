@@ -16,24 +16,10 @@ from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.files import load_mesh, save_mesh
 from hardsplat.mesh.first import checked, icosphere
-from hardsplat.mesh.session import MeshSession, Scale
+from hardsplat.mesh.session import MeshSession
 from hardsplat.mesh.silhouettes import bounding_sphere
+from tests.helpers import meshing
 from tests.helpers.drawing import fresh_seed
-from tests.helpers.meshing import (
-    HEIGHT,
-    NEAR,
-    PIXEL,
-    SEED,
-    WIDTH,
-    ball,
-    convergence,
-    errors_by_samples,
-    gather_once,
-    opened,
-    posed,
-    sheet,
-    sums_of,
-)
 from tests.helpers.tables import argv
 from tests.oracle import mesh as oracle
 from tests.oracle.adam import adam_step
@@ -65,19 +51,33 @@ def hardsplat_mesh(*words) -> int:
 
 def painted(rng):
     """Returns a ball, a camera, a texture and a photograph, all random."""
-    mesh, camera, texture = ball(rng), cameras(5, WIDTH, HEIGHT)[2], rng.random((24, 40, 3))
-    return mesh, camera, texture, rng.integers(0, 256, (HEIGHT, WIDTH, 4)).astype(np.uint8)
+    mesh, camera, texture = (
+        meshing.ball(rng),
+        cameras(5, meshing.WIDTH, meshing.HEIGHT)[2],
+        rng.random((24, 40, 3)),
+    )
+    return (
+        mesh,
+        camera,
+        texture,
+        rng.integers(0, 256, (meshing.HEIGHT, meshing.WIDTH, 4)).astype(np.uint8),
+    )
 
 
 def test_ids_and_uvs_are_those_of_a_plain_rasterizer(device):
     rng = np.random.default_rng(seed := fresh_seed())
-    mesh, camera = ball(rng), cameras(5, WIDTH, HEIGHT)[int(rng.integers(5))]
-    session = opened(device, mesh, camera)
+    mesh, camera = (
+        meshing.ball(rng),
+        cameras(5, meshing.WIDTH, meshing.HEIGHT)[int(rng.integers(5))],
+    )
+    session = meshing.opened(device, mesh, camera)
     session.picture(camera)
     found = session.resources["ids"].download()
     session.destroy()
     vertices = mesh.vertices.astype(np.float64)
-    ids, edge = oracle.rasterize(vertices, mesh.faces, camera.w2c, camera.K, WIDTH, HEIGHT, NEAR)
+    ids, edge = oracle.rasterize(
+        vertices, mesh.faces, camera.w2c, camera.K, meshing.WIDTH, meshing.HEIGHT, meshing.NEAR
+    )
     same = found[..., 3] == ids
     # The rasterizer snaps corners to 1/256 px: a pixel that close to an edge may fall on either
     # side of it; triangles are 3 px or larger.
@@ -92,34 +92,23 @@ def test_ids_and_uvs_are_those_of_a_plain_rasterizer(device):
     assert off.max() < 5e-3 and off.mean() < 5e-4, f"seed {seed}"
 
 
-def test_what_is_nearer_than_the_near_plane_is_cut_off(device):
-    mesh, camera = sheet(np.random.default_rng(0))
-    session = opened(device, mesh, camera)
-    whole = session.picture(camera)[..., 3]
-    session.scale = Scale(PIXEL, 1.0, 4.0)
-    session.set_step(0)
-    cut = session.picture(camera)[..., 3]
-    session.destroy()
-    assert whole.min() == 1 and cut.max() == 0
-
-
 @pytest.mark.parametrize("loss", ["l2", "l1"])
 @pytest.mark.parametrize("atomics", ["auto", "cas"])
 def test_each_pixel_adds_once_to_what_it_saw(device, loss, atomics):
     rng = np.random.default_rng(seed := fresh_seed())
     mesh, camera, texture, photo = painted(rng)
     options = dict(loss=loss, atomics=atomics, perturb_vertices=1.5, alpha_weight=0.7)
-    session = opened(device, mesh, camera, photo, texture, **options)
-    posed(session, camera, step := int(rng.integers(500)))
-    gather_once(session)
+    session = meshing.opened(device, mesh, camera, photo, texture, **options)
+    meshing.posed(session, camera, step := int(rng.integers(500)))
+    meshing.gather_once(session)
     read = session.resources
     plus, minus = (read[name].download().astype(np.float64) for name in ("ids", "ids_minus"))
-    of_vertices, of_texels = sums_of(session)
+    of_vertices, of_texels = meshing.sums_of(session)
     record = read["mesh_history"].array(contract.dtype("MeshRecord"))[step].copy()
     session.destroy()
     size, n = 0.15 * 0.3 ** (step / 1000), len(mesh.vertices)
     scene = photo / 255.0, texture, mesh.faces
-    wanted = oracle.gathered(plus, minus, *scene, size, SEED, step, n, 0.7, loss == "l2")
+    wanted = oracle.gathered(plus, minus, *scene, size, meshing.SEED, step, n, 0.7, loss == "l2")
     # Else the perturbation is too small to test.
     assert (plus[..., 3] != minus[..., 3]).sum() > 20
     for found, exact in zip((of_vertices, of_texels), wanted):
@@ -132,8 +121,8 @@ def test_the_estimates_converge_to_the_gradient(device):
     """The error of the mean of n unbiased estimates falls as 1 / sqrt(n)."""
     samples = 512
     rng = np.random.default_rng(seed := fresh_seed())
-    for name, (found, wanted) in convergence(device, rng, samples).items():
-        _, errors, slope = errors_by_samples(found, wanted)
+    for name, (found, wanted) in meshing.convergence(device, rng, samples).items():
+        _, errors, slope = meshing.errors_by_samples(found, wanted)
         what = f"seed {seed}: error of {name} falls as n^{slope:.3f}: {np.round(errors, 3)}"
         assert -0.6 < slope < -0.4, what
         seen = found.std(axis=0) > 0
@@ -147,10 +136,10 @@ def test_the_estimates_converge_to_the_gradient(device):
 def test_adam_and_smoothing(device):
     rng = np.random.default_rng(seed := fresh_seed())
     mesh, camera, texture, photo = painted(rng)
-    session = opened(device, mesh, camera, photo, texture, last_lr=1.0, last_perturb=1.0)
-    posed(session, camera, 0)
-    gather_once(session)
-    of_vertices, of_texels = sums_of(session)
+    session = meshing.opened(device, mesh, camera, photo, texture, last_lr=1.0, last_perturb=1.0)
+    meshing.posed(session, camera, 0)
+    meshing.gather_once(session)
+    of_vertices, of_texels = meshing.sums_of(session)
     session.run(1)
     vertices, found_texture = session.download().vertices, session.texture()
     session.run(1)
@@ -163,8 +152,8 @@ def test_adam_and_smoothing(device):
         return adam_step(values, gradient, zero, zero, 1, lr=lr, **betas)[0]
 
     before = mesh.vertices.astype(np.float64)
-    signs = oracle.signs(SEED, 0, len(before), oracle.VERTEX)
-    moved = stepped(before, of_vertices[:, None] * signs / (2 * 0.5 * PIXEL), 4e-3)
+    signs = oracle.signs(meshing.SEED, 0, len(before), oracle.VERTEX)
+    moved = stepped(before, of_vertices[:, None] * signs / (2 * 0.5 * meshing.PIXEL), 4e-3)
     starts, neighbours = mesh.neighbours()
     L = np.eye(len(before))
     for v in range(len(before)):
@@ -173,7 +162,7 @@ def test_adam_and_smoothing(device):
     moved -= 0.02 * L.T @ L @ before
     assert np.abs(vertices - moved).max() < 1e-5, f"seed {seed}"
     flat = texture.reshape(-1, 3)
-    gradient = of_texels * oracle.signs(SEED, 0, len(flat), oracle.TEXEL) / (2 * 0.15)
+    gradient = of_texels * oracle.signs(meshing.SEED, 0, len(flat), oracle.TEXEL) / (2 * 0.15)
     kept = (of_texels == 0).all(axis=1, keepdims=True)
     wanted = np.where(kept, flat, np.clip(stepped(flat, gradient, 0.02), 0, 1))
     assert np.abs(found_texture.reshape(-1, 3) - wanted).max() < 1e-5, f"seed {seed}"
@@ -181,7 +170,7 @@ def test_adam_and_smoothing(device):
 
 def test_loop_subdivision_is_that_of_trimesh():
     rng = np.random.default_rng(seed := fresh_seed())
-    whole = ball(rng, 1)
+    whole = meshing.ball(rng, 1)
     kept = (whole.faces != 0).all(axis=1)
     border, _ = checked(whole.vertices, whole.faces[kept], whole.uvs, whole.uv_faces[kept])
     for mesh in (whole, border):
@@ -200,7 +189,7 @@ def test_loop_subdivision_is_that_of_trimesh():
 
 def test_files_come_back(tmp_path):
     rng = np.random.default_rng(2)
-    mesh, texture = ball(rng), rng.random((48, 48, 3))
+    mesh, texture = meshing.ball(rng), rng.random((48, 48, 3))
     save_mesh(tmp_path, mesh, texture)
     for name in ("mesh.obj", "mesh.ply"):
         found, image, notes = load_mesh(tmp_path / name, 48)
@@ -253,16 +242,6 @@ def test_what_cannot_be_fitted_is_refused_in_a_line(vertices, faces, message):
     with pytest.raises(UserError) as error:
         checked(vertices, faces)
     assert str(error.value).startswith(f"mesh: {message}") and "\n" not in str(error.value)
-
-
-def test_what_can_be_repaired_is():
-    twice = np.concatenate([FAN, FAN])  # every vertex twice: a seam of the file, not of the surface
-    faces, uvs = [*ONE, [5, 8, 6], [0, 2, 4], [9, 9, 1]], np.random.default_rng(0).random((12, 2))
-    mesh, notes = checked(twice, faces, uvs, np.arange(12).reshape(4, 3))
-    assert len(mesh.vertices) == 4 and len(mesh.faces) == 2 and len(mesh.uvs) == 6
-    assert notes == ["mesh: 2 triangles without an area are left out"]
-    _, notes = checked(FAN, ONE, [[0, 0], [3, 0], [0, 3]], ONE)
-    assert "texture coordinates are made again" in notes[0]
 
 
 DAMAGED = [
@@ -326,7 +305,10 @@ def test_a_short_fit_improves(scene, tmp_path, fits, capsys):
 
 
 def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing):
-    assert leaves_nothing(lambda: opened(device, *sheet(np.random.default_rng(0)))) > 20
+    assert (
+        leaves_nothing(lambda: meshing.opened(device, *meshing.sheet(np.random.default_rng(0))))
+        > 20
+    )
 
 
 @pytest.mark.parametrize("seconds, step", [(0, 10), (3600, 5)])

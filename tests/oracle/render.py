@@ -26,7 +26,6 @@ class Frame:
     antialiased: bool
     inputs: dict
     termination: str
-    detach_dir: bool
 
     def backward(self, d_image, d_T=None) -> dict:
         """d_image (H, W, 3), d_T (H, W) -> gradients of a scalar by every input and by the 2D
@@ -44,7 +43,7 @@ class Frame:
             p, self.image, self.T, d_image, d_T, self.termination
         )
         d_log_compensation = d_opacities * p.opacity if self.antialiased else None
-        given = p.visible, d_mean2d, d_conic, d_color, self.detach_dir, d_log_compensation
+        given = p.visible, d_mean2d, d_conic, d_color, d_log_compensation
         d_inputs = project_backward(*self.inputs.values(), *given)
         d_splats = dict(mean2d=d_mean2d, conic=d_conic, color=d_color)
         return d_inputs | d_splats | {"opacities": d_opacities * p.compensation}
@@ -53,7 +52,7 @@ class Frame:
 def render(
     means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree,
     background=(0, 0, 0), near=0.01, termination="after",
-    detach_dir=False, antialiased=False, lens=None,
+    antialiased=False, lens=None,
 ) -> Frame:  # fmt: skip
     """Splats (see `project`) over background (3,).
 
@@ -75,7 +74,7 @@ def render(
         image[window] += (T * alpha)[..., None] * projection.color[i]
         T_final[window] = T * (1 - alpha)
     image += T_final[..., None] * np.asarray(background, np.float64)
-    return Frame(image, T_final, projection, antialiased, inputs, termination, detach_dir)
+    return Frame(image, T_final, projection, antialiased, inputs, termination)
 
 
 def splats_backward(p, image, T_final, d_image, d_T=None, termination="after"):

@@ -94,12 +94,12 @@ def project(
 
 def project_backward(
     means, quats, scales, sh, w2c, K, width, height, sh_degree, visible,
-    d_mean2d, d_conic, d_color, detach_dir=False, d_log_compensation=None,
+    d_mean2d, d_conic, d_color, d_log_compensation=None,
 ):  # fmt: skip
     """d_mean2d (N, 2) per pixel, d_conic (N, 3), d_color (N, 3) -> dict of d_means, d_quats,
     d_scales, d_sh under "means" ...
 
-    Rows that are not visible get zero. detach_dir holds the SH view direction fixed.
+    Rows that are not visible get zero.
     d_log_compensation: (N,), None where there is none.
     """
     means, quats, scales, sh, w2c, K = _float64(means, quats, scales, sh, w2c, K)
@@ -144,9 +144,7 @@ def project_backward(
     d_means = np.stack([d_x_over_z / z, d_y_over_z / z, d_z], axis=1) @ W
 
     d_sh, d_means_color = _sh_color_backward(means, sh, w2c, sh_degree, d_color)
-    if not detach_dir:
-        d_means = d_means + d_means_color
-    return {"means": d_means, "quats": d_quats, "scales": d_scales, "sh": d_sh}
+    return {"means": d_means + d_means_color, "quats": d_quats, "scales": d_scales, "sh": d_sh}
 
 
 def _to_camera(means, w2c, near, keep=None):

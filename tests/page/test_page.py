@@ -19,7 +19,7 @@ from hardsplat.model import morton
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.page import choose, export, pack
-from hardsplat.page.export import PageScene, small_viewer, write_page
+from hardsplat.page.export import PageScene, write_page
 from hardsplat.raster.renderer import Renderer
 from tests.helpers.pages import unpack
 from tests.helpers.splat_files import covariances
@@ -70,31 +70,6 @@ def test_what_packing_loses(degree):
     assert error.max() < 0.03, error.max()  # scales in steps of 1.2 %, rotations of 0.3 degrees
 
 
-@pytest.mark.parametrize("change", ["one", "points", "far", "together", "huge"])
-def test_splats_at_the_ends(change):
-    g = splats(1 if change == "one" else 300)
-    if change == "points":
-        g.scales[:] = 0
-    elif change == "far":
-        g.means[0] = [3e38, -3e38, 1e30]
-    elif change == "together":
-        g.means[:] = [0.1, 0.2, 0.3]
-    elif change == "huge":
-        g.scales[7], g.sh[9, 2], g.sh[11, 0] = 1e20, 1e3, -1e4
-    back = unpack(pack.pack(g))
-    order = morton.order(g.means)
-    if change == "far":
-        assert np.isfinite(back.means).all()
-        np.testing.assert_allclose(back.means[order == 0], g.means[:1], rtol=1e-6)
-    else:
-        np.testing.assert_allclose(back.means, g.means[order], atol=1e-3)
-    if change == "huge":
-        np.testing.assert_allclose(back.scales[order == 7], 1e20, rtol=1e-5)
-        np.testing.assert_allclose(back.sh[order == 9, 2], 1e3, rtol=0.01)
-    if change == "points":
-        assert back.scales.max() < 1e-9
-
-
 def test_splats_that_cannot_be_seen_are_left_out():
     g = splats(50)
     g.means[3, 1], g.sh[4, 0, 0], g.scales[7, 2] = np.nan, np.inf, np.inf
@@ -104,23 +79,6 @@ def test_splats_that_cannot_be_seen_are_left_out():
     np.testing.assert_array_equal(left.means, np.delete(g.means, [3, 4, 5, 6, 7], axis=0))
     with pytest.raises(UserError, match="none of 50 splats is left: all are fainter than --min-o"):
         choose.kept(g, min_opacity=1.0)
-
-
-def test_merged_splats_have_the_mean_and_covariance_of_their_group():
-    g = splats(9, seed=5)
-    one = choose.merged(g, np.array([0, 1]))
-    # The first one is alone in its group.
-    np.testing.assert_allclose(covariances(one)[0], covariances(g)[0], rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose([one.means[0], one.sh[0, 1]], [g.means[0], g.sh[0, 1]], rtol=1e-6)
-    assert one.opacities[0] == pytest.approx(min(g.opacities[0], 0.99))
-    rng, rest = np.random.default_rng(6), g[1:9]
-    a, b, c = (rest.scales.astype(float) ** 2).T
-    share = rest.opacities * np.sqrt(a * b + b * c + c * a)
-    which = rng.choice(8, size=400_000, p=share / share.sum())
-    axes = np.linalg.cholesky(covariances(rest))[which]
-    points = rest.means[which] + (axes @ rng.normal(size=(len(which), 3, 1)))[..., 0]
-    np.testing.assert_allclose(one.means[1], points.mean(axis=0), atol=0.01)
-    np.testing.assert_allclose(covariances(one)[1], np.cov(points.T), atol=0.01)
 
 
 def test_fewer_splats_keep_the_image(device):
@@ -169,15 +127,6 @@ def test_a_page_holds_all_it_needs(tmp_path):
     assert policy.startswith("default-src 'none'; img-src data:;") and "unsafe" not in policy
     assert write_page(tmp_path / "again.html", g, shown) == written
     assert (tmp_path / "again.html").read_text() == text and len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_viewer_fits_its_budget():
-    g, views = splats(9000, degree=3), PageScene(cameras={f"{i}": camera(i) for i in range(200)})
-    fragment = small_viewer(g, views, budget_bytes=100_000)
-    header = header_of(fragment)
-    assert 80_000 < len(fragment) <= 100_000 and 500 < header["splats"] < 9000
-    assert header["degree"] == 1 and len(header["cameras"]) == export.FEW_CAMERAS
-    assert header_of(small_viewer(g, PageScene(), budget_bytes=400_000))["splats"] == 9000
 
 
 def test_shaders_have_the_numbers_of_the_project():

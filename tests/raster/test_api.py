@@ -8,9 +8,8 @@ from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.commands.barriers import Barriers
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
-from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
-from tests.helpers.goldens import random_scene, relative_l2
+from tests.helpers.goldens import random_scene
 from tests.oracle import render
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
@@ -33,22 +32,6 @@ def exact(g: Gaussians, camera: Camera, sh_degree=1):
     """The oracle's frame."""
     view = camera.w2c, camera.K, camera.width, camera.height
     return render(*(getattr(g, p) for p in PARAMETERS), *view, sh_degree, termination="none")
-
-
-@pytest.mark.filterwarnings("error")
-def test_opacities_and_scales_at_their_limits(renderer):
-    """An opacity of exactly 1 has the gradient of its neighbours; 0 is not drawn; a scale of 0 is a
-    flat splat."""
-    gaussians, camera, weight = scene_of()
-    gaussians.opacities[3:6] = 1, 0, 0.999999
-    gaussians.scales[6, 1] = 0
-    image, _ = renderer.forward(gaussians, camera)
-    gradients, frame = renderer.backward(weight), exact(gaussians, camera)
-    wanted = frame.backward(weight.astype(np.float64))
-    assert relative_l2(image, frame.image) < 1e-4
-    for name in PARAMETERS:
-        assert relative_l2(gradients[name], wanted[name]) < 1e-3, name
-    assert gradients["opacities"][4] == 0 and gradients["scales"][6, 1] == 0
 
 
 def test_sizes_and_degrees_may_change_between_calls(renderer):
@@ -144,14 +127,6 @@ def test_a_renderer_closes_the_device_that_it_opened(monkeypatch):
     renderer.close()
     with pytest.raises(RuntimeError, match="this Renderer was closed"):
         renderer.forward(gaussians, camera)
-
-
-def test_devices_report_what_outlives_them():
-    device = Device(validation="1")
-    Buffer(device, 64, "keys")
-    with pytest.raises(ValidationError, match="keys"):
-        device.close()
-    device.close()
 
 
 @pytest.mark.parametrize("blending", ["fixed", "programmable"])

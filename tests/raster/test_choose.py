@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory
 from hardsplat.cli import main
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.gpu.passes.shader import ShaderSource
@@ -18,9 +18,7 @@ from hardsplat.raster.core.choose import BUDGET, choose, greedy, lines, remember
 from hardsplat.raster.core.trial import Trial
 from hardsplat.raster.core.trial import scene as trial_scene
 from hardsplat.raster.hardware.passes import sources
-from hardsplat.raster.hardware.rasterizer import rows_of
-from hardsplat.raster.hardware.rows import SEGMENTS, HardwareOptions, Rows
-from hardsplat.raster.renderer import Renderer
+from hardsplat.raster.hardware.rows import HardwareOptions, Rows
 
 SOURCES = set()
 KNOBS = {"shape": ["quad", "triangle", "geometry"], "block": ["2x2", "1x1"], "atomics": ["native"]}
@@ -68,27 +66,6 @@ def test_the_fastest_is_chosen_knob_by_knob():
     assert found == {"shape": "triangle", "block": "1x1", "atomics": "native"}
     shapes = {"quad": 10.0, "triangle": 8.0, "geometry": 9.0}
     assert ms == {"shape": shapes, "block": {"2x2": 8.0, "1x1": 5.0}}
-
-
-def test_knobs_to_come_have_the_rows_that_suit_what_is_timed():
-    """Triangles begin with blocks of 1x1. The geometry shader is refused, so it is not timed."""
-
-    def first_with(options):
-        if options.shape == "geometry":
-            raise UserError("no such shape")
-        if options.shape == "triangle" and options.block == "auto":
-            options = replace(options, block="1x1")
-        return first(options)
-
-    clock = Clock({"quad 2x2": 10.0, "triangle 1x1": 8.0, "triangle 2x2": 7.9})
-    found, _ = greedy(clock, HardwareOptions(), first_with, KNOBS)
-    assert found == {"shape": "triangle", "block": "1x1", "atomics": "native"}
-    assert not {"triangle 2x2", "geometry 2x2"} & set(clock.asked[:-1])
-
-
-@pytest.mark.parametrize("ms, chosen", [(9.8, "quad"), (9.6, "triangle")])
-def test_the_first_stays_unless_another_is_three_percent_faster(ms, chosen):
-    assert timed(quad=10.0, triangle=ms)[0]["shape"] == chosen
 
 
 def test_the_best_is_timed_again_before_it_is_replaced():
@@ -189,19 +166,6 @@ def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatc
     assert ask(TRIANGLE)[1] and not ask(TRIANGLE)[1]
 
 
-def test_what_is_named_stays_and_has_its_own_choice(ask):
-    assert ask(TRIANGLE)[0].shape == "triangle"
-    strip = dict(shape="geometry")
-    named, timed = ask({"geometry 2x2": 10.0, "geometry 1x1": 5.0}, **strip)
-    assert timed and (named.shape, named.block) == ("geometry", "1x1")
-    assert ask({}, **strip) == (named, False)
-    other, timed = ask(STRIP, format="unorm8")
-    assert timed and (other.format, other.shape) == ("unorm8", "geometry")
-    assert ask({})[0].shape == "triangle"
-    all_named = HardwareOptions(**strip, block="1x1", atomics="native")
-    assert ask({}, **strip, block="1x1") == (all_named, False)
-
-
 DAMAGE = ["", "{", "[]", '{"choices": []}', '{"choices": {"hardware": {"rows": {}}}}']
 
 
@@ -248,25 +212,7 @@ def forgetful(device, cache, compiled):
     return forget
 
 
-def test_on_this_device(device, cache, forgetful, capsys, monkeypatch):
-    """Whatever is the fastest here: it was timed, beats or equals all that were, is drawn with, and
-    the doctor shows it."""
-    monkeypatch.setattr(module, "BUDGET", float("inf"))  # whatever else the machine does
-    with Renderer(device, **SHAPES_ONLY) as renderer:
-        renderer.forward(*trial_scene(32, 24))
-        shape = renderer.raster.rows.names["shape"]
-    ((given, found),) = remembered(device).items()
-    assert given.startswith("hardware, format float16") and "block 1x1" in given
-    knobs = [knob for knob in ("ordering", "shape") if knob in found["candidates"]]
-    assert list(found["rows"]) == knobs
-    ms = found["ms"]["shape"]
-    assert found["rows"]["shape"] == shape and len(ms) > 1
-    assert ms[shape] <= min(ms.values()) / (1 - module.MARGIN)
-    assert main(["doctor"]) == 0
-    assert lines(found)[0] in capsys.readouterr().out
-
-
-LEVELS = {"--verbose": {"INFO", "DEBUG"}, "--no-verbose": {"INFO"}, "--quiet": set()}
+LEVELS = {"--verbose": {"INFO", "DEBUG"}, "--quiet": set()}
 
 
 @pytest.mark.parametrize("flag", LEVELS)
@@ -306,17 +252,3 @@ def test_a_candidate_that_fails_and_a_device_that_is_lost(device):
     with pytest.raises(DeviceLost):
         one.attempt(options)
     one.destroy()
-
-
-def test_numbers_of_segments_are_timed_and_remembered(device, cache, forgetful, monkeypatch):
-    """A number is one again when the file is read."""
-    monkeypatch.setattr(module, "BUDGET", float("inf"))
-    ordering = Rows.first(device, HardwareOptions()).names["ordering"]
-    named = dict(block="2x2", reduction="atomic", atomics="native", shape="quad", ordering=ordering)
-    found = []
-    for _ in range(2):
-        forgetful()
-        found.append(rows_of(device, HardwareOptions(**named)).segments)
-    (kept,) = remembered(device).values()
-    assert found[0] == found[1] == kept["rows"]["segments"]
-    assert set(kept["ms"]["segments"]) == {str(n) for n in SEGMENTS}

@@ -14,7 +14,7 @@ from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.settings.raster import Stochastic
 from hardsplat.tables.formats import FORMATS
-from tests.helpers.drawing import PARAMETERS, compare, gaussians_of
+from tests.helpers.drawing import PARAMETERS, compare, splats_of
 from tests.helpers.goldens import random_scene, relative_l2
 from tests.helpers.training import open_session, settings
 from tests.raster.test_hardware import TOLERANCE, in_range
@@ -62,7 +62,7 @@ def test_fragments_may_come_in_any_order(device, arrival):
     """The lists are linked anew, as if their fragments had come in another order, and sorted
     again."""
     rng, scene = np.random.default_rng(7), random_scene(7, 400, *SIZE, 0, overlap=40)
-    gaussians, camera = gaussians_of(scene)
+    gaussians, camera = splats_of(scene)
     with Renderer(device, **FROM_LISTS, segments=2) as renderer:
         renderer.forward(gaussians, camera)
         wanted = renderer.backward(scene["weight"])
@@ -91,7 +91,7 @@ def test_fragments_may_come_in_any_order(device, arrival):
 
 def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch, caplog):
     scene = random_scene(3, 300, *SIZE, 0, overlap=60)
-    gaussians, camera = gaussians_of(scene)
+    gaussians, camera = splats_of(scene)
     monkeypatch.setattr(listed, "FIRST_ROOM", 1)
     asked = lambda renderer: int(renderer.parameters.counts["pairs_wanted"])
     for blending in ("fixed", "lists"):

@@ -7,7 +7,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.raster.renderer import Renderer
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.hardware import BLOCKS, SHAPES
-from tests.helpers.drawing import PARAMETERS, compare, gaussians_of
+from tests.helpers.drawing import PARAMETERS, compare, splats_of
 from tests.helpers.goldens import random_scene, relative_l2
 from tests.raster.test_hardware import TOLERANCE, in_range
 
@@ -51,7 +51,7 @@ def test_splats_that_reach_over_their_canvas_stay_on_it(device, waiting, shape):
 
 def test_no_more_than_fit_below_one_another_and_none_for_programmable_blending(device, monkeypatch):
     scene = random_scene(1, 20, *SIZE, 0)
-    gaussians, camera = gaussians_of(scene)
+    gaussians, camera = splats_of(scene)
     with whole(device) as renderer:
         wanted, _ = renderer.forward(gaussians, camera)
     monkeypatch.setattr(device, "max_image", 3 * SIZE[1] + 5)
@@ -68,7 +68,7 @@ def test_finished_blocks_are_left_out(device, waiting):
     """At the transmittance of finished pixels nothing changes; above it the error is small."""
     seed = 5
     scene = random_scene(seed, 400, *SIZE, 1, overlap=60, opacity=(0.5, 0.9))
-    gaussians, camera = gaussians_of(scene)
+    gaussians, camera = splats_of(scene)
     found = {}
     for least in (0.0, 1e-4, 1e-2):
         way = dict(ordering=waiting, block="2x2", segments=8)

@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 
-from hardsplat.gpu.passes import shader
-from hardsplat.gpu.passes.declarations import check
-from hardsplat.gpu.passes.declared import DrawPass
-from hardsplat.gpu.passes.reflect import reflect
-from hardsplat.raster.hardware.draws import outline
 from hardsplat.raster.renderer import Renderer
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, SHAPES
-from tests.helpers.drawing import compare, fresh_seed, gaussians_of, runnable
+from tests.helpers.drawing import compare, fresh_seed, runnable, splats_of
 from tests.helpers.goldens import random_scene
 
 SIZE = (61, 47)  # no multiple of a block
@@ -48,34 +43,15 @@ def test_every_shape_agrees_with_the_oracle(device, waiting, shape, block):
 @pytest.mark.parametrize("blending", BLENDINGS)
 def test_images_of_all_shapes_are_equal(device, blending):
     """Bit by bit: the same fragments pass the alpha test in the same order."""
-    for shape, _, name, a, b in of_all_shapes(device, blending=blending):
-        off = np.abs(np.dstack(a) - np.dstack(b)).max()
-        assert off == 0, f"{shape}, {name}: {off}"
-
-
-def of_all_shapes(device, **options):
-    """Yields shape, function of both gradients, scene, its frame and that of quads."""
-    shapes = runnable(device, SHAPES)
-    made = {s: Renderer(device, format="float32", shape=s, **options) for s in shapes}
-    for name, of_scene in SCENES.items():
+    made = {
+        s: Renderer(device, format="float32", shape=s, blending=blending)
+        for s in runnable(device, SHAPES)
+    }
+    for name, options in SCENES.items():
         seed = fresh_seed()
-        scene = random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=0, **of_scene)
-        frames = {s: made[s].forward(*gaussians_of(scene)) for s in shapes}
-        for shape in shapes:
-            both = made[shape], made["quad"]
-            backward = lambda both=both: [r.backward(scene["weight"]) for r in both]
-            yield shape, backward, f"{name}, seed {seed}", frames[shape], frames["quad"]
+        given = splats_of(random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=0, **options))
+        frames = {shape: np.dstack(made[shape].forward(*given)) for shape in made}
+        for shape, frame in frames.items():
+            assert np.array_equal(frame, frames["quad"]), f"{shape}, {name}, seed {seed}"
     for renderer in made.values():
         renderer.close()
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_all_shapes_compile_and_open_what_they_should(shape):
-    """From SPIR-V alone, so also those that this device cannot run."""
-    row = SHAPES[shape]
-    own = dict(spec={"VERTICES": row.vertices, "SHAPE": row.number})
-    reads = ("counts", "splats2d", "colors2d", "order")
-    fragment = "draw/forward_fixed.frag"
-    owner = DrawPass("draw", **outline(row), fragment=fragment, reads=reads, **own)
-    compiled = [(s.path, reflect(shader.compile_source(s))) for s in owner.sources()]
-    check(owner, compiled)

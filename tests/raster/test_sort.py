@@ -124,13 +124,6 @@ def test_kinds_of_keys(fresh, kind, n):
     np.testing.assert_array_equal(fresh(keys), expected(keys))
 
 
-def test_counts_that_grow_and_shrink_see_no_stale_scratch(fresh):
-    rng = np.random.default_rng(4)
-    for n in (100, 40_000, BLOCK, 9 * BLOCK, 0, 5000, 1):
-        keys = depth_keys(rng, n)
-        np.testing.assert_array_equal(fresh(keys), expected(keys))
-
-
 def short_digits(lanes: int) -> list:
     """Passes of six digits of six bits."""
     first = dict(command={}, lanes=lanes, bits=6)
@@ -155,17 +148,6 @@ def test_ranks_by_ballots(session_device, device, monkeypatch):
             keys = KINDS[kind](rng, n)
             np.testing.assert_array_equal(sorter(keys), expected(keys), err_msg=f"{kind}, {n}")
     sorter.destroy()
-
-
-def test_work_sizes(fresh):
-    keys = depth_keys(np.random.default_rng(5), 3 * BLOCK + 1)
-    visible = fresh(keys).size
-    indirect = fresh.indirect
-    assert tuple(indirect["splat_groups"]) == (3 * BLOCK // 256 + 1, 1, 1)
-    assert tuple(indirect["splat_blocks"]) == (4, 1, 1)
-    assert tuple(indirect["visible_blocks"]) == (-(-visible // BLOCK), 1, 1)
-    assert tuple(indirect["visible_groups"]) == (-(-visible // 256), 1, 1)
-    assert tuple(indirect["draw"]) == (6 * visible, 1, 0, 0)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -16,24 +16,15 @@ from hardsplat.settings.presets import PRESETS, config_from_file, load_config
 from hardsplat.tables.hardware import ORDERINGS
 from hardsplat.train.measure.measure import evaluation_frame, measure_all
 from hardsplat.train.run.trainer import train
+from tests.helpers import stochastic as estimating
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.goldens import relative_l2
-from tests.helpers.stochastic import (
-    BACKGROUND,
-    LAMBDA,
-    SEED,
-    STEPS,
-    Estimates,
-    Scene,
-    errors_by_samples,
-    estimates_of,
-)
 from tests.helpers.training import open_session, same_state, settings
 from tests.oracle import spsa
 from tests.oracle.loss import l1_dssim
 from tools.make_scene import make_scene
 
-SAMPLES = 4096
+SAMPLES = 2048
 
 
 @pytest.fixture
@@ -42,7 +33,7 @@ def made(device):
     parts = []
 
     def make(*given, **named):
-        parts.append(Estimates(device, *given, **named))
+        parts.append(estimating.Estimates(device, *given, **named))
         return parts[-1]
 
     yield make
@@ -53,13 +44,20 @@ def made(device):
 @pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
 def test_samples_are_those_of_the_oracle(made, rasterizer):
     """The same signs, images, sums and gradients, for two pairs a step."""
-    scene = Scene(5, n=12, width=40, height=24, sh_degree=2, overlap=4.0)
+    scene = estimating.Scene(5, n=12, width=40, height=24, sh_degree=2, overlap=4.0)
     run = made(scene, gradient_pairs=2, rasterizer=rasterizer)
     run.run()
     sums, found, samples = run.run(), run.estimate(), []
     for pair in range(2):
-        signs = spsa.signs(SEED, 1, pair, scene.n, scene.planes)
-        given = scene.theta, scene.camera, scene.target, BACKGROUND, LAMBDA, STEPS
+        signs = spsa.signs(estimating.SEED, 1, pair, scene.n, scene.planes)
+        given = (
+            scene.theta,
+            scene.camera,
+            scene.target,
+            estimating.BACKGROUND,
+            estimating.LAMBDA,
+            estimating.STEPS,
+        )
         samples.append(spsa.sample(*given, signs))
     for ours, exact in zip(run.images(), samples[1][2]):
         assert np.abs(ours - exact).max() < 1e-4
@@ -70,22 +68,22 @@ def test_samples_are_those_of_the_oracle(made, rasterizer):
 
 def test_the_mean_is_the_analytic_gradient(device, made):
     """The error falls as 1/sqrt(samples), to what the spread of samples leaves of it."""
-    scene = Scene(11, n=5, width=16, height=16)
+    scene = estimating.Scene(11, n=5, width=16, height=16)
     camera = Camera(scene.camera["w2c"], scene.camera["K"], 16, 16)
     with Renderer(device, format="float32") as renderer:
-        image, _ = renderer.forward(scene.gaussians, camera, background=BACKGROUND)
-        weight = l1_dssim(image.astype(np.float64), scene.target, LAMBDA)[1]
+        image, _ = renderer.forward(scene.gaussians, camera, background=estimating.BACKGROUND)
+        weight = l1_dssim(image.astype(np.float64), scene.target, estimating.LAMBDA)[1]
         exact = scene.through(renderer.backward(weight))
     c = scene.steps()
     weights = spsa.flat(c)  # in units of the steps all parameters count alike
     run, samples = made(scene, gradient_pairs=16), []
     for step in range(SAMPLES // 16):
         for pair, sums in enumerate(run.run()):
-            signs = spsa.signs(SEED, step, pair, scene.n, scene.planes)
-            samples.append(weights * spsa.flat(estimates_of(sums, signs, c)))
+            signs = spsa.signs(estimating.SEED, step, pair, scene.n, scene.planes)
+            samples.append(weights * spsa.flat(estimating.estimates_of(sums, signs, c)))
     samples, exact = np.array(samples), weights * spsa.flat(exact)
-    counts = 4 ** np.arange(7)
-    errors = errors_by_samples(samples, exact, counts)
+    counts = 4 ** np.arange(6)
+    errors = estimating.errors_by_samples(samples, exact, counts)
     slope = np.polyfit(np.log(counts), np.log(errors), 1)[0]
     assert abs(slope + 0.5) < 0.05, errors.round(3)
     # Every parameter by itself: of 115 standard normal numbers none is beyond 5; what steps of

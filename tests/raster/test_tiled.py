@@ -12,20 +12,12 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.model.gaussians import SH_C0
-from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.parameters import pairs_wanted
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.raster.tiled import passes, rasterizer
 from hardsplat.tables.reductions import ATOMICS
 from hardsplat.tables.tiles import TILE_BACKWARDS
-from tests.helpers.drawing import (
-    PARAMETERS,
-    clear_scene,
-    compare,
-    fresh_seed,
-    gaussians_of,
-    runnable,
-)
+from tests.helpers.drawing import PARAMETERS, clear_scene, compare, fresh_seed, runnable, splats_of
 from tests.helpers.goldens import random_scene, relative_l2, scene_of
 from tests.oracle import render
 from tests.oracle.render import ALPHA_MIN
@@ -85,12 +77,6 @@ def strewn(rng, mean, low, high, **options) -> dict:
     """Splats at these pixels, of any angle; standard deviations of e^low to e^high px."""
     n = len(mean)
     return facing(mean, np.exp(rng.uniform(low, high, (n, 2))), rng.uniform(0, np.pi, n), **options)
-
-
-def test_antialiased(device):
-    with Renderer(device, "tiled", antialiased=True) as renderer:
-        scene = clear_scene(300, 61, 47, 1, seed=2, overlap=3)
-        check(renderer, scene, "antialiased", antialiased=True)
 
 
 DEEP = dict(overlap=80, opacity=(0.6, 0.95))
@@ -154,7 +140,7 @@ def test_shapes_of_splats(device, row):
 
 def test_nothing_to_draw(device):
     camera = Camera(np.eye(4), np.array([[40.0, 0, 16], [0, 40, 16], [0, 0, 1]]), 32, 32)
-    scene = gaussians_of(random_scene(0, 5, 32, 32, 1))[0]
+    scene = splats_of(random_scene(0, 5, 32, 32, 1))[0]
     empty = Gaussians(*(np.zeros((0, *v)) for v in ((3,), (4,), (3,), (), (1, 3))))
     behind = replace(scene, means=np.tile([0, 0, -2.0], (5, 1)))
     for row in runnable(device, TILE_BACKWARDS):
@@ -176,26 +162,6 @@ def lists(renderer: Renderer, tiles: int = 0) -> list[np.ndarray]:
     return [splats[ranks[a:b]] for a, b in itertools.pairwise(starts)]
 
 
-def test_workgroups_take_the_deepest_tiles_first(device):
-    """Every tile once, and none much deeper than the one before it: pairs are told apart by an
-    eighth, and so by their exact number below 16."""
-    rng = np.random.default_rng(fresh_seed())
-    n, size = 3000, (330, 300)
-    mean = np.array(size) / 2 + rng.normal(0, 40, (n, 2))
-    gaussians, camera = gaussians_of(strewn(rng, mean, -1, 2, size=size))
-    with Renderer(device, "tiled") as renderer:
-        renderer.forward(gaussians, camera)
-        renderer.resources["tile_order"].fill(0xFFFFFFFF)
-        renderer.forward(gaussians, camera)
-        pairs = np.array([len(splats) for splats in lists(renderer)])
-        order = renderer.resources["tile_order"].download(np.uint32, renderer.raster.tiles)
-    assert len(order) > 256 and np.array_equal(np.sort(order), np.arange(len(order)))
-    taken = pairs[order]
-    assert taken.max() > 100 and taken.min() == 0
-    assert np.all(taken[1:] + 1 < 1.125 * (taken[:-1] + 1) + 1e-6)
-    assert np.all(np.diff(taken[taken < 15].astype(int)) <= 0)
-
-
 LISTS = [((61, 47), True), ((210, 70), True), ((210, 70), False), ((16, 16), False)]
 
 
@@ -208,7 +174,7 @@ def test_tiles_list_exactly_the_splats_that_touch_them(device, monkeypatch, size
     mean = rng.uniform(-30, 30, (n, 2)) + rng.uniform(0, 1, (n, 2)) * size
     scene = strewn(rng, mean, np.log(0.2), np.log(40), size=size)
     scene["means"] *= rng.uniform(0.8, 1.25, (n, 1)).astype(np.float32)
-    gaussians, camera = gaussians_of(scene)
+    gaussians, camera = splats_of(scene)
     with Renderer(device, "tiled") as renderer:
         renderer.forward(gaussians, camera)
         listed = lists(renderer)
@@ -276,7 +242,7 @@ def spans(renderer: Renderer) -> dict[int, list[int] | None]:
 def test_lists_in_order_are_those_of_tiles_that_sort_their_own(device, monkeypatch):
     """Splats are packed with the tiles that list them, or not at all, in changing numbers."""
     seed = fresh_seed()
-    frames = [gaussians_of(scattered(n, seed + n)) for n in (3000, 40, 500)]
+    frames = [splats_of(scattered(n, seed + n)) for n in (3000, 40, 500)]
     behind = replace(frames[0][0], means=-np.abs(frames[0][0].means))
     frames[1:1] = [(behind, frames[0][1])]
     frames.append(frames[0])
@@ -307,35 +273,13 @@ def test_lists_in_order_are_those_of_tiles_that_sort_their_own(device, monkeypat
     assert pairs[0].sum() > 4 * 1024  # several blocks of the sort
 
 
-@pytest.mark.parametrize("room", [3 * 1024, 3 * 1024 + 1, 10_000])
-def test_tiles_of_dropped_pairs_start_where_they_should(device, monkeypatch, room):
-    """At whole blocks of pairs or not, the pairs of the nearest splats are kept."""
-    listing(monkeypatch, False)
-    gaussians, camera = gaussians_of(scattered(3000, 2))
-    with Renderer(device, "tiled") as renderer:
-        renderer.forward(gaussians, camera)
-        full, visible = lists(renderer), renderer.parameters.counts["visible"]
-        order = renderer.resources["order"].download(np.uint32, visible)
-    little_room(monkeypatch, room, 0, grows=False)
-    with Renderer(device, "tiled") as renderer:
-        renderer.forward(gaussians, camera)
-        kept, counts = poisoned_lists(renderer), renderer.parameters.counts
-    assert counts["pairs"] == room < counts["pairs_wanted"] == sum(map(len, full))
-    rank = np.empty(len(gaussians), int)
-    rank[order] = np.arange(len(order))
-    last = max(rank[few].max() for few in kept if len(few))
-    for few, all_of_them in zip(kept, full, strict=True):
-        np.testing.assert_array_equal(few, all_of_them[: len(few)])
-        assert (rank[all_of_them[len(few) :]] >= last).all()
-
-
 @pytest.mark.parametrize("row", ["reduce-scatter", "gather"])
 def test_pairs_that_do_not_fit(device, monkeypatch, row):
     """They are counted and dropped without a write beyond the buffers: the farthest, or, where
     tiles sort their own, whole tiles. Room for them is made."""
     listing(monkeypatch, row != "gather")
     scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
-    gaussians, camera = gaussians_of(scene)
+    gaussians, camera = splats_of(scene)
     with Renderer(device, "tiled", tile_backward=row) as renderer:
         image, _ = renderer.forward(gaussians, camera)
         wanted, full = int(renderer.parameters.counts["pairs_wanted"]), lists(renderer)
@@ -367,35 +311,9 @@ def test_deep_tiles_sort_their_own(device, monkeypatch):
     for local in (True, False):
         listing(monkeypatch, local)
         with Renderer(device, "tiled") as renderer:
-            images.append(renderer.forward(*gaussians_of(scene))[0].copy())
+            images.append(renderer.forward(*splats_of(scene))[0].copy())
             assert max(map(len, lists(renderer))) > 2 * 1024
     np.testing.assert_array_equal(*images)
-
-
-def test_an_image_smaller_than_the_canvas_costs_what_it_has(device):
-    """Tiles are those of the image: no splat is listed beyond it, and image and gradients are
-    those of a canvas of its size, bit for bit."""
-    scene = random_scene(5, 300, 61, 47, 1, overlap=30)
-    gaussians, camera = gaussians_of(scene)
-    own, larger = (Renderer(device, "tiled", tile_backward="gather") for _ in range(2))
-    with own, larger:
-        image, _ = own.forward(gaussians, camera)
-        wanted = own.backward(scene["weight"])
-        larger.forward(gaussians, replace(camera, width=120, height=80))
-        larger.resources["camera"].upload(camera_data(camera))
-        larger._forward.run_once()
-        found = larger.resources["target"].download()[: camera.height, : camera.width, :3]
-        np.testing.assert_array_equal(found, image)
-        canvas = np.zeros((larger.raster.height, larger.raster.width, 4), np.float32)
-        canvas[: camera.height, : camera.width, :3] = scene["weight"]
-        larger.resources["d_image"].upload(canvas)
-        larger._backward.run_once()
-        for name in ("means", "quats"):
-            gradients = larger.parameters.read(f"d_{name}", len(gaussians))[0]
-            np.testing.assert_array_equal(gradients, wanted[name], err_msg=name)
-        kind = contract.dtype("Counts")
-        a, b = (r.resources["counts"].download(kind)[0]["pairs"] for r in (own, larger))
-        assert a == b > 0
 
 
 @pytest.mark.parametrize("bucket", [32, 256])
@@ -413,7 +331,7 @@ def test_buckets_of_splats(device, monkeypatch, bucket):
         gradients = {}
         for row in ("atomic", "reduce-scatter", "per-splat"):
             with Renderer(device, "tiled", tile_backward=row) as renderer:
-                renderer.forward(*gaussians_of(scene))
+                renderer.forward(*splats_of(scene))
                 gradients[row] = renderer.backward(scene["weight"])
                 assert max(map(len, lists(renderer))) > 2 * bucket
         for row, name in itertools.product(("reduce-scatter", "per-splat"), PARAMETERS):
@@ -445,7 +363,7 @@ def test_no_hazards_between_passes(monkeypatch, row):
     """Synchronization validation is silent, and would find a missing barrier."""
     device = Device(validation="sync")
     scene = random_scene(0, 50, 40, 24, 0)
-    gaussians, camera = gaussians_of(scene)
+    gaussians, camera = splats_of(scene)
     renderer = Renderer(device, "tiled", tile_backward=row)
     renderer.forward(gaussians, camera)
     renderer.backward(scene["weight"])

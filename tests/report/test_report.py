@@ -10,17 +10,8 @@ from hypothesis import strategies as st
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.export import PageScene
+from hardsplat.report import page
 from hardsplat.report.apart import Apart
-from hardsplat.report.maker import Maker
-from hardsplat.report.page import (
-    PARTS,
-    comparison,
-    comparison_name,
-    pictures,
-    plot,
-    view_of,
-    write_comparison,
-)
 from hardsplat.report.run import write_report
 from hardsplat.settings.presets import save_config
 from hardsplat.train.run.trainer import Run, train
@@ -31,7 +22,7 @@ from tests.helpers.training import settings
 @pytest.fixture
 def drawn(monkeypatch):
     """Plots too, which the other tests leave out."""
-    monkeypatch.setattr("hardsplat.report.plots.plot", plot)
+    monkeypatch.setattr("hardsplat.report.plots.plot", page.plot)
 
 
 def picture(seed: int, size=(48, 64)) -> np.ndarray:
@@ -73,7 +64,7 @@ def finished(tmp_path):
         metrics = METRICS | {"scene": str(path), "evaluations": at} | changes
         (path / "metrics.json").write_text(json.dumps(metrics))
         for i, name in enumerate(names):
-            write_comparison(path / "renders", name, picture(i), picture(100 + i))
+            page.write_comparison(path / "renders", name, picture(i), picture(100 + i))
         return path
 
     return make
@@ -116,7 +107,7 @@ def test_damaged_and_missing_renders_are_left_out(finished):
     damaged = folder / "renders/a.jpg.render.png"
     damaged.write_bytes(damaged.read_bytes()[:200])
     (folder / "renders/b.jpg.photo.png").unlink()
-    assert comparison(folder, "a.jpg") is None is comparison(folder, "b.jpg")
+    assert page.comparison(folder, "a.jpg") is None is page.comparison(folder, "b.jpg")
     assert len(parts(write_report(folder))[0]) == 2
 
 
@@ -126,21 +117,21 @@ TEXTS = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=9)
 @given(st.lists(TEXTS, unique=True, min_size=2, max_size=5))
 @example(["a/b.jpg", "a_b.jpg", "a_b.png", "a/b", "a_b", "a/b.jpg.png", "a.render.png"])
 def test_no_two_views_share_a_file(views):
-    names = [(view, part) for view in views for part in PARTS]
-    files = [comparison_name(*name) for name in names]
-    assert len(set(files)) == len(names) and [view_of(file) for file in files] == names
+    names = [(view, part) for view in views for part in page.PARTS]
+    files = [page.comparison_name(*name) for name in names]
+    assert len(set(files)) == len(names) and [page.view_of(file) for file in files] == names
     for other in ("a.png", "a.render.jpg", "a", "render.png"):
         with pytest.raises(ValueError):
-            view_of(other)
+            page.view_of(other)
 
 
 def test_pictures_fit_their_budget():
     large = [picture(i, (500, 900)) for i in range(3)]  # noise, which no compression makes small
-    fitting = pictures(large, budget=60_000)
+    fitting = page.pictures(large, budget=60_000)
     assert sum(len(p.uri) for p in fitting) * 3 / 4 < 60_000 + 300 and 100 < fitting[0].width < 900
-    assert pictures(large[:1])[0].width == 900 and pictures([]) == []
+    assert page.pictures(large[:1])[0].width == 900 and page.pictures([]) == []
     assert len({(p.width, p.height) for p in fitting}) == 1
-    assert pictures([large[0][..., 0]])[0].height == 500  # grey
+    assert page.pictures([large[0][..., 0]])[0].height == 500  # grey
 
 
 SCRIPT = """
@@ -219,30 +210,9 @@ def handed_over(maker, folder):
         maker.close()
 
 
-def test_other_processes_make_the_same_report(finished, drawn):
-    """Processes have no fixtures, so this one draws its plots too."""
-    files = []
-    for n, make in enumerate((Apart, Maker)):
-        folder = finished(names=("a.jpg",), folder=f"run_{n}")
-        assert handed_over(make(), folder) is None
-        assert (folder / "loss.png").stat().st_size > 5_000
-        text = (folder / "report.html").read_text()
-        files.append(text.replace(str(folder), "FOLDER").replace(folder.name, "FOLDER"))
-    assert files[0].count('class="hs-data"') == 1
-    assert len(files[0]) == len(files[1])
-
-
 @pytest.mark.parametrize("which", ["viewer", "plots"])
 def test_a_process_that_dies_leaves_its_work_to_this_one(finished, which):
     folder, apart = finished(names=("a.jpg",)), Apart()
     apart._processes[which].kill()
     assert handed_over(apart, folder) is None
     assert 'class="hs-data"' in (folder / "report.html").read_text()
-
-
-def test_those_processes_end_with_their_parent():
-    """However it ends: what it waits for ends with it."""
-    for process in Apart()._processes.values():
-        process.stdin.close()
-        assert process.wait(timeout=60) == 0
-        process.stdout.close()

@@ -30,7 +30,7 @@ from hardsplat.serve.watch import Server
 from hardsplat.train.run.trainer import train
 from hardsplat.train.watchers.watch import Watcher
 from hardsplat.view.screen import Look
-from tests.helpers.drawing import gaussians_of
+from tests.helpers.drawing import splats_of
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import settings
 from tests.helpers.viser_client import Viewer
@@ -186,7 +186,7 @@ def quick(monkeypatch):
 def test_browsers_see_what_the_renderer_draws(viser, device, quick):
     """Two browsers of different size have cameras of their own; a camera is clicked."""
     scene = random_scene(5, 60, 64, 48, 1)
-    gaussians, K = gaussians_of(scene)[0], scene["K"].copy()
+    gaussians, K = splats_of(scene)[0], scene["K"].copy()
     K[:2, 2], K[0, 0] = (32, 24), K[1, 1]  # browsers look straight ahead, in square pixels
     shifted = scene["w2c"] @ (np.eye(4) + 0.2 * np.eye(4, k=3))
     cameras = [Camera(scene["w2c"], K, 64, 48), Camera(shifted, K, 64, 48).resized(96, 72)]

@@ -14,13 +14,12 @@ from hardsplat.settings.presets import (
     PRESETS,
     SAVED_NAME,
     config_from_file,
-    for_photographs,
     load_config,
     save_config,
 )
 from hardsplat.settings.raster import Stochastic
 from hardsplat.settings.rasterizers import RASTERIZERS
-from hardsplat.settings.train import DETERMINISTIC, FIELDS, OWNERS, TrainConfig, looked_at
+from hardsplat.settings.train import DETERMINISTIC, FIELDS, OWNERS, TrainConfig
 from hardsplat.tables.formats import FORMATS
 from tests.helpers.tables import rows
 
@@ -146,13 +145,6 @@ def test_bad_values_name_file_key_expected_and_got(toml, line, message):
     assert str(error.value).startswith(f"{path}: {name}: expected {message}")
 
 
-@pytest.mark.parametrize("content", [b"max_steps = ", b"\xff\xfe"])
-def test_broken_files_are_user_errors(tmp_path, content):
-    (tmp_path / "x.toml").write_bytes(content)
-    with pytest.raises(UserError, match="x.toml: not a valid TOML file"):
-        load_config(tmp_path / "x.toml")
-
-
 def test_a_config_checks_itself():
     with pytest.raises(UserError, match="seed: expected"):
         TrainConfig().changed(seed="x")
@@ -197,14 +189,6 @@ def test_saved_file_round_trips_each_field(name, tmp_path):
     assert config_from_file(tmp_path / "new" / SAVED_NAME) == config
 
 
-def test_saved_file_is_complete(tmp_path):
-    save_config(TrainConfig(), tmp_path / "c.toml")
-    saved = tomllib.loads((tmp_path / "c.toml").read_text())
-    flat = TrainConfig().flat()
-    assert saved.keys() == {name for name in looked_at(flat) if flat[name] is not None}
-    assert {"exposure", "prune_to"} < saved.keys() and not {"noise_lr", "pose_lr"} & saved.keys()
-
-
 FOREIGN = [  # named in a flag -> what a UserError says that it belongs to, and what the run has
     ({"noise_lr": 1.0}, "--strategy mcmc", "budget"),
     ({"grow_grad2d": 1e-4, "strategy": "mcmc"}, "--strategy adaptive", "mcmc"),
@@ -234,22 +218,6 @@ def test_settings_whose_owner_is_not_chosen(toml, named, owner, has):
     saved = toml(text)
     saved = saved.rename(saved.with_name(SAVED_NAME))
     assert load_config(saved) == load_config(None, others)
-
-
-def test_auto_chooses_both_rasterizers():
-    flags = {"rasterizer": "auto", "tile_threshold": 4, "segments": 4, "pose_opt": True}
-    config = load_config(None, flags | {"pose_warm_up": 3})
-    assert (config.raster.tiled.tile_threshold, config.raster.hardware.segments) == (4, 4)
-    assert load_config(None, {"intrinsics_opt": True, "pose_warm_up": 3}).poses.pose_warm_up == 3
-
-
-def test_results_are_named_after_the_scene(monkeypatch, tmp_path):
-    (tmp_path / "garden").mkdir()
-    monkeypatch.chdir(tmp_path / "garden")
-    config = load_config(overrides={"data_dir": "."})
-    found = config.scene.data_dir, config.run.result_dir
-    assert found == (tmp_path / "garden", Path("results/garden"))
-    assert load_config(overrides={"data_dir": ".", "result_dir": "r"}).run.result_dir == Path("r")
 
 
 RESUMED = [{"data_dir": "run"}, {"result_dir": "run"}, {"data_dir": "garden", "result_dir": "run"}]
@@ -296,52 +264,3 @@ def test_schedules_stretch_with_the_run(preset, flags, found):
         c.model.sh_degree_interval,
     ) == found
     assert c.densify.refine_every == (25 if preset == "quick" else 100)
-
-
-@pytest.mark.parametrize("steps", [1_000, 3_000, 7_000, 10_000, 30_000, 100_000])
-@pytest.mark.parametrize(
-    "preset", [None, "fast", "compact", "adaptive", "published", "mcmc", "quick"]
-)
-def test_every_length_of_run_is_in_order(preset, steps):
-    """Growth begins early, ends, and leaves steps to settle; all bands of colour join before growth
-    ends; photographs are compared while splats still grow."""
-    c = load_config(preset, {"max_steps": steps})
-    assert (
-        0 < c.densify.refine_start_iter <= max(steps / 8, 100)
-        and c.densify.refine_start_iter + 2 * c.densify.refine_every
-        < c.densify.refine_stop_iter
-        <= 0.85 * steps
-    )
-    assert c.model.sh_degree_interval * c.model.sh_degree <= c.densify.refine_stop_iter
-    assert (
-        c.densify.budget.overfit_check
-        < c.densify.refine_stop_iter
-        <= c.densify.budget.prune_to_iter
-        < steps
-        or c.densify.strategy != "budget"
-    )
-    assert c.densify.reset_every in (0, *range(1_500, max(c.densify.refine_stop_iter, 1_501)))
-
-
-SHORTENED = [  # preset, flags, photographs -> steps
-    (None, {}, 255, 25_000),
-    (None, {}, 100, 23_000),
-    (None, {}, 3, 7_000),
-    ("compact", {"prune_to": 0.5}, 50, 11_500),
-    ("compact", {"prune_to_iter": 14_000}, 50, 25_000),
-    ("fast", {}, 3, 8_000),
-    (None, {"max_steps": 30_000}, 100, 30_000),
-    (None, {"max_steps": 30_000, "max_epochs": 200}, 100, 20_000),
-    (None, {"sh_degree_interval": 900}, 100, 25_000),
-    ("published", {}, 100, 30_000),
-]
-
-
-@pytest.mark.parametrize("preset, flags, photographs, steps", SHORTENED)
-def test_few_photographs_shorten_the_default_length_alone(preset, flags, photographs, steps):
-    config = load_config(preset, flags)
-    found = for_photographs(config, photographs)
-    assert found.run.max_steps == steps
-    assert for_photographs(found, 3) == found if steps < config.run.max_steps else found == config
-    share = steps / config.run.max_steps
-    assert found.densify.refine_stop_iter == round(config.densify.refine_stop_iter * share)

@@ -9,7 +9,7 @@ from PIL import Image
 
 import hardsplat
 from hardsplat.raster.renderer import Renderer
-from tests.helpers.drawing import gaussians_of
+from tests.helpers.drawing import splats_of
 from tests.helpers.goldens import random_scene, relative_l2
 from tests.helpers.training import SMALL
 from tools import gen_settings
@@ -68,17 +68,6 @@ def test_a_scene_in_memory_trains_as_its_folder_does(shared, scene, tmp_path):
     assert a.psnr == b.psnr and b.metrics["scene"] == "b"
 
 
-def test_photographs_with_alpha_in_memory():
-    camera = hardsplat.Camera(np.eye(4), [[8, 0, 4], [0, 8, 4], [0, 0, 1]], 8, 8)
-    other = hardsplat.Camera(np.eye(4) + np.eye(4, k=3), camera.K, 8, 8)
-    image = np.full((8, 8, 4), 200, np.uint8)
-    image[0, 0, 3] = 0
-    made = hardsplat.Scene.of_images([camera, other], [image, image], test_every=0)
-    assert made.views[0].load()[0, 0].tolist() == [0, 0, 0, 0]
-    assert made.views[1].load()[1, 1].tolist() == [157, 157, 157, 200]
-    assert made.train == [0, 1] and len(made.points) == 0
-
-
 HERE = hardsplat.Camera(np.eye(4), np.eye(3), 8, 8)
 THERE = hardsplat.Camera(np.eye(4) + np.eye(4, k=3), np.eye(3), 8, 8)
 GOOD = {"cameras": [HERE, THERE], "images": [np.zeros((8, 8, 3), np.uint8)] * 2}
@@ -110,7 +99,7 @@ def test_fit_from_python(shared, tmp_path):
 def test_several_cameras_in_a_call(device):
     """Images are those of one camera after the other, gradients their sum, also again."""
     scene = random_scene(1, 30, 32, 24, 1)
-    gaussians, camera = gaussians_of(scene)
+    gaussians, camera = splats_of(scene)
     shifted = scene["w2c"] @ (np.eye(4) + 0.3 * np.eye(4, k=3))
     cameras = [camera, hardsplat.Camera(shifted, scene["K"], 32, 24)]
     weight = np.random.default_rng(0).normal(size=(2, 24, 32, 3)).astype(np.float32)

@@ -20,9 +20,8 @@ from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.io.media.video import VideoWriter
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.sfm.colmap.matching import FARTHEST, RATIO, match
-from hardsplat.sfm.job import plan, video
-from hardsplat.sfm.job.cameras import CameraBody, SharedCamera, device_of, shared_cameras
+from hardsplat.sfm.job import video
+from hardsplat.sfm.job.cameras import device_of
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import find_photographs, listed
 from hardsplat.sfm.run import sfm
@@ -57,29 +56,6 @@ def photograph(width=300, height=200, **tags) -> Image.Image:
     return Image.open(file)
 
 
-def descriptors(rng, count: int) -> np.ndarray:
-    descriptors = rng.random((count, 128), np.float32) ** 4
-    return descriptors / np.linalg.norm(descriptors, axis=1, keepdims=True)
-
-
-def test_matches_are_mutual_and_clear():
-    rng = np.random.default_rng(7)
-    one, other = descriptors(rng, 60), descriptors(rng, 80)
-    other[10:40] = one[:30] + 0.05 * descriptors(rng, 30)
-    other[50] = other[10]  # now the feature 0 of `one` has two equal partners
-    other /= np.linalg.norm(other, axis=1, keepdims=True)
-    angles = np.arccos(np.clip(one @ other.T, -1, 1))
-    expected = []
-    for i in range(len(one)):
-        j = angles[i].argmin()
-        second = min(np.delete(angles[i], j).min(), np.delete(angles[:, j], i).min())
-        if angles[:, j].argmin() == i and angles[i, j] < FARTHEST and angles[i, j] < RATIO * second:
-            expected.append((i, j))
-    found = match(one, other)
-    assert found.tolist() == [list(pair) for pair in expected] and len(expected) == 29
-    assert match(one[:1], other).shape == (0, 2) and match(one, other[:0]).shape == (0, 2)
-
-
 FOCAL = [
     (dict(focal_35=28), 28 * np.hypot(300, 200) / np.hypot(36, 24)),
     (dict(focal_mm=10.0, plane=200.0, unit=3), 10 / 10 * 200),  # 200 px a cm
@@ -97,19 +73,6 @@ def test_focal_lengths_of_exif(tags, focal):
     assert bool(device.key) == bool(tags)
 
 
-def test_photographs_share_cameras():
-    phone, zoomed = CameraBody(("P", 4.0), 200.0), CameraBody(("P", 8.0), 400.0)
-    names = ["a.jpg", "b.jpg", "c.jpg", "d/a.jpg", "d/b.jpg"]
-    bodies = [phone, zoomed, phone, CameraBody(), CameraBody()]
-    given = names, [(300, 200)] * 4 + [(200, 300)], bodies
-    cameras, of = shared_cameras(*given, "auto")
-    assert of == [0, 1, 0, 2, 3] and cameras[1] == SharedCamera(300, 200, 400.0)
-    assert cameras[3] == SharedCamera(200, 300)
-    own = {"single": [0, 0, 0, 0, 1], "per-folder": [0, 0, 0, 1, 2], "per-image": [0, 1, 2, 3, 4]}
-    for mode, wanted in own.items():
-        assert shared_cameras(*given, mode)[1] == wanted
-
-
 def test_what_counts_as_a_photograph(tmp_path):
     names = "b.JPG a/x.png ._b.jpg .cache/c.jpg sparse/0/d.png masks/b.png images_4/b.jpg sfm/e.jpg"
     for name in f"{names} notes.txt a/masks/f.png".split():
@@ -124,27 +87,6 @@ def test_what_counts_as_a_photograph(tmp_path):
     assert found.items[2].mask == tmp_path / "masks/b.png"
     assert {*found.left_out} == {"b.JPG.heic", "old.heic", "bad.png"}
     assert "convert it to JPEG" in found.left_out["old.heic"]
-
-
-def test_the_plan_follows_count_and_flags():
-    def made(count, ordered=False, **own):
-        return plan.make_plan(SfmConfig(num_threads=2, **own), [(4000, 3000)] * count, ordered)
-
-    few, some, many = made(20), made(200), made(1000)
-    assert (some.method, some.mapper, some.image_size) == ("retrieval", "incremental", 1200)
-    assert some.threads == 2 and few.method == "exhaustive" and few.pairs == 190
-    assert many.mapper == "global"
-    seconds = [sum(p.seconds.values()) for p in (few, some, many)]
-    assert seconds[0] < seconds[1] < seconds[2]
-    flags = dict(max_num_features=500, matching_method="exhaustive", mapper="global")
-    own = made(200, True, max_image_size=800, **flags)
-    assert (own.image_size, own.max_features, own.pairs) == (800, 500, 19900)
-    assert (own.method, own.mapper) == ("exhaustive", "global")
-    assert made(200, True).method == "sequential"
-    errors = [plan.match_error(w, 100, 1600) for w in (160, 800, 1600, 6400)]
-    assert errors == [0.5, 2.5, 2.5, 10]
-    spoken = [plan.spoken(s) for s in (0.2, 7, 33, 200, 9000)]
-    assert spoken == ["1 s", "7 s", "35 s", "3 min", "2.5 h"]
 
 
 def test_frames_of_a_video(tmp_path):

@@ -7,22 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.cli import main
-from hardsplat.contract.footprint import PURPOSES, by_purpose, purposes
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.io.splats import save_splats
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.settings.presets import save_config
-from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench import bench as module
-from hardsplat.study.bench.bench import Subject, Timing, bench, variants
-from hardsplat.study.bench.floors import floor_bytes
+from hardsplat.study.bench.bench import Subject, Timing, bench
 from hardsplat.study.bench.measure import STAGES, Bench
-from hardsplat.study.bench.sizes import count_of, resized
 from hardsplat.study.bench.tables import atomic_of, telling, varying
-from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 from tests.helpers.tables import rows
 
@@ -133,53 +126,6 @@ def test_a_variant_that_does_not_fit_is_left_out(run, scene, model, tmp_path, mo
     assert words in capsys.readouterr().err
 
 
-def test_variants_without_a_threshold_come_once():
-    reductions = {"reduction": ["atomic", "hybrid"]}
-    found = list(variants({**reductions, "hybrid_threshold": [8, 16], "format": ["unorm8"]}))
-    hybrid = [{"reduction": "hybrid", "hybrid_threshold": n, "format": "unorm8"} for n in (8, 16)]
-    assert found == [{"reduction": "atomic", "format": "unorm8"}, *hybrid]
-    known = list(variants({"format": ["unorm8"], **reductions}, known=["format"]))
-    assert known == [{"format": "unorm8"}]
-
-
-def test_subsets_nest_and_copies_are_moved(model):
-    splats = load_splats(model)
-    results = [{tuple(m) for m in resized(splats, n).means} for n in (30, 100, 300)]
-    assert [len(r) for r in results] == [30, 100, 300]
-    assert results[0] < results[1] < results[2]
-    larger = resized(splats, 750)
-    assert len(larger) == 750 and np.array_equal(larger.means[:300], splats.means)
-    assert np.array_equal(larger.sh[300:600], splats.sh)
-    moved = np.abs(larger.means[300:600] - splats.means)
-    assert (moved.max(axis=1) > 0).all()
-    assert np.median(moved / splats.scales.mean(axis=1, keepdims=True)) < 1
-    found = [count_of(x, 300) for x in (0.001, 0.5, 1, 100, 101)]
-    assert found == [1, 150, 300, 30_000, 101]
-
-
-def test_floors_follow_the_contract():
-    sizes = dict(splats=1000, visible=400, sh_degree=1, pixels=600, target_bytes=8)
-    found = floor_bytes(**sizes)
-    assert found["project"] == 1000 * (11 * 4 + 8) + 400 * (12 * 4 + 13 * 4)
-    assert found["sort"] == 1000 * 4 + 400 * (8 + 2 * 16 + 8 + 4)
-    assert found["loss"] == 600 * (8 + 4 + 16)
-    assert found["project backward"] == 1000 * 4 + 400 * (13 * 4 + 2 * 36 + 2 * 12)
-    assert found["optimizer"] == 1000 * 6 * 23 * 4
-    half = found["optimizer"] - 1000 * 4 * 23 * 2
-    assert floor_bytes(**sizes, moment_bytes=2) == found | {"optimizer": half}
-
-
-def test_every_purpose_is_of_the_contract():
-    named = [name for names in purposes().values() for name in names]
-    planes = {*quantities.averages()}
-    for kind in quantities.ORDER:
-        planes |= {*quantities.values(kind), *quantities.moments(kind)}
-        planes |= {*quantities.gradients(kind, stored=True)}
-    assert len(set(named)) == len(named) and set(named) <= {*contract.SPECS, *planes}
-    wanted = dict.fromkeys(PURPOSES, 0) | {"parameters": 6, "sort": 2, "other": 7}
-    assert by_purpose({"shN": 5, "keys": 2, "means": 1, "camera": 7}) == wanted
-
-
 BAD = rows(f"""
     --views 99 | --views 99: the scene has 9 views, 0 to 8
     --splats -1 | --splats -1: expected a number above 0: up to 100 as a multiple of the model, else
@@ -196,19 +142,3 @@ def test_bad_input(on_device, scene, model, tmp_path, monkeypatch, error_of, fla
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     assert error_of("bench", model, "--data-dir", scene, flags).startswith(message)
-
-
-def test_a_result_knows_its_scene(on_device, scene, model, tmp_path, capsys):
-    folder, out = tmp_path / "run", tmp_path / "out"
-    folder.mkdir()
-    (folder / "splats.ply").write_bytes(Path(model).read_bytes())
-    assert main(["bench", str(folder), "--quiet"]) == 2
-    words = "nothing says which scene it shows, and views are what is timed; add --data-dir SCENE\n"
-    assert capsys.readouterr().err.endswith(f"splats.ply: {words}")
-    save_config(TrainConfig.of(data_dir=scene, data_factor=2), folder / "config.toml")
-    once = ["--quiet", "--views", "0", "--repeats", "1", "--result-dir", str(out)]
-    for flags, factor in (([], 2), (["--data-factor", "1"], 1), (["--data-dir", str(scene)], 1)):
-        assert main(["bench", str(folder), *once, *flags]) == 0
-        about = json.loads((out / "bench.json").read_text())["about"]["scene"]
-        found = about["folder"], about["data_factor"], about["width"]
-        assert found == (str(scene), factor, 32 // factor)

@@ -6,17 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
-from hardsplat.contract.footprint import bytes_per_splat, needs
 from hardsplat.gpu import probe
 from hardsplat.gpu.device import capabilities, context, features, instance
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.sinks import moments_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study import doctor
-from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
 from hardsplat.train.session.capacity import fitting
@@ -137,18 +134,3 @@ def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterize
         said = next(line for line in doctor._limits(device) if when in line)
         wanted = fitting(device, config, streamed)
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million") and f"bound by {word}" in said
-
-
-def test_bytes_per_splat():
-    each, half = needs(3), needs(3, moment_bytes=2)
-    wanted = {"sh0": 12, "shN": 15 * 12, "adam_shN": 2 * 15 * 12, "adam_means": 24, "d_means": 12}
-    wanted |= {"d_splats2d": 4 * contract.CONSTANTS["GRADIENT_STRIDE"]}
-    wanted["digit_counts"] = pytest.approx(2.0)
-    assert {name: each[name].total for name in wanted} == wanted
-    assert each["shN"].largest == 12 and each["shN"].addressed and not each["splats2d"].addressed
-    assert not {"camera", "photos", "d_shN"} & set(each)
-    assert sum(needs(0)[name].total for name in quantities.values()) == 56
-    assert bytes_per_splat(each) - bytes_per_splat(half) == 2 * 59 * 2
-    assert half["adam_shN"].total == 2 * 15 * 6 and half["shN"] == each["shN"]
-    planes = {*quantities.values(), *quantities.moments(), *quantities.gradients()}
-    assert set(each) <= {*contract.BUFFERS, *planes}

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import signal
 import subprocess
 import threading
 import time
@@ -13,14 +12,12 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
-from hardsplat.settings.train import FIELDS
 from hardsplat.study.sweep import executors, one_run, run_file
-from hardsplat.study.sweep.plan import Job, identity, plan
+from hardsplat.study.sweep.plan import Job, plan
 from hardsplat.study.sweep.sweep import sweep
 from hardsplat.study.sweep.sweep_plots import PLOTS, write_plots
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
-from hardsplat.train.run.trainer import Run
 from tests.helpers.browser import all_grey, open_page, parts
 from tests.helpers.tables import argv
 
@@ -94,28 +91,6 @@ def test_every_combination_once(scene):
     assert "result_dir" not in settings and json.loads(json.dumps(settings)) == settings
     asked = plan(None, few(scene, eval_steps=(3,), save_steps=(5,)), {})[0].settings
     assert (asked["eval_steps"], asked["save_steps"]) == ([3], [5])
-
-
-def test_what_the_rasterizer_does_not_know_makes_no_runs(scene):
-    axes = {"rasterizer": ["hardware", "tiled"], "format": ["unorm8", "float32"]}
-    axes |= {"tile_backward": ["atomic", "per-splat"], "seed": [1, 2]}
-    found = [" ".join(map(str, j.varied.values())) for j in plan(None, few(scene), axes)[::2]]
-    assert found[:2] == ["hardware unorm8 1", "hardware float32 1"]
-    assert found[2:] == ["tiled atomic 1", "tiled per-splat 1"]
-    axes = {"reduction": ["atomic", "hybrid"], "hybrid_threshold": [8, 16]}
-    thresholds = [j.varied.get("hybrid_threshold") for j in plan(None, few(scene), axes)]
-    assert thresholds == [None, 8, 16]
-
-
-def test_the_identity_is_of_settings_that_are_not_defaults(scene):
-    one = plan("quick", few(scene, seed=3), {})[0]
-    other = plan("quick", few(scene), {"seed": [3, 4], "format": ["float16", "unorm8"]})[0]
-    assert one.id == other.id and one.name != other.name
-    defaults = {n: f.default for n, f in FIELDS.items()}
-    listed = {n: list(d) if isinstance(d, tuple) else d for n, d in defaults.items()}
-    assert identity({}) == identity(listed)
-    three, four = (plan(None, few(scene, seed=seed), {})[0].id for seed in (3, 4))
-    assert one.id != three != four
 
 
 def test_only_a_whole_record_of_the_same_settings_counts(tmp_path):
@@ -237,29 +212,6 @@ def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, 
     assert hardsplat_sweep(scene, FEW, words, tmp_path / "other") == 2
     error = "none of the 1 runs was done; the last: no memory at step 1"
     assert error in capsys.readouterr().err
-
-
-def test_an_interrupted_run_goes_on_from_its_checkpoint(in_process, scene, tmp_path, monkeypatch):
-    settings = few(scene, max_steps=6, sh_degree=0, strategy="none", batch_steps=2)
-    job = plan(None, settings, {})[0]
-    folder = tmp_path / job.name
-    real, begun = one_run.train, []
-
-    def interrupted(config):
-        begun.append(config.run.resume)
-        if config.run.resume:
-            return real(config)
-        run = Run(config)
-        run.session.on_batch = lambda result: setattr(run.stopping, "asked", signal.SIGINT)
-        return run.train()
-
-    monkeypatch.setattr(one_run, "train", interrupted)
-    assert executors.execute(folder, job)["status"] == "interrupted"
-    assert list(folder.glob("ckpts/*"))
-    record = executors.execute(folder, job)
-    assert record["status"] == "done" and begun == [False, True]
-    assert record["metrics"]["steps"] == 6 and record["metrics"]["curve"]["step"][0] <= 2
-    assert not (folder / "earlier_1").exists()
 
 
 def test_a_run_that_dies_is_recorded_and_the_next_begins(scene, tmp_path, monkeypatch, capfd):

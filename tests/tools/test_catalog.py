@@ -87,9 +87,14 @@ class Builders:
         return done
 
 
-@pytest.fixture
-def asked(device, monkeypatch):
-    """The sources of all pipelines that are built."""
+@pytest.fixture(scope="module")
+def shipped():
+    return {shader.key(source) for source in set(catalog.sources())}
+
+
+@pytest.fixture(autouse=True)
+def asked(device, monkeypatch, shipped):
+    """The sources of all pipelines that a test builds are in the catalog."""
     builders = Builders()
 
     def no_compiler():
@@ -101,17 +106,8 @@ def asked(device, monkeypatch):
     monkeypatch.setattr(device, "capabilities", Claims(device.capabilities))
     monkeypatch.setattr(Recorder, "run", lambda *args, **how: None)
     monkeypatch.setenv("HARDSPLAT_POISON", "0")  # nothing is read
-    return builders.found
-
-
-@pytest.fixture(scope="module")
-def shipped():
-    return {shader.key(source) for source in set(catalog.sources())}
-
-
-def unshipped(found, shipped) -> list:
-    assert found
-    return sorted(str(source) for source in found if shader.key(source) not in shipped)
+    yield builders.found
+    assert not [str(each) for each in builders.found if shader.key(each) not in shipped]
 
 
 def choices(f) -> tuple:
@@ -141,7 +137,7 @@ REFUSED = (
     "gradient", [g for g in FIELDS["gradient"].metadata["choices"] if g != "auto"]
 )
 @pytest.mark.parametrize("rasterizer", BACKENDS)
-def test_training_finds_its_modules(device, asked, shipped, rasterizer, gradient):
+def test_training_finds_its_modules(device, rasterizer, gradient):
     """With every value of every option, and with all that say how the gradients become a step."""
     base = dict(rasterizer=rasterizer, gradient=gradient, strategy="none", images="gpu")
     base["sh_degree"] = 1
@@ -157,7 +153,6 @@ def test_training_finds_its_modules(device, asked, shipped, rasterizer, gradient
         except UserError as error:
             refused.add(str(error))
     assert all(any(words in error for words in REFUSED) for error in refused), refused
-    assert unshipped(asked, shipped) == []
 
 
 def draws(device, options, parameters, pictures=("image",), sink=STORE, name="hardware"):
@@ -178,7 +173,7 @@ def parameters(device):
 
 
 @pytest.mark.parametrize("lacking", [(), *(row.needs for row in QUADS.values() if row.needs)])
-def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, monkeypatch):
+def test_draws_find_their_modules(device, parameters, lacking, monkeypatch):
     """Rows that share a module in all combinations: those forward, those backward, those that say
     where the state is, and outlines."""
     monkeypatch.setattr(device, "capabilities", Claims(device.capabilities.real, lacking))
@@ -208,21 +203,19 @@ def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, m
     for options, gradient in itertools.product(every("shape", "blending"), stochastic):
         if not (gradient and BLENDINGS[options["blending"]].listed):
             drawn(**options, stochastic=gradient)
-    assert unshipped(asked, shipped) == []
 
 
-def test_tiles_find_their_modules(device, asked, shipped, parameters):
+def test_tiles_find_their_modules(device, parameters):
     options, rows = BACKENDS["tiled"].options, ("tile_backward", "atomics")
     for backward, atomics in itertools.product(*(choices(FIELDS[row]) for row in rows)):
         given = options(tile_backward=backward, atomics=atomics)
         for sink in (STORE, adam(), None):
             draws(device, given, parameters, PICTURES, sink, "tiled")
     draws(device, options(stochastic=Stochastic()), parameters, PICTURES, STORE, "tiled")
-    assert unshipped(asked, shipped) == []
 
 
 @pytest.mark.parametrize("rasterizer", FIT_RASTERS)
-def test_a_fit_finds_its_modules(device, asked, shipped, rasterizer):
+def test_a_fit_finds_its_modules(device, rasterizer):
     photo = np.zeros((SIZE, SIZE, 3), np.uint8)
     options = {name: choices(FIT_FIELDS[name]) for name in ("atomics", "format", "loss")}
     options["reduction"] = ("auto", *FIT_RASTERS[rasterizer].reductions)
@@ -230,10 +223,9 @@ def test_a_fit_finds_its_modules(device, asked, shipped, rasterizer):
         config = FitConfig(rasterizer=rasterizer, **dict(zip(options, values)))
         FitSession(device, config, photo, 4).destroy()
     build(device, FIT_SCREEN_PASS)
-    assert unshipped(asked, shipped) == []
 
 
-def test_meshes_find_their_modules(device, asked, shipped):
+def test_meshes_find_their_modules(device):
     rng = np.random.default_rng(0)
     mesh, camera = meshing.sheet(rng)
     texture = meshing.smooth(rng, 5, 6, 3)
@@ -242,10 +234,9 @@ def test_meshes_find_their_modules(device, asked, shipped):
     for loss, atomics in itertools.product(*rows):
         given = dict(loss=loss, atomics=atomics)
         meshing.opened(device, mesh, camera, photo, texture, **given).destroy()
-    assert unshipped(asked, shipped) == []
 
 
-def test_pictures_and_windows_find_their_modules(device, asked, shipped):
+def test_pictures_and_windows_find_their_modules(device):
     frame, pictures = frame_data(0, (0, 0, 0), 0.2), tuple(PICTURES)
     for name, format, transparent in itertools.product(BACKENDS, FORMATS, (False, True)):
         options = BACKENDS[name].options.of(TrainConfig.of(rasterizer=name, format=format))
@@ -253,7 +244,6 @@ def test_pictures_and_windows_find_their_modules(device, asked, shipped):
         Painter(*given).destroy()
     for owner in (SCREEN_PASS, bandwidth.COPY, *probe.PASSES):
         build(device, owner)
-    assert unshipped(asked, shipped) == []
 
 
 class Photograph:
@@ -264,13 +254,12 @@ class Photograph:
 
 
 @pytest.mark.parametrize("upstream", ["random", "loss"])
-def test_the_bench_finds_its_modules(device, asked, shipped, upstream):
+def test_the_bench_finds_its_modules(device, upstream):
     bench = Bench(device, [Photograph()], upstream, repeats=1)
     bench.use(SPLATS)
     for name, moments in itertools.product(BACKENDS, choices(FIELDS["moments"])):
         bench.measure(name, {"moments": moments})
         bench.errors(name, {})
-    assert unshipped(asked, shipped) == []
 
 
 def test_every_shader_is_in_a_module():

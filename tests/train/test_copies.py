@@ -43,18 +43,3 @@ def test_what_a_file_is_written_of_stays_too(background):
     third = made(copies, 3)
     assert (first == 1).all() and not np.shares_memory(first, third)
     file.set_result(None)
-
-
-def test_memory_is_asked_for_ahead_where_there_is_room(background):
-    copies = Copies(background)
-    copies.prepare({"means": (1, 200, 3)})
-    copies._ready.result()
-    there = copies._arrays[1]["means"]
-    copies.prepare({"means": (1, 200, 3)})
-    assert copies._ready.done() and np.shares_memory(made(copies, 1), there)
-    copies.prepare({"means": (1, 1 << 20, 3)})
-    assert not copies._arrays[0]
-    large = made(copies, 2, n=1 << 20)
-    made(copies, 3, n=1 << 20)
-    kept = [arrays["means"].size for arrays in copies._arrays if "means" in arrays]
-    assert (large == 2).all() and max(kept, default=0) <= 1 << 20

@@ -254,11 +254,6 @@ def test_every_border_pixel_has_its_gradient(loss):
     assert relative(loss.agrees(case)[border], d_expected[border]) <= GRADIENT_TOLERANCE
 
 
-@pytest.mark.parametrize("ssim_lambda", [0.0, 0.5, 1.0])
-def test_weights(loss, ssim_lambda):
-    loss.agrees(Case(37, 29), weight=ssim_lambda)
-
-
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_a_share_of_squared_errors(loss, share):
     """They take the place of a share of the absolute ones; at an error of 0.05 both are as

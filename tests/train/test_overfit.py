@@ -26,16 +26,6 @@ def test_views_apart_come_only_later():
     assert np.array_equal(np.concatenate(batches), order[:56])
 
 
-def test_which_runs_set_views_apart():
-    assert overfit.views_apart(TrainConfig(), 24) == [2, 6, 10, 14, 18, 22]
-    assert not set(overfit.views_apart(TrainConfig(), 255)) & set(overfit.views_to_compare(255))
-    others = [{name: True} for name in ("pose_opt", "intrinsics_opt")]
-    others += [{"strategy": "mcmc"}, {"opacity_reg": 0.01}, {"overfit_check": 0}]
-    found = [overfit.views_apart(TrainConfig.of(**changes), 24) for changes in others]
-    assert not any(found)
-    assert overfit.views_apart(TrainConfig(), 23) == []
-
-
 @pytest.mark.parametrize("gap, found", [(2.4, False), (2.9, True), (3.1, True), (3.6, True)])
 def test_the_gap_decides(gap, found):
     judged = overfit.judged(7, [20.0, 22.0], [20.0 + gap, 22.0 + gap])

@@ -56,20 +56,6 @@ def test_what_does_not_run_is_not_taken(device, timed, monkeypatch):
         fastest(device, AUTO)
 
 
-NAMED = [({"format": "unorm8"}, "hardware"), ({"tile_backward": "atomic"}, "tiled")]
-NAMED += [({"format": "unorm8", "tile_threshold": 4}, "tiled")]
-
-
-@pytest.mark.parametrize("named, chosen", NAMED)
-def test_settings_that_one_rasterizer_alone_has_choose_it(device, timed, named, chosen):
-    assert fastest(device, AUTO.changed(**named)) == chosen
-
-
-def test_a_named_one_is_not_timed(device, timed):
-    timed.clear()
-    assert [fastest(device, AUTO.changed(rasterizer=name)) for name in BACKENDS] == list(BACKENDS)
-
-
 @pytest.fixture
 def steps_take(monkeypatch):
     """steps_take(hardware=, tiled=): milliseconds that trials find; a rasterizer that is not

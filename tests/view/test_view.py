@@ -270,20 +270,6 @@ def test_resizing(seen):
         seen.shows(seen.headless(fitted(seen.cameras[0], *size)))
 
 
-def test_a_hidden_window_draws_nothing(seen):
-    seen.frames(1)
-    glfw.hide_window(seen.handle)
-    seen.until(lambda: not seen.viewer.shown, "hiding")
-    frames = seen.viewer.frames + seen.viewer._flying
-    for _ in range(10):
-        seen.inputs.changed = True
-        seen.turn()
-    assert seen.viewer.frames == frames
-    glfw.show_window(seen.handle)
-    glfw.set_window_pos(seen.handle, 0, 0)
-    seen.shows(seen.headless())
-
-
 LOST = ("VkErrorOutOfDateKhr", "VkErrorSurfaceLostKhr", "VkSuboptimalKhr")
 CALLS = [("vkAcquireNextImageKHR", name) for name in (*LOST, "VkNotReady")]
 CALLS += [("vkQueuePresentKHR", name) for name in LOST]
@@ -330,13 +316,6 @@ def run_without_display(*argv):
     environment = {k: v for k, v in os.environ.items() if k not in gone}
     command = [sys.executable, "-m", "hardsplat", *map(str, argv)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-
-
-def test_no_display_is_one_line(tmp_path):
-    save_splats(tmp_path / "a.ply", some_gaussians(np.random.default_rng(), 5))
-    done = run_without_display("view", tmp_path / "a.ply")
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert done.stderr.startswith("hardsplat: error: no window: ") and "DISPLAY" in done.stderr
 
 
 def test_training_without_a_display_goes_on(scene, tmp_path):
@@ -430,15 +409,6 @@ def test_pausing(training):
 
     metrics = training("paused", Watched(watch), max_steps=20)
     assert len(steps) == 20 and len(set(steps)) == 1 and metrics["steps"] == 20
-
-
-def test_closing_the_window_lets_training_go_on(training):
-    def watch(preview, run):
-        if run.session.step >= 10 and not preview.viewer.closed:
-            preview.viewer.inputs.on_key(glfw.KEY_ESCAPE)
-
-    preview = Watched(watch)
-    assert training("closed", preview, max_steps=30)["steps"] == 30 and preview.viewer.closed
 
 
 def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):

@@ -5,11 +5,10 @@ import signal
 
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import load
 from hardsplat.train.api import Progress
 from hardsplat.train.run.trainer import Run, train
-from hardsplat.train.watchers.watch import Watcher, Watchers
+from hardsplat.train.watchers.watch import Watcher
 from tests.helpers.training import settings
 
 
@@ -125,14 +124,3 @@ def test_an_exception_of_a_watcher_ends_the_run(device, scene, tmp_path):
     run.close()
     run.close()
     assert last.told[-1] == ("close",)
-
-
-def test_all_are_closed_whatever_one_of_them_raises():
-    class Bad(Watcher):
-        def close(self):
-            raise UserError("bad")
-
-    watchers = [Told(), Bad(), Told()]
-    with pytest.raises(UserError, match="bad"):
-        Watchers(watchers).close()
-    assert watchers[0].told == watchers[2].told == [("close",)]

@@ -182,18 +182,6 @@ def test_smaller_gradients_fill_the_room_that_is_left(make):
     assert 0.9 * room < chosen.sum() <= room
 
 
-def test_numbers_that_are_not_finite(make):
-    """Splats that hold one are removed; a gradient or weight that is none splits nothing."""
-    n = 600
-    state, stats = opaque_state(n), random_stats(n)
-    state["means"][0, 7, 1] = np.nan
-    stats[:300, 0] = np.nan
-    stats[300:, 2] = np.nan
-    splitter = make(4000)
-    got = splitter(state, stats)
-    assert splitter.splats == n - 1 and 7 not in got["sh"][0, :, 0]
-
-
 @pytest.mark.parametrize("share", [0.9, 0.4, 0.01])
 def test_thinning_leaves_those_that_show_most(make, share):
     """A fifth of the way, on a logarithmic scale; classes are 1/64 octave wide."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.study.bench.tiles import ViewPairs, covariances, ellipse, rectangle, sort_memory
+from hardsplat.study.bench.tiles import covariances, ellipse, rectangle
 
 WIDTH, HEIGHT = 150, 90  # neither a multiple of 16
 
@@ -61,20 +61,3 @@ def test_ellipse_is_the_box_of_what_is_drawn(splats):
             return ((low - slack < corners + 16) & (high + slack >= corners)).all(axis=1).sum()
 
         assert inside(-near) <= count <= inside(near)
-
-
-def test_share_of_the_sort(splats):
-    splats2d, opacities = splats[0], splats[1].copy()
-    opacities[::2] = 0  # culled
-    view = ViewPairs.of(splats2d, opacities, WIDTH, HEIGHT)
-    seen = splats2d[1::2], opacities[1::2], WIDTH, HEIGHT
-    assert view.visible == 100
-    assert view.pairs == {"rectangle": rectangle(*seen).sum(), "ellipse": ellipse(*seen).sum()}
-    other = ViewPairs(5000, {"rectangle": 10_000, "ellipse": 0})
-    found = sort_memory([other, other], allocated=123_456)
-    # Keys and values twice, twice 256 counts a block of 1024, totals.
-    ours = 5000 * 16 + 5 * 2048 + 1024
-    assert found["bytes"] == ours
-    assert found["share"] == {"rectangle": ours / 360_000, "ellipse": None}
-    assert found["share_without_temporaries"]["rectangle"] == ours / 240_000
-    assert found["share_allocated"]["rectangle"] == 123_456 / 360_000

@@ -1,6 +1,5 @@
 """Suites of trainings: plans, their queue, and the table."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -39,15 +38,6 @@ def plan(tmp_path):
     return write
 
 
-def result(run, psnr: float, **more) -> dict:
-    last = {"ssim": 0.6, "splats": 6, "training_seconds": 3.0}
-    first = {"step": 10, "psnr": psnr - 2, "ssim": 0.5, "splats": 5, "training_seconds": 1.0}
-    numbers = last | {"wall_seconds": 4.0, "step_ms": 1.0, "memory_bytes": 2**20}
-    numbers["evaluations"] = [first, {"step": 12, "psnr": psnr} | last]
-    named = {"key": run.key, "preset": run.preset, "scene": run.scene, "seed": run.seed}
-    return named | {"psnr": psnr} | numbers | more
-
-
 def test_a_plan_is_read(plan):
     found = read_plan(plan())
     plain = [("plain", s, n) for n in (1, 2) for s in ("near", "far")]  # seed by seed
@@ -74,27 +64,6 @@ def test_plans_with_mistakes(plan):
         with pytest.raises(UserError, match=message):
             read_plan(plan(PLAN.replace(old, new)))
     assert len(read_plan(plan(PLAN.replace("[scenes.near]", "[skenes.near]"))).runs) == 3
-
-
-def test_lanes_share_a_queue(plan, tmp_path):
-    """No run is taken twice; one that failed is taken again."""
-    runs = read_plan(plan()).runs
-    out, queue = tmp_path / "out", tmp_path / "queue"
-    out.mkdir()
-    first, second = (lane._claimed(runs, out, queue) for _ in range(2))
-    taken, claim = next(first)
-    other, _ = next(second)
-    assert [taken, other] == runs[:2]
-    claim.write("done")
-    rest = [run for run, _ in first]
-    assert rest == runs[2:]
-    second.close()  # its run was not done
-    assert [run for run, _ in lane._claimed(runs, out, queue)] == runs[1:]
-    lines = [result(runs[2], 20.0), result(runs[3], 20.0, error="no")]
-    text = "\n".join([*map(json.dumps, lines), '{"cut sho'])
-    (out / "results_0.jsonl").write_text(text)
-    left = [run for run, _ in lane._claimed(runs, out, tmp_path / "another")]
-    assert left == [runs[0], runs[1], runs[3], runs[4]]
 
 
 SHORT = """
