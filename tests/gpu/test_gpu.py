@@ -2,6 +2,7 @@
 validation, probe."""
 
 import itertools
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.paths import SHADERS
 from hardsplat.gpu import probe
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device import context, features, instance
@@ -23,6 +25,11 @@ from hardsplat.gpu.passes.declared import ComputePass, PassError
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.gpu.passes.reflect import reflect
 from hardsplat.gpu.passes.shader import ShaderError, ShaderSource
+from hardsplat.raster.backends import running
+from hardsplat.raster.hardware.rasterizer import rows_of
+from hardsplat.raster.hardware.rows import HardwareOptions
+from hardsplat.raster.tiled.rows import TiledOptions, TiledRows
+from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.hardware import ORDERINGS, QUADS
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from tools import catalog
@@ -296,9 +303,11 @@ def test_probe_finds_this_device_sound_and_remembers_it(device, own_capabilities
     assert probe.probe(device) == {}
 
 
-SUMS = (np.ones(9, np.float32), np.ones(9, np.float32))
+SUMS = np.ones((2, 3, 9), np.float32)
+GAVE = "9 additions of 1 to neighbouring addresses in compute shaders gave"
 WRONG = [
-    ("float_atomics", "expected_sums", SUMS, "additions of 1 in compute shaders gave"),
+    ("float_atomics", "expected_sums", SUMS, GAVE),
+    ("swap_atomics", "expected_sums", SUMS, GAVE),
     ("raster_order", "expected_state", (1.0, float(probe.LAYERS), 0.0), "out of order"),
     ("raster_order", "expected_state", (1.0, 1.0, 0.0), "lost"),
     ("interlock", "expected_state", (1.0, 1.0, 0.0), "lost"),
@@ -313,9 +322,42 @@ def test_probe_withdraws_what_does_not_do_what_it_says(
         pytest.skip(f"{device.name} has no {name}")
     if expectation == "expected_state":
         words += " in 4096 of 4096 pixels"
-    monkeypatch.setattr(probe, expectation, lambda: wrong)
+    monkeypatch.setattr(probe, expectation, lambda *sizes: wrong)
     assert words in probe.probe(device)[name]
     assert name not in own_capabilities and words in own_capabilities.missing([name])[0]
+
+
+SUM = "uintBitsToFloat(expected) + value"
+
+
+@pytest.mark.parametrize("wrong", [f"{SUM} + value", "value"], ids=["twice", "replaced"])
+def test_wrong_sums_by_compare_and_swap_are_found(device, own_capabilities, shaders, wrong):
+    """Additions that are made too often, as by a driver that summed 28 000 times too much, or that
+    do not keep what was there."""
+    for folder in ("probe", "reduce", "draw/ordered"):
+        (shader.SHADERS / folder).mkdir(parents=True)
+        for file in (SHADERS / folder).iterdir():
+            shaders(f"{folder}/{file.name}", file.read_text())
+    text = (SHADERS / "reduce/atomics_cas.glsl").read_text()
+    assert SUM in text
+    shaders("reduce/atomics_cas.glsl", text.replace(SUM, wrong))
+    found = probe.measure(device)
+    assert set(found) == {"swap_atomics"}
+    (why,) = found.values()
+    wanted, gave = map(int, re.search(r"(\d+) additions of 1 to .* gave (\d+)", why).groups())
+    assert gave < wanted if wrong == "value" else gave > wanted
+
+
+def test_where_no_atomics_work_tiles_gather(device, own_capabilities, monkeypatch):
+    """The hardware rasterizer then refuses, and `auto` takes tiles."""
+    atomics = dict.fromkeys(("float_atomics", "swap_atomics"), "sums")
+    monkeypatch.setattr(probe, "measure", lambda device: atomics)
+    probe.probe(device)
+    assert not own_capabilities.names & {*atomics, "float_sums"}
+    assert TiledRows.resolve(device, TiledOptions()).names["tile_backward"] == "gather"
+    assert running(device, TrainConfig()) == ["tiled"]
+    with pytest.raises(UserError, match="can run no float atomics .*native: sums; cas: sums"):
+        rows_of(device, HardwareOptions())
 
 
 def test_the_probe_may_be_off_or_damaged(device, own_capabilities, monkeypatch, tmp_path):

@@ -1,5 +1,5 @@
-"""Start-up check of features whose bits have been wrong in the field: float atomics, and the two
-ways to order fragments.
+"""Start-up check of what has been wrong in the field, whatever the driver offers: additions of
+floats by atomics, and the ways to order fragments.
 
 What fails is withdrawn from `device.capabilities` with the reason, and the registries then offer
 another variant. The outcome is kept on disk per device, driver and probe shaders. HARDSPLAT_PROBE=0
@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -26,20 +27,27 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.pipelines import begin_all, build
+from hardsplat.tables.reductions import ATOMICS
 
 _FLOAT32 = 109  # VK_FORMAT_R32G32B32A32_SFLOAT
 SIDE = 64  # px of the square target
 LAYERS = 256  # quads that cover it
 ADDRESSES = 9
 _DRAWN: dict = {"threads": (6 * LAYERS,), "extent": (SIDE, SIDE)}
-THREADS = 1024 * contract.CONSTANTS["GROUP"]
+_GROUP = contract.CONSTANTS["GROUP"]
+_WAYS = ("neighbouring addresses", "one address", "one address in a branch")
 
-_SUMS, _NATIVE = ("d_splats2d",), {"atomics": "reduce/atomics_native.glsl"}
 _LAYERS = "probe/layers.vert"
-_ATOMICS_COMPUTE = ComputePass("probe atomics", "probe/atomics.comp", _SUMS, _SUMS, slots=_NATIVE)
-_ATOMICS_DRAW = DrawPass(
-    "probe atomics in a draw", _LAYERS, "probe/atomics.frag", _SUMS, _SUMS, slots=_NATIVE
-)
+
+
+def _additions(name: str) -> tuple[ComputePass, DrawPass]:
+    """Passes of a row of ATOMICS: additions in a compute and in a fragment shader."""
+    slots, sums = {"atomics": ATOMICS[name].slot}, ("d_splats2d",)
+    compute = ComputePass(f"probe {name} atomics", "probe/atomics.comp", sums, sums, slots=slots)
+    shaders = f"probe {name} atomics in a draw", _LAYERS, "probe/atomics.frag"
+    return compute, DrawPass(*shaders, sums, sums, slots=slots)
+
+
 _ORDER = DrawPass("probe order", _LAYERS, "probe/order.frag", ("state",), ("state",))
 _INTERLOCK = replace(
     _ORDER,
@@ -65,7 +73,8 @@ _SEQUENTIAL = DrawPass(
     slots={"section": "draw/ordered/section_sequential.glsl"},
 )
 _OF = {
-    "float_atomics": (_ATOMICS_COMPUTE, _ATOMICS_DRAW),
+    "float_atomics": _additions("native"),
+    "swap_atomics": _additions("cas"),
     "interlock": (_INTERLOCK,),
     "raster_order": (_RASTER_ORDER,),
     "sequential": (_SEQUENTIAL,),
@@ -106,6 +115,8 @@ def probe(device: Device) -> dict[str, str]:
         _save(path, device, failures)
     for name, why in failures.items():
         device.capabilities.withdraw(name, why)
+    if not device.capabilities.names & {"float_atomics", "swap_atomics"}:
+        device.capabilities.withdraw("float_sums", "float atomics that work")
     return failures
 
 
@@ -121,11 +132,20 @@ def measure(device: Device) -> dict[str, str]:
     return failures
 
 
-def expected_sums() -> tuple[np.ndarray, np.ndarray]:
-    """What the two atomics passes add to each of the addresses."""
-    compute = np.bincount(np.arange(THREADS) % ADDRESSES, minlength=ADDRESSES)
-    draw = np.bincount(np.arange(LAYERS) % ADDRESSES, minlength=ADDRESSES) * SIDE * SIDE
-    return compute.astype(np.float32), draw.astype(np.float32)
+def expected_sums(groups: int, layers: int) -> tuple[np.ndarray, np.ndarray]:
+    """(ways, addresses) that the two passes of additions sum up, see probe/atomics.comp: by
+    workgroups, and by layers of SIDE x SIDE fragments."""
+
+    def spread(n: int) -> np.ndarray:
+        return np.bincount(np.arange(n) % ADDRESSES, minlength=ADDRESSES)
+
+    own = np.arange(groups * _GROUP).reshape(groups, _GROUP)
+    third = np.array([(ids % 3 == 0).sum() for ids in own])
+    taken = np.bincount(np.arange(groups) % ADDRESSES, third, ADDRESSES)
+    compute = [spread(groups * _GROUP), spread(groups) * _GROUP, taken]
+    branch = spread(layers) * SIDE * -(-SIDE // 3)
+    draw = [spread(SIDE) * SIDE * layers, spread(layers) * SIDE**2, branch]
+    return np.array(compute, np.float32), np.array(draw, np.float32)
 
 
 def expected_state() -> tuple[float, float, float]:
@@ -137,19 +157,26 @@ def expected_state() -> tuple[float, float, float]:
     return float(value), float(LAYERS), float(LAYERS - 1)
 
 
-def _check_atomics(device: Device) -> str | None:
-    sums = Buffer(device, ADDRESSES * contract.itemsize("d_splats2d"), "d_splats2d")
-    wrong = None
-    work: tuple[dict, dict] = {"threads": (THREADS,)}, _DRAWN
-    for owner, how, expected in zip(_OF["float_atomics"], work, expected_sums()):
+def _check_atomics(device: Device, name: str, groups: int, layers: int) -> str | None:
+    """Additions of 1 by so many workgroups, and by so many layers of fragments."""
+    sums = Buffer(device, 3 * ADDRESSES * contract.itemsize("d_splats2d"), "d_splats2d")
+    compute, draw = _OF[name]
+    drawn = {"threads": (6 * layers,), "extent": (SIDE, SIDE)}
+    work: list[tuple[str, ComputePass | DrawPass, dict]]
+    work = [("compute", compute, {"groups": (groups, 1, 1)}), ("fragment", draw, drawn)]
+    wrong = []
+    for (stage, owner, how), expected in zip(work, expected_sums(groups, layers)):
         sums.fill(0)
         _run(device, owner, {"d_splats2d": sums}, **how)
-        got = sums.download(np.float32, ADDRESSES)
-        if wrong is None and (got != expected).any():
-            stage = "compute" if owner is _ATOMICS_COMPUTE else "fragment"
-            wrong = f"{expected.sum():.0f} additions of 1 in {stage} shaders gave {got.sum():.0f}"
+        got = sums.download(np.float32, 3 * ADDRESSES).reshape(3, ADDRESSES)
+        for way, should, summed in zip(_WAYS, expected, got):
+            if (summed != should).any():
+                wrong.append(
+                    f"{should.sum():.0f} additions of 1 to {way} in {stage} shaders gave "
+                    f"{summed.sum():.0f}"
+                )
     sums.destroy()
-    return wrong
+    return wrong[0] if wrong else None
 
 
 def _check_order(device: Device, owner: DrawPass) -> str | None:
@@ -170,8 +197,10 @@ def _check_section(device: Device) -> str | None:
     return _verdict(pixels)
 
 
-_CHECKS = {
-    "float_atomics": _check_atomics,
+_CHECKS: dict[str, Callable[[Device], str | None]] = {
+    "float_atomics": partial(_check_atomics, name="float_atomics", groups=1024, layers=LAYERS),
+    # fewer, since each waits for the others
+    "swap_atomics": partial(_check_atomics, name="swap_atomics", groups=64, layers=16),
     "interlock": lambda device: _check_order(device, _INTERLOCK),
     "raster_order": lambda device: _check_order(device, _RASTER_ORDER),
     "sequential": _check_section,

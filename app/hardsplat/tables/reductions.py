@@ -44,6 +44,6 @@ class Atomics:
 ATOMICS = {
     "native": Atomics("reduce/atomics_native.glsl", ("float_atomics",),
                       "float atomic add of the device"),
-    "cas": Atomics("reduce/atomics_cas.glsl", (),
+    "cas": Atomics("reduce/atomics_cas.glsl", ("swap_atomics",),
                    "compare and swap: runs everywhere, slower where splats are contended"),
 }

@@ -21,12 +21,14 @@ class TileBackward:
     gathers: bool = False
 
 
+_SUMS = ("subgroup_tiles", "float_sums")
+
+
 def _by_pixel(reduce: str, note: str, **more) -> TileBackward:
     """By pixel, a tile at once, unless `more` says otherwise."""
     row: dict = {"share": "tile", "spec": (), "cull": False, "bucket": None, **more}
     slots = (("reduce", reduce), ("share", f"tiled/share_{row.pop('share')}.glsl"))
-    needs = ("subgroup_tiles",)
-    return TileBackward("tiled/backward.comp", slots, needs=needs, note=note, **row)
+    return TileBackward("tiled/backward.comp", slots, needs=_SUMS, note=note, **row)
 
 
 # fmt: off
@@ -35,7 +37,7 @@ TILE_BACKWARDS = {
         "tiled/halving.glsl", "by pixel, 64 splats a workgroup, culled by subgroup, sums by "
         "recursive halving", share="bucket", cull=True, bucket=64),
     "per-splat": TileBackward(
-        "tiled/backward_per_splat.comp", (), (), True, 0, ("subgroup_tiles",),
+        "tiled/backward_per_splat.comp", (), (), True, 0, _SUMS,
         "by splat, pixels handed along the lanes from checkpoints (Taming 3DGS)"),
     "distwar-butterfly": _by_pixel(
         "reduce/butterfly.glsl", "by pixel, whole subgroup where enough lanes contribute (DISTWAR "

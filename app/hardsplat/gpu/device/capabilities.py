@@ -86,6 +86,9 @@ def query(physical) -> Capabilities:
     why = "a rasterizer that draws one primitive after another, as one on a CPU may"
     caps.note("sequential", on_cpu, why)  # until the probe reports otherwise
 
+    # sums of floats by compare and swap, and by any atomics: until the probe reports otherwise
+    caps.names |= {"swap_atomics", "float_sums"}
+
     for name, (limit, wanted, what) in LIMITS.items():
         has = getattr(core.limits, limit)
         caps.note(name, has >= wanted, f"{limit} of {wanted} {what} (it has {has})")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hardsplat.gpu.device.context import Device
-from hardsplat.raster.core.resolve import name_of, resolve
+from hardsplat.raster.core.resolve import name_of, resolve, runnable
 from hardsplat.settings.raster import Options, Stochastic
 from hardsplat.tables.reductions import ATOMICS, Atomics
 from hardsplat.tables.tiles import TILE_BACKWARDS, TileBackward
@@ -45,7 +45,10 @@ class TiledRows:
             options.tile_backward,
             "--tile-backward",
         )  # the forward pass has the same needs
-        atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
+        atomics = ATOMICS["cas"]
+        # a row that gathers adds no float, so it runs where no atomics do
+        if not backward.gathers or options.atomics != "auto" or runnable(device, ATOMICS):
+            atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
         if options.stochastic:
             return cls(backward, atomics, {"gradient": "stochastic"})
         names = {
