@@ -21,6 +21,31 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser):
+    help = "also run tests that take minutes, as tools/test --all does"
+    parser.addoption("--all", action="store_true", help=help)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Skipped tests by the command that runs them."""
+    from tests.helpers.needs import by_command
+
+    reports = terminalreporter.stats.get("skipped", [])
+    if lines := by_command([r.longrepr[2] for r in reports if isinstance(r.longrepr, tuple)]):
+        terminalreporter.section("skipped, and what runs it")
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def everything(request):
+    """Skips but under --all."""
+    if not request.config.getoption("--all"):
+        from tests.helpers.needs import EVERYTHING, lacking
+
+        pytest.skip(lacking("takes minutes", EVERYTHING))
+
+
 @pytest.fixture(scope="session")
 def session_device():
     from hardsplat.gpu.device.context import Device

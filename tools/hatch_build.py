@@ -14,24 +14,19 @@ class WheelHook(BuildHookInterface):
     def initialize(self, version, build_data):
         if version == "editable":
             return
-        self._spirv = tempfile.TemporaryDirectory()
-        if subprocess.run(
-            [sys.executable, "-m", "tools.catalog", self._spirv.name],
-            cwd=self.root,
-            env=os.environ | {"PYTHONPATH": str(Path(self.root, "app"))},
-        ).returncode:
-            raise SystemExit(
-                "hardsplat: the shaders of the wheel could not be compiled, for the reason above"
-            )
-        root = Path(self.root)
+        self._spirv, root = tempfile.TemporaryDirectory(), Path(self.root)
+        # isolated builds have their packages on the path of this process alone
+        path = os.pathsep.join([str(root / "app"), *filter(None, sys.path)])
+        command = [sys.executable, "-m", "tools.catalog", self._spirv.name]
+        if subprocess.run(command, cwd=root, env=os.environ | {"PYTHONPATH": path}).returncode:
+            why = "for the reason above"
+            raise SystemExit(f"hardsplat: the shaders of the wheel could not be compiled, {why}")
         folders = {
-            root / "shaders": "hardsplat/shaders",
-            root / "configs": "hardsplat/configs",
+            str(root / "shaders"): "hardsplat/shaders",
+            str(root / "configs"): "hardsplat/configs",
             self._spirv.name: "hardsplat/spirv",
         }
-        build_data["force_include"].update(
-            {str(source): target for source, target in folders.items()}
-        )
+        build_data["force_include"].update(folders)
 
     def finalize(self, version, build_data, artifact_path):
         if version != "editable":

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 import hardsplat
+from tests.helpers import needs
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -65,7 +66,7 @@ def test_fit_photograph(run):
 
 
 def test_custom_loss(run, device, scene):
-    pytest.importorskip("torch", reason="hardsplat.torch takes PyTorch")
+    needs.module("torch", needs.EVERYTHING)
     from hardsplat.torch import configure, engines
 
     def psnr(steps):

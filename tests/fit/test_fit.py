@@ -28,6 +28,7 @@ from hardsplat.io.media.video import CODECS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.reductions import ATOMICS
+from tests.helpers import needs
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.goldens import relative_l2
 from tests.oracle import fit2d
@@ -364,7 +365,7 @@ def test_a_fit_outlives_its_time_lapse(fitted, monkeypatch, capsys, stage):
 
 
 def test_exr(tmp_path):
-    OpenEXR = pytest.importorskip("OpenEXR")
+    OpenEXR = needs.module("OpenEXR")
     path = str(tmp_path / "a.exr")
 
     def written(**channels):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import needs
 from tests.helpers.browser import NAMES
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +31,7 @@ def library() -> Path | None:
 def environment(tmp_path_factory):
     """With which SwiftShader is the only device."""
     if (found := library()) is None:
-        pytest.skip(f"no {LIBRARY} (apt-get install chromium, or name it in HARDSPLAT_SWIFTSHADER)")
+        pytest.skip(needs.lacking(f"no {LIBRARY}, which Chromium brings"))
     manifest = tmp_path_factory.mktemp("swiftshader") / "manifest.json"
     driver = {"library_path": str(found), "api_version": "1.3.0"}
     manifest.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": driver}))

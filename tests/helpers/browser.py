@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
+from tests.helpers import needs
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _CHECK = """<script>addEventListener("load", () => {
   const broken = [...document.images].filter(i => !i.complete || !i.naturalWidth).length;
@@ -25,7 +27,7 @@ def open_page(page: Path, folder: Path, script="", size=(1100, 1400)) -> tuple[s
     Fails on anything that the browser complains about; skips without one."""
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
-        pytest.skip("no Chromium on this machine to open pages in (apt-get install chromium)")
+        pytest.skip(needs.lacking("no Chromium"))
     copy = folder / f"{page.stem}_checked.html"
     copy.write_text(page.read_text().replace("</body>", _CHECK % script))
     flags = "--headless --no-sandbox --disable-gpu --hide-scrollbars".split()

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.helpers import needs
+
 SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 SCENE_KEYS = ("means", "quats", "scales", "opacities", "sh", "w2c", "K")
 SCENE_KEYS += ("width", "height", "sh_degree")
@@ -29,8 +31,7 @@ def load_golden(name: str) -> dict:
     recording is absent."""
     path = SHARED / "golden" / f"{name}.npz"
     if not path.exists():
-        remedy = "set HARDSPLAT_SHARED to the folder that holds golden/"
-        pytest.skip(f"no golden recordings: {path} does not exist ({remedy})")
+        pytest.skip(needs.lacking("no golden recordings", needs.SHARED))
     with np.load(path) as data:
         return {key: data[key] if data[key].ndim else data[key].item() for key in data.files}
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.helpers import needs
+
 NEEDS_DISPLAY = pytest.mark.skipif(
     not shutil.which("Xvfb") or not shutil.which("xdotool"),
-    reason="no Xvfb or no xdotool: apt-get install xvfb xdotool (tools/setup does)",
+    reason=needs.lacking("no Xvfb or no xdotool"),
 )
 
 

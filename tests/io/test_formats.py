@@ -4,10 +4,10 @@ and programs that others wrote."""
 import errno
 import gzip
 import json
-import os
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -22,6 +22,7 @@ from hardsplat.io.formats.frames import UPS, quaternion, rotated, to_ours, uprig
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.results.model import find_model
+from tests.helpers import needs
 from tests.helpers.splat_files import covariances, differences, rotations, some_splats
 from tests.oracle import sh as harmonics
 
@@ -304,8 +305,7 @@ def test_rotated_splats_look_the_same_from_a_camera_that_turned_along():
 
 @pytest.fixture(scope="module")
 def gsply():
-    why = "another program for these formats: pip install -e '.[test]'"
-    return pytest.importorskip("gsply", reason=why)
+    return needs.module("gsply")
 
 
 @pytest.mark.parametrize("suffix", [".ply", ".compressed.ply", ".spz"])
@@ -326,14 +326,13 @@ def test_gsply_reads_what_we_write(tmp_path, suffix, gsply):
 @pytest.fixture(scope="module")
 def splat_transform():
     """Runs PlayCanvas's program; skips where it is not installed."""
-    program = os.environ.get("SPLAT_TRANSFORM") or shutil.which("splat-transform")
-    if not program or not Path(program).exists():
-        why = "npm install -g @playcanvas/splat-transform, or SPLAT_TRANSFORM=.../bin/cli.mjs"
-        pytest.skip(f"another program for these formats: {why}")
-    command = ["node", program] if program.endswith("js") else [program]
+    modules = Path(sys.prefix, "node", "node_modules")  # where tools/test installs it
+    program = modules / "@playcanvas" / "splat-transform" / "bin" / "cli.mjs"
+    if not program.exists() or not shutil.which("node"):
+        pytest.skip(needs.lacking("no splat-transform, which takes Node"))
 
     def run(*words):
-        flags = [*command, "-q", "-w", "-g", "cpu", *map(str, words)]
+        flags = ["node", program, "-q", "-w", "-g", "cpu", *map(str, words)]
         done = subprocess.run(flags, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -21,6 +21,7 @@ from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.page import choose, export, pack
 from hardsplat.page.export import PageScene, write_page
 from hardsplat.raster.renderer import Renderer
+from tests.helpers import needs
 from tests.helpers.pages import unpack
 from tests.helpers.splat_files import covariances
 from tests.helpers.tables import argv, rows
@@ -201,7 +202,7 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, error_of, words, messag
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     if not chromium():
-        pytest.skip("no Chromium on this machine to open pages in (apt-get install chromium)")
+        pytest.skip(needs.lacking("no Chromium"))
     with Browser(tmp_path_factory.mktemp("browser"), SIZE) as opened:
         yield opened
 

@@ -30,6 +30,7 @@ from hardsplat.serve.watch import Server
 from hardsplat.train.run.trainer import train
 from hardsplat.train.watchers.watch import Watcher
 from hardsplat.view.screen import Look
+from tests.helpers import needs
 from tests.helpers.drawing import splats_of
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import settings
@@ -120,7 +121,7 @@ def test_a_token_is_asked_of_everybody_from_outside():
 
 @pytest.fixture
 def viser():
-    return pytest.importorskip("viser", reason="--serve takes viser: pip install 'hardsplat[web]'")
+    return needs.module("viser")
 
 
 def test_the_token_guards_page_and_websocket(viser):

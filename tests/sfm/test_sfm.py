@@ -25,6 +25,7 @@ from hardsplat.sfm.job.cameras import device_of
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import find_photographs, listed
 from hardsplat.sfm.run import sfm
+from tests.helpers import needs
 from tests.helpers.tables import rows
 from tools.compare_poses import compare
 
@@ -33,7 +34,9 @@ COURTYARD = ROOT / "scenes" / "courtyard"
 # Of both turns around the fountain, so that they overlap.
 VIEWS = [f"view_{i:04d}.jpg" for i in (*range(6), *range(20, 26))]
 INSTALLED = "__import__('importlib.util').util.find_spec('pycolmap')"
-needs_pycolmap = pytest.mark.skipif(f"not {INSTALLED}", reason="pip install hardsplat[sfm]")
+needs_pycolmap = pytest.mark.skipif(
+    f"not {INSTALLED}", reason=needs.lacking("no Python package pycolmap")
+)
 TAGS = {"make": 0x010F, "model": 0x0110, "orientation": 0x0112}
 OWN_TAGS = {"focal_mm": 0x920A, "focal_35": 0xA405, "plane": 0xA20E, "unit": 0xA210}
 OWN_TAGS["pixels"] = 0xA002

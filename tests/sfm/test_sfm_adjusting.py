@@ -8,7 +8,9 @@ import pytest
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-pycolmap = pytest.importorskip("pycolmap")
+from tests.helpers import needs
+
+pycolmap = needs.module("pycolmap")
 
 from hardsplat.sfm.colmap.adjusting import name_pinholes, refine, straighten  # noqa: E402
 from hardsplat.sfm.colmap.mapping import Settings  # noqa: E402

@@ -18,6 +18,7 @@ from hardsplat.study.sweep.sweep import sweep
 from hardsplat.study.sweep.sweep_plots import PLOTS, write_plots
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
+from tests.helpers import needs
 from tests.helpers.browser import all_grey, open_page, parts
 from tests.helpers.tables import argv
 
@@ -250,7 +251,7 @@ def test_a_process_trains_and_ends_with_its_parent(scene, tmp_path):
 
 
 def test_a_dask_cluster_of_this_machine(scene, tmp_path, capsys):
-    pytest.importorskip("distributed", reason="--executor dask: pip install -e '.[dask]'")
+    needs.module("distributed")
     axes = "--reduction atomic quad --device 0 0 --result-dir"
     command = argv(scene, FEW, axes, tmp_path)
     assert hardsplat_sweep(*command, "--executor dask") == 0

@@ -17,11 +17,10 @@ from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.tiled import rasterizer as tiled
+from tests.helpers import needs
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2
 
-torch = pytest.importorskip(
-    "torch", reason="hardsplat.torch takes PyTorch: pip install 'hardsplat[torch]'"
-)
+torch = needs.module("torch", needs.EVERYTHING)
 
 from hardsplat.torch import configure, engines, rasterization, shared  # noqa: E402
 from hardsplat.torch.links import Shared  # noqa: E402

@@ -9,6 +9,7 @@ import pytest
 from hardsplat.base.errors import UserError
 from hardsplat.train.run.trainer import train
 from hardsplat.train.watchers import logs
+from tests.helpers import needs
 from tests.helpers.training import settings
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -60,7 +61,7 @@ def test_a_run_that_goes_on_keeps_the_rows_up_to_its_step(scene, tmp_path, log, 
 
 
 def test_tensorboard_gets_scalars_and_pictures(scene, tmp_path, monkeypatch):
-    pytest.importorskip("tensorboardX", reason="pip install 'hardsplat[tensorboard]'")
+    needs.module("tensorboardX")
     from tensorboardX.proto.event_pb2 import Event
     from tensorboardX.record_writer import masked_crc32c
 
