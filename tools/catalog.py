@@ -36,7 +36,7 @@ from hardsplat.tables.photographs import EXPOSURES, LENSES
 from hardsplat.tables.pictures import PICTURES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
-from hardsplat.train.step.averaging import averaging_pass
+from hardsplat.train.step.averaging import Averaging
 from hardsplat.train.step.depths import DEPTH_PASS
 from hardsplat.train.step.exposure import centre_pass, exposure_passes
 from hardsplat.train.step.intrinsics import INTRINSICS_PASS
@@ -123,7 +123,9 @@ def passes() -> Iterator[ComputePass | DrawPass]:
             *resort_passes(moments, strategy.follows),
         )
     yield fetch_pass(4)
-    yield averaging_pass(TrainConfig(), STRATEGIES["none"])
+    config = TrainConfig()
+    nothing = STRATEGIES["none"](config.densify, config.run.max_steps)
+    yield from Averaging(config.adam.average_steps, nothing).passes()
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
         yield from mesh_passes(atomics, loss, 1, 1)
 

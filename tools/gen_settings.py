@@ -54,10 +54,10 @@ def _default(f: Field) -> str:
     return str(f.default) if kind(f) is bool else default_text(f)
 
 
-def _class(name: str, title: str, known: dict[str, Field], left_out: tuple[str, ...] = ()) -> str:
-    lines = [f"class {name}(TypedDict, total=False):", f'    """{title}"""']
+def _class(name: str, title: str, known: dict[str, Field], base: str = "TypedDict") -> str:
+    lines = [f"class {name}({base}, total=False):", f'    """{title}"""']
     for setting, f in known.items():
-        if setting not in left_out:
+        if setting not in ("data_dir", *(options() if base != "TypedDict" else ())):
             help = f'"""{f.metadata["help"]} (default: {_default(f)})"""'
             indent = dict(initial_indent="    ", subsequent_indent="    ", break_long_words=False)
             lines += [f"    {setting}: {_type(setting, f)}", *textwrap.wrap(help, 100, **indent)]
@@ -83,18 +83,18 @@ def _text() -> str:
         [
             _HEAD + f"\nRasterizerName = {_literal(BACKENDS)}\n",
             _class(
-                "TrainSettings",
-                "Settings of `hardsplat.train`, all of them optional.",
-                FIELDS,
-                left_out=("data_dir",),
-            ),
-            _class("FitSettings", "Settings of `hardsplat.fit`, all of them optional.", FIT_FIELDS),
-            _class(
                 "RasterizerOptions",
                 "Options of `hardsplat.Renderer`, all of them optional. Each rasterizer "
                 "has some of them.",
                 options(),
             ),
+            _class(
+                "TrainSettings",
+                "Settings of `hardsplat.train`, all of them optional.",
+                FIELDS,
+                "RasterizerOptions",
+            ),
+            _class("FitSettings", "Settings of `hardsplat.fit`, all of them optional.", FIT_FIELDS),
         ]
     )
 

@@ -23,11 +23,11 @@ from hardsplat.io.splats import load_splats
 from hardsplat.raster.backends import fastest
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import FIELDS
-from hardsplat.train.measure.measure import canvas_of
-from hardsplat.train.run.trainer import initial_gaussians
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.views import training_views
+from hardsplat.train.run.start import initial_gaussians
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
-from hardsplat.train.step.views import Views
 
 BATCH, BATCHES = 10, 8  # steps; the last of each batch is timed
 STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "shN")} | {
@@ -43,14 +43,10 @@ def time_steps(device: Device, config, gaussians=None) -> dict[str, float]:
     views = [scene.views[i] for i in scene.train]
     photos = Photos(device, [v.load() for v in views], config.run.images, ring=2 * BATCH)
     batches = []
-    session = Session(
-        device,
-        config,
-        Views([v.camera for v in views], canvas_of(scene), scene.extent),
-        photos,
-        batches.append,
-    )
-    session.start(gaussians or initial_gaussians(config, scene))
+    job = Job.of(config, training_views(scene), device)
+    session = Session(device, job, photos, batches.append)
+    degree, seed = config.model.sh_degree, config.run.seed
+    session.start(gaussians or initial_gaussians(config.start, scene, degree, seed))
     renders, recorder = [], None
     for _ in range(BATCHES):
         session.run(BATCH)
@@ -97,7 +93,7 @@ def main_time(words: list[str]) -> None:
     for rasterizer, kind in itertools.product(("hardware", "tiled"), ("stochastic", "analytic")):
         changes = {} if kind == "stochastic" else {"strategy": "none"}
         config = load_config(None, {**given, "rasterizer": rasterizer, "gradient": kind, **changes})
-        config = config.changed(rasterizer=fastest(device, config))
+        config = config.changed(rasterizer=fastest(device, config.raster, config.gradient))
         config = config.changed(
             sh_degree=config.model.sh_degree if model is None else model.sh_degree,
             sh_degree_interval=1,

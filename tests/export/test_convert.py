@@ -54,7 +54,7 @@ def result_of(folder, g, antialiased=False, **settings):
     """A result folder of these splats."""
     folder.mkdir()
     save_splats(folder / "splats.ply", g, antialiased=antialiased)
-    save_config(TrainConfig.of(antialiased=antialiased, **settings), folder / "config.toml")
+    save_config(TrainConfig.of(antialiased=antialiased, **settings).flat(), folder / "config.toml")
     return folder
 
 

@@ -99,12 +99,12 @@ class Refining:
         self.resources["frame"].upload(values)
         moved = np.zeros((), contract.dtype("PlaneList"))
         moved["count"], moved["at"] = in_use, np.arange(64)
-        rates = rate_plans(config, EXTENT)["first"][: quantities.plane_count("splat")].copy()
+        rates = rate_plans(config.flat(), EXTENT)["first"][: quantities.plane_count("splat")].copy()
         rates[rates == 0] = np.finfo(np.float32).tiny  # a rate of 0 would leave the moments at rest
         degree = self.parameters.sh_degree
         terms = loss_terms(config.flat(), EXTENT, sh_degree=degree, capacity=self.capacity)
         structs = {"loss_terms": terms, "rates": rates, "moved_planes": moved}
-        structs["refine_settings"] = refine_settings(config, EXTENT)
+        structs["refine_settings"] = refine_settings(config.densify, EXTENT)
         adam = config.adam.adam_beta1, config.adam.adam_beta2, config.adam.adam_eps
         structs["adam_settings"] = adam_settings(*adam)
         for each, struct in structs.items():

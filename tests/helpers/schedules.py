@@ -74,9 +74,9 @@ def trained(device: Device, scene: Path, changes: dict) -> str:
     session = open_session(device, settings(scene, **{"reset_every": 10, **changes}), batches)
     for _ in range(2):
         session.run(3)
-        if session.config.densify.strategy != "none":
+        if session.job.config.densify.strategy != "none":
             session.densify()
-    if session.strategy.resets:
+    if session.job.strategy.resets:
         session.reset_opacity()
     for name in (n for n in ("thin", "resort") if n in session._drawn.actions):
         submit(device, [session._drawn.actions[name]])

@@ -80,7 +80,7 @@ class Estimates:
         backend = BACKENDS[rasterizer]
         own = {"gradient": "stochastic", "format": format, **options}
         config = TrainConfig.of(**own)
-        made = backend.options.of(config)
+        made = backend.options.of(config.raster, config.gradient)
         self.pairs = made.stochastic.gradient_pairs
         self.parameters = Parameters(device, scene.n, scene.camera["sh_degree"], gradients="all")
         self.raster = backend.rasterizer(device, self.parameters, *size, made, sink=STORE)

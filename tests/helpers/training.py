@@ -1,18 +1,22 @@
 """A tiny scene and short runs on it, for the tests of training."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
-from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.measure.measure import canvas_of
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.views import Views, training_views
 from hardsplat.train.run.start import initial_gaussians
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
-from hardsplat.train.step.views import Views
+from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.strategies.strategy import Strategy
 
 SMALL = dict(strategy="adaptive", rasterizer="hardware", batch_steps=5, moments="float32")
 SMALL |= dict(refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True)
@@ -26,35 +30,40 @@ def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainCon
     return TrainConfig.of(data_dir=scene, result_dir=result_dir, **own)
 
 
+def strategy_of(config: TrainConfig) -> Strategy:
+    return STRATEGIES[config.densify.strategy](config.densify, config.run.max_steps)
+
+
+def splats_of(config: TrainConfig, scene: Scene) -> Gaussians:
+    """The first splats of a run."""
+    return initial_gaussians(config.start, scene, config.model.sh_degree, config.run.seed)
+
+
 def open_session(device, config: TrainConfig, batches: list | None = None) -> Session:
     """A session with the scene's first splats at step 0, which ends with the test. batches: gets
     the BatchResult of each."""
-    scene = load_scene(
-        config.scene.data_dir,
-        config.scene.data_factor,
-        config.scene.test_every,
-        config.scene.mask_mode,
-    )
+    c = config.scene
+    scene = load_scene(c.data_dir, c.data_factor, c.test_every, c.mask_mode)
     views = [scene.views[i] for i in scene.train]
+    job = Job.of(config, training_views(scene), device)
     how = dict(ring=2 * config.run.batch_steps, fetches=not config.depth.depth_lambda)
     photos = Photos(device, [v.load() for v in views], config.run.images, **how)
     on_batch = (lambda result: None) if batches is None else batches.append
     sizes, known = [(v.camera.height, v.camera.width) for v in views], None
     if config.depth.depth_lambda:
         known = [np.random.default_rng(i).uniform(0, 1, size) for i, size in enumerate(sizes)]
-    cameras, numbers = ([getattr(v, name) for v in views] for name in ("camera", "number"))
-    shown = Views(cameras, canvas_of(scene), scene.extent, numbers, known)
-    OPENED.append(Session(device, config, shown, photos, on_batch))
-    OPENED[-1].start(initial_gaussians(config, scene))
+    OPENED.append(Session(device, job, photos, on_batch, known))
+    OPENED[-1].start(splats_of(config, scene))
     return OPENED[-1]
 
 
-def frozen(device, config, cameras, photos, size=None, extent=1.0, **more) -> Session:
+def frozen(device, config, cameras, photos, size=None, extent=1.0, depths=None, **more) -> Session:
     """A session whose splats stay as they are, which ends with the test. size: of the canvas, by
-    default that of the first camera. more: of Views."""
+    default that of the first camera. depths: see Session. more: of Views."""
     views = Views(cameras, size or (cameras[0].width, cameras[0].height), extent, **more)
     photos = Photos(device, photos, "gpu", 2 * config.run.batch_steps)
-    OPENED.append(Session(device, config, views, photos, lambda batch: None, frozen=True))
+    job = replace(Job.of(config, views, device), validation=(), frozen=True)
+    OPENED.append(Session(device, job, photos, lambda batch: None, depths))
     return OPENED[-1]
 
 

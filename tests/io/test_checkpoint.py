@@ -21,7 +21,7 @@ from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.settings.presets import load_config
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.run import keeping, measuring
-from hardsplat.train.run.trainer import Run, train
+from hardsplat.train.run.trainer import Trainer, train
 from hardsplat.train.session import session as sessions
 from hardsplat.train.step import batch
 from tests.helpers.splat_files import some_splats
@@ -230,7 +230,7 @@ def test_the_newest_two_checkpoints_stay_and_those_of_save_steps(on_device, scen
 
 
 def test_a_folder_is_one_runs_at_a_time(on_device, scene, tmp_path, error_of):
-    run, lock = Run(settings(scene, tmp_path)), tmp_path / ".lock"
+    run, lock = Trainer(settings(scene, tmp_path)), tmp_path / ".lock"
     error = error_of("train", scene, "--result-dir", tmp_path, "--max-steps", "2")
     assert error.startswith(f"{tmp_path} is in use by process {os.getpid()} on ")
     assert error.endswith("; wait for its end, end it, or choose another --result-dir")
@@ -342,7 +342,7 @@ LOST_AT = [({}, 3600, 0), ({"checkpoint_every": 10}, 3600, 10), ({"checkpoint_ev
 
 @pytest.mark.parametrize("run, seconds, step", LOST_AT)
 def test_a_lost_device_leaves_a_copy(on_device, scene, tmp_path, monkeypatch, run, seconds, step):
-    """Copies are taken of the first state, as time passes, and with each checkpoint."""
+    """SnapshotBuffers are taken of the first state, as time passes, and with each checkpoint."""
     with monkeypatch.context() as patch:
         patch.setattr(keeping, "SNAPSHOT_SECONDS", seconds)
         fails(patch, LOST)

@@ -109,7 +109,7 @@ def test_training_gains_8_db_over_small_splats(device, tmp_path):
     session, loaded = open_session(device, config), load_scene(tmp_path / "scene")
 
     def psnr() -> float:
-        where = loaded.held_out, evaluation_frame(config)
+        where = loaded.held_out, evaluation_frame(config.scene, config.model.sh_degree)
         measured = measure_all(device, session.raster, *where, quiet=True)
         return float(np.mean([m.psnr for m in measured]))
 
@@ -178,6 +178,6 @@ def test_what_does_not_go_together_is_refused(device):
     config = load_config(overrides=named)
     backend = BACKENDS[config.raster.rasterizer]
     with pytest.raises(UserError, match="--format unorm8: its steps drown"):
-        backend.resolve(device, backend.options.of(config))
+        backend.resolve(device, backend.options.of(config.raster, config.gradient))
     with pytest.raises(UserError, match="Renderer has no such option"):
         Renderer(device, stochastic=None)

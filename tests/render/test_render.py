@@ -260,7 +260,7 @@ def result(scene, tmp_path, monkeypatch, device):
     opened = load_scene(scene)
     points = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
     save_splats(folder / "splats.ply", points)
-    save_config(TrainConfig.of(data_dir=scene, background="white"), folder / "config.toml")
+    save_config(TrainConfig.of(data_dir=scene, background="white").flat(), folder / "config.toml")
     return folder
 
 

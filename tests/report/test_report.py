@@ -14,7 +14,7 @@ from hardsplat.report import page
 from hardsplat.report.apart import Apart
 from hardsplat.report.run import write_report
 from hardsplat.settings.presets import save_config
-from hardsplat.train.run.trainer import Run, train
+from hardsplat.train.run.trainer import Trainer, train
 from tests.helpers.browser import open_page, parts
 from tests.helpers.training import settings
 
@@ -57,7 +57,9 @@ def finished(tmp_path):
     def make(names=("a.jpg", "rig/b.jpg"), folder="a scene", **changes):
         path = tmp_path / folder
         (path / "renders").mkdir(parents=True)
-        save_config(settings(tmp_path / "scene", path, max_steps=40, seed=7), path / "config.toml")
+        save_config(
+            settings(tmp_path / "scene", path, max_steps=40, seed=7).flat(), path / "config.toml"
+        )
         views = [{"name": name, "psnr": 20.0 + i, "ssim": 0.5} for i, name in enumerate(names)]
         same = {"splats": 300, "ssim": 0.5, "views": views}
         at = [{"step": n, "training_seconds": n / 8, "psnr": 18 + n / 20} | same for n in (20, 40)]
@@ -164,7 +166,7 @@ def test_a_run_without_a_report_loses_nothing(on_device, scene, tmp_path, monkey
 
 def test_interrupted_and_resumed_runs_have_one_too(on_device, scene, tmp_path, monkeypatch):
     config = settings(scene, tmp_path, max_steps=20, batch_steps=5)
-    run = Run(config)
+    run = Trainer(config)
 
     def stop(result, on_batch=run.session.on_batch):
         on_batch(result)

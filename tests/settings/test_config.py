@@ -227,7 +227,7 @@ RESUMED = [{"data_dir": "run"}, {"result_dir": "run"}, {"data_dir": "garden", "r
 def test_resume_takes_the_settings_of_the_run(monkeypatch, tmp_path, given):
     monkeypatch.chdir(tmp_path)
     before = dict(data_dir=tmp_path / "garden", result_dir="run", ckpt="first.ckpt")
-    save_config(TrainConfig.of(**before, sh_degree=1, seed=7), f"run/{SAVED_NAME}")
+    save_config(TrainConfig.of(**before, sh_degree=1, seed=7).flat(), f"run/{SAVED_NAME}")
     config = load_config(overrides={"resume": True, "seed": 8, **given})
     assert (config.scene.data_dir, config.run.result_dir) == (tmp_path / "garden", Path("run"))
     found = config.model.sh_degree, config.run.seed, config.run.ckpt, config.run.resume

@@ -16,6 +16,8 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.study import doctor
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.views import Views
 from hardsplat.train.session.capacity import fitting
 from hardsplat.train.step.loss import allocate_loss
 
@@ -132,5 +134,6 @@ def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterize
         named = f" --moments {moments}" if moments != moments_of(device, "auto") else ""
         when = f" with --rasterizer {rasterizer}{named};"
         said = next(line for line in doctor._limits(device) if when in line)
-        wanted = fitting(device, config, streamed)
+        job = Job.of(config, Views([], (1, 1), 1.0), device)
+        wanted = fitting(device, job, streamed, rasterizer)
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million") and f"bound by {word}" in said

@@ -37,10 +37,11 @@ from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.hardware import BLENDINGS, ORDERINGS, QUADS
 from hardsplat.tables.pictures import PICTURES
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.views import Views
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
-from hardsplat.train.step.views import Views
 from tests.helpers import meshing
 from tools import catalog
 
@@ -117,7 +118,7 @@ def choices(f) -> tuple:
 def train(device, config, channels=3):
     photos = Photos(device, [np.zeros((SIZE, SIZE, channels), np.uint8)], "gpu", 2)
     views = Views([CAMERA], (SIZE, SIZE), 1.0)
-    session = Session(device, config, views, photos, lambda batch: None)
+    session = Session(device, Job.of(config, views, device), photos, lambda batch: None)
     try:
         session.start(SPLATS)
         Evaluator(device, session.raster, SIZE, SIZE).destroy()
@@ -239,7 +240,8 @@ def test_meshes_find_their_modules(device):
 def test_pictures_and_windows_find_their_modules(device):
     frame, pictures = frame_data(0, (0, 0, 0), 0.2), tuple(PICTURES)
     for name, format, transparent in itertools.product(BACKENDS, FORMATS, (False, True)):
-        options = BACKENDS[name].options.of(TrainConfig.of(rasterizer=name, format=format))
+        config = TrainConfig.of(rasterizer=name, format=format)
+        options = BACKENDS[name].options.of(config.raster, config.gradient)
         given = device, BACKENDS[name], options, SPLATS, SIZE, SIZE, pictures, frame, transparent
         Painter(*given).destroy()
     for owner in (SCREEN_PASS, bandwidth.COPY, *probe.PASSES):

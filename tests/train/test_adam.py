@@ -89,7 +89,7 @@ def check_rounding(x, y, taken, what) -> np.ndarray:
 @pytest.mark.parametrize("rasterizer, way", WAYS)
 def test_steps_against_float64(device, scene, rasterizer, way):
     session = started(device, scene, rasterizer=rasterizer, **{"shN_every": 1} | way)
-    config, before = session.config, session.snapshot()
+    config, before = session.job.config, session.snapshot()
     n, first, every = before.splats, before, config.adam.shN_every
     # as float32, which is what Adam averages with
     betas = [float(np.float32(b)) for b in (config.adam.adam_beta1, config.adam.adam_beta2)]

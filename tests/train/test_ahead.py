@@ -1,6 +1,8 @@
 """Pipelines that threads build ahead of a training: those that it asks for, and nothing is in the
 way of others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,12 @@ from hardsplat.gpu.passes.shader import ShaderError
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.views import Views
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.run.ahead import build_ahead
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
-from hardsplat.train.step.views import Views
 
 WIDTH, HEIGHT = 32, 24
 
@@ -33,16 +36,17 @@ RUNS.append({"strategy": "adaptive", "exposure": "ppisp", "pose_opt": True})
 def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
     config = TrainConfig.of(rasterizer="tiled", max_steps=10, cap_max=100, **run)
     device = nothing_built
-    build_ahead(device, config, ["tiled", "hardware"], (WIDTH, HEIGHT), 1.0)
-    begun = set(device.pipelines)
     K = np.array([[30.0, 0, WIDTH / 2], [0, 30.0, HEIGHT / 2], [0, 0, 1]])
     views = Views([Camera(np.eye(4), K, WIDTH, HEIGHT)], (WIDTH, HEIGHT), 1.0)
+    job = replace(Job.of(config, views, device), rasterizers=("tiled", "hardware"))
+    build_ahead(device, job)
+    begun = set(device.pipelines)
     photos = Photos(device, [np.zeros((HEIGHT, WIDTH, 3), np.uint8)], "gpu", 2)
-    session = Session(device, config, views, photos, lambda batch: None, timed_rows=False)
+    session = Session(device, job, photos, lambda batch: None, timed_rows=False)
     means = np.random.default_rng(0).normal(size=(50, 3))
     colors = np.zeros((50, 3), np.uint8)
     session.start(Gaussians.from_points(means, colors, config.model.sh_degree))
-    session.use("hardware", timed_rows=False)
+    session.switch_rasterizer("hardware", timed_rows=False)
     Evaluator(device, session.raster, WIDTH, HEIGHT).destroy()
     session.destroy()
     assert len(begun) > 40 and set(device.pipelines) <= begun

@@ -8,8 +8,7 @@ from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.run.trainer import train
 from hardsplat.train.step import averaging
-from hardsplat.train.strategies import STRATEGIES
-from tests.helpers.training import open_session, same_state, settings
+from tests.helpers.training import open_session, same_state, settings, strategy_of
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +19,10 @@ def short(monkeypatch):
 def sampled(session, values: list | None = None) -> None:
     """Goes on to the end of the run with samples where they are due. values: gets the splats of
     each."""
-    c, strategy = session.config, session.strategy
-    while session.step < c.run.max_steps:
-        session.run(averaging.next_sample(c, strategy, session.step) - session.step)
-        if averaging.is_sample(c, strategy, session.step):
+    when = session.averaging
+    while session.step < session.job.steps:
+        session.run(when.next_sample(session.step) - session.step)
+        if when.is_sample(session.step):
             session.average()
             if values is not None:
                 values.append(session.values())
@@ -92,8 +91,9 @@ BEGINNINGS = [
 @pytest.mark.parametrize("flags, first", BEGINNINGS)
 def test_averages_begin_when_splats_no_longer_come_or_go(flags, first):
     config = TrainConfig.of(**flags)
-    strategy, last = STRATEGIES[config.densify.strategy], config.run.max_steps
-    assert averaging.begins(config, strategy) == first
-    sample = min(first, last) or averaging.every(config)
-    assert averaging.next_sample(config, strategy, 0) == sample
-    assert averaging.is_sample(config, strategy, last) == (first <= last)
+    when, last = (
+        averaging.Averaging(config.adam.average_steps, strategy_of(config)),
+        config.run.max_steps,
+    )
+    assert when.begins == first and when.next_sample(0) == (min(first, last) or when.every)
+    assert when.is_sample(last) == (first <= last)

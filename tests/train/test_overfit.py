@@ -1,6 +1,7 @@
 """Photographs that are set apart for the first steps, and what is made of them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from hardsplat.io.formats.checkpoint import load, path_of
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job import overfit
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.views import Views
 from hardsplat.train.run.trainer import train
-from hardsplat.train.session import overfit
 from hardsplat.train.step.schedule import view_order
 from tests.helpers.training import same_state, settings
 
@@ -28,7 +31,7 @@ def test_views_apart_come_only_later():
 
 @pytest.mark.parametrize("gap, found", [(2.4, False), (2.9, True), (3.1, True), (3.6, True)])
 def test_the_gap_decides(gap, found):
-    judged = overfit.judged(7, [20.0, 22.0], [20.0 + gap, 22.0 + gap])
+    judged = overfit.overfit_verdict(7, [20.0, 22.0], [20.0 + gap, 22.0 + gap])
     assert judged["regularized"] is found
     assert judged["psnr_others"] - judged["psnr_apart"] == pytest.approx(gap)
     # No jump that roundings decide on.
@@ -41,19 +44,19 @@ def test_one_bad_photograph_does_not_decide(bad, gap):
     found["others"] = [db + gap for db in found["apart"]]
     found[bad][-1] -= 20.0
     means = np.mean(found["others"]) - np.mean(found["apart"])
-    judged = overfit.judged(7, **found)
+    judged = overfit.overfit_verdict(7, **found)
     # Means would go the other way.
     assert judged["regularized"] is (gap > 3) and (means > 3) is not (gap > 3)
     assert judged["psnrs"] == [found["apart"], found["others"]]
 
 
 def test_a_run_that_overfits_is_regularized(on_device, scene, tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(overfit, "SET_APART", 2)
+    monkeypatch.setattr(overfit, "HELD", 2)
     monkeypatch.setattr(overfit, "FEWEST", 4)
     monkeypatch.setattr(overfit, "OPACITY_REG", 1.0)
     ends = {}
     for name, gap, check in (("never", 3.0, 0), ("not found", 100.0, 12), ("found", 0.0, 12)):
-        monkeypatch.setattr(overfit, "judged", _judged_by(gap))
+        monkeypatch.setattr(overfit, "overfit_verdict", _judged_by(gap))
         changes = {"strategy": "budget", "overfit_check": check, "eval_steps": (30,)}
         changes |= {"checkpoint_every": 15, "rasterizer": "auto", "deterministic": True}
         metrics = train(settings(scene, tmp_path / name, **changes))
@@ -74,29 +77,34 @@ def test_a_run_that_overfits_is_regularized(on_device, scene, tmp_path, monkeypa
 
 def _judged_by(gap):
     """`judged` whose comparison always gives 50 dB."""
-    found = {"psnr_apart": 10.0, "psnr_others": 60.0, "regularized": gap <= 50}
+    found = {"psnr_apart": 10.0, "psnr_others": 60.0, "regularized": gap <= 50, "share": 1.0}
     return lambda step, apart, others: {"step": step} | found
 
 
 def test_a_long_run_becomes_shorter():
     config = TrainConfig()
-    found = overfit.shortened(config, 3_000, 84)
-    assert found.run.max_steps == 84 * config.densify.budget.overfit_epochs == 10_080
+    job = Job(config, Views([], (1, 1), 1.0), replace(config.densify, cap_max=7), "float32", ())
+    budget = config.densify.budget
+    steps = overfit.overfitted_length(budget, 3_000, 84)
+    assert steps == 84 * budget.overfit_epochs == 10_080
+    shorter = job.shortened(steps)
+    found = shorter.config
+    assert shorter.steps == shorter.strategy.steps == 10_080 and shorter.densify.cap_max == 7
+    assert shorter.densify.refine_stop_iter == found.densify.refine_stop_iter
     as_long = load_config(None, {"max_steps": 10_080})
     for name in ("refine_stop_iter", "prune_to_iter", "sh_degree_interval", "average_steps"):
         assert found.flat()[name] == as_long.flat()[name], name
     assert (
         found.densify.budget.overfit_check == config.densify.budget.overfit_check
     )  # a run that is killed now compares again
-    assert overfit.shortened(config, 6_000, 84).run.max_steps == 12_000
-    stays = TrainConfig.of(overfit_epochs=0)
-    assert overfit.shortened(stays, 3_000, 10) == stays
+    assert overfit.overfitted_length(budget, 6_000, 84) == 12_000
+    assert overfit.overfitted_length(replace(budget, overfit_epochs=0), 3_000, 10) == 0
 
 
 def test_a_run_that_became_shorter_ends_there(on_device, scene, tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(overfit, "SET_APART", 2)
+    monkeypatch.setattr(overfit, "HELD", 2)
     monkeypatch.setattr(overfit, "FEWEST", 4)
-    monkeypatch.setattr(overfit, "judged", _judged_by(0.0))
+    monkeypatch.setattr(overfit, "overfit_verdict", _judged_by(0.0))
     changes = dict(strategy="budget", overfit_check=6, overfit_epochs=1, max_steps=60)
     changes |= dict(checkpoint_every=10, rasterizer="auto", deterministic=True)
     metrics = train(settings(scene, tmp_path / "run", **changes))

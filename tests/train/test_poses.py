@@ -96,8 +96,12 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
     session = open_session(device, first)
     for _ in range(2):
         session.run(60)
-    trained, cameras, rng = session.gaussians(), session.views[:3], np.random.default_rng(0)
-    size, extent = (session.width, session.height), session.extent
+    trained, cameras, rng = (
+        session.gaussians(),
+        session.job.views.cameras[:3],
+        np.random.default_rng(0),
+    )
+    size, extent = (session.width, session.height), session.job.extent
     evaluator = Evaluator(device, session.raster, *size)
     blank, frame = np.zeros((*size[::-1], 3), np.uint8), frame_data(1, (0, 0, 0), 0.2)
     images = [evaluator.measure("", c, blank, frame).image for c in cameras]
@@ -120,13 +124,13 @@ def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer, rate
     rates = dict(pose_lr=rate, pose_lr_final=rate, pose_warm_up=1)
     config = settings(scene, strategy="none", pose_opt=True, rasterizer=rasterizer, **rates)
     session = open_session(device, config)
-    to_world = np.stack([c.w2c[:3, :3].T for c in session.views])
+    to_world = np.stack([c.w2c[:3, :3].T for c in session.job.views.cameras])
     before, compared = session.snapshot().buffers, set()
     for step in range(6):
         session.run(1)
         after = session.snapshot().buffers
         view = view_of(session)
-        for name, most in (("turn", MOST_TURN), ("shift", MOST_SHIFT * session.extent)):
+        for name, most in (("turn", MOST_TURN), ("shift", MOST_SHIFT * session.job.extent)):
             changed = np.any(after[f"adam_{name}"] != before[f"adam_{name}"], axis=(0, 1, 3))
             assert np.flatnonzero(changed).tolist() == [view]
             lengths = np.linalg.norm(after[name][0], axis=1)

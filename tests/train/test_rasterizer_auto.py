@@ -11,12 +11,16 @@ from hardsplat.base.errors import UserError
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.trial import Trial
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.run.auto import Auto
 from hardsplat.train.run.trainer import train
+from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.session import Session
 from tests.helpers.training import settings
 
 AUTO = TrainConfig.of(rasterizer="auto")
+
+
+def chosen_for(device, config: TrainConfig) -> str:
+    return fastest(device, config.raster, config.gradient)
 
 
 @pytest.fixture
@@ -38,10 +42,10 @@ def timed(monkeypatch, tmp_path, device):
 )
 def test_the_faster_one_is_taken_and_remembered(device, timed, hardware, chosen):
     timed["hardware"] = hardware
-    assert fastest(device, AUTO) == chosen
+    assert chosen_for(device, AUTO) == chosen
     timed["hardware"], timed["tiled"] = timed["tiled"], timed["hardware"]
-    assert fastest(device, AUTO) == chosen
-    other = fastest(device, AUTO.changed(antialiased=True))  # other settings are timed anew
+    assert chosen_for(device, AUTO) == chosen
+    other = chosen_for(device, AUTO.changed(antialiased=True))  # other settings are timed anew
     assert other != chosen or hardware == 1.01
 
 
@@ -50,10 +54,10 @@ def test_what_does_not_run_is_not_taken(device, timed, monkeypatch):
         raise UserError("no interlock")
 
     monkeypatch.setitem(BACKENDS, "hardware", replace(BACKENDS["hardware"], first=refuse))
-    assert fastest(device, AUTO) == "tiled"
+    assert chosen_for(device, AUTO) == "tiled"
     monkeypatch.setitem(BACKENDS, "tiled", replace(BACKENDS["tiled"], first=refuse))
     with pytest.raises(UserError, match="hardware: no interlock; tiled: no interlock"):
-        fastest(device, AUTO)
+        chosen_for(device, AUTO)
 
 
 @pytest.fixture
@@ -61,7 +65,7 @@ def steps_take(monkeypatch):
     """steps_take(hardware=, tiled=): milliseconds that trials find; a rasterizer that is not
     named does not run. Returns what the session is told to use."""
     monkeypatch.setenv("HARDSPLAT_AUTO", "time")
-    asked, use = [], Session.use
+    asked, use = [], Session.switch_rasterizer
 
     def set_to(**ms):
         def used(self, name, *timed_rows):
@@ -70,9 +74,9 @@ def steps_take(monkeypatch):
                 raise RuntimeError("refused")
             use(self, name, *timed_rows)
 
-        monkeypatch.setattr(Session, "use", used)
+        monkeypatch.setattr(Session, "switch_rasterizer", used)
         monkeypatch.setattr(Session, "has_timed_rows", lambda self, name: name == "hardware")
-        seconds = property(lambda self: ms[self.config.raster.rasterizer] / 1e3)
+        seconds = property(lambda self: ms[self.rasterizer] / 1e3)
         monkeypatch.setattr(Session, "step_seconds", seconds)
         return asked
 
@@ -107,16 +111,18 @@ def test_steps_that_draw_scores_are_not_timed():
     """Every tenth does. The first is made before anything is timed."""
 
     def batches(first: int, most: int) -> list:
-        made, strategy = [], SimpleNamespace(scored=lambda config, step: step % 10 == 9)
-        nothing = dict(config=None, use=lambda *how: None, drain=lambda: None)
-        session = SimpleNamespace(step=first, strategy=strategy, step_seconds=1e-3, **nothing)
+        made, strategy = [], SimpleNamespace(scored=lambda step: step % 10 == 9)
+        nothing = dict(switch_rasterizer=lambda *how: None, drain=lambda: None)
+        session = SimpleNamespace(
+            step=first, job=SimpleNamespace(strategy=strategy), step_seconds=1e-3, **nothing
+        )
 
         def run(steps):
             made.append((session.step, steps))
             session.step += steps
 
         session.run = run
-        assert Auto([])._timed(session, "tiled", most, nullcontext, False) == 1.0
+        assert RasterizerTuner([])._timed(session, "tiled", most, nullcontext, False) == 1.0
         assert session.step <= first + most
         return made
 

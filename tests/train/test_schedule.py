@@ -55,7 +55,7 @@ class Steps:
         own = *own, c.scene.near_plane
         told = schedule.step_settings(c.run.seed, c.adam.adam_beta1, c.adam.adam_beta2, *own)
         self.resources["step_settings"].upload(told)
-        self.resources["rate_plans"].upload(rate_plans(config, EXTENT)[:planes])
+        self.resources["rate_plans"].upload(rate_plans(config.flat(), EXTENT)[:planes])
         terms = loss_terms(config.flat(), EXTENT, sh_degree=c.model.sh_degree)
         self.resources["loss_terms"].upload(terms)
         counts = np.zeros((), contract.dtype("Counts"))

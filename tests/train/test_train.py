@@ -19,18 +19,18 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.presets import config_from_file, load_config
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.views import Views
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.measure.measure import evaluation_frame, measure_all
-from hardsplat.train.run.start import initial_gaussians
 from hardsplat.train.run.trainer import train
 from hardsplat.train.session.capacity import fitting
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.batch import timed_of
 from hardsplat.train.step.photos import Photos
-from hardsplat.train.step.views import Views
 from hardsplat.train.watchers.log import Log, stage_table
 from tests.helpers.drawing import fresh_seed
-from tests.helpers.training import densified, open_session, same_state, settings
+from tests.helpers.training import densified, open_session, same_state, settings, splats_of
 
 STILL = {q.rate.setting: 0.0 for q in quantities.of("splat")}
 STILL |= {"means_lr": 1e-15, "means_lr_final": 1e-15}
@@ -215,26 +215,26 @@ def test_progress_and_table_of_stages(on_device, scene, tmp_path, capfd, monkeyp
 def test_random_start(scene):
     loaded = load_scene(scene)
     few = settings(scene, init_type="random", init_num_pts=50, init_extent=0.25, init_opa=0.3)
-    gaussians = initial_gaussians(few, loaded)
+    gaussians = splats_of(few, loaded)
     assert len(gaussians) == 50 and 0.2 < np.abs(gaussians.means).max() <= 0.25
     assert gaussians.opacities == pytest.approx(0.3)
-    doubled = initial_gaussians(few.changed(init_scale=2.0), loaded)
+    doubled = splats_of(few.changed(init_scale=2.0), loaded)
     assert np.array_equal(doubled.means, gaussians.means)
     assert doubled.scales == pytest.approx(2 * gaussians.scales)
-    other = initial_gaussians(few.changed(seed=1), loaded)
+    other = splats_of(few.changed(seed=1), loaded)
     assert not np.array_equal(other.means, gaussians.means)
 
 
 def test_splats_of_a_file_to_start_from(device, scene, tmp_path):
     """Of every format, in neighbourly order, with the run's SH degree; opaque and invisible ones
     can still learn. The run may be written where they come from."""
-    splats = initial_gaussians(settings(scene, sh_degree=2), load_scene(scene))
+    splats = splats_of(settings(scene, sh_degree=2), load_scene(scene))
     splats.opacities[:2], splats.sh[:, 1:] = (0, 1), 0.25
     for name in ("run/splats.ply", "a.spz", "a.npz"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         save_splats(tmp_path / name, splats)
         own = dict(init=tmp_path / name, sh_degree=1, init_type="random")
-        given = initial_gaussians(settings(scene, **own), load_scene(scene))
+        given = splats_of(settings(scene, **own), load_scene(scene))
         assert given.sh.shape == (len(splats), 4, 3)
         assert given.sh[:, 1:] == pytest.approx(0.25, abs=1 / 64)
         means = np.sort(splats.means, axis=0)
@@ -318,7 +318,7 @@ def test_views_of_different_sizes(device, mixed):
     session.run(5)
     session.drain()
     sizes = set()
-    frame = evaluation_frame(session.config)
+    frame = evaluation_frame(session.job.config.scene, session.job.config.model.sh_degree)
     for m in measure_all(device, session.raster, scene.views[:4], frame, quiet=True):
         sizes.add(m.image.shape)
         assert m.image.shape == m.photo.shape
@@ -339,7 +339,7 @@ def test_batches_are_as_short_as_one_buffer_asks_for(on_device, scene, tmp_path,
                 super().__init__(device, images, mode, ring, fetches)
             rings.append(self.most_steps)
 
-    monkeypatch.setattr("hardsplat.train.run.trainer.Photos", Small)
+    monkeypatch.setattr("hardsplat.train.run.start.Photos", Small)
     for name in ("any", "short"):
         run = dict(max_steps=12, batch_steps=10, images="stream", deterministic=True)
         train(settings(scene, tmp_path / name, **run | {"rasterizer": "auto"}))
@@ -376,8 +376,8 @@ def test_nothing_is_left_where_memory_gives_out(device, scene, leaves_nothing, c
 
     def make():
         photos = Photos(device, [photo] * 2, "gpu", 2)
-        own = Views(views, (32, 24), 1.0), photos, print
-        return Session(device, settings(scene, **changes), *own)
+        job = Job.of(settings(scene, **changes), Views(views, (32, 24), 1.0), device)
+        return Session(device, job, photos, print)
 
     assert leaves_nothing(make) == 14
 
@@ -392,7 +392,7 @@ def test_memory_of_moments(device, scene, monkeypatch):
         used = session.memory()
         assert used["optimizer"] == pytest.approx(times * used["parameters"], rel=0.01)
         assert used["parameters"] > 0
-        assert fitting(device, session.config, session.photos) == most
+        assert fitting(device, session.job, session.photos, "hardware") == most
         session._grow(10 * most, session.count())
         assert session.parameters.capacity == most
 

@@ -384,7 +384,9 @@ def test_the_window_shows_the_splats_of_the_moment(training, device, display, sc
         preview.viewer.inputs.text = False
         preview.watch = lambda p, s: None
         gaussians, end = session.gaussians(), time.perf_counter() + SECONDS
-        image, _ = renderer.forward(gaussians, view.camera, 0, near=session.config.scene.near_plane)
+        image, _ = renderer.forward(
+            gaussians, view.camera, 0, near=session.job.config.scene.near_plane
+        )
         found = 0.0
         while found < 45 and time.perf_counter() < end:
             preview.turn(run, wait=True)

@@ -26,9 +26,9 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.scenes.views import View, load_images
-from hardsplat.train.run.keeping import Keeping
-from hardsplat.train.run.photographs import Photographs
-from hardsplat.train.run.trainer import Run as Training
+from hardsplat.train.run.keeping import CheckpointKeeper
+from hardsplat.train.run.photographs import Loader
+from hardsplat.train.run.trainer import Trainer
 from tools.suite.plan import Plan, Run
 
 
@@ -42,7 +42,7 @@ class Loaded(View):
         return self.image
 
 
-class Nothing(Keeping):
+class Nothing(CheckpointKeeper):
     """Keeps no files and no copies; what is measured is measured."""
 
     def keep(self, step: int) -> None:
@@ -52,15 +52,14 @@ class Nothing(Keeping):
         self.measurements.measure(step)
 
 
-class Measuring(Training):
+class Measuring(Trainer):
     """A training that leaves its numbers alone: no splats, checkpoints or pictures."""
 
-    def _prepare_folder(self, start: Checkpoint) -> None:
-        self.log.restore(start.log)
-        self.keeping = Nothing(self.state, self.measurements, start)
-        self.results.prepare = lambda seconds_left: None  # no report
+    def prepare_folder(self, start: Checkpoint) -> None:
+        self.begin_keeping(Nothing, start)
+        self.files.prepare = lambda seconds_left: None  # no report
 
-    def _write_results(self) -> dict:
+    def write_results(self) -> dict:
         return self.state.metrics()
 
 
@@ -118,7 +117,7 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
     begun = time.perf_counter()
     try:
         metrics = Measuring(
-            run.settings(folder, result), device=device, photographs=Photographs(scene)
+            run.settings(folder, result), device=device, photographs=Loader(scene)
         ).train()
     except UserError as error:
         return numbers | {"error": str(error)}

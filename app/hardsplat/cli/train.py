@@ -75,11 +75,11 @@ def opening(wanted):
 def reading(config, parts):
     """The photographs, which threads decode while this one imports what trains."""
     from hardsplat.results.folder import check_folder, folder_of
-    from hardsplat.train.run.photographs import Photographs
+    from hardsplat.train.run.photographs import Loader
 
     parts.begin("load")
-    check_folder(folder_of(config))
-    photographs = Photographs.of(config)
+    check_folder(folder_of(config.run, config.scene))
+    photographs = Loader.of(config.scene)
     parts.begin("imports")
     try:
         yield photographs

@@ -18,36 +18,33 @@ from hardsplat.raster.tiled import passes as tile_passes
 from hardsplat.raster.tiled.lists import COUNTED
 from hardsplat.raster.tiled.rasterizer import PAIRS, TiledRasterizer
 from hardsplat.raster.tiled.rows import TiledOptions, TiledRows
-from hardsplat.settings.train import FIELDS, TrainConfig
+from hardsplat.settings.learning import GradientSettings
+from hardsplat.settings.rasterizers import RasterSettings
+from hardsplat.settings.train import FIELDS
 from hardsplat.settings.typed import RasterizerName
 from hardsplat.tables.formats import MOMENT_FORMATS
 
 
 @dataclass(frozen=True)
 class Backend:
+    """What a rasterizer offers. Functions of (device, options) raise UserError for what the device
+    cannot run.
+
+    first: options with the first rows that run instead of those that would be timed. sources: the
+    shaders it is made of. passes: of (device, SH planes, width, height, options, sink), all that it
+    builds at first, for options without anything left to time. needs: what one splat takes in
+    training, besides hardsplat.contract.footprint.needs. without: buffers that it does not have.
+    """
+
     rasterizer: Callable[..., Trainable]
     options: type[HardwareOptions] | type[TiledOptions]
-    resolve: Callable[
-        [Device, Any], Variants
-    ]  # (device, options): UserError for what the device cannot run
-    first: Callable[
-        [Device, Any], Any
-        # (device, options) -> options with the first rows that run instead of those that would
-        # be timed; UserError like resolve
-    ]
-    sources: Callable[
-        [Device, Any], set[ShaderSource]
-    ]  # (device, options): the shaders it is made of
-    passes: Callable[
-        ..., list
-        # (device, SH planes, width, height, options, sink): all that it builds at first, for
-        # options without anything left to time
-    ]
+    resolve: Callable[[Device, Any], Variants]
+    first: Callable[[Device, Any], Any]
+    sources: Callable[[Device, Any], set[ShaderSource]]
+    passes: Callable[..., list]
     note: str
-    needs: Mapping[str, Need] = field(
-        default_factory=dict
-    )  # what one splat takes in training, besides hardsplat.contract.footprint.needs
-    without: tuple[str, ...] = ()  # buffers of the contract that it does not have
+    needs: Mapping[str, Need] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
 
 
 BACKENDS = {
@@ -60,7 +57,7 @@ BACKENDS = {
         lambda *how: hardware.all_passes(*hardware.plan(*how)),
         "quads through the graphics pipeline, gradients reduced in the fragment shader",
         {"fragments": FRAGMENTS},
-        without=COUNTED,  # buffers of the tiled rasterizer
+        without=COUNTED,
     ),
     "tiled": Backend(
         TiledRasterizer,
@@ -103,41 +100,32 @@ class _Choice:
     settings: str  # what the rasterizers were given
 
 
-def of_others(rasterizer: str) -> set[str]:
-    """The options that this rasterizer does not have, but another."""
+def unknown(rasterizer: str, raster: RasterSettings) -> list[str]:
+    """The options of other rasterizers alone that are not left at their defaults."""
     known = {name: set(backend.options.settings()) for name, backend in BACKENDS.items()}
-    return set.union(*known.values()) - known[rasterizer]
+    others, flat = set.union(*known.values()) - known[rasterizer], raster.flat()
+    return sorted(n for n in others if flat[n] != FIELDS[n].default)
 
 
-def unknown(rasterizer: str, settings: TrainConfig) -> list[str]:
-    """Those of them that are not left at their defaults."""
-    flat = settings.flat()
-    return sorted(n for n in of_others(rasterizer) if flat[n] != FIELDS[n].default)
-
-
-def running(device: Device, settings: TrainConfig) -> list[str]:
+def running(device: Device, raster: RasterSettings, gradient: GradientSettings) -> list[str]:
     """Names of the rasterizers that the settings leave open and that run here: one where named,
     else those that lack no option that was named.
 
     Raises UserError when none runs here.
     """
-    return (
-        [settings.raster.rasterizer]
-        if settings.raster.rasterizer != "auto"
-        else list(_running(device, settings))
-    )
+    named = raster.rasterizer
+    return [named] if named != "auto" else list(_running(device, raster, gradient))
 
 
-def _running(device: Device, settings: TrainConfig) -> dict:
+def _running(device: Device, raster: RasterSettings, gradient: GradientSettings) -> dict[str, Any]:
     """Their options by name."""
-    options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
-    candidates = [name for name in BACKENDS if not unknown(name, settings)] or list(BACKENDS)
     runs: dict[str, Any] = {}
     why: list[str] = []
-    for name in candidates:
+    for name in [name for name in BACKENDS if not unknown(name, raster)] or list(BACKENDS):
+        options = BACKENDS[name].options.of(raster, gradient)
         try:
-            BACKENDS[name].first(device, options[name])
-            runs[name] = options[name]
+            BACKENDS[name].first(device, options)
+            runs[name] = options
         except UserError as error:
             why.append(f"{name}: {error}")
     if not runs:
@@ -145,26 +133,23 @@ def _running(device: Device, settings: TrainConfig) -> dict:
     return runs
 
 
-def fastest(device: Device, settings: TrainConfig) -> str:
+def fastest(device: Device, raster: RasterSettings, gradient: GradientSettings) -> str:
     """The one of `running` that draws a small scene of our own fastest here. A training finds out
-    on its own scene instead, see app/hardsplat/train/run/auto.py."""
-    if settings.raster.rasterizer != "auto":
-        return settings.raster.rasterizer
-    options = _running(device, settings)
+    on its own scene instead, see app/hardsplat/train/run/tuner.py."""
+    if raster.rasterizer != "auto":
+        return raster.rasterizer
+    options = _running(device, raster, gradient)
     runs = list(options)
-    if (
-        settings.gradient.gradient == "stochastic"
-    ):  # what is timed are passes of the analytic gradient
+    if gradient.gradient == "stochastic":  # what is timed are passes of the analytic gradient
         options = {
-            name: replace(each, stochastic=None, gradient="auto") for name, each in options.items()
+            n: replace(each, stochastic=None, gradient="auto") for n, each in options.items()
         }
 
     def make(device, parameters, width, height, choice, sink):
-        return BACKENDS[choice.rasterizer].rasterizer(
-            device, parameters, width, height, options[choice.rasterizer], sink=sink
+        name = choice.rasterizer
+        return BACKENDS[name].rasterizer(
+            device, parameters, width, height, options[name], sink=sink
         )
-
-    choice = _Choice("auto", "; ".join(map(repr, options.values())))
 
     def sources(choice):
         return BACKENDS[choice.rasterizer].sources(device, options[choice.rasterizer])
@@ -172,6 +157,5 @@ def fastest(device: Device, settings: TrainConfig) -> str:
     def first(choice):
         return {"rasterizer": runs[0] if choice.rasterizer == "auto" else choice.rasterizer}
 
-    return timed_choice(
-        device, "rasterizer", choice, first, {"rasterizer": runs}, make, sources
-    ).rasterizer
+    choice, rows = _Choice("auto", "; ".join(map(repr, options.values()))), {"rasterizer": runs}
+    return timed_choice(device, "rasterizer", choice, first, rows, make, sources).rasterizer

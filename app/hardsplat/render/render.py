@@ -113,11 +113,11 @@ def render(
     gpu = open_device(config.run.device)
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
     frame = frame_data(degree, color, config.scene.near_plane)
-    backend = BACKENDS[fastest(gpu, drawn_by)]
+    backend = BACKENDS[fastest(gpu, drawn_by.raster, drawn_by.gradient)]
     if max(canvas) > gpu.max_image:
         most = f"larger than images of {gpu.name} may be ({gpu.max_image} a side)"
         raise OutOfMemory(f"{canvas[0]}x{canvas[1]} is {most}", "pixels")
-    options = backend.options.of(drawn_by)
+    options = backend.options.of(drawn_by.raster, drawn_by.gradient)
     painter = Painter(gpu, backend, options, gaussians, *canvas, modes, frame, transparent)
     names, legends = [n for n in modes if n in look.mode], {}
     try:

@@ -5,34 +5,32 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
-from hardsplat.settings.train import TrainConfig, scene_folder
+from hardsplat.settings.run import RunSettings
+from hardsplat.settings.scene import SceneSettings
+from hardsplat.settings.train import scene_folder
 
-OF_A_RUN = (
-    "config.toml",
-    "metrics.json",
-    "metrics.jsonl",
-    "metrics.csv",
-    "tensorboard",
-    "loss.png",
-    "report.html",
-    "splats.ply",
-    "splats_[0-9]*.ply",
-    "eval.json",
-    "exposures.json",
-    "poses",
-    "renders",
-    "ckpts",
-)
+OF_A_RUN = ["config.toml", "metrics.json", "metrics.jsonl", "metrics.csv", "tensorboard"]
+OF_A_RUN += ["loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json"]
+OF_A_RUN += ["exposures.json", "poses", "renders", "ckpts"]
 SIGNS = ("metrics.json", "splats.ply", "ckpts")
 
 
-def folder_of(config: TrainConfig) -> Path:
+def folder_of(run: RunSettings, scene: SceneSettings) -> Path:
     """The result folder of a run whose scene has a folder."""
-    return Path(config.run.result_dir or Path("results") / scene_folder(config.scene.data_dir).name)
+    return Path(run.result_dir or Path("results") / scene_folder(scene.data_dir).name)
+
+
+ADVICE = "choose another --result-dir"
+
+
+def _check_access(path: Path) -> None:
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write to the folder {path}; {ADVICE}")
 
 
 def check_folder(path: Path) -> None:
@@ -40,11 +38,8 @@ def check_folder(path: Path) -> None:
     anything."""
     there = next(p for p in (path.absolute(), *path.absolute().parents) if os.path.lexists(p))
     if not there.is_dir():
-        raise UserError(
-            f"cannot make the folder {path}: {there} is no folder; choose another --result-dir"
-        )
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UserError(f"cannot write to the folder {there}; choose another --result-dir")
+        raise UserError(f"cannot make the folder {path}: {there} is no folder; {ADVICE}")
+    _check_access(there)
 
 
 def make_folder(path: Path) -> None:
@@ -53,37 +48,29 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(
-            f"cannot make the folder {path}: {error.strerror}; choose another --result-dir"
-        ) from None
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise UserError(f"cannot write to the folder {path}; choose another --result-dir")
+        raise UserError(f"cannot make the folder {path}: {error.strerror}; {ADVICE}") from None
+    _check_access(path)
 
 
 def archive_run(
     folder: Path, files: Sequence[str] = OF_A_RUN, signs: Sequence[str] = SIGNS
 ) -> Path | None:
     """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is
-    free) below it, and says where.
+    free) below it, and returns where.
 
     files: patterns of all that a run leaves. signs: those without which there was none.
     """
     if not any(path for name in signs for path in folder.glob(name)):
         return None
-    number = 1
-    while (folder / f"earlier_{number}").exists():
-        number += 1
-    earlier = folder / f"earlier_{number}"
+    earlier = next(p for n in count(1) if not (p := folder / f"earlier_{n}").exists())
     try:
         earlier.mkdir()
         for name in files:
             for path in folder.glob(name):
                 path.rename(earlier / path.name)
     except OSError as error:
-        raise UserError(
-            f"cannot move the earlier run in {folder} into {earlier.name}: "
-            f"{error.strerror}; choose another --result-dir"
-        ) from None
+        what = f"cannot move the earlier run in {folder} into {earlier.name}"
+        raise UserError(f"{what}: {error.strerror}; {ADVICE}") from None
     return earlier
 
 

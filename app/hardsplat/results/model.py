@@ -1,4 +1,4 @@
-"""What people name when they mean a model: a result folder of a training, or a file of splats."""
+"""What a user may name as a model: a result folder of a training, or a file of splats."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.formats import readable
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.io.splats import is_antialiased
-from hardsplat.settings.presets import SAVED_NAME, config_from_file
+from hardsplat.settings.presets import SAVED_NAME, read_settings
 from hardsplat.settings.train import TrainConfig
 
 
 def find_model(
     result: str | Path, data_dir: str | Path | None = None, device: str | None = None
 ) -> tuple[Path, TrainConfig]:
-    """The file of splats, and the settings of the run beside it, or defaults where there are none.
+    """The file of splats, and the settings of its run, or defaults where there are none.
     data_dir, device: take the place of those.
 
     Raises UserError where there are no splats. `config.data_dir` stays None where nothing says
@@ -37,15 +37,9 @@ def find_model(
             f"{file}: no such file; give a run folder of hardsplat train, or a .ply, or "
             f"splats as {', '.join(readable()[1:])}"
         )
-    config = (
-        config_from_file(saved)
-        if saved.is_file()
-        else TrainConfig.of(antialiased=is_antialiased(file))
-    )
-    return file, config.changed(
-        data_dir=Path(data_dir) if data_dir else config.scene.data_dir,
-        device=device or config.run.device,
-    )
+    flat = read_settings(saved) if saved.is_file() else {"antialiased": is_antialiased(file)}
+    given = {"data_dir": Path(data_dir) if data_dir else None, "device": device}
+    return file, TrainConfig.of(**flat | {name: v for name, v in given.items() if v})
 
 
 def run_of(file: Path) -> Path:
@@ -57,8 +51,5 @@ def home_of(file: Path) -> Path:
     """Where files made of a model go by default: beside it, and those of a checkpoint or of an
     earlier step into a folder named like it, so that those of the last step stay."""
     folder = run_of(file)
-    return (
-        folder / file.stem
-        if (folder / SAVED_NAME).is_file() and file.name != "splats.ply"
-        else file.parent
-    )
+    own = (folder / SAVED_NAME).is_file() and file.name != "splats.ply"
+    return folder / file.stem if own else file.parent

@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 
-from hardsplat.settings.option import option
+from hardsplat.settings.option import option, share, steps, weight
 from hardsplat.settings.owner import Owner, part
 
-STRATEGIES = (
-    "budget",
-    "adaptive",
-    "mcmc",
-    "none",
-)  # the names in hardsplat.train.strategies, which takes Vulkan to import
+# the names in hardsplat.train.strategies, which takes Vulkan to import
+STRATEGIES = ("budget", "adaptive", "mcmc", "none")
+EXTENTS = "scene extents"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +22,10 @@ class AdaptiveSettings(Owner):
         aka="densify_grad_threshold growth_grad_threshold",
     )
     grow_scale3d: float = option(
-        0.01, "scale above which it is split, not cloned", unit="scene extents", aka="percent_dense"
+        0.01, "scale above which it is split, not cloned", unit=EXTENTS, aka="percent_dense"
     )
     prune_scale3d: float = option(
-        0.1, "scale above which a splat is removed, after the first reset", unit="scene extents"
+        0.1, "scale above which a splat is removed, after the first reset", unit=EXTENTS
     )
     prune_screen: float = option(
         0.0,
@@ -44,48 +41,31 @@ class BudgetSettings(Owner):
 
     flag, values = "strategy", ("budget",)
     grow_absolute: float = option(
-        3e-4,
-        "mean absolute gradient of the 2D position above which a splat may be split",
-        unit="NDC",
+        3e-4, "mean absolute gradient of 2D positions above which a splat may split", unit="NDC"
     )
     grow_least: float = option(
-        7.5e-5,
-        "the same where those are fewer than there is room for; 0: none with less",
-        unit="NDC",
+        7.5e-5, "the same where those are fewer than there is room for; 0: no less", unit="NDC"
     )
-    score_every: int = option(
-        10, "steps from one that draws scores to the next", unit="steps", min=1
-    )
-    overfit_check: int = option(
+    score_every: int = steps(10, "steps from one that draws scores to the next", min=1)
+    overfit_check: int = steps(
         3_750,
         "step up to which six training photographs are held for validation, to see "
         "by them whether the run overfits the others; 0: none are",
-        unit="steps",
         scales=300,
     )
-    overfit_epochs: int = option(
-        120,
-        "the run is shortened to so many steps for each photograph where those "
-        "are overfitted; 0: never",
-        unit="steps",
+    overfit_epochs: int = steps(
+        120, "steps a photograph to which a run that overfits is shortened; 0: never"
     )
-    prune_to: float = option(
-        1.0,
-        "share of the grown splats that is left of them, those that show most",
-        min=0.001,
-        max=1,
+    prune_to: float = share(
+        1.0, "share of the grown splats that is left, those that contribute most", min=0.001
     )
-    prune_to_iter: int = option(
-        20_000,
-        "step at which so few are left; pruning begins at refine_stop_iter",
-        unit="steps",
-        scales=0,
+    prune_to_iter: int = steps(
+        20_000, "step at which so few are left; pruning begins at refine_stop_iter", scales=0
     )
-    prune_opacity_reg: float = option(
+    prune_opacity_reg: float = weight(
         0.0,
         "weight of the mean opacity in the loss from refine_stop_iter to "
         "prune_to_iter, on top of --opacity-reg",
-        max=1e6,
     )
 
 
@@ -106,23 +86,21 @@ class DensifySettings(Owner):
 
     strategy: str = option(
         "budget",
-        "how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, "
-        "split and pruned as published; mcmc: relocated and added by opacity; none: not "
-        "at all",
+        "how splats are added and removed. budget: by scores, towards --cap-max; adaptive: cloned, "
+        "split and pruned as published; mcmc: relocated and added by opacity; none: not at all",
         choices=STRATEGIES,
     )
-    refine_start_iter: int = option(
-        600, "no densification up to this step", unit="steps", aka="densify_from_iter", scales=100
+    refine_start_iter: int = steps(
+        600, "no densification up to this step", aka="densify_from_iter", scales=100
     )
-    refine_stop_iter: int = option(
+    refine_stop_iter: int = steps(
         15_000,
         "no densification or reset from here on",
-        unit="steps",
         aka="densify_until_iter growth_stop_iter",
         scales=0,
     )
-    refine_every: int = option(
-        100, "steps between densifications", unit="steps", min=1, aka="densification_interval"
+    refine_every: int = steps(
+        100, "steps between densifications", min=1, aka="densification_interval"
     )
     cap_max: int = option(
         0,
@@ -131,11 +109,10 @@ class DensifySettings(Owner):
         shown="what fits",
         aka="max_splats",
     )
-    prune_opa: float = option(0.005, "opacity below which a splat is removed", max=1)
-    reset_every: int = option(
+    prune_opa: float = share(0.005, "opacity below which a splat is removed")
+    reset_every: int = steps(
         0,
         "steps between opacity resets (published: 3000); 0: never",
-        unit="steps",
         aka="opacity_reset_interval",
         scales=1500,
     )

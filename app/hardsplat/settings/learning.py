@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
-from hardsplat.settings.option import option
+from hardsplat.settings.option import option, rate, share, steps, weight
 from hardsplat.settings.owner import Owner, part
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.gradients import GRADIENTS
+
+EXTENTS = "scene extents"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,8 +15,8 @@ class ModelSettings(Owner):
     """model"""
 
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
-    sh_degree_interval: int = option(
-        1_250, "steps after which the next degree joins", unit="steps", min=1, scales=1
+    sh_degree_interval: int = steps(
+        1_250, "steps after which the next degree joins", min=1, scales=1
     )
 
 
@@ -22,18 +24,17 @@ class ModelSettings(Owner):
 class LossSettings(Owner):
     """loss"""
 
-    ssim_lambda: float = option(
-        0.2, "weight of D-SSIM; L1 has the rest", max=1, aka="lambda_dssim ssim_weight"
+    ssim_lambda: float = share(
+        0.2, "weight of D-SSIM; L1 has the rest", aka="lambda_dssim ssim_weight"
     )
-    l2_share: float = option(
+    l2_share: float = share(
         0.0,
-        "share of L1 that the squared error takes the place of, weighed so that both are "
-        "as steep at an error of 0.05",
-        max=1,
+        "share of L1 that the squared error replaces, weighed so that both are as steep at an "
+        "error of 0.05",
     )
-    opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)
-    scale_reg: float = option(
-        0.0, "weight of the mean scale in the loss (mcmc: 0.05)", unit="per scene extent", max=1e6
+    opacity_reg: float = weight(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)")
+    scale_reg: float = weight(
+        0.0, "weight of the mean scale in the loss (mcmc: 0.05)", unit="per scene extent"
     )
 
 
@@ -41,33 +42,26 @@ class LossSettings(Owner):
 class AdamSettings(Owner):
     """Adam"""
 
-    average_steps: int = option(
+    average_steps: int = steps(
         1_250,
         "the run ends with the average of splats over so many of its last steps; 0: with "
         "the last step",
-        unit="steps",
         scales=0,
     )
-    means_lr: float = option(
-        1.6e-4,
-        "rate of means at the first step",
-        unit="scene extents",
-        min=1e-15,
-        aka="position_lr_init lr_mean",
+    means_lr: float = rate(
+        1.6e-4, "rate of means at the first step", unit=EXTENTS, aka="position_lr_init lr_mean"
     )
-    means_lr_final: float = option(
+    means_lr_final: float = rate(
         1.6e-6,
         "rate of means at max_steps, reached exponentially",
-        unit="scene extents",
-        min=1e-15,
+        unit=EXTENTS,
         aka="position_lr_final lr_mean_end",
     )
-    rates_final: float = option(
+    rates_final: float = share(
         0.25,
         "share of their first values that the rates without an end of their own reach at "
         "max_steps, exponentially",
         min=1e-6,
-        max=1,
     )
     rates_hold: float = option(
         0.5, "share of the steps over which those rates stay what they are", max=0.999
@@ -86,11 +80,10 @@ class AdamSettings(Owner):
         "rate of the higher colour bands, for every step that --shN-every counts",
         aka="lr_coeffs_sh",
     )
-    shN_every: int = option(
+    shN_every: int = steps(
         4,
         "steps from one update of the higher colour bands, three quarters of what Adam "
         "moves, to the next (published: 1)",
-        unit="steps",
         min=1,
     )
     adam_beta1: float = option(0.9, "decay of the mean", max=0.99999)
@@ -98,9 +91,8 @@ class AdamSettings(Owner):
     adam_eps: float = option(1e-15, "keeps the division finite", min=1e-30)
     moments: str = option(
         "auto",
-        "how its moments are stored; bfloat16: in half the memory, rounded at "
-        "random, steps a few percent less exact; auto: so, where the device stores 16 "
-        "bits",
+        "how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few "
+        "percent less exact; auto: so, where the device stores 16 bits",
         choices=("auto", *MOMENT_FORMATS),
     )
     visible_adam: bool = option(
@@ -115,17 +107,10 @@ class StochasticSettings(Owner):
 
     flag, values = "gradient", ("stochastic",)
     gradient_pairs: int = option(
-        1,
-        "pairs of perturbed images a step, whose estimates are averaged",
-        unit="pairs",
-        min=1,
-        max=16,
+        1, "pairs of perturbed images a step, averaged", unit="pairs", min=1, max=16
     )
     perturbation: float = option(
-        1.0,
-        "sizes of all perturbations over those in the table of what is trained",
-        min=1e-3,
-        max=100,
+        1.0, "factor of all perturbations in the table of quantities", min=1e-3, max=100
     )
 
 

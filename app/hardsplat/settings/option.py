@@ -2,8 +2,9 @@
 are checked against it."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, field
+from functools import partial
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, get_args
@@ -36,28 +37,26 @@ def option(
 ) -> T:
     """A field with all that flags, checks and help need. Numbers end up in 32-bit words of the GPU.
 
-    shown: what help prints as the default where the value alone says too little. aka:   names that
+    shown: what help prints as the default where the value alone says too little. aka: names that
     the Inria trainer and Brush use for it, offered when the user types one of those. scales: the
     value is a step of a run of max_steps; in a longer or shorter run it is as much later or
     earlier, but no earlier than this.
     """
-    return field(
-        default=default,
-        metadata=dict(
-            help=help,
-            unit=unit,
-            choices=choices,
-            min=min,
-            max=max,
-            shown=shown,
-            aka=tuple(aka.split()),
-            scales=scales,
-        ),
-    )
+    limits, names = dict(choices=choices, min=min, max=max), tuple(aka.split())
+    text = dict(help=help, unit=unit, shown=shown, aka=names)
+    return field(default=default, metadata=text | limits | dict(scales=scales))
+
+
+# options by what their number is: a step of a run, a rate that decays exponentially, a share of a
+# whole, a weight in the loss
+steps: Callable[..., int] = partial(option, unit="steps")
+rate: Callable[..., float] = partial(option, min=1e-15)
+share: Callable[..., float] = partial(option, max=1)
+weight: Callable[..., float] = partial(option, max=1e6)
 
 
 def variant(registry: Iterable[str], help: str, auto: str = "the fastest here") -> str:
-    """The choice of one row of a registry in app/hardsplat/variants."""
+    """The choice of one row of a registry in app/hardsplat/tables."""
     return option("auto", f"{help}; auto: {auto}", choices=("auto", *registry))
 
 
@@ -78,9 +77,8 @@ def checked(name: str, value: Any, where: str, fields: Mapping[str, Field]) -> A
         result = _converted(kind(f), value)
         if choices and result not in choices:
             raise TypeError
-        for number in (
-            result if isinstance(result, tuple) else [result] * isinstance(result, int | float)
-        ):
+        numbers = result if isinstance(result, tuple) else [result]
+        for number in (n for n in numbers if isinstance(n, int | float)):
             if not low <= number <= high:  # so NaN fails too
                 wanted += f" of at most {high}" if number > high else f" of at least {low}"
                 raise TypeError
@@ -98,11 +96,8 @@ def _converted(kind, value):
         return str(value)
     if kind is Path and isinstance(value, str | Path) and str(value):
         return Path(value).expanduser()
-    if (
-        kind == tuple[int, ...]
-        and isinstance(value, list | tuple)
-        and all(type(n) is int for n in value)
-    ):
+    listed = kind == tuple[int, ...] and isinstance(value, list | tuple)
+    if listed and all(type(n) is int for n in value):
         return tuple(value)
     if type(value) is not kind:  # not isinstance: True is no number here
         raise TypeError
@@ -110,7 +105,7 @@ def _converted(kind, value):
 
 
 def check_known(settings: Mapping[str, Any], names: Mapping[str, str]) -> None:
-    """UserError for a setting that there is not. names: as NAMES."""
+    """UserError for an unknown setting. names: as NAMES."""
     for name in settings:
         if names.get(name) != name:
             raise UserError(f"unknown setting '{name}'{nearest(name, names)}")

@@ -43,7 +43,8 @@ class Owner:
     @classmethod
     def parts(cls) -> dict[str, type["Owner"]]:
         """Owners that it holds, by name."""
-        return {f.name: f.default_factory for f in fields(cls) if not f.metadata}  # type: ignore[misc]
+        held = [f for f in fields(cls) if not f.metadata]
+        return {f.name: f.default_factory for f in held}  # type: ignore[misc]
 
     @classmethod
     def owners(cls) -> Iterator[type["Owner"]]:

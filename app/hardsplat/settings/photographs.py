@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hardsplat.settings.option import option
+from hardsplat.settings.option import option, rate, steps, weight
 from hardsplat.settings.owner import Owner
 from hardsplat.tables.photographs import EXPOSURES
+
+_TURNS, _FOCAL = "rad, and scene extents", "of the focal length"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,29 +22,23 @@ class ExposureSettings(Owner):
         "exposure and white balance, and its camera vignetting and response",
         choices=tuple(EXPOSURES),
     )
-    affine_lr: float = option(
-        0.02, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init"
+    affine_lr: float = rate(
+        0.02, "rate of affine exposures at the first step", aka="exposure_lr_init"
     )
-    affine_lr_final: float = option(
+    affine_lr_final: float = rate(
         0.002,
         "rate of affine exposures at max_steps, reached exponentially",
-        min=1e-15,
         aka="exposure_lr_final",
     )
-    ppisp_lr: float = option(
+    ppisp_lr: float = rate(
         0.02,
         "rate of ppisp, and of vignetting with affine, at the first step (published: "
         "0.002, with which every photograph moves at every step)",
-        min=1e-15,
     )
-    ppisp_lr_final: float = option(
-        0.002, "rate of ppisp at max_steps, reached exponentially", min=1e-15
-    )
-    ppisp_warm_up: int = option(
-        500, "steps over which the rate of ppisp rises from 0", unit="steps", scales=1
-    )
-    exposure_reg: float = option(
-        1.0, "weights of what keeps vignetting and response plain, over those published", max=1e6
+    ppisp_lr_final: float = rate(0.002, "rate of ppisp at max_steps, reached exponentially")
+    ppisp_warm_up: int = steps(500, "steps over which the rate of ppisp rises from 0", scales=1)
+    exposure_reg: float = weight(
+        1.0, "weights of what keeps vignetting and response plain, over those published"
     )
 
 
@@ -54,17 +50,12 @@ class PoseSettings(Owner):
     pose_opt: bool = option(
         False, "poses of photographs are refined too, the mean of all staying where it is"
     )
-    pose_lr: float = option(
-        1e-3, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15
+    pose_lr: float = rate(1e-3, "rate of poses at the first step", unit=_TURNS)
+    pose_lr_final: float = rate(
+        1e-5, "rate of poses at max_steps, reached exponentially", unit=_TURNS
     )
-    pose_lr_final: float = option(
-        1e-5,
-        "rate of poses at max_steps, reached exponentially",
-        unit="rad, and scene extents",
-        min=1e-15,
-    )
-    pose_warm_up: int = option(
-        1_000, "steps over which the rates of poses and intrinsics rise from 0", unit="steps"
+    pose_warm_up: int = steps(
+        1_000, "steps over which the rates of poses and intrinsics rise from 0"
     )
 
     @classmethod
@@ -81,14 +72,9 @@ class IntrinsicsSettings(Owner):
     intrinsics_opt: bool = option(
         False, "focal lengths and principal points of cameras are refined too"
     )
-    intrinsics_lr: float = option(
-        2e-4, "rate of intrinsics at the first step", unit="of the focal length", min=1e-15
-    )
-    intrinsics_lr_final: float = option(
-        2e-6,
-        "rate of intrinsics at max_steps, reached exponentially",
-        unit="of the focal length",
-        min=1e-15,
+    intrinsics_lr: float = rate(2e-4, "rate of intrinsics at the first step", unit=_FOCAL)
+    intrinsics_lr_final: float = rate(
+        2e-6, "rate of intrinsics at max_steps, reached exponentially", unit=_FOCAL
     )
 
 
@@ -96,10 +82,9 @@ class IntrinsicsSettings(Owner):
 class DepthSettings(Owner):
     """depths"""
 
-    depth_lambda: float = option(
+    depth_lambda: float = weight(
         0.0,
         "weight of depths in the loss at first, of points of the model or of maps in "
         "depths/; a hundredth of it is left at max_steps (gsplat: 0.01)",
         unit="per scene extent over depth",
-        max=1e6,
     )

@@ -47,8 +47,8 @@ def load_config(
     or a user's own file name them, but for a sweep; UserError for all that is unknown, mistyped or
     out of range.
     """
-    values, mine = dict(overrides or {}), dict(overrides or {})
-    layers: list[dict[str, Any]] = []  # from the highest to the lowest
+    flags = dict(overrides or {})
+    values, mine, layers = dict(flags), dict(flags), []  # layers: from the highest to the lowest
     resumed = values.get("resume") and not preset
     if resumed:
         values = _continued(values)
@@ -57,43 +57,30 @@ def load_config(
         layers.append(read_settings(file))
         if file.parent != PRESETS and file.name != SAVED_NAME:
             mine = {n: v for n, v in layers[0].items() if v != FIELDS[n].default} | mine
-    if _told("gradient", values, *layers) == "stochastic":  # whose noise wants other rates
+    if _first("gradient", values, *layers) == "stochastic":  # whose noise wants other rates
         layers.append(read_settings(PRESETS / "stochastic.toml"))
-    if (
-        strategy := _told("strategy", values, *layers)
-    ) in WITH_PRESETS:  # whose settings belong together
+    strategy = _first("strategy", values, *layers)
+    if strategy in WITH_PRESETS:  # whose settings belong together
         layers.append(read_settings(PRESETS / f"{strategy}.toml"))
-    meant = next(
-        (
-            layer
-            for layer in (overrides or {}, *layers)
-            if {"max_epochs", "max_steps", *_steps()} & layer.keys()
-        ),
-        {"max_epochs"},
-    )
+    lengths = {"max_epochs", "max_steps", *_steps()}
+    meant = next((each for each in (flags, *layers) if lengths & each.keys()), {"max_epochs"})
     if "max_epochs" not in meant:
         values["max_epochs"] = 0
     flat = TrainConfig.of(**(values if resumed else _stretched(values, layers))).flat()
     if not sweep:
         check_owners(mine, flat)
+    if flat["data_dir"] is not None:  # so that the saved file holds from any folder
+        folder = flat["data_dir"] = Path(os.path.abspath(flat["data_dir"]))
+        flat["result_dir"] = flat["result_dir"] or _default_result_dir(folder)
     config = TrainConfig.of(**looked_at(flat))
     check_gradient(config)
     if config.run.deterministic:
-        check_deterministic(
-            overrides or {}
-        )  # a flag may name a default, which the config alone cannot tell
-    if config.scene.data_dir is None:
-        return config
-    data_dir = Path(
-        os.path.abspath(config.scene.data_dir)
-    )  # so that the saved file holds from any folder
-    return config.changed(
-        data_dir=data_dir, result_dir=config.run.result_dir or _default_result_dir(data_dir)
-    )
+        check_deterministic(flags)  # a flag may name a default, which the config alone cannot tell
+    return config
 
 
-def _told(name: str, *layers: Mapping[str, Any]) -> Any:
-    """What the first layer says that names the setting, None where none does."""
+def _first(name: str, *layers: Mapping[str, Any]) -> Any:
+    """The value in the first layer that names the setting, None where none does."""
     return next((layer[name] for layer in layers if name in layer), None)
 
 
@@ -115,24 +102,19 @@ def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> di
     return values | dict(overrides)
 
 
-def of_length(config: TrainConfig, steps: int) -> TrainConfig:
+def of_length(config: TrainConfig, steps: int, **changes: Any) -> TrainConfig:
     """The settings of a run that is to have so many steps in all instead of its own, with its
-    schedules as a run of that length has them."""
-    flat = config.flat()
-    stretched: dict[str, Any] = {
-        name: _at_length(name, flat[name], steps / config.run.max_steps) for name in _steps()
-    }
-    return config.changed(max_steps=steps, **stretched)
+    schedules as a run of that length has them. changes: other settings by name."""
+    flat, factor = config.flat(), steps / config.run.max_steps
+    stretched = {name: _at_length(name, flat[name], factor) for name in _steps()}
+    return TrainConfig.of(**flat | stretched | {"max_steps": steps} | changes)
 
 
 def for_photographs(config: TrainConfig, photographs: int) -> TrainConfig:
     """The settings of a run on so many photographs, which is no longer than `max_epochs` allows."""
     steps = max(config.run.max_epochs * photographs, SHORTEST)
-    return (
-        of_length(config, steps).changed(max_epochs=0)
-        if config.run.max_epochs and steps < config.run.max_steps
-        else config
-    )
+    limited = config.run.max_epochs and steps < config.run.max_steps
+    return of_length(config, steps, max_epochs=0) if limited else config
 
 
 def _steps() -> list[str]:
@@ -142,9 +124,8 @@ def _steps() -> list[str]:
 
 def _at_length(name: str, value: Any, factor: float) -> int:
     """A step of a run that becomes so many times as long."""
-    return (
-        max(round(value * factor), min(value, FIELDS[name].metadata["scales"])) if value else value
-    )
+    earliest = min(value, FIELDS[name].metadata["scales"])
+    return max(round(value * factor), earliest) if value else value
 
 
 def config_from_file(path: str | Path) -> TrainConfig:
@@ -152,10 +133,10 @@ def config_from_file(path: str | Path) -> TrainConfig:
     return TrainConfig.of(**read_settings(Path(path)))
 
 
-def save_config(config: TrainConfig, path: str | Path) -> None:
-    """Write the settings as TOML that `config_from_file` and `--config` read back, but for those
-    whose owner is not chosen."""
-    save_settings(looked_at(config.flat()), path, GROUPS, "train")
+def save_config(settings: Mapping[str, Any], path: str | Path) -> None:
+    """Write settings of a training by name as TOML that `config_from_file` and `--config` read
+    back, but for those whose owner is not chosen."""
+    save_settings(looked_at(settings), path, GROUPS, "train")
 
 
 def save_settings(
@@ -165,10 +146,8 @@ def save_settings(
     command: str,
 ) -> None:
     """Write settings by name as TOML, without those that are unset (None). groups: of a command."""
-    lines = [
-        f"# hardsplat {__version__}: settings of this run, resolved. Repeat it: hardsplat "
-        f"{command} --config THIS_FILE"
-    ]
+    repeat = f"Repeat it: hardsplat {command} --config THIS_FILE"
+    lines = [f"# hardsplat {__version__}: settings of this run, resolved. {repeat}"]
     for title, group in groups.items():
         named = [f.name for f in group if values.get(f.name) is not None]
         lines += ["", f"# {title}"] if named else []
@@ -183,9 +162,8 @@ def save_settings(
 def _toml(value) -> str:
     # JSON's spelling of bools, numbers, lists and strings is TOML's too, but for one control
     # character.
-    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )
+    text = json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False)
+    return text.replace("\x7f", "\\u007f")
 
 
 def read_settings(
@@ -211,10 +189,9 @@ def _find_preset(preset: str | Path) -> Path:
         return path.expanduser()
     names = sorted(file.stem for file in PRESETS.glob("*.toml"))
     if path.name not in names:
-        raise UserError(
-            f"no preset '{preset}' (there are: {', '.join(names)}; a file's name ends in "
-            f".toml){nearest(path.name, {name: name for name in names})}"
-        )
+        known = f"there are: {', '.join(names)}; a file's name ends in .toml"
+        close = nearest(path.name, {name: name for name in names})
+        raise UserError(f"no preset '{preset}' ({known}){close}")
     return PRESETS / f"{preset}.toml"
 
 

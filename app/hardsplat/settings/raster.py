@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Self
 
-from hardsplat.settings.learning import StochasticSettings
-from hardsplat.settings.train import TrainConfig
+from hardsplat.settings.learning import GradientSettings, StochasticSettings
+from hardsplat.settings.rasterizers import RasterSettings
 from hardsplat.tables import quantities
 
 NO_SETTINGS = ("stochastic", "lens")  # options that follow from other settings, and from cameras
@@ -22,12 +22,12 @@ class Options:
         return [f.name for f in fields(cls) if f.name not in NO_SETTINGS]
 
     @classmethod
-    def of(cls, config: TrainConfig) -> Self:
-        """From settings of these names. `stochastic` is made of its own, where they ask for it."""
-        flat = config.flat()
-        found = {name: flat[name] for name in cls.settings() if name in flat}
-        if config.gradient.gradient == "stochastic" and hasattr(cls, "stochastic"):
-            found["stochastic"] = Stochastic.of(config.gradient.stochastic)
+    def of(cls, raster: RasterSettings, gradient: GradientSettings) -> Self:
+        """From settings of these names. `stochastic` is made of its own, where it is chosen."""
+        flat = raster.flat() | gradient.flat()
+        found = {name: flat[name] for name in cls.settings()}
+        if gradient.gradient == "stochastic" and hasattr(cls, "stochastic"):
+            found["stochastic"] = Stochastic.of(gradient.stochastic)
         return cls(**found)
 
 

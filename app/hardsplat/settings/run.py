@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardsplat.settings.option import option
+from hardsplat.settings.option import option, steps
 from hardsplat.settings.owner import Owner
 
 
@@ -17,14 +17,13 @@ class RunSettings(Owner):
         shown="results/<scene name>",
         aka="model_path output_path export_path",
     )
-    max_steps: int = option(
-        25_000, "training steps, one view each", unit="steps", min=1, aka="iterations total_steps"
+    max_steps: int = steps(
+        25_000, "training steps, one view each", min=1, aka="iterations total_steps"
     )
-    max_epochs: int = option(
+    max_epochs: int = steps(
         230,
         "most steps for each photograph, though never fewer than 7000 in all; 0, or "
         "--max-steps or a step of a schedule named: no such limit",
-        unit="steps",
     )
     eval_steps: tuple[int, ...] = option(
         (7_000, 30_000),
@@ -40,10 +39,9 @@ class RunSettings(Owner):
         min=1,
         aka="save_iterations ply_steps export_every",
     )
-    checkpoint_every: int = option(
+    checkpoint_every: int = steps(
         5_000,
         "steps between checkpoints; 0: only at the end or when interrupted",
-        unit="steps",
         aka="checkpoint_iterations",
     )
     resume: bool = option(
@@ -62,7 +60,7 @@ class RunSettings(Owner):
     )
     seed: int = option(42, "seed of view order, random start and splits")
     quiet: bool = option(False, "no progress bar", aka="disable_progress")
-    verbose: bool = option(False, "say which variants auto chose for the device, and why")
+    verbose: bool = option(False, "print which variants auto chose for the device, and why")
     profile: bool = option(False, "report GPU milliseconds of every stage")
     device: str | None = option(
         None,
@@ -76,7 +74,7 @@ class RunSettings(Owner):
         choices=("auto", "gpu", "host", "stream"),
         aka="data_device",
     )
-    batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
+    batch_steps: int = steps(50, "steps per submission to the GPU", min=1)
     deterministic: bool = option(
         False,
         "every run of one seed on one device leaves the same splats, bit by bit: tiled, "

@@ -57,6 +57,12 @@ class TrainConfig(Owner):
         """Other values of some settings, by their flat names."""
         return self.of(**self.flat() | flat)
 
+    @property
+    def refines_photographs(self) -> bool:
+        """Whether anything of photographs or cameras is trained."""
+        cameras = self.poses.pose_opt or self.intrinsics.intrinsics_opt
+        return cameras or self.exposure.exposure != "none"
+
     def __post_init__(self):
         run, scene = self.run, self.scene
         if run.resume and run.ckpt:
@@ -72,13 +78,8 @@ class TrainConfig(Owner):
             object.__setattr__(self, "scene", replace(scene, background="random"))
         if run.deterministic:
             raster = self.raster.flat()
-            check_deterministic(
-                {
-                    name: raster[name]
-                    for name in DETERMINISTIC
-                    if raster[name] != FIELDS[name].default
-                }
-            )
+            changed = [n for n in DETERMINISTIC if raster[n] != FIELDS[n].default]
+            check_deterministic({name: raster[name] for name in changed})
             object.__setattr__(self, "raster", RasterSettings.made(raster | DETERMINISTIC))
 
 
@@ -142,27 +143,20 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
 def check_gradient(config: TrainConfig) -> None:
     """UserError where splats would grow by statistics that the gradients do not come with, or
     quantities of photographs would have none."""
-    if config.gradient.gradient == "stochastic" and (
-        config.exposure.exposure != "none"
-        or config.poses.pose_opt
-        or config.intrinsics.intrinsics_opt
-        or config.depth.depth_lambda
-    ):
-        cameras = "--no-pose-opt" if config.poses.pose_opt else "--no-intrinsics-opt"
-        flag = (
-            "--exposure none"
-            if config.exposure.exposure != "none"
-            else cameras
-            if config.poses.pose_opt or config.intrinsics.intrinsics_opt
-            else "--depth-lambda 0"
-        )
-        raise UserError(
-            "--gradient stochastic finds no gradients of exposures, cameras and depths: "
-            f"add {flag} or --gradient analytic"
-        )
-    if config.densify.strategy in ("adaptive", "budget") and not finds_statistics(
-        config.gradient.gradient
-    ):
+    if config.gradient.gradient == "stochastic":
+        without = {
+            "--exposure none": config.exposure.exposure != "none",
+            "--no-pose-opt": config.poses.pose_opt,
+            "--no-intrinsics-opt": config.intrinsics.intrinsics_opt,
+            "--depth-lambda 0": config.depth.depth_lambda,
+        }
+        if flag := next((flag for flag, needed in without.items() if needed), None):
+            raise UserError(
+                "--gradient stochastic finds no gradients of exposures, cameras and depths: "
+                f"add {flag} or --gradient analytic"
+            )
+    grows = config.densify.strategy in ("adaptive", "budget")
+    if grows and not finds_statistics(config.gradient.gradient):
         raise UserError(
             f"--gradient {config.gradient.gradient} finds no gradients of positions on screen, by "
             "which the adaptive strategy grows: add --strategy mcmc or --strategy none"

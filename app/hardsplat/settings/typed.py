@@ -11,7 +11,59 @@ from typing import Literal, TypedDict
 RasterizerName = Literal["hardware", "tiled"]
 
 
-class TrainSettings(TypedDict, total=False):
+class RasterizerOptions(TypedDict, total=False):
+    """Options of `hardsplat.Renderer`, all of them optional. Each rasterizer has some of them."""
+
+    format: Literal["unorm8", "unorm16", "float16", "float32"]
+    """render target of the image (default: float16)"""
+    state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
+    """per-pixel state of ordered fragments, and of depth segments; same: as --format; blocks keep
+    float32 or, for the others, halves (default: same)"""
+    blending: Literal["auto", "fixed", "programmable", "lists"]
+    """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering
+    lists, else the first that runs (default: auto)"""
+    reduction: Literal["auto", "hybrid", "quad", "subgroup", "atomic"]
+    """how fragments' gradients are summed before the atomics; auto: the fastest here (default:
+    auto)"""
+    hybrid_threshold: int
+    """contributing lanes of 32 from which a subgroup sum replaces quad sums (default: 16 lanes)"""
+    ordering: Literal["auto", "lists", "interlock", "raster_order"]
+    """what brings overlapping fragments in order; lists: on every device; auto: the fastest here
+    (default: auto)"""
+    atomics: Literal["auto", "native", "cas"]
+    """how gradients are added to memory; auto: the fastest here (default: auto)"""
+    block: Literal["auto", "2x2", "4x2", "1x1"]
+    """backward pass: pixels that one fragment stands for; auto: the fastest here (default: auto)"""
+    shape: Literal["auto", "rectangle", "quad", "triangle", "geometry"]
+    """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
+    segments: int
+    """depth segments that fixed-function blending draws to canvases of their own, so that fragments
+    wait less; 0: as many as are the fastest here (default: 0)"""
+    least_transmittance: float
+    """transmittance in front of a depth segment below which its backward pass leaves pixels out;
+    more than the default is faster, and gradients of what is hardly seen are missing (default:
+    0.0001)"""
+    antialiased: bool
+    """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting
+    (default: False)"""
+    gradient: Literal["auto", "analytic", "stochastic"]
+    """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml;
+    auto: analytic (default: auto)"""
+    tile_backward: Literal[
+        "auto",
+        "reduce-scatter",
+        "per-splat",
+        "distwar-butterfly",
+        "distwar-serial",
+        "atomic",
+        "gather",
+    ]
+    """how gradients are found and summed; auto: the first that runs here (default: auto)"""
+    tile_threshold: int
+    """distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8 lanes)"""
+
+
+class TrainSettings(RasterizerOptions, total=False):
     """Settings of `hardsplat.train`, all of them optional."""
 
     data_factor: int
@@ -70,7 +122,7 @@ class TrainSettings(TypedDict, total=False):
     quiet: bool
     """no progress bar (default: False)"""
     verbose: bool
-    """say which variants auto chose for the device, and why (default: False)"""
+    """print which variants auto chose for the device, and why (default: False)"""
     profile: bool
     """report GPU milliseconds of every stage (default: False)"""
     device: str | int
@@ -87,50 +139,6 @@ class TrainSettings(TypedDict, total=False):
     rasterizer: Literal["auto", "hardware", "tiled"]
     """hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders;
     auto: the faster one here (default: auto)"""
-    antialiased: bool
-    """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting
-    (default: False)"""
-    atomics: Literal["auto", "native", "cas"]
-    """how gradients are added to memory; auto: the fastest here (default: auto)"""
-    format: Literal["unorm8", "unorm16", "float16", "float32"]
-    """render target of the image (default: float16)"""
-    state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
-    """per-pixel state of ordered fragments, and of depth segments; same: as --format; blocks keep
-    float32 or, for the others, halves (default: same)"""
-    blending: Literal["auto", "fixed", "programmable", "lists"]
-    """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering
-    lists, else the first that runs (default: auto)"""
-    ordering: Literal["auto", "lists", "interlock", "raster_order"]
-    """what brings overlapping fragments in order; lists: on every device; auto: the fastest here
-    (default: auto)"""
-    reduction: Literal["auto", "hybrid", "quad", "subgroup", "atomic"]
-    """how fragments' gradients are summed before the atomics; auto: the fastest here (default:
-    auto)"""
-    hybrid_threshold: int
-    """contributing lanes of 32 from which a subgroup sum replaces quad sums (default: 16 lanes)"""
-    block: Literal["auto", "2x2", "4x2", "1x1"]
-    """backward pass: pixels that one fragment stands for; auto: the fastest here (default: auto)"""
-    shape: Literal["auto", "rectangle", "quad", "triangle", "geometry"]
-    """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
-    segments: int
-    """depth segments that fixed-function blending draws to canvases of their own, so that fragments
-    wait less; 0: as many as are the fastest here (default: 0)"""
-    least_transmittance: float
-    """transmittance in front of a depth segment below which its backward pass leaves pixels out;
-    more than the default is faster, and gradients of what is hardly seen are missing (default:
-    0.0001)"""
-    tile_backward: Literal[
-        "auto",
-        "reduce-scatter",
-        "per-splat",
-        "distwar-butterfly",
-        "distwar-serial",
-        "atomic",
-        "gather",
-    ]
-    """how gradients are found and summed; auto: the first that runs here (default: auto)"""
-    tile_threshold: int
-    """distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8 lanes)"""
     sh_degree: int
     """spherical-harmonic degree of colour (default: 3)"""
     sh_degree_interval: int
@@ -138,8 +146,8 @@ class TrainSettings(TypedDict, total=False):
     ssim_lambda: float
     """weight of D-SSIM; L1 has the rest (default: 0.2)"""
     l2_share: float
-    """share of L1 that the squared error takes the place of, weighed so that both are as steep at
-    an error of 0.05 (default: 0.0)"""
+    """share of L1 that the squared error replaces, weighed so that both are as steep at an error of
+    0.05 (default: 0.0)"""
     opacity_reg: float
     """weight of the mean opacity in the loss (mcmc: 0.01) (default: 0.0)"""
     scale_reg: float
@@ -182,13 +190,10 @@ class TrainSettings(TypedDict, total=False):
     visible_adam: bool
     """leave splats alone that a step does not see, momentum too (gsplat); published: all move
     (default: False)"""
-    gradient: Literal["auto", "analytic", "stochastic"]
-    """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml;
-    auto: analytic (default: auto)"""
     gradient_pairs: int
-    """pairs of perturbed images a step, whose estimates are averaged (default: 1 pairs)"""
+    """pairs of perturbed images a step, averaged (default: 1 pairs)"""
     perturbation: float
-    """sizes of all perturbations over those in the table of what is trained (default: 1.0)"""
+    """factor of all perturbations in the table of quantities (default: 1.0)"""
     exposure: Literal["none", "affine", "ppisp"]
     """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white
     balance, and its camera vignetting and response (default: none)"""
@@ -225,8 +230,9 @@ class TrainSettings(TypedDict, total=False):
     hundredth of it is left at max_steps (gsplat: 0.01) (default: 0.0 per scene extent over
     depth)"""
     strategy: Literal["budget", "adaptive", "mcmc", "none"]
-    """how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, split and
-    pruned as published; mcmc: relocated and added by opacity; none: not at all (default: budget)"""
+    """how splats are added and removed. budget: by scores, towards --cap-max; adaptive: cloned,
+    split and pruned as published; mcmc: relocated and added by opacity; none: not at all (default:
+    budget)"""
     refine_start_iter: int
     """no densification up to this step (default: 600 steps)"""
     refine_stop_iter: int
@@ -253,21 +259,19 @@ class TrainSettings(TypedDict, total=False):
     """radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's
     code and gsplat (default: 0.0 px)"""
     grow_absolute: float
-    """mean absolute gradient of the 2D position above which a splat may be split (default: 0.0003
-    NDC)"""
+    """mean absolute gradient of 2D positions above which a splat may split (default: 0.0003 NDC)"""
     grow_least: float
-    """the same where those are fewer than there is room for; 0: none with less (default: 7.5e-05
-    NDC)"""
+    """the same where those are fewer than there is room for; 0: no less (default: 7.5e-05 NDC)"""
     score_every: int
     """steps from one that draws scores to the next (default: 10 steps)"""
     overfit_check: int
     """step up to which six training photographs are held for validation, to see by them whether the
     run overfits the others; 0: none are (default: 3750 steps)"""
     overfit_epochs: int
-    """the run is shortened to so many steps for each photograph where those are overfitted; 0:
-    never (default: 120 steps)"""
+    """steps a photograph to which a run that overfits is shortened; 0: never (default: 120
+    steps)"""
     prune_to: float
-    """share of the grown splats that is left of them, those that show most (default: 1.0)"""
+    """share of the grown splats that is left, those that contribute most (default: 1.0)"""
     prune_to_iter: int
     """step at which so few are left; pruning begins at refine_stop_iter (default: 20000 steps)"""
     prune_opacity_reg: float
@@ -346,55 +350,3 @@ class FitSettings(TypedDict, total=False):
     """no progress bar (default: False)"""
     verbose: bool
     """say more (default: False)"""
-
-
-class RasterizerOptions(TypedDict, total=False):
-    """Options of `hardsplat.Renderer`, all of them optional. Each rasterizer has some of them."""
-
-    format: Literal["unorm8", "unorm16", "float16", "float32"]
-    """render target of the image (default: float16)"""
-    state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
-    """per-pixel state of ordered fragments, and of depth segments; same: as --format; blocks keep
-    float32 or, for the others, halves (default: same)"""
-    blending: Literal["auto", "fixed", "programmable", "lists"]
-    """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering
-    lists, else the first that runs (default: auto)"""
-    reduction: Literal["auto", "hybrid", "quad", "subgroup", "atomic"]
-    """how fragments' gradients are summed before the atomics; auto: the fastest here (default:
-    auto)"""
-    hybrid_threshold: int
-    """contributing lanes of 32 from which a subgroup sum replaces quad sums (default: 16 lanes)"""
-    ordering: Literal["auto", "lists", "interlock", "raster_order"]
-    """what brings overlapping fragments in order; lists: on every device; auto: the fastest here
-    (default: auto)"""
-    atomics: Literal["auto", "native", "cas"]
-    """how gradients are added to memory; auto: the fastest here (default: auto)"""
-    block: Literal["auto", "2x2", "4x2", "1x1"]
-    """backward pass: pixels that one fragment stands for; auto: the fastest here (default: auto)"""
-    shape: Literal["auto", "rectangle", "quad", "triangle", "geometry"]
-    """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
-    segments: int
-    """depth segments that fixed-function blending draws to canvases of their own, so that fragments
-    wait less; 0: as many as are the fastest here (default: 0)"""
-    least_transmittance: float
-    """transmittance in front of a depth segment below which its backward pass leaves pixels out;
-    more than the default is faster, and gradients of what is hardly seen are missing (default:
-    0.0001)"""
-    antialiased: bool
-    """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting
-    (default: False)"""
-    gradient: Literal["auto", "analytic", "stochastic"]
-    """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml;
-    auto: analytic (default: auto)"""
-    tile_backward: Literal[
-        "auto",
-        "reduce-scatter",
-        "per-splat",
-        "distwar-butterfly",
-        "distwar-serial",
-        "atomic",
-        "gather",
-    ]
-    """how gradients are found and summed; auto: the first that runs here (default: auto)"""
-    tile_threshold: int
-    """distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8 lanes)"""

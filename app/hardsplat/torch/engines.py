@@ -58,8 +58,10 @@ def engine_for(where: torch.device, antialiased: bool) -> Engine:
                 **_wanted["options"], rasterizer=_wanted["rasterizer"], antialiased=antialiased
             )
             # before the format is named, which the tiled one does not have
-            backend = BACKENDS[fastest(link.device, config) if link.device.draws else "tiled"]
-            options = backend.options.of(config.changed(format="float32"))
+            raster, gradient = config.changed(format="float32").raster, config.gradient
+            drawn = fastest(link.device, config.raster, gradient) if link.device.draws else "tiled"
+            backend = BACKENDS[drawn]
+            options = backend.options.of(raster, gradient)
             _engines[key] = Engine(link, backend, options)
         return _engines[key]
 

@@ -20,8 +20,8 @@ from hardsplat.settings.option import check_known
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import NAMES
 from hardsplat.settings.typed import TrainSettings
-from hardsplat.train.run.photographs import Photographs
-from hardsplat.train.run.trainer import Run
+from hardsplat.train.run.photographs import Loader
+from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.watchers.watch import Running, Watcher, Watchers
 
 
@@ -36,19 +36,14 @@ class Progress:
     def __init__(self, run: Running):
         log, session = run.log, run.session
         self._run, self.step, self.max_steps = run, log.steps[-1], run.config.run.max_steps
-        self.loss, self.psnr, self.splats, self.seconds = (
-            log.losses[-1],
-            log.psnrs[-1],
-            log.splats[-1],
-            log.seconds[-1],
-        )
-        self.steps_per_second = 1 / max(session.step_seconds, 1e-9)
+        self.loss, self.psnr, self.splats = log.losses[-1], log.psnrs[-1], log.splats[-1]
+        self.seconds, self.steps_per_second = log.seconds[-1], 1 / max(session.step_seconds, 1e-9)
 
     def gaussians(self) -> Gaussians:
         """A copy of the splats as they are now. Waits for the steps that are queued, which takes
         milliseconds, and copies some 240 bytes a splat."""
         self._run.session.drain()
-        with self._run.log.aside():
+        with self._run.log.off_clock():
             return self._run.session.gaussians()
 
     def save(self) -> None:
@@ -103,39 +98,34 @@ def train(
     watchers: Sequence[Watcher] = (),
     **settings: Unpack[TrainSettings],
 ) -> Result:
-    """Trains splats from posed photographs, as `hardsplat train` does, and returns what came of it.
+    """Trains splats from posed photographs, as `hardsplat train` does, and returns the result.
 
     scene: the folder of a COLMAP model or a transforms.json, or a Scene, for example one of
     `Scene.of_images`. on_batch: called between batches (a second of training at most) when another
     one is done; what it raises ends the run. preset: a name in configs/ or a .toml file. watchers:
-    others who look on, such as `hardsplat.Server`. settings: the flags of `hardsplat train`.
+    other observers, such as `hardsplat.Server`. settings: the flags of `hardsplat train`.
 
     Raises UserError for bad input; KeyboardInterrupt after Ctrl-C, with everything saved. The
     device is closed at the end.
     """
     check_known(settings, NAMES)
     if isinstance(scene, Scene):
-        if clashing := [
-            name for name in ("data_factor", "test_every", "resume") if name in settings
-        ]:
+        if clashing := {"data_factor", "test_every", "resume"} & settings.keys():
             raise UserError(
-                f"{clashing[0]}: a Scene has its photographs and held-out views already; "
+                f"{min(clashing)}: a Scene has its photographs and held-out views already; "
                 "give its folder instead"
             )
-        config = load_config(preset, settings)
-        config = config.changed(
-            data_dir=None, result_dir=config.run.result_dir or Path("results") / scene.name
-        )
+        own = {**settings, "data_dir": None}
+        folder = load_config(preset, own).run.result_dir or Path("results") / scene.name
+        config = load_config(preset, {**own, "result_dir": folder})
     else:
         config = load_config(preset, {**settings, "data_dir": scene})
     watchers = [*watchers, *([_Callback(on_batch)] if on_batch else [])]
-    device = open_device(
-        config.run.device, *([surfaces] if (surfaces := Watchers(watchers).surfaces) else [])
-    )
+    surfaces = [names] if (names := Watchers(watchers).surfaces) else []
+    device = open_device(config.run.device, *surfaces)
     try:
-        run = Run(
-            config, watchers, device, Photographs(scene) if isinstance(scene, Scene) else None
-        )
+        loader = Loader(scene) if isinstance(scene, Scene) else None
+        run = Trainer(config, watchers, device, loader)
         try:
             return Result(run.folder, run.train())
         finally:

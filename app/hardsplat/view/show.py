@@ -61,7 +61,8 @@ def find(target: str | Path, data_dir: str | Path | None = None, **asked) -> Vie
     if path.is_dir() and not any((path / name).exists() for name in of_results):
         scene = load_scene(path, asked.get("data_factor", 1))
         config = TrainConfig.of(data_dir=path, sh_degree=0, **DOTS | asked)
-        shown = Viewable(scene.name, initial_gaussians(config, scene), config, scene)
+        splats = initial_gaussians(config.start, scene, 0, config.run.seed)
+        shown = Viewable(scene.name, splats, config, scene)
     else:
         file, config = find_model(path, data_dir)
         config = config.changed(**asked)

@@ -7,7 +7,7 @@ import pytest
 
 from hardsplat.io.formats.checkpoint import load
 from hardsplat.train.api import Progress
-from hardsplat.train.run.trainer import Run, train
+from hardsplat.train.run.trainer import Trainer, train
 from hardsplat.train.watchers.watch import Watcher
 from tests.helpers.training import settings
 
@@ -118,7 +118,7 @@ def test_an_exception_of_a_watcher_ends_the_run(device, scene, tmp_path):
             raise ZeroDivisionError
 
     last = Told()
-    run = Run(settings(scene, tmp_path / "run"), [Told(ask), last], device)
+    run = Trainer(settings(scene, tmp_path / "run"), [Told(ask), last], device)
     with pytest.raises(ZeroDivisionError):
         run.train()
     run.close()

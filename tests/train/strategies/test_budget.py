@@ -12,22 +12,22 @@ from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.loss_terms import ordered
-from hardsplat.train.run.start import initial_gaussians
-from hardsplat.train.run.trainer import Run, train
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.views import Views
+from hardsplat.train.run.trainer import Trainer, train
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
-from hardsplat.train.step.views import Views
 from hardsplat.train.strategies import STRATEGIES
-from hardsplat.train.strategies.budget import (
-    THINNINGS,
-    budget_for,
-    record_densify,
-    record_thin,
-    target,
-    thinnings,
-)
+from hardsplat.train.strategies.budget import THINNINGS, budget_for, record_densify, record_thin
 from tests.helpers.refining import MOMENTS, STATE, Refining, maker, random_state
-from tests.helpers.training import OPENED, open_session, same_state, settings
+from tests.helpers.training import (
+    OPENED,
+    open_session,
+    same_state,
+    settings,
+    splats_of,
+    strategy_of,
+)
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 
@@ -133,7 +133,7 @@ def test_splits_against_reference(make, n, planes, moments):
     state, stats = opaque_state(n, planes, n, moments), random_stats(n, n)
     splitter = make(4000, planes, moments)
     chosen = chosen_by(splitter(state, stats), state)
-    assert splitter.splats == n + chosen.sum() <= max(target(CONFIG, 1500), n)
+    assert splitter.splats == n + chosen.sum() <= max(strategy_of(CONFIG).target(1500), n)
     assert n < 1000 or chosen.sum() > 100
     logits = random_state(n, planes, n, moments)["logit_opacities"]
     faint = state | {"logit_opacities": logits}
@@ -154,7 +154,7 @@ def test_draws_go_by_weight(make, step):
     tickets = tickets_of(stats, stats[:, COLUMNS.index("edges")], step, config.run.seed)
     splitter = make(4000)
     chosen = chosen_by(splitter(state, stats, step, config), state)
-    room = max(target(config, step) - 1 - n, 0)
+    room = max(strategy_of(config).target(step) - 1 - n, 0)
     assert not chosen[np.isinf(tickets)].any()
     candidates = int(np.isfinite(tickets).sum())
     if step == 700:
@@ -174,7 +174,7 @@ def test_smaller_gradients_fill_the_room_that_is_left(make):
     state, stats = opaque_state(n), random_stats(n)
     chosen = chosen_by(make(4000)(state, stats, 1500, config), state)
     mean = np.where(stats[:, 1] > 0, stats[:, 0] / np.maximum(stats[:, 1], 1), 0)
-    room = target(config, 1500) - 1 - n
+    room = strategy_of(config).target(1500) - 1 - n
     strong, weak = mean >= 4e-4 * (1 + 1e-6), mean >= 1e-4 * (1 + 1e-6)
     weak &= mean < 4e-4 * (1 - 1e-6)
     assert strong.sum() + 100 < room < (strong | weak).sum() - 100, "the scene of the test"
@@ -203,23 +203,23 @@ def test_thinning_leaves_those_that_show_most(make, share):
 def test_when_splats_are_thinned_out():
     run = dict(prune_to=0.1, prune_to_iter=2000, max_steps=3000)
     config = TrainConfig.of(strategy="budget", refine_stop_iter=1000, **run)
-    assert thinnings(config) == [1200, 1400, 1600, 1800, 2000]
-    assert len(thinnings(config)) == THINNINGS
-    strategy = STRATEGIES["budget"]
-    due = [strategy.due(config, step) for step in (1000, 1200, 1300, 2000)]
+    strategy = strategy_of(config)
+    assert strategy.prunings() == [1200, 1400, 1600, 1800, 2000]
+    assert len(strategy.prunings()) == THINNINGS
+    due = [strategy.due(step) for step in (1000, 1200, 1300, 2000)]
     assert due == [[], ["thin"], [], ["thin"]]
-    assert [strategy.next_due(config, step) for step in (1200, 2000)] == [1400, 3000]
-    assert strategy.scored(config, 1999) and not strategy.scored(config, 2009)
+    assert [strategy.next_due(step) for step in (1200, 2000)] == [1400, 3000]
+    assert strategy.scored(1999) and not strategy.scored(2009)
     for other in (TrainConfig.of(strategy="budget"), TrainConfig.of(prune_to=0.1, max_steps=900)):
-        assert thinnings(other) == []
+        assert strategy_of(other).prunings() == []
 
 
 def test_opacities_are_regularized_while_splats_are_thinned_out(device, scene):
     run = {"prune_to": 0.5, "prune_to_iter": 50, "max_steps": 60, "prune_opacity_reg": 0.1}
     config = settings(scene, **BUDGET | run | {"opacity_reg": 0.03})
-    strategy, session = STRATEGIES["budget"], open_session(device, config)
-    assert strategy.next_due(config, 29) == 30
-    assert strategy.next_due(config.changed(refine_stop_iter=25), 20) == 25
+    session = open_session(device, config)
+    assert strategy_of(config).next_due(29) == 30
+    assert strategy_of(config.changed(refine_stop_iter=25)).next_due(20) == 25
     opacity = ordered().index("opacity")
     for step, weight in ((29, 0.03), (30, 0.13), (49, 0.13), (50, 0.03)):
         session.step = step
@@ -328,8 +328,8 @@ def test_a_budget_follows_from_the_photographs(on_device, scene, tmp_path):
     assert budget_for([camera.resized(80, 60)] * 100) == 48_000
     crowd = dict(init_type="random", init_num_pts=30_000)
     for name, more, splats in (("run", {}, 20_000), ("crowd", crowd, 30_000)):
-        run = Run(settings(scene, tmp_path / name, **BUDGET | {"cap_max": 0}, **more))
-        assert run.config.densify.cap_max == splats <= run.session.capacity
+        run = Trainer(settings(scene, tmp_path / name, **BUDGET | {"cap_max": 0}, **more))
+        assert run.job.densify.cap_max == splats <= run.session.capacity
         assert run.session.capacity == splats or more
         run.close()
 
@@ -362,8 +362,8 @@ def test_nothing_is_read_beyond_a_photograph_that_is_smaller_than_the_canvas(dev
     for fill in (0.0, np.nan, 1e30):
         photos = Photos(device, images, "gpu", ring=2 * config.run.batch_steps)
         views = Views(cameras, (32, 24), loaded.extent, [v.number for v in loaded.views])
-        OPENED.append(session := Session(device, config, views, photos, lambda result: None))
-        session.start(initial_gaussians(config, loaded))
+        OPENED.append(session := Session(device, Job.of(config, views, device), photos, print))
+        session.start(splats_of(config, loaded))
         for _ in range(3):
             for _ in range(5):
                 session.drain()

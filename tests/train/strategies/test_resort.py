@@ -26,7 +26,9 @@ def morton(means: np.ndarray, centre: np.ndarray, extent: float) -> np.ndarray:
 
 def everything(session) -> dict[str, np.ndarray]:
     n, names = session.count(), (*quantities.values("splat"), *quantities.moments("splat"))
-    return {name: session.parameters.read(name, n) for name in (*names, *session.strategy.follows)}
+    return {
+        name: session.parameters.read(name, n) for name in (*names, *session.job.strategy.follows)
+    }
 
 
 def sorted_rows(values: np.ndarray) -> np.ndarray:
@@ -46,10 +48,10 @@ def test_all_that_a_splat_has_moves_along(device, scene, strategy, moments):
     submit(device, [session._drawn.actions["resort"]])
     session.drain()
     after = everything(session)
-    keys = morton(before["means"][0], centre, session.extent)
+    keys = morton(before["means"][0], centre, session.job.extent)
     order = np.argsort(keys, kind="stable")
     assert len(set(keys)) > len(keys) // 2 and not np.array_equal(order, np.arange(len(order)))
-    places = morton(after["means"][0], centre, session.extent).astype(np.int64)
+    places = morton(after["means"][0], centre, session.job.extent).astype(np.int64)
     # A point on the border of two cells may round to the other.
     assert np.count_nonzero(np.diff(places) < 0) <= len(places) // 100
     for name, values in before.items():

@@ -164,7 +164,8 @@ def bench(
     scene = load_scene(data_dir, data_factor)
     chosen = views_of(scene, list(subject.views))
     gpu = open_device(device)
-    names = dict.fromkeys(fastest(gpu, TrainConfig.of(rasterizer=name)) for name in rasterizer)
+    asked = [TrainConfig.of(rasterizer=name) for name in rasterizer]
+    names = dict.fromkeys(fastest(gpu, each.raster, each.gradient) for each in asked)
     job = Bench(
         gpu, [scene.views[i] for i in chosen], timing.upstream, timing.repeats, _bandwidth(gpu)
     )

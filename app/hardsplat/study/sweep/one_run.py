@@ -77,9 +77,10 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
 def _lacking(config: TrainConfig) -> str | None:
     """The reason why the device cannot run these variants, or None."""
     with closing(open_device(config.run.device)) as device:
+        raster, gradient = config.raster, config.gradient
         try:
-            backend = BACKENDS[fastest(device, config)]
-            backend.resolve(device, backend.options.of(config))
+            backend = BACKENDS[fastest(device, raster, gradient)]
+            backend.resolve(device, backend.options.of(raster, gradient))
             resolve_moments(device, config.adam.moments)
         except UserError as error:
             return str(error)
@@ -92,7 +93,7 @@ def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     scene = load_scene(scene_folder(c.data_dir), c.data_factor, c.test_every, c.mask_mode)
     view = scene.views[(scene.test or scene.train)[0]]
     rasterizer = config_from_file(folder / SAVED_NAME).raster.rasterizer
-    options = asdict(BACKENDS[rasterizer].options.of(config))
+    options = asdict(BACKENDS[rasterizer].options.of(config.raster, config.gradient))
     options |= {n: v for n, v in metrics["variants"].items() if n in options}
     # gradients are the analytic ones, however it was trained, and the lens is the view's
     for name in ("stochastic", "lens"):

@@ -1,4 +1,4 @@
-"""What cameras do to an image, as training has learnt it, on the host: vignetting and response of
+"""What cameras do to an image, as training has found it, on the host: vignetting and response of
 shaders/photographs/exposure, for photographs whose own exposure nothing can know."""
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.train.step.exposure import NAME
 
-COLORS = {
-    "vignette_centre": 2,
-    "vignette_falloff": 3,
-    "response": 4,
-}  # quantities of cameras, and their planes
-FAINT = 1e-3  # below it powers go on as lines
+# quantities of cameras, and their planes
+COLORS = {"vignette_centre": 2, "vignette_falloff": 3, "response": 4}
+FAINT = 1e-3  # below it powers are continued as lines
 
 
 class CameraColors:
@@ -38,11 +35,9 @@ class CameraColors:
                 for name in COLORS
                 if cameras and name in cameras[0]
             }
-            if any(
-                p.shape[::2] != (COLORS[name], 4) or not np.isfinite(p).all()
-                for name, p in planes.items()
-            ):
-                raise ValueError
+            for name, p in planes.items():
+                if p.shape[::2] != (COLORS[name], 4) or not np.isfinite(p).all():
+                    raise ValueError
         except FileNotFoundError:
             return cls({})
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -85,13 +80,9 @@ def _responded(x: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """The curve of shaders/photographs/exposure/response.glsl. numbers: (4, 3) toe, shoulder,
     gamma, middle, as trained."""
     toe, shoulder = (0.3 + _softplus(r + np.log(np.expm1(0.7))) for r in numbers[:2])
-    gamma, middle = (
-        0.1 + _softplus(numbers[2] + np.log(np.expm1(0.9))),
-        0.05 + 0.9 / (1 + np.exp(-numbers[3])),
-    )
+    gamma = 0.1 + _softplus(numbers[2] + np.log(np.expm1(0.9)))
+    middle = 0.05 + 0.9 / (1 + np.exp(-numbers[3]))
     a = shoulder * middle / (toe + (shoulder - toe) * middle)
-    low, high = (
-        a * _power(x / middle, toe),
-        1 - (1 - a) * _power(np.maximum(1 - x, 0) / (1 - middle), shoulder),
-    )
+    low = a * _power(x / middle, toe)
+    high = 1 - (1 - a) * _power(np.maximum(1 - x, 0) / (1 - middle), shoulder)
     return _power(np.where(x <= middle, low, high), gamma)

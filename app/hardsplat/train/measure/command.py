@@ -4,49 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
-from hardsplat.model.camera import Camera
-from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, fastest
-from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.results.folder import check_folder, make_folder, write_json
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.settings.presets import SAVED_NAME
-from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job.views import canvas_of, training_views
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.lpips import Lpips
-from hardsplat.train.measure.measure import BACKGROUNDS, Measured, canvas_of, measure_all, summary
+from hardsplat.train.measure.measure import Measured, evaluation_frame, measure_all, summary
 from hardsplat.train.step.intrinsics import focused_scene, load_intrinsics
 
 
 def save_comparison(folder: Path, m: Measured) -> None:
     """Render and photograph, named like the view."""
-    from hardsplat.report.page import (
-        write_comparison,
-    )  # plots and templates, which training imports in a thread
+    # plots and templates, which training imports in a thread
+    from hardsplat.report.page import write_comparison
 
     image = m.image
     assert image is not None, "measured without pictures"
     write_comparison(folder, m.name, image, m.photo)
-
-
-def _refined(gpu: Device, config: TrainConfig, gaussians: Gaussians, scene: Scene) -> list[Camera]:
-    """The cameras of the held-out views where the splats show most of them."""
-    from hardsplat.train.measure.held_out import (
-        refine_held_out,
-    )  # a session, which most measurements do without
-
-    gradient = "analytic" if config.gradient.gradient == "stochastic" else config.gradient.gradient
-    config = config.changed(rasterizer=fastest(gpu, config), gradient=gradient)
-    return refine_held_out(gpu, config, gaussians, scene, scene.test)
 
 
 def evaluate_run(
@@ -64,52 +49,37 @@ def evaluate_run(
     lpips: a variant of VARIANTS in lpips.py, measured too.
     """
     ply, config = find_model(result, data_dir, device)
-    if config.scene.data_dir is None:
+    c, folder = config.scene, run_of(ply)
+    if c.data_dir is None:
         raise UserError(
-            f"{ply}: no {SAVED_NAME} beside it says which scene it shows; add --data-dir SCENE"
+            f"{ply}: no {SAVED_NAME} in its folder names the scene it shows; add --data-dir SCENE"
         )
     distance = Lpips(lpips) if lpips else None
     out = Path(result_dir) if result_dir else home_of(ply)
     check_folder(out)
-    scene = load_scene(
-        config.scene.data_dir,
-        config.scene.data_factor,
-        config.scene.test_every,
-        config.scene.mask_mode,
-        config.scene.undistort,
-    )
+    scene = load_scene(c.data_dir, c.data_factor, c.test_every, c.mask_mode, c.undistort)
     if not scene.test:
         raise UserError(
-            f"{config.scene.data_dir}: no view is held out "
-            f"(--test-every {config.scene.test_every}); "
-            "nothing to measure"
+            f"{c.data_dir}: no view is held out (--test-every {c.test_every}); nothing to measure"
         )
     if config.intrinsics.intrinsics_opt:
-        scene = focused_scene(scene, load_intrinsics(run_of(ply)))
-    colors = CameraColors.load(run_of(ply)) if config.exposure.exposure != "none" else None
+        scene = focused_scene(scene, load_intrinsics(folder))
+    colors = CameraColors.load(folder) if config.exposure.exposure != "none" else None
     gaussians = load_splats(ply)
+    degree = gaussians.sh_degree
     make_folder(out)
     gpu = open_device(config.run.device)
-    parameters = Parameters(gpu, len(gaussians), gaussians.sh_degree)
+    parameters = Parameters(gpu, len(gaussians), degree)
     parameters.upload(gaussians)
-    backend, lens = (
-        BACKENDS[fastest(gpu, config)],
-        "distorted" if any(v.camera.distortion for v in scene.views) else "pinhole",
-    )
-    raster = backend.rasterizer(
-        gpu,
-        parameters,
-        *canvas_of(scene),
-        replace(backend.options.of(config), lens=lens),
-        sink=None,
-    )
-    frame = frame_data(
-        gaussians.sh_degree, BACKGROUNDS[config.scene.background], config.scene.near_plane
-    )
+    rasterizer, lens = fastest(gpu, config.raster, config.gradient), training_views(scene).lens
+    backend = BACKENDS[rasterizer]
+    options = replace(backend.options.of(config.raster, config.gradient), lens=lens)
+    canvas = canvas_of([view.camera for view in scene.views])
+    raster = backend.rasterizer(gpu, parameters, *canvas, options, sink=None)
+    frame, quiet = evaluation_frame(c, degree), config.run.quiet
+    how: dict[str, Any] = {"fitted": True, "colors": colors}
     measures, distances = [], []
-    for m in measure_all(
-        gpu, raster, scene.held_out, frame, config.run.quiet, fitted=True, colors=colors
-    ):
+    for m in measure_all(gpu, raster, scene.held_out, frame, quiet, **how):
         measures.append(replace(m, target=None))
         if distance and (image := m.image) is not None:
             distances.append(distance(image, m.photo))
@@ -122,29 +92,25 @@ def evaluate_run(
         "format": config.raster.hardware.format,
     }
     if pose_opt or config.poses.pose_opt:
-        cameras = _refined(gpu, config, gaussians, scene)
-        again = measure_all(
-            gpu,
-            raster,
-            scene.held_out,
-            frame,
-            config.run.quiet,
-            cameras=cameras,
-            fitted=True,
-            colors=colors,
-        )
+        # a session, which most measurements do without
+        from hardsplat.train.measure.held_out import refine_held_out, refining_job
+
+        views = scene.held_out
+        job = refining_job(gpu, config, rasterizer, views, scene.extent, degree)
+        cameras = refine_held_out(gpu, job, views, gaussians)
+        again = measure_all(gpu, raster, views, frame, quiet, cameras=cameras, **how)
         table["refined"] = summary([replace(m, target=None) for m in again])
     raster.destroy()
     parameters.destroy()
     if distance:
         table["lpips"] = {"mean": float(np.mean(distances)), "views": distances, **distance.named}
     write_json(out / "eval.json", table)
-    _say(table)
+    _print(table)
     print(f"written: {out / 'eval.json'}, renders and their photographs in {out / 'renders'}")
     return table
 
 
-def _say(table: dict) -> None:
+def _print(table: dict) -> None:
     lines = [*table["views"], {**table, "name": f"mean of {len(table['views'])} held-out views"}]
     lines += [{**table["refined"], "name": "mean with refined poses"}] if "refined" in table else []
     for line in lines:
@@ -152,8 +118,6 @@ def _say(table: dict) -> None:
             f"{line['name']:32s} PSNR {line['psnr']:6.2f} dB  SSIM {line['ssim']:.4f}   "
             f"with colours fitted {line['fitted_psnr']:6.2f} dB  {line['fitted_ssim']:.4f}"
         )
-    if lpips := table.get("lpips"):
-        print(
-            f"LPIPS {lpips['mean']:.4f} ({lpips['variant']}: {lpips['what']}; version "
-            f"{lpips['version']})"
-        )
+    if d := table.get("lpips"):
+        what = f"{d['variant']}: {d['what']}; version {d['version']}"
+        print(f"LPIPS {d['mean']:.4f} ({what})")

@@ -7,12 +7,8 @@ import math
 
 import numpy as np
 
-UNEVEN, LEARNT = (
-    1.5,
-    20.0,
-    # dB that fitted colours gain where photographs differ in exposure, of a scene that has been
-    # learnt so far
-)
+UNEVEN = 1.5  # dB that fitted colours gain where photographs differ in exposure
+LEARNT = 20.0  # dB of a scene that has been trained so far that this means something
 _STEP = 4  # pixels from one to the next, each way, that `gain` looks at
 
 
@@ -40,8 +36,7 @@ def gain(image: np.ndarray, photo: np.ndarray) -> tuple[float, float]:
     shown, wanted = (x[::_STEP, ::_STEP].reshape(-1, 3) for x in (image, photo))
     shown, wanted = np.clip(shown, 0, 1), wanted / 255
     found = color_map(shown, wanted)
-    errors = (
-        np.mean((x - wanted) ** 2) for x in (shown, np.clip(shown @ found[:3] + found[3], 0, 1))
-    )
-    before, after = (-10 * math.log10(max(float(error), 1e-10)) for error in errors)
+    fitted = np.clip(shown @ found[:3] + found[3], 0, 1)
+    errors = (float(np.mean((x - wanted) ** 2)) for x in (shown, fitted))
+    before, after = (-10 * math.log10(max(error, 1e-10)) for error in errors)
     return before, after

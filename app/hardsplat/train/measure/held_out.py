@@ -5,82 +5,91 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from hardsplat.gpu.device.context import Device
-from hardsplat.io.formats.checkpoint import Checkpoint
-from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.settings.densify import DensifySettings
+from hardsplat.settings.learning import GradientSettings, ModelSettings
+from hardsplat.settings.photographs import PoseSettings
+from hardsplat.settings.run import RunSettings
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.views import Views, canvas_of
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.poses import moved
-from hardsplat.train.step.views import Views
 
 STEPS_A_VIEW = 100
-RATE, LAST_RATE = 1e-3, 1e-5  # of a pose, rad and scene extents
+# of a pose, rad and scene extents, and of ppisp
+RATES: dict[str, Any] = {"pose_lr": 1e-3, "pose_lr_final": 1e-5, "pose_warm_up": 1}
+PPISP_RATES: dict[str, Any] = {"ppisp_lr": 0.01, "ppisp_lr_final": 0.001, "ppisp_warm_up": 1}
+
+
+def refining_job(
+    device: Device,
+    run: TrainConfig,
+    rasterizer: str,
+    views: Sequence[View],
+    extent: float,
+    sh_degree: int,
+) -> Job:
+    """STEPS_A_VIEW steps a view that refine poses against fixed splats, drawn and compared as in a
+    run. With exposures in the run, those of the photographs are found at the same time.
+
+    extent: of the scene, world units. sh_degree: of the splats.
+    """
+    r, cameras, gradient = run.run, [view.camera for view in views], run.gradient
+    if gradient.gradient == "stochastic":
+        gradient = GradientSettings(gradient="analytic")
+    steps, numbers = STEPS_A_VIEW * len(views), [view.number for view in views]
+    own: dict[str, Any] = {
+        "images": r.images,
+        "batch_steps": r.batch_steps,
+        "quiet": r.quiet,
+        "seed": r.seed,
+    }
+    settings = TrainConfig(
+        scene=run.scene,
+        run=RunSettings(max_steps=steps, **own),
+        raster=run.raster,
+        model=ModelSettings(sh_degree=sh_degree, sh_degree_interval=1),
+        loss=run.loss,
+        adam=run.adam,
+        gradient=gradient,
+        exposure=replace(run.exposure, **PPISP_RATES),
+        poses=PoseSettings(pose_opt=True, **RATES),
+        densify=DensifySettings(strategy="none"),
+    )
+    job = Job.of(settings, Views(cameras, canvas_of(cameras), extent, numbers), device)
+    return replace(job, rasterizers=(rasterizer,), validation=(), frozen=True)
 
 
 def refine_held_out(
     device: Device,
-    config: TrainConfig,
+    job: Job,
+    views: Sequence[View],
     gaussians: Gaussians,
-    scene: Scene,
-    indices: Sequence[int],
     stopped: Callable[[], bool] = bool,
 ) -> list[Camera]:
-    """The cameras of these views of a scene, moved to where the splats show most of their
-    photographs. config: the run's, which says how the splats are drawn.
+    """The cameras of a refining_job, moved to where the splats show most of their photographs.
 
-    With exposures in the run, those of the photographs are found at the same time. stopped: once it
-    says so, the list is empty. Raises OutOfMemory where a second session does not fit.
+    stopped: once it returns true, the list is empty. Raises OutOfMemory where a second session does
+    not fit.
     """
-    views: list[View] = [scene.views[i] for i in indices]
-    config = config.changed(
-        pose_opt=True,
-        intrinsics_opt=False,
-        depth_lambda=0.0,
-        strategy="none",
-        max_steps=STEPS_A_VIEW * len(views),
-        pose_lr=RATE,
-        pose_lr_final=LAST_RATE,
-        pose_warm_up=1,
-        ppisp_warm_up=1,
-        ppisp_lr=0.01,
-        ppisp_lr_final=0.001,
-        sh_degree=gaussians.sh_degree,
-        sh_degree_interval=1,
-        resume=False,
-        ckpt=None,
-    )
-    cameras = [view.camera for view in views]
-    canvas = max(c.width for c in cameras), max(c.height for c in cameras)
-    photos = Photos(
-        device,
-        list(load_images(views, progress=not config.run.quiet)),
-        config.run.images,
-        ring=2 * config.run.batch_steps,
-        fetches=True,
-    )
-    config = config.changed(batch_steps=min(config.run.batch_steps, photos.most_steps))
-    session = Session(
-        device,
-        config,
-        Views(cameras, canvas, scene.extent, [view.number for view in views]),
-        photos,
-        lambda batch: None,
-        frozen=True,
-    )
+    r, degree = job.config.run, job.config.model.sh_degree
+    images = list(load_images(views, progress=not r.quiet))
+    photos = Photos(device, images, r.images, ring=2 * r.batch_steps, fetches=True)
+    session = Session(device, job, photos, lambda batch: None)
     try:
-        first = Checkpoint.initial(gaussians, config.model.sh_degree, session.items)
-        session.restore(
-            replace(first, step=config.model.sh_degree)
-        )  # all bands are in use from here on
-        while session.step < config.run.max_steps:
+        # all bands are in use from here on
+        session.restore(replace(session.initial(gaussians), step=degree))
+        while session.step < job.steps:
             if stopped():
                 return []
-            session.run(min(config.run.batch_steps, config.run.max_steps - session.step))
-        return moved(cameras, session.snapshot().buffers)
+            session.run(min(session.batch_steps, job.steps - session.step))
+        return moved(job.views.cameras, session.snapshot().buffers)
     finally:
         session.destroy()

@@ -44,11 +44,8 @@ class Lpips:
 
     def __init__(self, name: str):
         self.variant = VARIANTS[name]
-        self.named = {
-            "variant": name,
-            "version": VERSION,
-            "what": self.variant.note,
-        }  # what a result says that it is
+        # what a result names it
+        self.named = {"variant": name, "version": VERSION, "what": self.variant.note}
         try:
             lpips, torch = import_module("lpips"), import_module("torch")
         except ImportError as error:

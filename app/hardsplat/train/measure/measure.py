@@ -18,12 +18,11 @@ from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats.base import ahead
 from hardsplat.io.media.images import over
 from hardsplat.io.scenes.masks import kept, kept_pixels
-from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
 from hardsplat.raster.core.protocols import Rasterizer
-from hardsplat.settings.train import TrainConfig
+from hardsplat.settings.scene import SceneSettings
 from hardsplat.tables.formats import FORMATS
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.fitted import color_fitted
@@ -32,29 +31,34 @@ from hardsplat.train.step.photos import pack
 
 Colored = Callable[[np.ndarray], np.ndarray]
 BACKGROUNDS = {
-    "black": (0.0, 0.0, 0.0),
-    "white": (1.0, 1.0, 1.0),
-    "random": (0.0, 0.0, 0.0),
-}  # random is for training only
+    "black": (0.0,) * 3,
+    "white": (1.0,) * 3,
+    "random": (0.0,) * 3,
+}  # random: training only
 
 
 @dataclass
 class Measured:
+    """A view as it was measured.
+
+    target: (H, W, 4) as it was drawn, see raster.frame.finished; None where no picture was
+    requested. photo: (H, W, 3) uint8, over the background. fitted_psnr, fitted_ssim: after a fit of
+    colours, where that was requested.
+    """
+
     name: str
     psnr: float
     ssim: float
-    target: (
-        np.ndarray | None
-    )  # (H, W, 4) as it was drawn, see raster.frame.finished; None where no picture was asked for
-    photo: np.ndarray  # (H, W, 3) uint8, over the background
-    fitted_psnr: float | None = None  # after a fit of colours, where that was asked for
+    target: np.ndarray | None
+    photo: np.ndarray
+    fitted_psnr: float | None = None
     fitted_ssim: float | None = None
-    background: np.ndarray | tuple[float, float, float] = (0.0, 0.0, 0.0)
+    background: np.ndarray | tuple[float, ...] = (0.0, 0.0, 0.0)
 
     @property
     def image(self) -> np.ndarray | None:
-        """(H, W, 3) float32, not clamped; None where it was not asked for. Made anew each time, in
-        the thread that wants it."""
+        """(H, W, 3) float32, not clamped; None where it was not requested. Computed each time, in
+        the calling thread."""
         return None if self.target is None else finished(self.target, self.background)[0]
 
 
@@ -64,14 +68,10 @@ class Evaluator:
 
     def __init__(self, device: Device, raster: Rasterizer, width: int, height: int):
         self.device, self.raster, self.width, self.height = device, raster, width, height
-        sizes = {
-            "camera": contract.itemsize("camera"),
-            "frame": contract.itemsize("frame"),
-            "photos": width * height * 4,
-        }
-        self._own = {
-            name: Buffer(device, size, name, host=True) for name, size in sizes.items()
-        }  # read once a view, so that a copy would take longer
+        sizes = {name: contract.itemsize(name) for name in ("camera", "frame")}
+        sizes["photos"] = width * height * 4
+        # read once a view, so that a copy would take longer
+        self._own = {n: Buffer(device, size, n, host=True) for n, size in sizes.items()}
         self._own |= allocate_metrics(device, width, height)
         self._fitted: Image | None = None  # made when it is asked for
         self._record()
@@ -80,10 +80,12 @@ class Evaluator:
         self.resources = {**self.raster.resources, **self._own}
         self._recorder = Recorder(self.device, self.resources)
         self.raster.record_forward(self._recorder)
-        record_metrics(
-            self._recorder, build_all(self.device, METRIC_PASSES), self.width, self.height
-        )
-        self._recorder.end()
+        self._record_metrics(self._recorder)
+
+    def _record_metrics(self, recorder: Recorder) -> None:
+        run = build_all(self.device, METRIC_PASSES)
+        record_metrics(recorder, run, self.width, self.height)
+        recorder.end()
 
     def measure(
         self,
@@ -109,21 +111,16 @@ class Evaluator:
             self._recorder.destroy()
             self._record()
             self._recorder.run_once()
-        target = (
-            self.resources["target"].download()[: camera.height, : camera.width]
-            if picture or fitted
-            else None
-        )
-        psnr, ssim = read_metrics(self.resources, camera, kept_pixels(photo))
-        shown = over(photo, frame["background"])
-        measured = Measured(name, psnr, ssim, target, shown, background=frame["background"])
+        target, pixels, background = None, kept_pixels(photo), frame["background"]
+        if picture or fitted:
+            target = self.resources["target"].download()[: camera.height, : camera.width]
+        psnr, ssim = read_metrics(self.resources, camera, pixels)
+        shown = over(photo, background)
+        measured = Measured(name, psnr, ssim, target, shown, background=background)
         if fitted and (image := measured.image) is not None:
-            after = self._measure_fitted(
-                color_fitted(colored(image) if colored else image, shown, kept(photo)),
-                camera,
-                kept_pixels(photo),
-            )
-            measured.fitted_psnr, measured.fitted_ssim = after
+            after = color_fitted(colored(image) if colored else image, shown, kept(photo))
+            both = self._measure_fitted(after, camera, pixels)
+            measured.fitted_psnr, measured.fitted_ssim = both
         return measured
 
     def _measure_fitted(
@@ -131,16 +128,14 @@ class Evaluator:
     ) -> tuple[float, float]:
         """(PSNR, SSIM) of an image instead of the render, against the photograph that was
         measured last."""
+        size, kind = (self.width, self.height), FORMATS["float32"].vk
         if self._fitted is None:
-            self._fitted = Image(
-                self.device, self.width, self.height, FORMATS["float32"].vk, np.float32, "fitted"
-            )
+            self._fitted = Image(self.device, *size, kind, np.float32, "fitted")
         texels = np.zeros((self.height, self.width, 4), np.float32)
         texels[: camera.height, : camera.width, :3] = image
         self._fitted.upload(texels)
         recorder = Recorder(self.device, {**self.resources, "target": self._fitted})
-        record_metrics(recorder, build_all(self.device, METRIC_PASSES), self.width, self.height)
-        recorder.end()
+        self._record_metrics(recorder)
         recorder.run_once()
         recorder.destroy()
         return read_metrics(self.resources, camera, pixels)
@@ -153,10 +148,9 @@ class Evaluator:
             resource.destroy()
 
 
-def evaluation_frame(config: TrainConfig) -> np.ndarray:
-    return frame_data(
-        config.model.sh_degree, BACKGROUNDS[config.scene.background], config.scene.near_plane
-    )
+def evaluation_frame(settings: SceneSettings, sh_degree: int) -> np.ndarray:
+    """The contract's Frame of a measurement."""
+    return frame_data(sh_degree, BACKGROUNDS[settings.background], settings.near_plane)
 
 
 def measure_all(
@@ -180,19 +174,12 @@ def measure_all(
     try:
         photographs = load_images(views, progress=False) if photos is None else photos
         packed = ahead(photographs, lambda photo: (photo, pack(photo)))
-        for i, (view, (photo, words)) in enumerate(
-            zip(Bar(views, desc="measuring", unit="view", leave=False, disable=quiet), packed)
-        ):
+        bar = Bar(views, desc="measuring", unit="view", leave=False, disable=quiet)
+        for i, (view, (photo, words)) in enumerate(zip(bar, packed)):
             colored = partial(colors, number=view.number) if colors else None
+            camera, picture = cameras[i] if cameras else view.camera, pictures or i == 0
             yield evaluator.measure(
-                view.name,
-                cameras[i] if cameras else view.camera,
-                photo,
-                frame,
-                pictures or i == 0,
-                fitted,
-                colored,
-                words,
+                view.name, camera, photo, frame, picture, fitted, colored, words
             )
     finally:
         evaluator.destroy()
@@ -201,18 +188,8 @@ def measure_all(
 def summary(measured: Sequence[Measured]) -> dict:
     """Means and the table of views, as it goes into JSON. fitted_psnr, fitted_ssim: after a fit of
     colours, where that was measured."""
-    names = [
-        name
-        for name in ("psnr", "ssim", "fitted_psnr", "fitted_ssim")
-        if measured and getattr(measured[0], name) is not None
-    ]
+    kinds = ("psnr", "ssim", "fitted_psnr", "fitted_ssim")
+    names = [n for n in kinds if measured and getattr(measured[0], n) is not None]
     views = [{"name": m.name, **{name: getattr(m, name) for name in names}} for m in measured]
-    return {
-        **{name: float(np.mean([view[name] for view in views])) for name in names},
-        "views": views,
-    }
-
-
-def canvas_of(scene: Scene) -> tuple[int, int]:
-    """Width and height that hold every view."""
-    return max(v.camera.width for v in scene.views), max(v.camera.height for v in scene.views)
+    means = {name: float(np.mean([view[name] for view in views])) for name in names}
+    return {**means, "views": views}

@@ -17,19 +17,19 @@ from hardsplat.tables import quantities
 from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.resume import resume_command
 from hardsplat.train.run.state import RunState
-from hardsplat.train.session.copies import Allocate, Copies
+from hardsplat.train.session.copies import Allocate, SnapshotBuffers
 
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
 
-class Keeping:
+class CheckpointKeeper:
     """The newest copy of a run's state that a lost device cannot take, and the files that the run
     makes. start: the state that it begins with."""
 
     def __init__(self, run: RunState, measurements: Measurements, start: Checkpoint):
         self.run, self.measurements = run, measurements
         self.state, self._taken_at = start, time.monotonic()
-        self._copies = Copies(run.results.background)
+        self._copies = SnapshotBuffers(run.files.background)
         self._last_splats: Future | None = None  # while the run is measured after its last step
 
     def take(self) -> None:
@@ -50,81 +50,74 @@ class Keeping:
             self._last_splats.result()
             return
         run.session.drain()
-        with run.aside("files"):
+        with run.off_clock("files"):
             self.take()
-            for file in (
-                run.results.checkpoint(self.state),
-                run.results.splats(self.planes(), "splats.ply"),
-            ):
+            splats = run.files.splats(self.planes(), "splats.ply")
+            for file in (run.files.checkpoint(self.state), splats):
                 file.result()
 
     def publish(self, step: int) -> None:
-        """Measurements and splats for people: before a refinement of the same step, which opacities
-        and new splats take steps to recover from."""
-        run, c = self.run, self.run.config
-        if step == c.run.max_steps:
+        """Measurements and splats for the user: before a refinement of the same step, which
+        opacities and new splats take steps to recover from."""
+        run, settings = self.run, self.run.job.config.run
+        measure, ply = step in settings.eval_steps, step in settings.save_steps
+        if step == run.job.steps or not (measure or ply):
             return
-        measure, ply = step in c.run.eval_steps, step in c.run.save_steps
-        if measure or ply:
-            run.session.drain()
-            if measure:
-                self.measurements.measure(step)
-            if ply:
-                with run.aside("files"):
-                    run.results.splats(run.session.values(), "splats.ply", f"splats_{step}.ply")
+        run.session.drain()
+        if measure:
+            self.measurements.measure(step)
+        if ply:
+            with run.off_clock("files"):
+                run.files.splats(run.session.values(), "splats.ply", f"splats_{step}.ply")
 
     def keep(self, step: int) -> None:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a
         refinement, which a resumed run must not miss."""
-        run, c = self.run, self.run.config
-        checkpoint = c.run.checkpoint_every and step % c.run.checkpoint_every == 0
-        if step < c.run.max_steps and (
-            checkpoint or time.monotonic() - self._taken_at > SNAPSHOT_SECONDS
-        ):
+        run, every = self.run, self.run.job.config.run.checkpoint_every
+        if step >= run.job.steps:
+            return
+        checkpoint = every and step % every == 0
+        if checkpoint or time.monotonic() - self._taken_at > SNAPSHOT_SECONDS:
             run.session.drain()
-            with run.aside("files"):
+            with run.off_clock("files"):
                 self.take()
                 if checkpoint:
-                    self._copies.written_by(run.results.checkpoint(self.state))
-        if step < c.run.max_steps:
-            self._copies.prepare(run.session.shapes())
+                    self._copies.written_by(run.files.checkpoint(self.state))
+        self._copies.prepare(run.session.shapes())
 
     def leave(self, step: int) -> None:
         """Everything that the run leaves after its last step: files from the host's copy of the
         state, while held-out views are measured on the device."""
-        run, allocate = self.run, self._copies.begin()
-        planes, first = (
-            run.session.values(allocate),
-            next((run.scene.views[i].name for i in run.scene.test), None),
-        )
-        run.results.viewer(planes, None if run.stop.asked else first)  # takes longest
-        splats = run.results.splats(planes, "splats.ply")
+        run, files, allocate = self.run, self.run.files, self._copies.begin()
+        planes = run.session.values(allocate)
+        first = next((run.scene.views[i].name for i in run.scene.test), None)
+        files.viewer(planes, None if run.stop.asked else first)  # takes longest
+        splats = files.splats(planes, "splats.ply")
         self._take(allocate, planes)
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
         try:
             self._last_splats = splats
-            run.results.last_checkpoint(self.state, log, over=step == run.config.run.max_steps)
-            run.results.plots(run.metrics())
+            files.last_checkpoint(self.state, log, over=step == run.job.steps)
+            files.plots(run.metrics())
             self.measurements.measure(step, planes)
         finally:
             self._last_splats = None
             self.state.log = run.log.history()
             log.set_result(self.state.log)
-        run.results.learnt(self.state, self.measurements.refined)
+        files.learnt(self.state, self.measurements.refined)
 
     def planes(self) -> dict[str, np.ndarray]:
         """The trained values of splats in the newest copy of the state."""
         return {name: self.state.buffers[name] for name in quantities.values()}
 
     def rescue(self, error: UserError) -> str:
-        """Saves the newest state that can be had, and says how to go on."""
+        """Saves the newest state that can be had, and returns how to continue."""
         if not isinstance(error, DeviceLost) and self.state.step != self.run.session.step:
-            with suppress(
-                UserError
-            ):  # the device is no longer fit for a copy either; the last one serves
+            # the device may not be fit for a copy either; then the last one serves
+            with suppress(UserError):
                 self.take()
         try:
-            self.run.results.checkpoint(self.state).result()
+            self.run.files.checkpoint(self.state).result()
         except UserError as unsaved:
             return str(unsaved)
         cap = f" --cap-max {self.state.splats}" if isinstance(error, OutOfMemory) else ""

@@ -1,5 +1,5 @@
 """The photographs of a scene in memory, decoded by threads from the moment that the scene is known,
-while whatever trains on them is imported and built."""
+while the trainer is imported and built."""
 
 from __future__ import annotations
 
@@ -13,45 +13,32 @@ from tqdm import tqdm
 from hardsplat.base.background import Background
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.scenes.views import load_images
-from hardsplat.settings.train import TrainConfig, scene_folder
+from hardsplat.settings.scene import SceneSettings
+from hardsplat.settings.train import scene_folder
 
-KEPT_BYTES = (
-    2 << 30
-    # of held-out photographs that stay in memory for all measurements; more of them are read for
-    # each
-)
+# of held-out photographs that stay in memory for all measurements; more of them are read for each
+KEPT_BYTES = 2 << 30
 
 
-class Photographs:
+class Loader:
     """scene: whose photographs they are. background: the threads that decode them, free for
     more."""
 
     def __init__(self, scene: Scene):
         self.scene, self.background = scene, Background()
-        self.background.do("imports", _import_neighbours, line="imports")
-        self._training = [
-            self.background.do("photographs", scene.views[i].load) for i in scene.train
-        ]
+        do, held_out = self.background.do, scene.held_out
+        do("imports", _import_neighbours, line="imports")
+        self._training = [do("photographs", scene.views[i].load) for i in scene.train]
+        size = sum(4 * view.camera.width * view.camera.height for view in held_out)
         self._held_out: list[Future[np.ndarray]] | None = None
-        if sum(4 * v.camera.width * v.camera.height for v in scene.held_out) <= min(
-            KEPT_BYTES, self.background.room
-        ):
-            self._held_out = [
-                self.background.do("held-out photographs", view.load) for view in scene.held_out
-            ]
+        if size <= min(KEPT_BYTES, self.background.room):
+            self._held_out = [do("held-out photographs", view.load) for view in held_out]
 
     @classmethod
-    def of(cls, config: TrainConfig) -> Photographs:
+    def of(cls, c: SceneSettings) -> Loader:
         """Those of the scene that the settings name. Raises UserError where it cannot be opened."""
-        return cls(
-            load_scene(
-                scene_folder(config.scene.data_dir),
-                config.scene.data_factor,
-                config.scene.test_every,
-                config.scene.mask_mode,
-                config.scene.undistort,
-            )
-        )
+        folder, undistort = scene_folder(c.data_dir), c.undistort
+        return cls(load_scene(folder, c.data_factor, c.test_every, c.mask_mode, undistort))
 
     def training(self, quiet: bool) -> Iterator[np.ndarray]:
         """Those of the training views in order, once, as View.load gives them, with a bar while

@@ -1,5 +1,4 @@
-"""Going on with an earlier run: the checkpoint that it begins with, and the command that people
-type."""
+"""Continuing an earlier run: the checkpoint that it begins with, and the command for the user."""
 
 from __future__ import annotations
 
@@ -10,42 +9,35 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.settings.presets import SAVED_NAME
-from hardsplat.settings.train import TrainConfig
-from hardsplat.train.run.results import is_complete
+from hardsplat.settings.run import RunSettings
+from hardsplat.train.run.files import is_complete
 
 
-def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None:
+def checkpoint_to_resume(settings: RunSettings, sh_degree: int, folder: Path) -> Checkpoint | None:
     """The checkpoint that the settings name, or the newest of the result folder with `resume`; None
-    for a run from the start.
+    for a run from the start. sh_degree: of the run.
 
     Raises UserError where there is none, and where there is nothing to continue.
     """
-    path = config.run.ckpt
-    if config.run.resume:
+    path, steps = settings.ckpt, settings.max_steps
+    if settings.resume:
         path = checkpoints.newest(folder)
         if path is None:
             raise UserError(f"{folder}: no checkpoint to resume from; start without --resume")
     if path is None:
         return None
     start = checkpoints.load(path)
-    if start.sh_degree != config.model.sh_degree:
+    if start.sh_degree != sh_degree:
         saved = path.parent.parent / SAVED_NAME
-        advice = (
-            f"; add --config {shlex.quote(str(saved))}"
-            if saved.is_file() and not config.run.resume
-            else ""
-        )
+        helps = saved.is_file() and not settings.resume
+        advice = f"; add --config {shlex.quote(str(saved))}" if helps else ""
         raise UserError(
-            f"{path}: made with --sh-degree {start.sh_degree}, this run has "
-            f"{config.model.sh_degree}{advice}"
+            f"{path}: made with --sh-degree {start.sh_degree}, this run has {sh_degree}{advice}"
         )
-    finished = start.step == config.run.max_steps and (
-        not config.run.resume or is_complete(folder, start.step)
-    )
-    if finished or start.step > config.run.max_steps:
+    complete = not settings.resume or is_complete(folder, start.step)
+    if start.step > steps or (start.step == steps and complete):
         raise UserError(
-            f"{path}: has {start.step} steps already, of {config.run.max_steps}; continue with "
-            "more --max-steps"
+            f"{path}: has {start.step} steps already, of {steps}; continue with more --max-steps"
         )
     return start
 

@@ -9,63 +9,76 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardsplat.base.clock import PhaseClock
+from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
 from hardsplat.base.version import __version__
 from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.settings.train import TrainConfig
-from hardsplat.train.run.results import Results
+from hardsplat.settings.presets import SAVED_NAME, save_config
+from hardsplat.train.job.job import Job
+from hardsplat.train.run.files import RunFiles
 from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.log import Log
+from hardsplat.train.watchers.watch import Watchers
 
 
 @dataclass
 class RunState:
-    """A run from its first splats on.
+    """A run from its first splats on. trials: see RasterizerTuner. stopped: by a watcher."""
 
-    config: the settings as they are by now. trials: see Auto.
-    """
-
-    config: TrainConfig
     scene: Scene
     folder: Path
     device: Device
     session: Session
     log: Log
-    results: Results
+    files: RunFiles
     clock: PhaseClock
     stop: StopRequest
+    watchers: Watchers
     trials: list[dict]
+    bar: Bar | None = None
+    stopped: bool = False
+
+    @property
+    def job(self) -> Job:
+        return self.session.job
+
+    @property
+    def ending(self) -> bool:
+        """Whether the run is to end before its next batch."""
+        return bool(self.stop.asked or self.stopped)
 
     @contextmanager
-    def aside(self, part: str) -> Iterator[None]:
-        """With nothing in flight: time that is not training but another part of the run."""
-        with self.log.aside(), self.clock.within(part):
+    def off_clock(self, phase: str) -> Iterator[None]:
+        """With nothing in flight: time that is not training but another phase of the run."""
+        with self.log.off_clock(), self.clock.within(phase):
             yield
+
+    def save_settings(self) -> None:
+        """Saves the settings that repeat the run, which a resumed one must end by as well."""
+        save_config(self.job.resolved(self.session.rasterizer), self.folder / SAVED_NAME)
 
     def metrics(self) -> dict:
         """All numbers of the run as far as they are known by now, in a stable schema: metrics.json,
-        but for the seconds of its parts."""
-        config, session, log, physical = self.config, self.session, self.log, self.device.physical
-        stages = log.stage_means()
+        but for the seconds of its phases."""
+        session, log, physical = self.session, self.log, self.device.physical
+        stages, seconds = log.stage_means(), log.training_seconds
         return {
             "hardsplat": __version__,
-            "scene": str(config.scene.data_dir or self.folder.name),
+            "scene": str(self.job.config.scene.data_dir or self.folder.name),
             "device": {
                 "name": self.device.name,
                 "driver": physical.driver,
                 "kind": physical.kind,
                 "host": platform.platform(),
             },
-            "rasterizer": config.raster.rasterizer,
+            "rasterizer": session.rasterizer,
             "auto": list(self.trials),
             "variants": session.raster.rows.names,
             "steps": session.step,
             "splats": session.count(),
-            "seconds": {"startup": log.startup_seconds, "training": log.training_seconds},
-            "steps_per_second": session.step / log.training_seconds
-            if log.training_seconds
-            else None,
+            "seconds": {"startup": log.startup_seconds, "training": seconds},
+            "steps_per_second": session.step / seconds if seconds else None,
             "clipped_steps": session.clipped_steps,
             "gpu_idle": log.gpu_idle,
             "stage_ms": stages,

@@ -10,31 +10,28 @@ from hardsplat.contract.footprint import by_purpose
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.raster.core.parameters import Gradients, Parameters
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.protocols import Trainable
-from hardsplat.train.session.capacity import Room
+from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.contents import SessionContents
 from hardsplat.train.session.drawing import Drawing, StepInputs, has_timed_rows
 from hardsplat.train.step.batch import PairRoom
-from hardsplat.train.step.capture import Capture
+from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.photos import Photos
 
 
 class SessionBuffers(SessionContents):
     """The part of a session that has buffers and commands.
 
-    bound: splats that there are at most, known without waiting. room: how many splats fit.
-    timed_rows: see `use`.
+    rasterizer: draws the splats by now. room: how many splats fit. timed_rows: see
+    `switch_rasterizer`. bound: most splats there can be, known without waiting.
     """
 
     device: Device
-    width: int
-    height: int
-    lens: str
-    capture: Capture
+    rasterizer: str
+    capture: PhotographPasses
     photos: Photos
-    room: Room
-    estimates: int
+    room: SplatCapacity
     bound: int
     timed_rows: bool
     _pairs: PairRoom
@@ -45,46 +42,45 @@ class SessionBuffers(SessionContents):
         """The contract's LossTerms struct. capacity: of splats."""
         raise NotImplementedError
 
-    def use(self, rasterizer: str, timed_rows: bool = True) -> None:
+    def switch_rasterizer(self, rasterizer: str, timed_rows: bool = True) -> None:
         """Draws with another rasterizer from the next step on. timed_rows: of its rows left to
         `auto` those that were timed, not the first that run.
 
-        Raises UserError where it does not run or fit here; the session then needs another `use`.
+        Raises UserError where it does not run or fit here; the session then needs another switch.
         """
         drawn_so = timed_rows == self.timed_rows or not self.has_timed_rows(rasterizer)
-        if rasterizer == self.config.raster.rasterizer and drawn_so and self._drawing:
+        if rasterizer == self.rasterizer and drawn_so and self._drawing:
             return
         n = self.count()
         self._release(keep_parameters=True)
-        self.config, self.timed_rows = self.config.changed(rasterizer=rasterizer), timed_rows
+        self.rasterizer, self.timed_rows = rasterizer, timed_rows
         self._draw()
         self._set(n, self.step)
 
     def has_timed_rows(self, rasterizer: str) -> bool:
-        """Whether `use` of that rasterizer would look for the fastest rows."""
-        return has_timed_rows(self.device, self.config.changed(rasterizer=rasterizer), self.lens)
+        """Whether a switch to that rasterizer would look for the fastest rows."""
+        return has_timed_rows(self.device, self.job, rasterizer)
 
     def _allocate(self, n: int) -> None:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
         self._release()
-        c, capacity = self.config, self.room.first(self.config, n)
-        gradients: Gradients = "none" if self.estimates else "written"
+        job, capacity = self.job, self.room.first(n, self.rasterizer)
         self.parameters = Parameters(
             self.device,
             capacity,
-            c.model.sh_degree,
-            c.adam.moments,
-            gradients,
-            self.items,
-            self.strategy.follows,
+            job.config.model.sh_degree,
+            job.moments,
+            "none" if job.estimates else "written",
+            job.views.items,
+            job.strategy.follows,
         )
         self._draw()
 
     def _grow(self, wanted: int, n: int) -> None:
         """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and
-        the run goes on."""
+        the run continues."""
         before = self.parameters.capacity
-        capacity = self.room.more(self.config, wanted, before)
+        capacity = self.room.more(wanted, before, self.rasterizer)
         if capacity == before:
             return
         self._release(keep_parameters=True)
@@ -99,26 +95,22 @@ class SessionBuffers(SessionContents):
         self._set(n, self.step)
 
     def _fit_pairs(self) -> None:
-        drawing = self._drawn
-        self._pairs.make(drawing.raster)
-        if drawing.outdated:  # an evaluation may have made room too
+        self._pairs.make(self.raster)
+        if self._drawn.outdated:  # an evaluation may have made room too
             self.drain()
-            drawing.record(self._inputs())
+            self._drawn.record(self._inputs())
 
     def _draw(self) -> None:
         """Rasterizer and commands for the room that there is."""
-        self._drawing = Drawing(
-            self._inputs(), self.parameters, self._shared, self._batches, self._pairs
-        )
+        shared, inputs = self._shared, self._inputs()
+        self._drawing = Drawing(inputs, self.parameters, shared, self._batches, self._pairs)
 
     def _inputs(self) -> StepInputs:
         return StepInputs(
             self.device,
-            self.config,
-            (self.width, self.height),
-            self.lens,
+            self.job,
+            self.rasterizer,
             self.capture,
-            self.strategy,
             self.photos,
             self.terms(self.parameters.capacity),
             self.timed_rows,
@@ -131,7 +123,7 @@ class SessionBuffers(SessionContents):
 
     @property
     def raster(self) -> Trainable:
-        """Draws the splats. Another one after growth and `use`."""
+        """Draws the splats. Another one after growth and `switch_rasterizer`."""
         return self._drawn.raster
 
     @property
@@ -143,14 +135,13 @@ class SessionBuffers(SessionContents):
         """Number of splats and step, and what the GPU derives from the first: a densification may
         come before any step does it."""
         self.parameters.set_count(n)
-        frame = np.zeros((), contract.dtype("Frame"))
-        frame["step"], frame["seed"] = step, self.config.run.seed
+        frame = contract.struct("Frame", step=step, seed=self.job.config.run.seed)
         self.resources["frame"].upload(frame)
         self._drawn.sizes.run_once()
         self.step, self.bound = step, n
 
     def _release(self, keep_parameters: bool = False) -> None:
-        self.device.wait_idle()  # for refinements too, which no fence tells of
+        self.device.wait_idle()  # for refinements too, which have no fence
         if self._drawing:
             self._drawing.destroy()
             self._drawing = None
@@ -169,11 +160,5 @@ class SessionBuffers(SessionContents):
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        return by_purpose(
-            {
-                name: r.nbytes
-                for name, r in self.resources.items()
-                if not (isinstance(r, Buffer) and r.host)
-            }
-            | self.parameters.nbytes()
-        )
+        own = {n: r for n, r in self.resources.items() if not (isinstance(r, Buffer) and r.host)}
+        return by_purpose({n: r.nbytes for n, r in own.items()} | self.parameters.nbytes())

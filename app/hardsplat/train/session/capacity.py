@@ -6,96 +6,72 @@ from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.contract.footprint import most_splats
 from hardsplat.gpu.device.context import Device
 from hardsplat.raster.backends import training_needs
-from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job.job import Job
 from hardsplat.train.step.photos import Photos
-from hardsplat.train.strategies import STRATEGIES
 
-ROOM, MORE = (
-    1.25,
-    150_000,
-    # capacity: so many times the splats that it was made for, and so many more, since each growth
-    # takes a tenth of a second
-)
+# capacity: so many times the splats that it was made for, and so many more, since each growth takes
+# a tenth of a second
+TIMES, MORE = 1.25, 150_000
 
 
 def roomy(n: int) -> int:
     """Capacity made for n splats, where there is memory."""
-    return int(n * ROOM) + MORE
+    return int(n * TIMES) + MORE
 
 
-def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
+def fitting(device: Device, job: Job, photos: Photos, rasterizer: str) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
-    estimates = (
-        config.gradient.stochastic.gradient_pairs if config.gradient.gradient == "stochastic" else 0
-    )
-    each = training_needs(
-        config.raster.rasterizer,
-        config.model.sh_degree,
-        config.adam.moments,
-        estimates,
-        STRATEGIES[config.densify.strategy].follows,
-    )
-    limit = most_splats(
-        each, device.memory_bytes, device.max_buffer, device.max_allocation, photos.device_bytes
-    )
-    return min(limit, config.densify.cap_max) if config.densify.cap_max else limit
+    degree, follows = job.config.model.sh_degree, job.strategy.follows
+    each = training_needs(rasterizer, degree, job.moments, job.estimates, follows)
+    taken = photos.device_bytes
+    limit = most_splats(each, device.memory_bytes, device.max_buffer, device.max_allocation, taken)
+    return min(limit, job.densify.cap_max or limit)
 
 
-def limited_by(device: Device, config: TrainConfig) -> str:
-    """What `fitting` comes to, in words."""
-    return "--cap-max" if config.densify.cap_max else f"the most that {device.name} holds"
-
-
-class Room:
+class SplatCapacity:
     """How many splats a session makes buffers for. stopped: why there will be no more, once that is
     so."""
 
-    def __init__(self, device: Device, photos: Photos):
-        self._device, self._photos = device, photos
+    def __init__(self, device: Device, job: Job, photos: Photos):
+        self._device, self._job, self._photos = device, job, photos
+        self._most = job.densify.cap_max
         self.stopped = ""
         self._refused = 0  # capacity that did not fit
 
-    def check(self, config: TrainConfig, n: int) -> None:
+    def _limit(self, rasterizer: str) -> tuple[int, str]:
+        """What `fitting` comes to, as a number and in words."""
+        limit = fitting(self._device, self._job, self._photos, rasterizer)
+        by = "--cap-max" if self._most else f"the most that {self._device.name} holds"
+        return limit, f"{by} is {limit}"
+
+    def check(self, n: int, rasterizer: str) -> None:
         """Raises OutOfMemory, or UserError for --cap-max, when this many splats are too many from
         the start."""
-        if config.densify.cap_max and n > config.densify.cap_max:
+        if self._most and n > self._most:
             raise UserError(
-                f"the run begins with {n} splats, more than --cap-max "
-                f"{config.densify.cap_max}: raise it"
+                f"the run begins with {n} splats, more than --cap-max {self._most}: raise it"
             )
-        limit = fitting(self._device, config, self._photos)
+        limit, why = self._limit(rasterizer)
         if n > limit:
-            raise OutOfMemory(
-                f"{n} splats do not fit: {limited_by(self._device, config)} is {limit} at "
-                f"--sh-degree {config.model.sh_degree}",
-                "splats",
-            )
+            degree = self._job.config.model.sh_degree
+            raise OutOfMemory(f"{n} splats do not fit: {why} at --sh-degree {degree}", "splats")
 
-    def first(self, config: TrainConfig, n: int) -> int:
+    def first(self, n: int, rasterizer: str) -> int:
         """Capacity to begin with n splats."""
-        return min(
-            max(roomy(n), STRATEGIES[config.densify.strategy].reached(config)),
-            fitting(self._device, config, self._photos),
-        )
+        return min(max(roomy(n), self._job.strategy.reached()), self._limit(rasterizer)[0])
 
-    def more(self, config: TrainConfig, wanted: int, before: int) -> int:
+    def more(self, wanted: int, before: int, rasterizer: str) -> int:
         """Capacity for `wanted` splats, or as many as fit; `before`, that of now, where there is to
         be no other."""
-        limit = fitting(self._device, config, self._photos)
+        limit, why = self._limit(rasterizer)
         capacity = min(roomy(wanted), limit)
         if capacity < wanted:
-            self.stopped = (
-                f"growth stops at {max(capacity, before)} splats: "
-                f"{limited_by(self._device, config)} is {limit}"
-            )
-        return (
-            before
-            if capacity <= before or (self._refused and capacity >= self._refused)
-            else capacity
-        )
+            self.stopped = f"growth stops at {max(capacity, before)} splats: {why}"
+        refused = self._refused and capacity >= self._refused
+        return before if capacity <= before or refused else capacity
 
     def refuse(self, capacity: int, before: int, error: OutOfMemory) -> None:
-        """There was no memory for that capacity. It is not asked for again: failing to allocate is
-        slow."""
+        """Notes that there was no memory for that capacity. It is not requested again: failing to
+        allocate is slow."""
         self._refused = capacity
         self.stopped = f"growth stops at {before} splats: {error}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -10,44 +11,43 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 from hardsplat.tables.quantity import Of
+from hardsplat.train.job.job import Job
 from hardsplat.train.session.copies import Allocate, fresh
 from hardsplat.train.step.batch import BatchedSession
-from hardsplat.train.strategies.strategy import Strategy
 
 
 def of_other_items(
-    checkpoint: Checkpoint, items: Mapping[Of, int], config: TrainConfig
+    checkpoint: Checkpoint, items: Mapping[Of, int], settings: Mapping[str, Any]
 ) -> set[str]:
     """Names of arrays of a checkpoint that are of other photographs or cameras than `items` has,
-    and rest in this run.
+    and rest in this run. settings: all by name.
 
     Raises UserError where they are trained.
     """
     found: set[str] = set()
     for q in (q for kind in quantities.ORDER[1:] for q in quantities.of(kind)):
         there = checkpoint.buffers[q.name].shape[1] if q.name in checkpoint.buffers else items[q.of]
-        if there != items[q.of] and quantities.is_chosen(q, config.flat()):
+        if there == items[q.of]:
+            continue
+        if quantities.is_chosen(q, settings):
             raise UserError(
                 f"the checkpoint knows {there} {q.of}s, the scene has {items[q.of]}: "
                 "train on the photographs that it was made with"
             )
-        found |= {q.name, q.moments} if there != items[q.of] else set()
+        found |= {q.name, q.moments}
     return found
 
 
 class SessionContents(BatchedSession):
     """The part of a session that reads what it trains.
 
-    step: steps that were queued. items: how many photographs and cameras there are.
+    job: see Job. step: steps that were queued. parameters: from the first splats on.
     """
 
-    config: TrainConfig
-    strategy: Strategy
-    parameters: Parameters  # from the first splats on
-    items: dict[Of, int]
+    job: Job
+    parameters: Parameters
     step: int
 
     @property
@@ -60,22 +60,17 @@ class SessionContents(BatchedSession):
     ) -> Checkpoint:
         """Everything that a resume needs, after the batches in flight. allocate: gives the arrays.
         known: what `values` gave after the same steps."""
-        n = self.count()
-        return Checkpoint(
-            self.step,
-            self.config.model.sh_degree,
-            {
-                name: known[name] if known and name in known else self._read(name, n, allocate)
-                for name in self._kept()
-            },
-        )
+        n, known = self.count(), known or {}
+        arrays = {
+            name: known[name] if name in known else self._read(name, n, allocate)
+            for name in self._kept()
+        }
+        return Checkpoint(self.step, self.job.config.model.sh_degree, arrays)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the arrays of a snapshot with as many splats as the capacity."""
-        return {
-            name: self.parameters.shape(name, self.parameters.items(name, self.capacity))
-            for name in self._kept()
-        }
+        p = self.parameters
+        return {name: p.shape(name, p.items(name, self.capacity)) for name in self._kept()}
 
     def _kept(self) -> list[str]:
         names = [
@@ -83,11 +78,8 @@ class SessionContents(BatchedSession):
             for kind in quantities.ORDER
             for name in (*quantities.values(kind), *quantities.moments(kind))
         ]
-        return [
-            *names,
-            *(quantities.averages() if self.parameters.averaged else ()),
-            *self.strategy.follows,
-        ]
+        averages = quantities.averages() if self.parameters.averaged else ()
+        return [*names, *averages, *self.job.strategy.follows]
 
     def _read(self, name: str, n: int, allocate: Allocate) -> np.ndarray:
         n = self.parameters.items(name, n)
@@ -108,7 +100,7 @@ class SessionContents(BatchedSession):
         """(planes, items, width) of a quantity of photographs or cameras, after all that was
         queued."""
         self.drain()
-        return self.parameters.read(name, self.items[quantities.QUANTITIES[name].of])
+        return self.parameters.read(name, self.job.views.items[quantities.QUANTITIES[name].of])
 
     def gaussians(self) -> Gaussians:
         self.drain()

@@ -1,5 +1,5 @@
 """Memory of the host for copies of a run's state. Systems take longer to hand out so much of it
-than the copy takes: a thread asks for it ahead, and it is used again."""
+than the copy takes: a thread requests it ahead, and it is used again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fresh(name: str, shape: tuple[int, ...]) -> np.ndarray:
     return np.empty(shape, np.float32)
 
 
-class Copies:
+class SnapshotBuffers:
     """Two copies: the last one stays whole while another is made. background: larger copies than
     its room, in bytes, are not used again."""
 
@@ -34,21 +34,10 @@ class Copies:
     def prepare(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Has memory for the next copy made, of arrays of at most these shapes by name, unless it
         is there or being made."""
-        arrays, sizes = (
-            self._arrays[1 - self._last],
-            {name: math.prod(shape) for name, shape in shapes.items()},
-        )
-        missing = {
-            name: size
-            for name, size in sizes.items()
-            if name not in arrays or arrays[name].size < size
-        }
-        if (
-            missing
-            and self._idle()
-            and (self._ready is None or self._ready.done())
-            and 4 * sum(sizes.values()) <= self._background.room
-        ):
+        arrays, sizes = self._arrays[1 - self._last], {n: math.prod(s) for n, s in shapes.items()}
+        missing = {n: size for n, size in sizes.items() if n not in arrays or arrays[n].size < size}
+        busy = not self._idle() or not (self._ready is None or self._ready.done())
+        if missing and not busy and 4 * sum(sizes.values()) <= self._background.room:
             self._ready = self._background.do("memory", partial(_fill, arrays, missing))
 
     def begin(self) -> Allocate:

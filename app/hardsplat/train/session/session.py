@@ -8,7 +8,7 @@ view schedule of the next while the GPU works on the last.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -23,94 +23,61 @@ from hardsplat.gpu.memory.resources import buffer_in
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.averages import begin_averages, take_averages
-from hardsplat.raster.core.sinks import moments_of
-from hardsplat.settings.train import TrainConfig, check_gradient
 from hardsplat.tables import quantities
-from hardsplat.tables.quantity import Of
+from hardsplat.train.job.job import Job
 from hardsplat.train.session.buffers import SessionBuffers
-from hardsplat.train.session.capacity import Room
+from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.contents import of_other_items
 from hardsplat.train.session.drawing import Drawing
-from hardsplat.train.session.overfit import views_apart
-from hardsplat.train.step import averaging
+from hardsplat.train.step.averaging import Averaging
 from hardsplat.train.step.batch import HISTORY, Batches, BatchResult, PairRoom
-from hardsplat.train.step.capture import Capture
+from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.depths import Depths
 from hardsplat.train.step.loss import loss_terms
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.resort import resort_due
 from hardsplat.train.step.schedule import view_order
-from hardsplat.train.step.step import allocate_step, allocate_weights, schedules
-from hardsplat.train.step.views import Views, packed_cameras
-from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.step.step import allocate_step, allocate_weights, gpu_settings
 
 GROUP = contract.CONSTANTS["GROUP"]
 
 
 class Session(SessionBuffers):
-    """on_batch: called with each finished batch, in order. timed_rows: see `use`. frozen: the
-    splats stay as they are.
+    """What changes while a job runs: splats, step, rasterizer, weight of the mean opacity.
 
-    photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory
-    where it does not fit; then nothing stays allocated.
+    photos: those of the job's views, the session's from here on. on_batch: called with each
+    finished batch, in order. depths: what is known of the views' depth, (H, W) of 1 / world units,
+    0 where nothing is. timed_rows: see `switch_rasterizer`. Raises UserError for what the device
+    cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
 
     def __init__(
         self,
         device: Device,
-        config: TrainConfig,
-        views: Views,
+        job: Job,
         photos: Photos,
         on_batch: Callable[[BatchResult], None],
+        depths: Sequence[np.ndarray] | None = None,
         timed_rows: bool = True,
-        frozen: bool = False,
     ):
-        self.device, self.config, self.views, self.photos, self.on_batch = (
-            device,
-            config,
-            list(views.cameras),
-            photos,
-            on_batch,
-        )
-        (self.width, self.height), self.extent = views.canvas, views.extent
-        self.lens = views.lens
-        self.numbers = list(views.numbers or [0] * len(self.views))
-        self.items: dict[Of, int] = {
-            "photograph": len(self.views),
-            "camera": max(self.numbers) + 1,
-            "scene": 1,
-        }
+        self.device, self.job, self.photos, self.on_batch = device, job, photos, on_batch
+        self.rasterizer, self.opacity_reg = job.rasterizers[0], job.config.loss.opacity_reg
+        (self.width, self.height), weight = job.views.canvas, job.config.depth.depth_lambda
         known = None
-        if views.depths is not None and config.depth.depth_lambda:
-            known = Depths(
-                device,
-                views.depths,
-                config.depth.depth_lambda,
-                config.run.max_steps,
-                views.extent,
-                photos,
-            )
-        self.capture = Capture(config, self.items, views.extent, frozen, known)
-        self.apart = [] if frozen else views_apart(config, len(self.views))
-        self._more_opacity_reg = 0.0  # by the strategy, on top of the settings
-        self.step, self.bound = 0, 0  # splats there are at most, known without waiting
-        self.strategy = STRATEGIES[config.densify.strategy]
-        self.room = Room(device, photos)
-        self.timed_rows = timed_rows
+        if depths is not None and weight:
+            known = Depths(device, depths, weight, job.steps, job.extent, photos)
+        self.capture = PhotographPasses(job, known)
+        self._more_opacity_reg = 0.0  # by the strategy, on top of opacity_reg
+        self.step, self.bound = 0, 0
+        self.room, self.timed_rows = SplatCapacity(device, job, photos), timed_rows
+        self.averaging = Averaging(job.config.adam.average_steps, job.strategy)
         self._pairs = PairRoom()
-        self.estimates = (
-            config.gradient.stochastic.gradient_pairs
-            if config.gradient.gradient == "stochastic"
-            else 0
-        )  # pairs of perturbed images a step
         self._shared: dict[str, Buffer | Image] = {
             **photos.buffers,
             **(known.buffers if known else {}),
         }
         self._drawing: Drawing | None = None
         try:
-            self.config = config.changed(moments=moments_of(device, config.adam.moments))
-            check_gradient(config)
             self._allocate_shared()
         except BaseException:
             self.destroy()
@@ -118,30 +85,19 @@ class Session(SessionBuffers):
 
     def _allocate_shared(self) -> None:
         """What does not depend on the number of splats."""
-        terms, views = self.terms(), packed_cameras(self.views, self.numbers)
-        self.weights = terms["weight"].astype(
-            np.float64
-        )  # of the loss's terms, in the order of its records
-        allocate_step(
-            self._shared,
-            self.device,
-            self.config,
-            (self.width, self.height),
-            self.extent,
-            views,
-            terms,
-            self.capture.frozen,
-            self.photos.fetched,
-        )
-        if self.strategy.scores:
-            self._shared["weights"] = allocate_weights(self.device, (self.width, self.height))
-        self._batches = Batches(self.device, buffer_in(self._shared, "history"), self._on_batch)
+        device, job, terms = self.device, self.job, self.terms()
+        # of the loss's terms, in the order of its records
+        self.weights = terms["weight"].astype(np.float64)
+        allocate_step(self._shared, device, job, terms, self.photos.fetched)
+        if job.strategy.scores:
+            self._shared["weights"] = allocate_weights(device, job.views.canvas)
+        self._batches = Batches(device, buffer_in(self._shared, "history"), self._on_batch)
 
     def terms(self, capacity: int = 0) -> np.ndarray:
         """The contract's LossTerms struct. capacity: of splats."""
-        weight = self.config.loss.opacity_reg + self._more_opacity_reg
-        settings = self.config.flat() | {"opacity_reg": weight}
-        return loss_terms(settings, self.extent, self.items, self.config.model.sh_degree, capacity)
+        job, weight = self.job, self.opacity_reg + self._more_opacity_reg
+        settings, degree = job.flat | {"opacity_reg": weight}, job.config.model.sh_degree
+        return loss_terms(settings, job.extent, job.views.items, degree, capacity)
 
     # -- state in and out --------------------------------------------------------------------------
 
@@ -152,26 +108,25 @@ class Session(SessionBuffers):
 
     def initial(self, gaussians: Gaussians) -> Checkpoint:
         """Step 0 with these splats."""
-        return Checkpoint.initial(gaussians, self.config.model.sh_degree, self.items)
+        degree = self.job.config.model.sh_degree
+        return Checkpoint.initial(gaussians, degree, self.job.views.items)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes on where the checkpoint was made. Raises OutOfMemory like start, UserError where it
-        is of other photographs than the session's."""
-        n = checkpoint.splats
-        others = of_other_items(checkpoint, self.items, self.config)
+        """Continues where the checkpoint was made. Raises OutOfMemory like start, UserError where
+        it is of other photographs than the session's."""
+        n, averages = checkpoint.splats, quantities.averages()
+        others = of_other_items(checkpoint, self.job.views.items, self.job.flat)
         self.drain()
-        self.room.check(self.config, n)
+        self.room.check(n, self.rasterizer)
         try:
             self._allocate(n)
         except OutOfMemory as error:
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         self.parameters.forget(moments=checkpoint.fresh)
-        rest = {*others, *STATISTICS, *quantities.averages()} - {*self.strategy.follows}
-        if quantities.averages()[0] in checkpoint.buffers and averaging.is_open(
-            self.config, self.strategy, checkpoint.step
-        ):
+        rest = {*others, *STATISTICS, *averages} - {*self.job.strategy.follows}
+        if averages[0] in checkpoint.buffers and self.averaging.is_open(checkpoint.step):
             begin_averages(self.parameters, n)
-            rest -= {*quantities.averages()}
+            rest -= {*averages}
         if checkpoint.fresh:
             rest |= {name for kind in quantities.ORDER for name in quantities.moments(kind)}
         for name, values in checkpoint.buffers.items():
@@ -181,78 +136,71 @@ class Session(SessionBuffers):
 
     def regularize(self, opacity: float) -> None:
         """Gives the mean opacity this weight in the loss, from the next step on."""
-        self.config = self.config.changed(opacity_reg=opacity)
+        self.opacity_reg = opacity
         self._weigh_terms()
 
-    def _regularize_more(self) -> None:
-        """Gives the mean opacity the weight that the strategy wants for the next step."""
-        more = self.strategy.opacity_reg(self.config, self.step)
-        if more != self._more_opacity_reg:
-            self._more_opacity_reg = more
-            self._weigh_terms()
-
     def _weigh_terms(self) -> None:
-        """Tells the GPU the weights of the loss's terms, from the next step on."""
+        """Writes the weights of the loss's terms, for the next step on."""
         self.drain()
         terms = self.terms(self.capacity)
         self.weights = terms["weight"].astype(np.float64)
         self._shared["loss_terms"].upload(terms)
 
-    def reschedule(self, config: TrainConfig) -> None:
-        """Goes by other schedules from the next step on. config: differs from the session's in
-        steps alone."""
+    def reschedule(self, job: Job) -> None:
+        """Uses other schedules from the next step on. job: differs from the session's in steps
+        alone."""
         self.drain()
-        self.config = config.changed(
-            opacity_reg=self.config.loss.opacity_reg, rasterizer=self.config.raster.rasterizer
-        )
-        for name, told in schedules(
-            self.config, self.extent, self.capture.frozen, self.photos.fetched
-        ).items():
-            self._shared[name].upload(told)
+        self.job = job
+        self.averaging = Averaging(job.config.adam.average_steps, job.strategy)
+        for name, values in gpu_settings(job, self.photos.fetched).items():
+            self._shared[name].upload(values)
         self._drawn.record(self._inputs())
 
     # -- running -----------------------------------------------------------------------------------
 
+    @property
+    def batch_steps(self) -> int:
+        """Most steps of a batch, for which photographs in flight have room."""
+        return min(self.job.config.run.batch_steps, self.photos.most_steps)
+
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
+        job, strategy, first = self.job, self.job.strategy, self.step
         self.wait_for_turn()
-        self._regularize_more()
+        if (more := strategy.opacity_reg(first)) != self._more_opacity_reg:
+            self._more_opacity_reg = more
+            self._weigh_terms()
         self._fit_pairs()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
-        order = view_order(
-            self.config.run.seed,
-            self.step,
-            steps,
-            len(self.views),
-            self.apart,
-            self.config.densify.budget.overfit_check,
-        )
-        for step, view in enumerate(order, self.step):
+        held, until = job.validation, job.densify.budget.overfit_check
+        views = len(job.views.cameras)
+        order = view_order(job.config.run.seed, first, steps, views, held, until)
+        for step, view in enumerate(order, first):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
-        scored = [
-            self.strategy.scored(self.config, step) for step in range(self.step, self.step + steps)
-        ]
-        self._batches.submit(self.step, steps, self.raster.room, scored)
+        scored = [strategy.scored(step) for step in range(first, first + steps)]
+        self._batches.submit(first, steps, self.raster.room, scored)
         self.step += steps
 
     def wait_for_turn(self) -> None:
         """Waits for the batch before the last, after which `run` waits for nothing."""
         self._batches.wait_for_turn()
 
+    def _queue(self, action: str) -> None:
+        submit(self.device, [self._drawn.actions[action]])
+
     def refine(self) -> None:
         """Queues what the strategy has to do after as many steps as were made."""
-        for name in self.strategy.due(self.config, self.step):
-            self.densify() if name == "densify" else submit(
-                self.device, [self._drawn.actions[name]]
-            )
-        if "resort" in self._drawn.actions and resort_due(self.strategy, self.config, self.step):
-            submit(self.device, [self._drawn.actions["resort"]])
+        strategy = self.job.strategy
+        for name in strategy.due(self.step):
+            self.densify() if name == "densify" else self._queue(name)
+        if "resort" in self._drawn.actions and resort_due(strategy, self.step):
+            self._queue("resort")
 
     def average(self) -> None:
         """Queues a sample of the splats for their averages, which begin with the first."""
         if not self.parameters.averaged:
             begin_averages(self.parameters, self.count())
-        submit(self.device, [self._drawn.actions["average"]])
+        self._queue("average")
 
     def take_averages(self) -> None:
         """Splats become their averages, where those are kept, after all that was queued."""
@@ -263,20 +211,19 @@ class Session(SessionBuffers):
 
     def densify(self) -> None:
         """Queues a densification, after making room for what it will add."""
-        n, wanted = self.strategy.growth(self)
+        n, wanted = self.job.strategy.growth(self)
         if wanted > self.capacity:
             self.drain()
             self._grow(wanted, n)
-        submit(self.device, [self._drawn.actions["densify"]])
+        self._queue("densify")
         self.bound = min(wanted, self.capacity)
 
     def planned(self, n: int) -> int:
         """Splats that the strategy's plan wants to add to the n that there are."""
         self._drawn.actions["plan"].run_once()
-        return int(
-            buffer_in(self.resources, "flag_sums").download(np.uint32, 1, 4 * -(-n // GROUP))[0]
-        )
+        sums = buffer_in(self.resources, "flag_sums")
+        return int(sums.download(np.uint32, 1, 4 * -(-n // GROUP))[0])
 
     def reset_opacity(self) -> None:
         """Queues an opacity reset, where the strategy has any."""
-        submit(self.device, [self._drawn.actions["reset"]])
+        self._queue("reset")

@@ -77,17 +77,13 @@ class Batches:
 
     def __init__(self, device: Device, history: Buffer, on_batch: Callable[[BatchResult], None]):
         self.device, self._history, self._on_batch = device, history, on_batch
-        self.step_seconds, self._ended_at = (
-            1.0,
-            0.0,
-        )  # of the last batch; a guess until one has ended
+        self.step_seconds, self._ended_at = 1.0, 0.0  # of the last batch; a guess before
         self._submitted, self._turn, self._slots = 0, 0, (_Slot(device), _Slot(device))
 
     def record(self, recorded: Recordings, step: Callable[..., None], scores: bool = False) -> None:
         """Nothing may be in flight. scores: some steps are recorded with `scores=True`."""
-        self._step = recorded(
-            step, shown=False
-        )  # the last command buffer of a batch shows what all have written
+        # the last command buffer of a batch shows what all have written
+        self._step = recorded(step, shown=False)
         self._scored = recorded(lambda r: step(r, scores=True), shown=False) if scores else None
         for slot in self._slots:
             slot.record(recorded, step)
@@ -103,9 +99,8 @@ class Batches:
         self._turn, self._submitted = 1 - self._turn, self._submitted + 1
         commands = [self._scored if each else self._step for each in scored]
         timed = timed_of(self._submitted, steps)
-        plain = next(
-            (i % steps for i in range(timed, timed + steps) if not scored[i % steps]), None
-        )
+        later = (i % steps for i in range(timed, timed + steps))
+        plain = next((i for i in later if not scored[i]), None)
         slot.timed_here = plain is not None
         if plain is not None:
             commands[plain] = slot.timed
@@ -124,22 +119,13 @@ class Batches:
         slot.fence.reset()
         begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
         self.step_seconds = (self._ended_at - begun) / slot.count
-        records = self._history.array(contract.dtype(contract.BUFFERS[self._history.name].type))[
-            np.arange(slot.first, slot.first + slot.count) % HISTORY
-        ]
+        rows = self._history.array(contract.dtype(contract.BUFFERS[self._history.name].type))
+        records = rows[np.arange(slot.first, slot.first + slot.count) % HISTORY]
         begin, end = slot.head.stamps(), slot.tail.stamps()
         busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
-        slot.count = 0
-        self._on_batch(
-            BatchResult(
-                slot.first,
-                records,
-                slot.timed.times() if slot.timed_here else {},
-                busy,
-                slot.room,
-                (begun, self._ended_at),
-            )
-        )
+        slot.count, stages = 0, slot.timed.times() if slot.timed_here else {}
+        host = (begun, self._ended_at)
+        self._on_batch(BatchResult(slot.first, records, stages, busy, slot.room, host))
 
     def destroy(self) -> None:
         for slot in self._slots:
@@ -160,10 +146,7 @@ class PairRoom:
 
     def __init__(self):
         self.clipped_steps = 0
-        self._most, self._refused = (
-            0,
-            False,
-        )  # that a step asked for; whether there was no memory for them
+        self._most, self._refused = 0, False  # that a step requested; there was no memory for it
 
     def note(self, result: BatchResult) -> None:
         pairs = wanted_pairs(result.records)

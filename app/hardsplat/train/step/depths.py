@@ -1,4 +1,4 @@
-"""The loss of depth in a training step: disparities that are known, beside the photographs on the
+"""The loss of depth in a training step: disparities that are known, with the photographs on the
 device."""
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ DEPTH_PASS = ComputePass(
 
 class Depths:
     """known: (H, W) of each training view, 1 / world units, 0 where it is not known. weight: of the
-    first step. extent: of the scene, world units."""
+    first step. extent: of the scene, world units. Raises UserError where photographs are
+    streamed."""
 
     def __init__(
         self,
@@ -41,27 +42,19 @@ class Depths:
     ):
         if photos.streamed:
             raise UserError(
-                "--depth-lambda needs the photographs on the device, where they do not "
-                "fit: raise --data-factor"
+                "--depth-lambda needs the photographs on the device, where they do not fit: "
+                "raise --data-factor"
             )
         self._photos = photos
         known = [np.minimum(k * np.float32(extent), _LARGEST).astype(np.float16) for k in known]
-        pixels = photos.pixels
-        self.buffers = {
-            "depth_settings": Buffer(device, contract.itemsize("depth_settings"), "depth_settings"),
-            "disparities": Buffer(device, -(-pixels // 2) * 4, "disparities"),
-            "depth_shares": Buffer(
-                device, len(known) * contract.itemsize("depth_shares"), "depth_shares"
-            ),
+        sizes = {
+            "depth_settings": contract.itemsize("depth_settings"),
+            "disparities": -(-photos.pixels // 2) * 4,
+            "depth_shares": len(known) * contract.itemsize("depth_shares"),
         }
-        settings = np.zeros((), contract.dtype("DepthSettings"))
-        settings["weight"], settings["last"], settings["until"], settings["extent"] = (
-            weight,
-            weight * LAST,
-            steps,
-            extent,
-        )
-        self.buffers["depth_settings"].upload(settings)
+        self.buffers = {name: Buffer(device, size, name) for name, size in sizes.items()}
+        own = {"weight": weight, "last": weight * LAST, "until": steps, "extent": extent}
+        self.buffers["depth_settings"].upload(contract.struct("DepthSettings", **own))
         self._upload(known)
 
     def _upload(self, maps: Sequence[np.ndarray]) -> None:

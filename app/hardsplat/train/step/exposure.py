@@ -2,8 +2,8 @@
 numbers become.
 
 The passes of the loss see `target` as its photograph was exposed, and leave the gradient by the
-image as it was rendered, beside sums over the pixels of each workgroup; a pass makes of those the
-gradients of the photograph's and the camera's numbers.
+image as it was rendered. They also leave sums over the pixels of each workgroup, from which a pass
+makes the gradients of the photograph's and the camera's numbers.
 
 The splats are those of the mean photograph: what all photographs have in common is moved into the
 scene after each step, so renders and files need none of this.
@@ -11,7 +11,6 @@ scene after each step, so renders and files need none of this.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,26 +18,22 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.results.folder import write_json
 from hardsplat.tables import quantities
 from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.tables.quantity import Of
 
 NAME = "exposures.json"
-_CENTRED: tuple[Of, ...] = (
-    "photograph",
-    "camera",
-)  # kinds whose planes follow each other in the table
+_CENTRED: tuple[Of, ...] = ("photograph", "camera")  # their planes follow each other in the table
 GROUP = contract.CONSTANTS["GROUP"]
 
 
 @dataclass(frozen=True)
 class Seen:
     """How passes of the loss see the image. slots, spec, reads: theirs. result: the file that fills
-    <result> of the gradient, and what that writes beside `d_image`."""
+    <result> of the gradient. writes: what that writes with `d_image`."""
 
     slots: Mapping[str, str]
     result: str
@@ -53,17 +48,10 @@ def seen_by(name: str, cameras: int = 2) -> Seen:
     row = EXPOSURES[name]
     if not row.slot:
         return Seen({}, "loss/result_derivative.glsl")
-    slots, spec = (
-        {"seen": "photographs/exposure/seen.glsl", "exposure": row.slot},
-        {"RESPONDS": cameras > 1} if row.responds else {},
-    )
-    return Seen(
-        slots,
-        "photographs/exposure/result.glsl",
-        spec,
-        tuple(q.name for q in row.quantities),
-        ("exposure_sums",),
-    )
+    slots = {"seen": "photographs/exposure/seen.glsl", "exposure": row.slot}
+    spec = {"RESPONDS": cameras > 1} if row.responds else {}
+    result, reads = "photographs/exposure/result.glsl", tuple(q.name for q in row.quantities)
+    return Seen(slots, result, spec, reads, ("exposure_sums",))
 
 
 def exposure_passes(name: str, cameras: int = 2) -> tuple[ComputePass, ...]:
@@ -72,29 +60,24 @@ def exposure_passes(name: str, cameras: int = 2) -> tuple[ComputePass, ...]:
     row, seen = EXPOSURES[name], seen_by(name, cameras)
     if not row.slot:
         return ()
-    slots = {"exposure": row.slot, "chain": row.chain}
-    gradients = tuple(q.d for q in row.quantities)
-    gather = ComputePass(
-        "expose gather",
-        "photographs/exposure/gather.comp",
-        reads=("camera", "frame", "exposure_sums", *seen.reads),
-        writes=gradients,
-        spec=seen.spec,
-        slots=slots,
+    slots, gradients = {"exposure": row.slot, "chain": row.chain}, [q.d for q in row.quantities]
+    return (
+        ComputePass(
+            "expose gather",
+            "photographs/exposure/gather.comp",
+            reads=("camera", "frame", "exposure_sums", *seen.reads),
+            writes=tuple(gradients),
+            spec=seen.spec,
+            slots=slots,
+        ),
     )
-    return (gather,)
 
 
 def centre_pass() -> ComputePass:
     """Keeps the means of photographs' and cameras' numbers at 0 that the table says so of."""
     names = tuple(q.name for kind in _CENTRED for q in quantities.of(kind) if q.centred)
-    return ComputePass(
-        "centre",
-        "optim/centre.comp",
-        reads=("rates", *names),
-        writes=names,
-        spec={"FIRST_PLANE": quantities.plane_count("splat")},
-    )
+    spec = {"FIRST_PLANE": quantities.plane_count("splat")}
+    return ComputePass("centre", "optim/centre.comp", ("rates", *names), names, spec)
 
 
 def record_exposure_gradients(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
@@ -105,16 +88,15 @@ def record_exposure_gradients(recorder: Recorder, run: Mapping[str, Pipeline]) -
 
 def record_centred(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """After a step of Adam."""
-    recorder.run(
-        run["centre"], groups=(sum(quantities.plane_count(kind) for kind in _CENTRED), 1, 1)
-    )
+    planes = sum(quantities.plane_count(kind) for kind in _CENTRED)
+    recorder.run(run["centre"], groups=(planes, 1, 1))
 
 
 def save_exposures(
     path: Path, name: str, buffers: Mapping[str, np.ndarray], photographs: Sequence[str]
 ) -> None:
-    """exposures.json: what was learnt of each photograph, by its name, and of each camera. Numbers
-    are as trained, 0 where the image stays as it is.
+    """exposures.json: what was optimized of each photograph, by its name, and of each camera.
+    Numbers are as trained, 0 where the image stays as it is.
 
     buffers: (planes, items, width) by quantity, as checkpoints have them. Raises UserError where
     the file cannot be written.
@@ -127,8 +109,4 @@ def save_exposures(
         items = list(table["photographs"].values()) if q.of == "photograph" else table["cameras"]
         for item, values in zip(items, buffers[q.name].transpose(1, 0, 2).tolist(), strict=True):
             item[q.name] = values if len(values) > 1 else values[0]
-    try:
-        with replacing(path) as partial:
-            partial.write_text(json.dumps(table, indent=1) + "\n")
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    write_json(path, table)

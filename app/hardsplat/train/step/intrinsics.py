@@ -1,4 +1,4 @@
-"""Refinement of intrinsics in a training step, and the cameras that come of it.
+"""Refinement of intrinsics in a training step, and the cameras that result from it.
 
 A camera has three numbers: the logarithm of what both focal lengths are multiplied by, and the
 shift of its principal point in units of the focal lengths that the scene says. They mean the same
@@ -11,20 +11,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardsplat import contract
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
-
-if TYPE_CHECKING:
-    from hardsplat.io.scenes.scene import Scene
-    from hardsplat.io.scenes.views import View
+from hardsplat.results.folder import write_json
 
 NAME = "intrinsics.json"
 GROUP = contract.CONSTANTS["GROUP"]
@@ -73,16 +70,8 @@ def focused_scene(scene: Scene, changes: np.ndarray) -> Scene:
 def save_intrinsics(folder: Path, changes: np.ndarray) -> None:
     """folder/intrinsics.json. changes: (cameras, 3). Raises UserError where it cannot be
     written."""
-    table = {
-        "cameras": [
-            {"log_focal": c[0], "centre": c[1:]} for c in np.asarray(changes, np.float64).tolist()
-        ]
-    }
-    try:
-        with replacing(folder / NAME) as partial:
-            partial.write_text(json.dumps(table, indent=1) + "\n")
-    except OSError as error:
-        raise UserError(f"cannot write {folder / NAME}: {error.strerror}") from None
+    rows = np.asarray(changes, np.float64).tolist()
+    write_json(folder / NAME, {"cameras": [{"log_focal": c[0], "centre": c[1:]} for c in rows]})
 
 
 def load_intrinsics(folder: Path) -> np.ndarray:
@@ -90,24 +79,14 @@ def load_intrinsics(folder: Path) -> np.ndarray:
     damaged."""
     path = folder / NAME
     try:
-        found = np.array(
-            [
-                [c["log_focal"], *c["centre"]]
-                for c in json.loads(path.read_text(encoding="utf-8"))["cameras"]
-            ],
-            np.float64,
-        )
-        if (
-            found.ndim != 2
-            or found.shape[1] != 3
-            or not np.isfinite(found).all()
-            or np.abs(found).max() > 10
-        ):
+        cameras = json.loads(path.read_text(encoding="utf-8"))["cameras"]
+        found = np.array([[c["log_focal"], *c["centre"]] for c in cameras], np.float64)
+        if found.shape[1:] != (3,) or not np.abs(found).max() <= 10:  # so NaN fails too
             raise ValueError
     except OSError as error:
         raise UserError(
             f"{path}: {error.strerror}; the run that refined intrinsics has left it "
-            "beside its splats"
+            "in the folder of its splats"
         ) from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise UserError(

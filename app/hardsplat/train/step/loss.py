@@ -37,11 +37,10 @@ from hardsplat.tables.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
 from hardsplat.tables.quantity import Of
 from hardsplat.train.step.exposure import seen_by
 
-_TILE = contract.CONSTANTS[
-    "TILE"
-]  # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
-_GROUP = contract.CONSTANTS["GROUP"]
+# a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
+_TILE, _GROUP = contract.CONSTANTS["TILE"], contract.CONSTANTS["GROUP"]
 _COMPARED = ("target", "photos", "camera", "frame")
+_SUMS = ("ssim_grads", "loss_sums")
 
 
 def loss_passes(
@@ -54,55 +53,27 @@ def loss_passes(
     instead of the derivative; the record is of `target`."""
     seen = seen_by(exposure, cameras)
     spec, reads = {"PHOTO_BYTES": photo_bytes, **seen.spec}, (*_COMPARED, *seen.reads)
-    result, more, writes = (
-        ("loss/result_difference.glsl", ("target_minus",), ("loss_differences",))
-        if differences
-        else (seen.result, (), ("d_image", *seen.writes))
-    )
-    slots = {**seen.slots, "result": result}
+    compared, slots = [*reads, "ssim_grads", "loss_terms"], {**seen.slots, "result": seen.result}
+    writes = ["d_image", *seen.writes]
+    if differences:
+        slots["result"] = "loss/result_difference.glsl"
+        compared, writes = [*compared, "target_minus"], ["loss_differences"]
+    reduced = ("loss_sums", "camera", "frame", "counts")
     return (
+        ComputePass("loss ssim", "loss/ssim.comp", reads, _SUMS, spec, seen.slots),
         ComputePass(
-            "loss ssim",
-            "loss/ssim.comp",
-            reads=reads,
-            writes=("ssim_grads", "loss_sums"),
-            spec=spec,
-            slots=seen.slots,
+            "loss gradient", "loss/gradient.comp", tuple(compared), tuple(writes), spec, slots
         ),
-        ComputePass(
-            "loss gradient",
-            "loss/gradient.comp",
-            reads=(*reads, "ssim_grads", "loss_terms", *more),
-            writes=writes,
-            spec=spec,
-            slots=slots,
-        ),
-        ComputePass(
-            "loss reduce",
-            "loss/reduce.comp",
-            reads=("loss_sums", "camera", "frame", "counts"),
-            writes=("history",),
-        ),
+        ComputePass("loss reduce", "loss/reduce.comp", reduced, ("history",)),
     )
 
 
 LOSS_PASSES = loss_passes()
 SQUARED_PASSES = (
-    ComputePass(
-        "loss squared", "loss/squared.comp", reads=_COMPARED, writes=("d_image", "loss_sums")
-    ),
+    ComputePass("loss squared", "loss/squared.comp", _COMPARED, ("d_image", "loss_sums")),
     LOSS_PASSES[-1],
 )
-METRIC_PASSES = (
-    ComputePass(
-        "metrics",
-        "loss/ssim.comp",
-        reads=_COMPARED,
-        writes=("ssim_grads", "loss_sums"),
-        spec={"METRIC": True},
-        slots=seen_by("none").slots,
-    ),
-)
+METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", _COMPARED, _SUMS, {"METRIC": True}),)
 
 
 def loss_terms(
@@ -151,14 +122,12 @@ def _with_gradient(
 ) -> dict[str, Buffer | Image]:
     """`buffers`, and `d_image`; without memory for that, none of them."""
     try:
-        return {
-            **buffers,
-            "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image"),
-        }
+        image = Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")
     except BaseException:
         for buffer in buffers.values():
             buffer.destroy()
         raise
+    return {**buffers, "d_image": image}
 
 
 def check_loss(device: Device) -> None:
@@ -170,20 +139,22 @@ def check_loss(device: Device) -> None:
         )
 
 
+def _allocated(device: Device, elements: Mapping[str, int]) -> dict[str, Buffer]:
+    check_loss(device)
+    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in elements.items()})
+
+
 def allocate_loss(
     device: Device, width: int, height: int, differences: bool = False, exposed: bool = False
 ) -> dict[str, Buffer | Image]:
     """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences`
     instead of the last. exposed: with `exposure_sums`."""
-    check_loss(device)
     sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height)}
-    sizes |= {"loss_differences": width * height} if differences else {}
-    sizes |= (
-        {"exposure_sums": contract.CONSTANTS["EXPOSURE_SUMS"] * _tiles(width, height)}
-        if exposed
-        else {}
-    )
-    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    if differences:
+        sizes["loss_differences"] = width * height
+    if exposed:
+        sizes["exposure_sums"] = contract.CONSTANTS["EXPOSURE_SUMS"] * _tiles(width, height)
+    buffers = _allocated(device, sizes)
     return {**buffers} if differences else _with_gradient(device, width, height, buffers)
 
 
@@ -191,7 +162,7 @@ def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, hei
     """target, photos, camera, frame, loss_terms, counts -> d_image (zero outside camera.size) and
     history[frame.step % HISTORY]."""
     recorder.run(run["loss ssim"], threads=(width, -(-height // 2)))
-    recorder.run(run["loss reduce"], threads=(_GROUP,))  # beside the next one
+    recorder.run(run["loss reduce"], threads=(_GROUP,))  # at once with the next one
     recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
 
 
@@ -212,14 +183,7 @@ def record_squared(
 def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffer]:
     """What METRIC_PASSES need for a canvas. They bind `ssim_grads` but leave it alone, so the
     smallest buffer does."""
-    check_loss(device)
-    return allocate_all(
-        device,
-        {
-            name: n * contract.itemsize(name)
-            for name, n in {"ssim_grads": 1, "loss_sums": _sums(width, height)}.items()
-        },
-    )
+    return _allocated(device, {"ssim_grads": 1, "loss_sums": _sums(width, height)})
 
 
 def record_metrics(
@@ -237,14 +201,9 @@ def read_metrics(
 
     kept: pixels that are not IGNORED, over which both are means; all by default.
     """
-    numbers = len(pixel_terms()) + 1
-    sums = (
-        buffer_in(resources, "loss_sums")
-        .download(np.float32, numbers * _tiles(camera.width, camera.height))
-        .reshape(-1, numbers)
-        .sum(0, dtype=np.float64)
-    )
-    squared_error, *terms = sums / (3 * (camera.width * camera.height if kept is None else kept))
-    return (-10 * math.log10(squared_error) if squared_error else math.inf), float(
-        1 - terms[pixel_terms().index("dssim")]
-    )
+    numbers, n = len(pixel_terms()) + 1, _sums(camera.width, camera.height)
+    rows = buffer_in(resources, "loss_sums").download(np.float32, n).reshape(-1, numbers)
+    pixels = camera.width * camera.height if kept is None else kept
+    squared_error, *terms = rows.sum(0, dtype=np.float64) / (3 * pixels)
+    psnr = -10 * math.log10(squared_error) if squared_error else math.inf
+    return psnr, float(1 - terms[pixel_terms().index("dssim")])

@@ -53,58 +53,50 @@ class Photos:
     fewer than half of the ring where one buffer of the device holds fewer photographs.
 
     `place(step, view)` gives the first pixel of a view's photograph in `buffer`, or in
-    `photographs` where it is fetched from there; when streaming it writes the photograph there
+    `photographs` where it is fetched from there. When streaming it writes the photograph there
     first, so the step that used the same place `ring` steps ago must be done.
     """
 
     def __init__(
         self, device: Device, images: list[np.ndarray], mode: str, ring: int, fetches: bool = False
     ):
-        self.pixel_bytes = max(im.shape[2] for im in images)
-        self.most_steps = max(ring // 2, 1)
-        self._whole: Buffer | None = None
+        self.images, self.pixel_bytes = images, max(im.shape[2] for im in images)
         pixels = [im.shape[0] * im.shape[1] for im in images]
-        total = self._bytes(sum(pixels))
-        fits = total <= device.max_buffer and total <= SHARE_OF_MEMORY * device.memory_bytes
-        if (
-            mode == "auto"
-            and fetches
-            and total <= device.max_buffer
-            and device.physical.kind == "discrete GPU"
-        ):
+        total, self._stride, self._ring = self._bytes(sum(pixels)), max(pixels), max(ring, 2)
+        in_one = total <= device.max_buffer
+        if mode == "auto" and fetches and in_one and device.physical.kind == "discrete GPU":
             mode = "host"
-        if mode in ("gpu", "host") and total > device.max_buffer:
-            limit = device.max_buffer >> 20
+        if mode in ("gpu", "host") and not in_one:
             raise UserError(
                 f"--images {mode}: the photographs need {total >> 20} MiB, {device.name} "
-                f"allows {limit} MiB in one buffer; use --images stream"
+                f"allows {device.max_buffer >> 20} MiB in one buffer; use --images stream"
             )
+        fits = in_one and total <= SHARE_OF_MEMORY * device.memory_bytes
         self.fetched = mode == "host" and fetches
         self.streamed = mode == "stream" or (mode == "auto" and not fits)
         self._starts = np.cumsum([0, *(-(-n // 4) * 4 if self.fetched else n for n in pixels)])
-        if self.fetched:
-            self._whole = Buffer(device, self._bytes(self.pixels), "photographs", host=True)
-            try:
-                self.buffer = Buffer(device, self._bytes(max(pixels)), "photos")
-            except OutOfMemory:
-                self._whole.destroy()
-                raise
-            self._put(images)
-        elif self.streamed:
-            self._stride = max(pixels)
+        self._whole: Buffer | None = None
+        if self.streamed:
             self._ring = min(ring, device.max_buffer // self._bytes(self._stride))
             if self._ring < min(ring, 2):
                 raise UserError(
                     f"two photographs do not fit in one buffer of {device.name}: raise "
                     "--data-factor"
                 )
-            self.most_steps = max(self._ring // 2, 1)
-            self.images = images
-            nbytes = self._bytes(self._ring * self._stride)
-            self.buffer = Buffer(device, nbytes, "photos", host=True)
-        else:
-            self.buffer = Buffer(device, total, "photos")
+            total = self._bytes(self._ring * self._stride)
+        elif self.fetched:
+            self._whole = Buffer(device, self._bytes(self.pixels), "photographs", host=True)
+            total = self._bytes(self._stride)
+        self.most_steps = max((self._ring if self.streamed else ring) // 2, 1)
+        try:
+            self.buffer = Buffer(device, total, "photos", host=self.streamed)
+        except OutOfMemory:
+            if self._whole:
+                self._whole.destroy()
+            raise
+        if not self.streamed:
             self._put(images)
+            self.images = []
 
     @property
     def buffers(self) -> dict[str, Buffer]:

@@ -1,4 +1,4 @@
-"""Refinement of poses in a training step, and the cameras that come of it.
+"""Refinement of poses in a training step, and the cameras that result from it.
 
 A photograph has a turn and a shift on the left of the pose that the scene says, p = exp(turn) (R x
 + T + shift): rad and world units, in the camera's frame. What all cameras share would move the
@@ -26,25 +26,14 @@ GROUP = contract.CONSTANTS["GROUP"]
 def pose_passes(extent: float, free: bool = False) -> tuple[ComputePass, ...]:
     """extent: world units. free: the splats stay as they are, so nothing is taken from the mean,
     and nothing limits the cameras."""
-    most = {
-        "MOST_TURN": math.pi if free else MOST_TURN,
-        "MOST_SHIFT": 1e30 if free else MOST_SHIFT * extent,
-        "FREE": free,
-    }
+    most = {"MOST_TURN": MOST_TURN, "MOST_SHIFT": MOST_SHIFT * extent, "FREE": free}
+    if free:
+        most |= {"MOST_TURN": math.pi, "MOST_SHIFT": 1e30}
+    reads, both = ("camera", "frame", "counts", "camera_sums", "turn"), ("turn", "shift")
+    gather, settle = (f"photographs/pose_{name}.comp" for name in ("gather", "settle"))
     return (
-        ComputePass(
-            "pose gather",
-            "photographs/pose_gather.comp",
-            reads=("camera", "frame", "counts", "camera_sums", "turn"),
-            writes=("d_turn", "d_shift"),
-        ),
-        ComputePass(
-            "pose settle",
-            "photographs/pose_settle.comp",
-            reads=("views", "rates", "turn", "shift"),
-            writes=("turn", "shift"),
-            spec=most,
-        ),
+        ComputePass("pose gather", gather, reads, ("d_turn", "d_shift")),
+        ComputePass("pose settle", settle, ("views", "rates", *both), both, most),
     )
 
 
@@ -60,9 +49,7 @@ def record_settled(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
 
 def refined(camera: Camera, turn: np.ndarray, shift: np.ndarray) -> Camera:
     """A camera moved by what was trained of it: turn (3,) rad, shift (3,) world units."""
-    from scipy.spatial.transform import (
-        Rotation,
-    )  # takes a third of a second, for which those who train need not wait
+    from scipy.spatial.transform import Rotation  # takes a third of a second
 
     by = np.eye(4)
     by[:3, :3] = Rotation.from_rotvec(np.asarray(turn, np.float64)).as_matrix()
@@ -72,7 +59,4 @@ def refined(camera: Camera, turn: np.ndarray, shift: np.ndarray) -> Camera:
 
 def moved(cameras: Sequence[Camera], buffers: Mapping[str, np.ndarray]) -> list[Camera]:
     """The cameras of a checkpoint's photographs. buffers: `turn` and `shift` (1, N, 3)."""
-    return [
-        refined(c, t, s)
-        for c, t, s in zip(cameras, buffers["turn"][0], buffers["shift"][0], strict=True)
-    ]
+    return list(map(refined, cameras, buffers["turn"][0], buffers["shift"][0]))

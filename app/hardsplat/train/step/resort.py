@@ -1,10 +1,10 @@
-"""Splats put in Morton order now and then, so that those which a view shows stand side by side in
+"""Splats put in Morton order now and then, so that those which a view shows are contiguous in
 memory.
 
 Growth appends splats and fills holes, so that neighbours in space end up far apart. A view shows a
 third of the splats of a room; where they are scattered, every cache line that the projection and
 its backward pass read has some of them. Faster-GS (METHODS) does the same every few thousand steps.
-The order of memory says nothing else: depth ties break by it, and statistics and moments move
+The order of memory means nothing else: depth ties break by it, and statistics and moments move
 along.
 """
 
@@ -16,61 +16,38 @@ from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.raster.core.sort import record_sort
-from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 from hardsplat.train.strategies.refine import slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Strategy
 
 EVERY = 1_000  # steps
 _ROLES = 3  # of a plane: values, first and second moments
-_MOVED = {
-    "moved": "splats2d"
-}  # which each step writes anew, and which has room for the numbers of any plane
+# each step writes it anew, and it has room for the numbers of any plane
+_MOVED = {"moved": "splats2d"}
 
 
 def resort_passes(moments: str, follows: Sequence[str]) -> tuple[ComputePass, ...]:
     """moments: how they are stored, a variant of MOMENT_FORMATS. follows: buffers of the contract,
     one element a splat, that a strategy keeps."""
     planes, slots = splat_planes(), slots_of(moments)
+    folder, keyed = "densify/resort", ("refine_settings", "camera", "counts", "means")
+    taken, put = ("counts", "order", "turn", *planes), ("counts", "turn", "moved")
     return (
+        ComputePass("resort keys", f"{folder}/keys.comp", keyed, ("keys",)),
         ComputePass(
-            "resort keys",
-            "densify/resort/keys.comp",
-            ("refine_settings", "camera", "counts", "means"),
-            ("keys",),
+            "resort take", f"{folder}/take.comp", taken, ("moved",), slots=slots, bind=_MOVED
         ),
-        ComputePass(
-            "resort take",
-            "densify/resort/take.comp",
-            ("counts", "order", "turn", *planes),
-            ("moved",),
-            slots=slots,
-            bind=_MOVED,
-        ),
-        ComputePass(
-            "resort put",
-            "densify/resort/put.comp",
-            ("counts", "turn", "moved"),
-            planes,
-            slots=slots,
-            bind=_MOVED,
-        ),
-        ComputePass("resort next", "densify/resort/next.comp", ("turn",), ("turn",)),
+        ComputePass("resort put", f"{folder}/put.comp", put, planes, slots=slots, bind=_MOVED),
+        ComputePass("resort next", f"{folder}/next.comp", ("turn",), ("turn",)),
         *(_follow(name, back) for name in follows for back in (False, True)),
     )
 
 
 def _follow(name: str, back: bool) -> ComputePass:
-    both = ("followed", "moved")
+    title, both = f"resort {name}{' back' * back}", ("followed", "moved")
     spec = {"NUMBERS": contract.itemsize(name) // 4, "BACK": back}
-    return ComputePass(
-        f"resort {name}{' back' * back}",
-        "densify/resort/follow.comp",
-        ("counts", "order", *both),
-        both,
-        spec,
-        bind={**_MOVED, "followed": name},
-    )
+    reads, bind = ("counts", "order", *both), {**_MOVED, "followed": name}
+    return ComputePass(title, "densify/resort/follow.comp", reads, both, spec, bind=bind)
 
 
 def record_resort(
@@ -94,14 +71,11 @@ def record_resort(
         recorder.run(run[f"resort {name} back"], indirect="splat_groups")
 
 
-def resort_due(strategy: Strategy, config: TrainConfig, step: int) -> bool:
+def resort_due(strategy: Strategy, step: int) -> bool:
     """Whether splats are put in order after so many steps: with a change of their number, every
     EVERY steps, and after the last of a phase."""
-    if not {"densify", "thin"} & {*strategy.due(config, step)}:
+    if not {"densify", "thin"} & {*strategy.due(step)}:
         return False
-    later = strategy.next_due(config, step)
-    return (
-        step // EVERY != (step - config.densify.refine_every) // EVERY
-        or later - step > config.densify.refine_every
-        or later >= min(config.densify.refine_stop_iter, config.run.max_steps)
-    )
+    later, every = strategy.next_due(step), strategy.settings.refine_every
+    last = min(strategy.settings.refine_stop_iter, strategy.steps)
+    return step // EVERY != (step - every) // EVERY or later - step > every or later >= last

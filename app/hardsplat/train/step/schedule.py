@@ -8,25 +8,19 @@ on as if it had never stopped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 
 BACKGROUND_MODES = ("black", "white", "random")  # numbered as StepSettings.background_mode
-_END = ComputePass(
-    name="end step",
-    shader="optim/end_step.comp",
-    reads=("frame", "counts", "loss_terms", "term_sums"),
-    writes=("frame", "history"),
-)
-_END_FIT = ComputePass(
-    name="end step", shader="optim/end_fit_step.comp", reads=("frame",), writes=("frame",)
-)
+_END_READS = ("frame", "counts", "loss_terms", "term_sums")
+_END = ComputePass("end step", "optim/end_step.comp", _END_READS, ("frame", "history"))
+_END_FIT = ComputePass("end step", "optim/end_fit_step.comp", ("frame",), ("frame",))
 
 
 def _begin(
@@ -37,8 +31,8 @@ def _begin(
     intrinsics: str = "",
 ) -> ComputePass:
     return ComputePass(
-        name="begin step",
-        shader="optim/begin_step.comp",
+        "begin step",
+        "optim/begin_step.comp",
         reads=("step_settings", "schedule", "views", "rate_plans", "frame", *reads),
         writes=("camera", "frame", "rates", *writes),
         apart=("indirect",) if "indirect" in writes else (),
@@ -85,46 +79,40 @@ def rate_plan(
 ) -> np.ndarray:
     """The contract's RatePlan struct. last: the rate at step `until`, by default `first`, which it
     is until step `since`. A rate of 0 leaves its plane at rest."""
-    data = np.zeros((), contract.dtype("RatePlan"))
-    data["first"], data["last"] = first, first if last is None else last
-    data["until"], data["every"], data["sh_degree"], data["warm_up"], data["since"] = (
-        until,
-        every,
-        sh_degree,
-        warm_up,
-        since,
+    return contract.struct(
+        "RatePlan",
+        first=first,
+        last=first if last is None else last,
+        until=until,
+        every=every,
+        sh_degree=sh_degree,
+        warm_up=warm_up,
+        since=since,
     )
-    return data
 
 
-def rate_plans(config: TrainConfig, extent: float, frozen: bool = False) -> np.ndarray:
+def rate_plans(settings: Mapping[str, Any], extent: float, frozen: bool = False) -> np.ndarray:
     """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and
     quantities that the settings do not train.
 
-    extent: scene radius, world units. frozen: splats rest too.
+    settings: all by name. extent: scene radius, world units. frozen: splats rest too.
     """
-    flat = config.flat()
-    plans = np.zeros(
-        sum(quantities.plane_count(kind) for kind in quantities.ORDER), contract.dtype("RatePlan")
-    )
+    planes = sum(quantities.plane_count(kind) for kind in quantities.ORDER)
+    plans, steps = np.zeros(planes, contract.dtype("RatePlan")), settings["max_steps"]
     for place in quantities.places():
         q, rate = place.quantity, place.quantity.rate
-        if not quantities.is_chosen(q, flat) or (frozen and q.of == "splat"):
+        if not quantities.is_chosen(q, settings) or (frozen and q.of == "splat"):
             continue
-        every = flat[rate.every] if rate.every else 1
+        every = settings[rate.every] if rate.every else 1
         scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps
-        first = np.float32(flat[rate.setting] * scale)
-        last = (
-            np.float32(flat[rate.last] * scale)
-            if rate.last
-            else first * np.float32(config.adam.rates_final)
-        )
-        since = 0 if rate.last else int(config.adam.rates_hold * config.run.max_steps)
-        warm_up = flat[rate.warm_up] if rate.warm_up else 0
-        for k in range(q.planes(config.model.sh_degree)):
-            plans[place.plane + k] = rate_plan(
-                float(first), float(last), config.run.max_steps, every, q.joins(k), warm_up, since
-            )
+        first = np.float32(settings[rate.setting] * scale)
+        last, since = first * np.float32(settings["rates_final"]), settings["rates_hold"] * steps
+        if rate.last:
+            last, since = np.float32(settings[rate.last] * scale), 0
+        warm_up = settings[rate.warm_up] if rate.warm_up else 0
+        for k in range(q.planes(settings["sh_degree"])):
+            own = (float(first), float(last), steps, every, q.joins(k), warm_up, int(since))
+            plans[place.plane + k] = rate_plan(*own)
     return plans
 
 
@@ -141,26 +129,23 @@ def step_settings(
 ) -> np.ndarray:
     """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of
     splats, the first ones of rate_plans. fetched: see Photos."""
-    data = np.zeros((), contract.dtype("StepSettings"))
-    data["seed"], data["background_mode"], data["near_plane"] = (
-        seed,
-        BACKGROUND_MODES.index(background),
-        near_plane,
+    return contract.struct(
+        "StepSettings",
+        seed=seed,
+        beta1=beta1,
+        beta2=beta2,
+        background_mode=BACKGROUND_MODES.index(background),
+        splat_planes=splat_planes,
+        max_sh_degree=sh_degree,
+        sh_degree_interval=sh_degree_interval,
+        near_plane=near_plane,
+        fetched=fetched,
     )
-    data["max_sh_degree"], data["sh_degree_interval"], data["splat_planes"] = (
-        sh_degree,
-        sh_degree_interval,
-        splat_planes,
-    )
-    data["beta1"], data["beta2"], data["fetched"] = beta1, beta2, fetched
-    return data
 
 
 def adam_settings(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-15) -> np.ndarray:
     """The contract's AdamSettings struct."""
-    data = np.zeros((), contract.dtype("AdamSettings"))
-    data["beta1"], data["beta2"], data["eps"] = beta1, beta2, eps
-    return data
+    return contract.struct("AdamSettings", beta1=beta1, beta2=beta2, eps=eps)
 
 
 def view_order(
@@ -169,22 +154,14 @@ def view_order(
     """(count,) view of each step from step0 on. Every view comes once in an epoch, each epoch in
     its own shuffle. apart: views that none of the first apart_until steps has."""
     steps = np.arange(step0, step0 + count)
-    if len(apart):
-        first = steps[steps < apart_until]
-        others = np.setdiff1d(np.arange(n_views), apart)
-        return np.concatenate(
-            [
-                others[_shuffled(seed, first, len(others))],
-                _shuffled(seed, steps[len(first) :], n_views),
-            ]
-        )
-    return _shuffled(seed, steps, n_views)
+    first = steps[: np.searchsorted(steps, apart_until) if len(apart) else 0]
+    others = np.setdiff1d(np.arange(n_views), apart)
+    later = _shuffled(seed, steps[len(first) :], n_views)
+    return np.concatenate([others[_shuffled(seed, first, len(others))], later])
 
 
 def _shuffled(seed: int, steps: np.ndarray, n: int) -> np.ndarray:
     """Which of n each of these steps has."""
-    epochs = steps // n
-    shuffles = {
-        e: np.random.default_rng((seed, e)).permutation(n) for e in np.unique(epochs).tolist()
-    }
-    return np.array([shuffles[e][s % n] for e, s in zip(epochs.tolist(), steps.tolist())], np.int64)
+    epochs = (steps // n).tolist()
+    shuffles = {e: np.random.default_rng((seed, e)).permutation(n) for e in set(epochs)}
+    return np.array([shuffles[e][s % n] for e, s in zip(epochs, steps.tolist())], np.int64)

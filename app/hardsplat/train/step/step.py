@@ -1,5 +1,5 @@
-"""A training step as commands: what it goes by that no number of splats changes, and its passes in
-their order."""
+"""A training step as commands: the buffers it reads that no number of splats changes, and its
+passes in their order."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.protocols import Trainable
 from hardsplat.raster.core.sort import SORT_PASSES
-from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
-from hardsplat.train.step import photos
-from hardsplat.train.step.averaging import averaging_pass, record_average
+from hardsplat.train.job.job import Job
+from hardsplat.train.step.averaging import Averaging, record_average
 from hardsplat.train.step.batch import HISTORY
-from hardsplat.train.step.capture import Capture
+from hardsplat.train.step.capture import PhotographPasses, RecordPasses
 from hardsplat.train.step.loss import allocate_loss, loss_passes, record_loss
-from hardsplat.train.step.photos import fetch_pass, record_fetch
+from hardsplat.train.step.photos import BESIDE, Photos, fetch_pass, record_fetch
 from hardsplat.train.step.resort import record_resort, resort_passes
 from hardsplat.train.step.schedule import (
     adam_settings,
@@ -34,74 +33,48 @@ from hardsplat.train.step.schedule import (
     step_settings,
 )
 from hardsplat.train.strategies.refine import refine_settings
-from hardsplat.train.strategies.strategy import Record, Strategy
 
 
-def schedules(
-    config: TrainConfig, extent: float, frozen: bool, fetched: bool = False
-) -> dict[str, np.ndarray]:
-    """What steps go by that follows from the length of the run, by contract name. extent: of the
-    scene, world units. frozen: splats stay as they are. fetched: see Photos."""
-    c, planes = config, quantities.plane_count("splat")
+def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
+    """What steps read that follows from the length of the run, by contract name. fetched: see
+    Photos."""
+    c, planes = job.config, quantities.plane_count("splat")
+    decays, bands = (c.adam.adam_beta1, c.adam.adam_beta2), c.model
+    degrees = (bands.sh_degree, bands.sh_degree_interval)
     return {
         "step_settings": step_settings(
-            c.run.seed,
-            c.adam.adam_beta1,
-            c.adam.adam_beta2,
-            c.scene.background,
-            planes,
-            c.model.sh_degree,
-            c.model.sh_degree_interval,
-            c.scene.near_plane,
-            fetched,
+            c.run.seed, *decays, c.scene.background, planes, *degrees, c.scene.near_plane, fetched
         ),
-        "rate_plans": rate_plans(c, extent, frozen),
-        "refine_settings": refine_settings(c, extent),
+        "rate_plans": rate_plans(job.flat, job.extent, job.frozen),
+        "refine_settings": refine_settings(job.densify, job.extent),
     }
 
 
 def allocate_step(
     resources: MutableMapping[str, Buffer | Image],
     device: Device,
-    config: TrainConfig,
-    canvas: tuple[int, int],
-    extent: float,
-    views: np.ndarray,
+    job: Job,
     terms: np.ndarray,
-    frozen: bool,
     fetched: bool,
 ) -> None:
-    """Adds to `resources` what steps go by and write down, whatever the number of splats. With
-    OutOfMemory some of it is there.
-
-    canvas: width and height, px. extent: of the scene, world units. views: the contract's Camera of
-    each. terms: LossTerms. frozen: splats stay as they are. fetched: see Photos.
-    """
-    c = config
-    told = schedules(c, extent, frozen, fetched) | {
+    """Adds to `resources` what steps read and write down, whatever the number of splats. With
+    OutOfMemory some of it is there. terms: LossTerms. fetched: see Photos."""
+    c = job.config
+    values = gpu_settings(job, fetched) | {
         "adam_settings": adam_settings(c.adam.adam_beta1, c.adam.adam_beta2, c.adam.adam_eps),
         "loss_terms": terms,
-        "views": views,
+        "views": job.views.packed(),
     }
-    sizes = {name: values.size for name, values in told.items()} | {
-        "rates": told["rate_plans"].size,
-        "moved_planes": 1,
-    }
+    sizes = {name: each.size for name, each in values.items()}
+    sizes |= {"rates": values["rate_plans"].size, "moved_planes": 1}
     sizes |= {"schedule": HISTORY, "history": HISTORY}
     for name, n in sizes.items():
-        buffer = resources[name] = Buffer(
-            device, n * contract.itemsize(name), name, host=name in ("schedule", "history")
-        )
-        if name in told:
-            buffer.upload(told[name])
-    resources.update(
-        allocate_loss(
-            device,
-            *canvas,
-            differences=c.gradient.gradient == "stochastic",
-            exposed=c.exposure.exposure != "none",
-        )
-    )
+        host = name in ("schedule", "history")
+        buffer = resources[name] = Buffer(device, n * contract.itemsize(name), name, host=host)
+        if name in values:
+            buffer.upload(values[name])
+    exposed = c.exposure.exposure != "none"
+    resources.update(allocate_loss(device, *job.views.canvas, job.estimates > 0, exposed))
 
 
 def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
@@ -110,33 +83,20 @@ def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
 
 
 def step_passes(
-    config: TrainConfig,
-    capture: Capture,
-    strategy: Strategy,
-    photo_bytes: int,
-    in_order: bool = True,
+    job: Job, capture: PhotographPasses, photo_bytes: int, in_order: bool = True
 ) -> list[ComputePass]:
     """All but those of the rasterizer. in_order: it sorts splats by depth, so that they can be put
     in another order too, if their number changes at all."""
-    refining = strategy.passes(config.adam.moments, photo_bytes)
-    resorting = (
-        resort_passes(config.adam.moments, strategy.follows) if refining and in_order else ()
-    )
-    averaging = [averaging_pass(config, strategy)] if config.adam.average_steps else []
-    losses = loss_passes(
-        photo_bytes,
-        config.gradient.gradient == "stochastic",
-        config.exposure.exposure,
-        capture.cameras,
-    )
+    strategy, moments, averages = job.strategy, job.moments, job.config.adam.average_steps
+    refining = strategy.passes(moments, photo_bytes)
+    resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()
+    averaging, exposure = Averaging(averages, strategy).passes(), job.config.exposure.exposure
+    losses = loss_passes(photo_bytes, job.estimates > 0, exposure, capture.cameras)
     return [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging]
 
 
-def record_deep_step(
-    recorder: Recorder,
-    raster: Trainable,
-    compare: Callable[[Recorder], None],
-    compare_depth: Callable[[Recorder], None],
+def record_depth_supervised_step(
+    recorder: Recorder, raster: Trainable, compare: RecordPasses, compare_depth: RecordPasses
 ) -> None:
     """A step that draws depth before the image, with the passes of the image.
 
@@ -160,48 +120,37 @@ def record_deep_step(
 
 
 class Step:
-    """The passes of a step, and of what a strategy does between steps, for one rasterizer.
-    photo_bytes: of a pixel in `photos`. fetched: see Photos."""
+    """The passes of a step, and of what a strategy does between steps, for one rasterizer."""
 
     def __init__(
-        self,
-        device: Device,
-        config: TrainConfig,
-        raster: Trainable,
-        capture: Capture,
-        strategy: Strategy,
-        photo_bytes: int,
-        fetched: bool = False,
+        self, device: Device, job: Job, raster: Trainable, capture: PhotographPasses, photos: Photos
     ):
-        self.config, self.raster, self.capture, self.strategy = config, raster, capture, strategy
-        self._run = build_all(
-            device, step_passes(config, capture, strategy, photo_bytes, raster.projection.in_order)
-        )
-        self._fetch = build_all(device, [fetch_pass(photo_bytes)])["fetch"] if fetched else None
+        self.strategy, self.raster, self.capture = job.strategy, raster, capture
+        passes = step_passes(job, capture, photos.pixel_bytes, raster.projection.in_order)
+        self._run = build_all(device, passes)
+        fetches = [fetch_pass(photos.pixel_bytes)] if photos.fetched else []
+        self._fetch = build_all(device, fetches).get("fetch")
 
     def record(self, recorder: Recorder, scores: bool = False) -> None:
         """The whole step. scores: with those of the strategy."""
         run, raster, capture = self._run, self.raster, self.capture
         record_begin(recorder, run)
         if fetch := self._fetch:
-            recorder.beside(photos.BESIDE, lambda r: record_fetch(r, fetch))
+            recorder.beside(BESIDE, lambda r: record_fetch(r, fetch))
         if compare_depth := capture.compare_depth(run, raster.width, raster.height):
-            record_deep_step(recorder, raster, self._compare, compare_depth)
+            record_depth_supervised_step(recorder, raster, self._compare, compare_depth)
         else:
             raster.record_step(recorder, self._compare)
         capture.record_moved(recorder, run, raster.pipelines)
         if scores:
             self.strategy.record_scores(recorder, run, raster)
-        self.strategy.record_step(recorder, run, self.config)
+        self.strategy.record_step(recorder, run)
         record_end(recorder, run)
 
     def _compare(self, recorder: Recorder) -> None:
         recorder.end_beside()
-        self.capture.record_compared(
-            recorder,
-            self._run,
-            lambda r: record_loss(r, self._run, self.raster.width, self.raster.height),
-        )
+        run, size = self._run, (self.raster.width, self.raster.height)
+        self.capture.record_compared(recorder, run, lambda r: record_loss(r, run, *size))
 
     def record_sizes(self, recorder: Recorder) -> None:
         """Work sizes that follow from counts.splats."""
@@ -210,17 +159,11 @@ class Step:
     def actions(self, capacity: int) -> dict[str, Callable[[Recorder], None]]:
         """What records each of the strategy's recordings, by name, "resort" where splats can be put
         in another order, "average" where averages are kept. capacity: of splats."""
-
-        def with_run(record: Record) -> Callable[[Recorder], None]:
-            return lambda recorder: record(recorder, self._run)
-
+        run, sort, follows = self._run, self.raster.pipelines, self.strategy.follows
         more: dict[str, Callable[[Recorder], None]] = {}
-        if "resort keys" in self._run:
-            more["resort"] = lambda recorder: record_resort(
-                recorder, self._run, self.raster.pipelines, self.strategy.follows
-            )
-        if "average" in self._run:
-            more["average"] = lambda recorder: record_average(recorder, self._run, capacity)
-        return {
-            name: with_run(record) for name, record in self.strategy.recordings().items()
-        } | more
+        if "resort keys" in run:
+            more["resort"] = lambda recorder: record_resort(recorder, run, sort, follows)
+        if "average" in run:
+            more["average"] = lambda recorder: record_average(recorder, run, capacity)
+        own = self.strategy.recordings
+        return {name: lambda r, record=each: record(r, run) for name, each in own.items()} | more

@@ -5,9 +5,9 @@ from hardsplat.train.strategies.mcmc import Mcmc
 from hardsplat.train.strategies.published import Published
 from hardsplat.train.strategies.strategy import Strategy
 
-STRATEGIES: dict[str, Strategy] = {
-    "budget": Budget(),
-    "adaptive": Published(),
-    "mcmc": Mcmc(),
-    "none": Strategy(),
+STRATEGIES: dict[str, type[Strategy]] = {
+    "budget": Budget,
+    "adaptive": Published,
+    "mcmc": Mcmc,
+    "none": Strategy,
 }

@@ -1,27 +1,26 @@
 """MCMC densification on the GPU: dead splats move onto live ones, the scene grows by a twentieth,
-means wander.
+means drift.
 
 Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo", with the schedule and
-constants of gsplat's MCMCStrategy. It looks at parameters alone, so it does not matter who drew
-them. Deterministic: sums of opacities are integers, copies are counted by integer atomics, random
+constants of gsplat's MCMCStrategy. It looks at parameters alone, so any rasterizer may draw them.
+Deterministic: sums of opacities are integers, copies are counted by integer atomics, random
 numbers are hashes of (seed, step, place). Growth follows from the number of splats: the host waits
 for nothing.
 
 Differences from gsplat, on purpose. Copies share an opacity exactly whatever their number (there 51
 at most, the size of a table). Sources start without momentum in growth too, as in the authors'
-code, and so do relocated splats: theirs belonged to where they were. Who holds a number that is not
-finite is dead. The noise and the weight of scales in the loss are in units of the scene's extent
-(refine_settings in train/strategies/refine.py, LOSS_TERMS), there in world units, so that a scene
-trains alike in metres and in centimetres.
+code, and so do relocated splats: theirs belonged to where they were. A splat with a number that is
+not finite is dead. The noise and the weight of scales in the loss are in units of the scene's
+extent (refine_settings, LOSS_TERMS), there in world units. So a scene trains alike in metres and in
+centimetres.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import ClassVar
 
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.settings.train import TrainConfig
+from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.tables import quantities
 from hardsplat.train.strategies.refine import (
     GROUP,
@@ -32,7 +31,7 @@ from hardsplat.train.strategies.refine import (
     slots_of,
     splat_planes,
 )
-from hardsplat.train.strategies.strategy import Growing, Record, Refining
+from hardsplat.train.strategies.strategy import Growing, Pipelines, Refining
 
 _IN_HOLES = {"copies": "holes"}
 
@@ -45,78 +44,39 @@ def grown(splats: int) -> int:
 def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, ...]:
     """The passes that fill places with copies of splats drawn by opacity: the dead ones, or new
     ones behind the last."""
-    drawn, planes, spec = ("frame", "counts", *RANKS), splat_planes(), {"ADDS": adds}
+    planes, spec, drawn = splat_planes(), {"ADDS": adds}, ("frame", "counts", *RANKS)
+    weighed, copies = ("refine_settings", "counts", *quantities.values()), ("copies",)
+
+    def one(what: str, reads: tuple[str, ...], writes: tuple[str, ...], **how) -> ComputePass:
+        return ComputePass(
+            f"{name} {what}", f"densify/mcmc/{what}.comp", reads, writes, spec, **how
+        )
+
     return (
-        ComputePass(
-            f"{name} weigh",
-            "densify/mcmc/weigh.comp",
-            reads=("refine_settings", "counts", *quantities.values()),
-            writes=(*RANKS, "copies"),
-            spec=spec,
-            bind=_IN_HOLES,
-        ),
-        ComputePass(
-            f"{name} draw",
-            "densify/mcmc/draw.comp",
-            reads=(*drawn, "copies"),
-            writes=("copies",),
-            spec=spec,
-            bind=_IN_HOLES,
-        ),
-        ComputePass(
-            f"{name} copy",
-            "densify/mcmc/copy.comp",
-            reads=(*drawn, *planes),
-            writes=planes,
-            spec=spec,
-            slots=slots,
-        ),
+        one("weigh", weighed, (*RANKS, *copies), bind=_IN_HOLES),
+        one("draw", (*drawn, *copies), copies, bind=_IN_HOLES),
+        one("copy", (*drawn, *planes), planes, slots=slots),
     )
-
-
-class Mcmc(Refining):
-    def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
-        return mcmc_passes(moments)
-
-    def recordings(self) -> Mapping[str, Record]:
-        return {"densify": record_mcmc}
-
-    def growth(self, session: Growing) -> tuple[int, int]:
-        wanted = grown(session.bound)  # no splat is removed
-        return session.bound, min(wanted, session.config.densify.cap_max or wanted)
-
-    def record_step(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig
-    ) -> None:
-        record_noise(recorder, run)
 
 
 def mcmc_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
     """moments: how they are stored, a variant of MOMENT_FORMATS."""
     slots, shared = slots_of(moments), ("log_scales", "logit_opacities", *quantities.moments())
+    reads, folder = ("refine_settings", "counts", "copies", *shared), "densify/mcmc"
+    sizes = ("counts", "indirect")
     return (
         SCAN,
         *_round("relocate", slots, adds=False),
         *_round("add", slots, adds=True),
         ComputePass(
-            name="mcmc share",
-            shader="densify/mcmc/share.comp",
-            reads=("refine_settings", "counts", "copies", *shared),
-            writes=shared,
-            slots=slots,
-            bind=_IN_HOLES,
+            "mcmc share", f"{folder}/share.comp", reads, shared, slots=slots, bind=_IN_HOLES
         ),
-        ComputePass(
-            "mcmc resize",
-            "densify/mcmc/resize.comp",
-            reads=("counts",),
-            writes=("counts", "indirect"),
-        ),
+        ComputePass("mcmc resize", f"{folder}/resize.comp", ("counts",), sizes),
         NOISE,
     )
 
 
-def record_mcmc(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+def record_mcmc(recorder: Recorder, run: Pipelines) -> None:
     """Parameters, moments, counts.splats and indirect.splat_groups (as a step leaves them) -> the
     same, relocated and grown.
 
@@ -131,3 +91,18 @@ def record_mcmc(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         recorder.run(run["mcmc share"], indirect="splat_groups")
         recorder.run(run[f"{name} copy"], indirect="splat_groups")
     recorder.run(run["mcmc resize"], threads=(1,))
+
+
+class Mcmc(Refining):
+    recordings: ClassVar = {"densify": record_mcmc}
+
+    @staticmethod
+    def passes(moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
+        return mcmc_passes(moments)
+
+    def growth(self, session: Growing) -> tuple[int, int]:
+        wanted = grown(session.bound)  # no splat is removed
+        return session.bound, min(wanted, self.settings.cap_max or wanted)
+
+    def record_step(self, recorder: Recorder, run: Pipelines) -> None:
+        record_noise(recorder, run)

@@ -12,10 +12,10 @@ splats of the background again and again (docs/RESULTS.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import ClassVar
 
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.tables import quantities
 from hardsplat.train.strategies.refine import (
     GROUP,
@@ -29,61 +29,21 @@ from hardsplat.train.strategies.refine import (
     slots_of,
     splat_planes,
 )
-from hardsplat.train.strategies.strategy import Growing, Record, Refining
+from hardsplat.train.strategies.strategy import Growing, Pipelines, Refining
 
 
-class Published(Refining):
-    statistics = resets = True
-    follows = ("grow_stats",)
-
-    def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
-        planes = splat_planes()
-        return (
-            ComputePass(
-                "densify decide",
-                "densify/published/decide.comp",
-                reads=("refine_settings", "counts", "grow_stats"),
-                writes=RANKS,
-            ),
-            SCAN,
-            ComputePass(
-                name="densify grow",
-                shader="densify/published/grow.comp",
-                reads=("refine_settings", "frame", "counts", *RANKS, *planes),
-                writes=("grow_stats", *planes),
-                slots=slots_of(moments),
-            ),
-            resize(grown=True),
-            ComputePass(
-                name="densify survey",
-                shader="densify/published/survey.comp",
-                reads=("refine_settings", "frame", "counts", "grow_stats", *quantities.values()),
-                writes=RANKS,
-            ),
-            *pruning_passes(moments, "grow_stats", "densify/published/statistics.glsl", ages=False),
-            reset_pass(moments),
-        )
-
-    def recordings(self) -> Mapping[str, Record]:
-        return {"densify": record_densify, "reset": record_reset, "plan": record_plan}
-
-    def growth(self, session: Growing) -> tuple[int, int]:
-        n = session.count()
-        return n, n + session.planned(n)
-
-
-def record_plan(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+def record_plan(recorder: Recorder, run: Pipelines) -> None:
     """grow_stats -> flag_sums, whose element ceil(splats / GROUP) is then the number of splats that
     record_densify would add."""
     recorder.run(run["densify decide"], indirect="splat_groups")
     recorder.run(run["densify scan"], threads=(GROUP,))
 
 
-def record_densify(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+def record_densify(recorder: Recorder, run: Pipelines) -> None:
     """Parameters, moments, grow_stats, counts.splats and indirect.splat_groups (as a step leaves
     them) -> the same, grown and pruned.
 
-    Statistics start anew. counts.wanted is the number that growth asked for; what found no room
+    Statistics are cleared. counts.wanted is the number that growth asked for; what found no room
     within counts.capacity stayed as it was.
     """
     record_plan(recorder, run)
@@ -91,3 +51,30 @@ def record_densify(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     recorder.run(run["densify grown"], threads=(1,))
     recorder.run(run["densify survey"], indirect="splat_groups")
     record_pruning(recorder, run)
+
+
+class Published(Refining):
+    statistics = resets = True
+    follows = ("grow_stats",)
+    recordings: ClassVar = {"densify": record_densify, "reset": record_reset, "plan": record_plan}
+
+    @staticmethod
+    def passes(moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
+        folder, planes = "densify/published", splat_planes()
+        seen = ("refine_settings", "frame", "counts")
+        decided, slots = ("refine_settings", "counts", "grow_stats"), slots_of(moments)
+        grown, left = (*seen, *RANKS, *planes), (*seen, "grow_stats", *quantities.values())
+        written = ("grow_stats", *planes)
+        return (
+            ComputePass("densify decide", f"{folder}/decide.comp", decided, RANKS),
+            SCAN,
+            ComputePass("densify grow", f"{folder}/grow.comp", grown, written, slots=slots),
+            resize(grown=True),
+            ComputePass("densify survey", f"{folder}/survey.comp", left, RANKS),
+            *pruning_passes(moments, "grow_stats", f"{folder}/statistics.glsl", ages=False),
+            reset_pass(moments),
+        )
+
+    def growth(self, session: Growing) -> tuple[int, int]:
+        n = session.count()
+        return n, n + session.planned(n)

@@ -13,31 +13,22 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.settings.train import TrainConfig
+from hardsplat.settings.densify import DensifySettings
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
 
 GROUP = int(contract.CONSTANTS["GROUP"])
 RANKS = ("flags", "flag_sums")
-SCAN = ComputePass(
-    "densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",)
-)
-NOISE = ComputePass(
-    name="noise",
-    shader="densify/mcmc/noise.comp",
-    reads=(
-        "refine_settings",
-        "rates",
-        "frame",
-        "counts",
-        "means",
-        "quats",
-        "log_scales",
-        "logit_opacities",
-    ),
-    writes=("means",),
-)
-THINNINGS = 5  # turns of the budget strategy in which splats are thinned out
+THINNINGS = 5  # prunings in which the budget strategy comes down to `prune_to`
+SCAN = ComputePass("densify scan", "densify/scan.comp", ("counts", "flag_sums"), ("flag_sums",))
+_DRIFTING = ("means", "quats", "log_scales", "logit_opacities")
+_NOISE_READS = ("refine_settings", "rates", "frame", "counts", *_DRIFTING)
+NOISE = ComputePass("noise", "densify/mcmc/noise.comp", _NOISE_READS, ("means",))
+_FADED = ("logit_opacities", "adam_logit_opacities")
+# of the contract's RefineSettings, settings of the same name
+_SAME = [f"prune_{name}" for name in ("opa", "scale3d", "screen")]
+_SAME += ["grow_grad2d", "grow_scale3d", "grow_absolute"]
+_SAME += ["reset_every", "reset_opa", "min_opacity"]
 
 
 def splat_planes() -> tuple[str, ...]:
@@ -52,30 +43,19 @@ def slots_of(moments: str) -> dict[str, str]:
 
 def resize(grown: bool) -> ComputePass:
     """The number of splats after growth, or after pruning."""
-    return ComputePass(
-        f"densify {'grown' if grown else 'pruned'}",
-        "densify/resize.comp",
-        reads=("counts", *RANKS),
-        writes=("counts", "indirect"),
-        spec={"GROWN": grown},
-    )
+    name, spec = f"densify {'grown' if grown else 'pruned'}", {"GROWN": grown}
+    reads, writes = ("counts", *RANKS), ("counts", "indirect")
+    return ComputePass(name, "densify/resize.comp", reads, writes, spec)
 
 
 def pruning_passes(moments: str, statistics: str, slot: str, ages: bool) -> tuple[ComputePass, ...]:
     """Passes that make a dense array of flagged splats, which stay. statistics: the buffer of them
     that the strategy keeps. slot: the file that moves these. ages: something is left of them."""
-    planes = splat_planes()
+    planes, slots = splat_planes(), {**slots_of(moments), "statistics": slot}
+    reads = ("counts", "holes", *((statistics,) if ages else ()), *RANKS, *planes)
     return (
-        ComputePass(
-            "densify holes", "densify/holes.comp", reads=("counts", *RANKS), writes=("holes",)
-        ),
-        ComputePass(
-            name="densify fill",
-            shader="densify/fill.comp",
-            reads=("counts", "holes", *((statistics,) if ages else ()), *RANKS, *planes),
-            writes=(statistics, *planes),
-            slots={**slots_of(moments), "statistics": slot},
-        ),
+        ComputePass("densify holes", "densify/holes.comp", ("counts", *RANKS), ("holes",)),
+        ComputePass("densify fill", "densify/fill.comp", reads, (statistics, *planes), slots=slots),
         resize(grown=False),
     )
 
@@ -90,13 +70,8 @@ def record_pruning(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
 
 
 def reset_pass(moments: str) -> ComputePass:
-    return ComputePass(
-        name="reset opacity",
-        shader="densify/reset.comp",
-        reads=("refine_settings", "counts", "logit_opacities", "adam_logit_opacities"),
-        writes=("logit_opacities", "adam_logit_opacities"),
-        slots=slots_of(moments),
-    )
+    reads, slots = ("refine_settings", "counts", *_FADED), slots_of(moments)
+    return ComputePass("reset opacity", "densify/reset.comp", reads, _FADED, slots=slots)
 
 
 def record_reset(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
@@ -110,37 +85,29 @@ def record_noise(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     recorder.run(run["noise"], indirect="splat_groups")
 
 
-def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
+def budget_of(settings: DensifySettings) -> int:
+    """Splats at the end of growth."""
+    return settings.cap_max or 1_000_000
+
+
+def refine_settings(settings: DensifySettings, extent: float) -> np.ndarray:
     """The contract's RefineSettings struct. extent: scene radius, world units.
 
     The noise is an area times a length: in units of the scene's extent it is alike in metres and in
     centimetres.
     """
-    settings, flat = np.zeros((), contract.dtype("RefineSettings")), config.flat()
-    for name in (
-        "grow_grad2d",
-        "grow_scale3d",
-        "prune_opa",
-        "prune_scale3d",
-        "prune_screen",
-        "reset_every",
-        "reset_opa",
-        "min_opacity",
-    ):
-        settings[name] = flat[name]
-    settings["extent"], settings["noise_lr"] = extent, config.densify.mcmc.noise_lr / extent**2
-    settings["budget"], settings["first_step"], settings["last_step"] = (
-        config.densify.cap_max or 1_000_000,
-        config.densify.refine_start_iter,
-        config.densify.refine_stop_iter,
+    flat, most = settings.flat(), settings.budget.grow_absolute
+    return contract.struct(
+        "RefineSettings",
+        **{name: flat[name] for name in _SAME},
+        extent=extent,
+        noise_lr=settings.mcmc.noise_lr / extent**2,
+        budget=budget_of(settings),
+        first_step=settings.refine_start_iter,
+        last_step=settings.refine_stop_iter,
+        grow_least=min(settings.budget.grow_least, most) or most,
+        thinned=settings.budget.prune_to ** (1 / THINNINGS),
     )
-    settings["grow_absolute"] = config.densify.budget.grow_absolute
-    settings["grow_least"] = (
-        min(config.densify.budget.grow_least, config.densify.budget.grow_absolute)
-        or config.densify.budget.grow_absolute
-    )
-    settings["thinned"] = config.densify.budget.prune_to ** (1 / THINNINGS)
-    return settings
 
 
 def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.protocols import Rasterizer
-from hardsplat.settings.train import TrainConfig
+from hardsplat.settings.densify import DensifySettings
 
-Record = Callable[[Recorder, Mapping[str, Pipeline]], None]
+Pipelines = Mapping[str, Pipeline]
+Record = Callable[[Recorder, Pipelines], None]
 
 
 class Growing(Protocol):
-    """What a strategy may ask of the session before splats are added. bound: splats there are at
-    most, known without waiting. capacity: that there is room for."""
+    """What a strategy may ask of the session before splats are added. bound: most splats there can
+    be, known without waiting. capacity: that there is room for."""
 
-    config: TrainConfig
     step: int
     bound: int
 
@@ -26,100 +27,90 @@ class Growing(Protocol):
     def capacity(self) -> int: ...
 
     def count(self) -> int: ...  # splats there are; waits for all that was queued
-    def planned(
-        self, n: int
-    ) -> int: ...  # splats that the recording "plan" wants to add to n; waits
+    def planned(self, n: int) -> int: ...  # splats that "plan" wants to add to n; waits
 
 
+@dataclass(frozen=True)
 class Strategy:
     """Splats stay what they are. A strategy is one module and one row of STRATEGIES.
 
+    settings: with --cap-max resolved by `budget`. steps: of the run.
     statistics: each step adds the gradients of positions on screen to grow_stats. scores: some
     steps draw scores after their gradients. resets: opacities are reset. follows: buffers of the
     contract, one element a splat, that it keeps from step to step; they grow with the splats and
-    are saved.
+    are saved. recordings: what is done between steps, by name, and what only measures.
     """
 
-    statistics = scores = resets = False
-    follows: tuple[str, ...] = ()
+    settings: DensifySettings
+    steps: int
+    statistics: ClassVar[bool] = False
+    scores: ClassVar[bool] = False
+    resets: ClassVar[bool] = False
+    follows: ClassVar[tuple[str, ...]] = ()
+    recordings: ClassVar[Mapping[str, Record]] = {}
 
-    def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
+    @staticmethod
+    def passes(moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
         """moments: how those of Adam are stored, a variant of MOMENT_FORMATS. photo_bytes: of a
         pixel in `photos`."""
         return ()
 
-    def recordings(self) -> Mapping[str, Record]:
-        """What is done between steps, by name, and what only measures."""
-        return {}
+    @staticmethod
+    def budget(settings: DensifySettings, cameras: Sequence[Camera], splats: int) -> int:
+        """Most splats, 0 for what fits. cameras: of the training photographs. splats: at first."""
+        return settings.cap_max
 
-    def due(self, config: TrainConfig, step: int) -> list[str]:
+    def due(self, step: int) -> list[str]:
         """The recordings that are submitted after so many steps, in order."""
         return []
 
-    def next_due(self, config: TrainConfig, step: int) -> int:
-        """The first number of steps above `step` after which something may be due; max_steps where
-        nothing will."""
-        return config.run.max_steps
+    def next_due(self, step: int) -> int:
+        """The first number of steps above `step` after which something may be due; the steps of
+        the run where nothing will."""
+        return self.steps
 
     def growth(self, session: Growing) -> tuple[int, int]:
-        """Splats there are, and those that the next "densify" may leave, at most."""
+        """Splats there are, and the most that the next "densify" may leave."""
         return session.bound, session.bound
 
-    def settled(self, config: TrainConfig, cameras: Sequence[Camera], splats: int) -> TrainConfig:
-        """The settings, with what was left to the scene. cameras: of the photographs that are
-        trained on. splats: at the start."""
-        return config
-
-    def reached(self, config: TrainConfig) -> int:
-        """Splats that growth is sure to reach, for which capacity is made at once; 0 where no one
-        knows."""
+    def reached(self) -> int:
+        """Splats that growth is sure to reach, for which capacity is made at once; 0 if unknown."""
         return 0
 
-    def opacity_reg(self, config: TrainConfig, step: int) -> float:
-        """What the weight of the mean opacity in the loss is more than the settings say, in the
-        step after so many steps. It changes where something may be due."""
+    def opacity_reg(self, step: int) -> float:
+        """What is added to the weight of the mean opacity in the loss of the step after so many. It
+        changes where something may be due."""
         return 0.0
 
-    def scored(self, config: TrainConfig, step: int) -> bool:
+    def scored(self, step: int) -> bool:
         """Whether the step after so many steps draws scores."""
         return False
 
-    def record_scores(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], raster: Rasterizer
-    ) -> None:
-        """Last of a step that draws scores."""
+    def record_scores(self, recorder: Recorder, run: Pipelines, raster: Rasterizer) -> None:
+        """Records the end of a step that draws scores."""
 
-    def record_step(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig
-    ) -> None:
-        """Last of every step, after Adam."""
+    def record_step(self, recorder: Recorder, run: Pipelines) -> None:
+        """Records the end of every step, after Adam."""
 
 
 class Refining(Strategy):
     """Something is done every refine_every steps, between refine_start_iter and refine_stop_iter,
     and resets every reset_every steps."""
 
-    def _open(self, config: TrainConfig, step: int) -> bool:
-        return step < min(
-            config.densify.refine_stop_iter, config.run.max_steps
-        )  # after the last step nothing could heal what it changes
+    def _open(self, step: int) -> bool:
+        # after the last step nothing could heal what it changes
+        return step < min(self.settings.refine_stop_iter, self.steps)
 
-    def due(self, config: TrainConfig, step: int) -> list[str]:
-        if not self._open(config, step):
+    def due(self, step: int) -> list[str]:
+        c = self.settings
+        if not self._open(step):
             return []
-        refined = (
-            step > config.densify.refine_start_iter and step % config.densify.refine_every == 0
-        )
-        reset = (
-            self.resets
-            and config.densify.reset_every
-            and step > 0
-            and step % config.densify.reset_every == 0
-        )
+        refined = step > c.refine_start_iter and step % c.refine_every == 0
+        reset = self.resets and c.reset_every and step > 0 and step % c.reset_every == 0
         return ["densify"] * refined + ["reset"] * bool(reset)
 
-    def next_due(self, config: TrainConfig, step: int) -> int:
-        if not self._open(config, step):
-            return config.run.max_steps
-        periods = (config.densify.refine_every, config.densify.reset_every if self.resets else 0)
+    def next_due(self, step: int) -> int:
+        if not self._open(step):
+            return self.steps
+        periods = (self.settings.refine_every, self.settings.reset_every if self.resets else 0)
         return min((step // p + 1) * p for p in periods if p)

@@ -11,16 +11,9 @@ import numpy as np
 
 from hardsplat.train.step.batch import BatchResult
 
-KEPT = (
-    "training_seconds",
-    "steps",
-    "losses",
-    "psnrs",
-    "splats",
-    "seconds",
-    "evaluations",
-    "overfit",
-)  # what a resumed run continues with
+# what a resumed run continues with
+KEPT = ["training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations"]
+KEPT += ["overfit"]
 
 
 @dataclass
@@ -43,7 +36,7 @@ class Log:
     overfit: dict = field(default_factory=dict)  # what was found, see overfit.py
     _begun: float = 0.0
     _last_end: float = 0.0
-    _asides: int = 0
+    _pauses: int = 0
     _training: bool = False
 
     def batch(self, result: BatchResult, weights: np.ndarray) -> None:
@@ -72,33 +65,29 @@ class Log:
             self.training_seconds += time.perf_counter() - self._begun
 
     @contextmanager
-    def aside(self):
+    def off_clock(self):
         """With nothing in flight: time that is not training, in which the GPU is not idle but does
         other work. May be nested, and used before and after training()."""
-        if self._asides == 0 and self._training:
+        if self._pauses == 0 and self._training:
             self.training_seconds += time.perf_counter() - self._begun
-        self._asides += 1
+        self._pauses += 1
         try:
             yield
         finally:
-            self._asides -= 1
+            self._pauses -= 1
             self._begun, self._last_end = time.perf_counter(), 0.0
 
     def history(self) -> dict:
         """A copy of what a resumed run continues with, fit for JSON."""
-        return {
-            name: list(value) if isinstance(value := getattr(self, name), list) else value
-            for name in KEPT
-        }
+        values = {name: getattr(self, name) for name in KEPT}
+        return {name: list(v) if isinstance(v, list) else v for name, v in values.items()}
 
     def restore(self, history: dict) -> None:
         for name in KEPT:
             if name in history:
                 setattr(self, name, history[name])
-        self.seconds = [
-            *([None] * (len(self.steps) - len(self.seconds))),
-            *self.seconds,
-        ]  # checkpoints of before these were kept
+        # checkpoints of before these were kept
+        self.seconds = [*([None] * (len(self.steps) - len(self.seconds))), *self.seconds]
 
     @property
     def gpu_idle(self) -> float:
@@ -116,10 +105,8 @@ class Log:
 
 def stage_medians(timed: Sequence[dict[str, float]]) -> dict[str, float]:
     """Median milliseconds of each stage over timed steps that are much alike."""
-    return {
-        n: float(np.median([s[n] for s in timed if n in s]))
-        for n in dict.fromkeys(n for s in timed for n in s)
-    }
+    names = dict.fromkeys(n for s in timed for n in s)
+    return {n: float(np.median([s[n] for s in timed if n in s])) for n in names}
 
 
 def stage_table(stages: dict[str, float]) -> str:
@@ -127,11 +114,6 @@ def stage_table(stages: dict[str, float]) -> str:
     if not stages:
         return "no step was timed: the device has no timestamps, or no step was made"
     whole = sum(stages.values())
-    lines = [*stages.items(), ("whole step", whole)]
-    width = max(len(name) for name, _ in lines)
-    return "\n".join(
-        [
-            f"{'stage':{width}}  {'ms':>9}   share",
-            *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in lines),
-        ]
-    )
+    lines, width = {**stages, "whole step": whole}, max(map(len, (*stages, "whole step")))
+    rows = [f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in lines.items()]
+    return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *rows])

@@ -17,16 +17,9 @@ from hardsplat.base.files import replacing
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.watchers.watch import Running, Watcher
 
-COLUMNS = (
-    "step",
-    "seconds",
-    "loss",
-    "psnr",
-    "splats",
-    "steps_per_second",
-    "eval_psnr",
-    "eval_ssim",
-)  # of a record, in this order
+# of a record, in this order
+COLUMNS = ["step", "seconds", "loss", "psnr", "splats", "steps_per_second"]
+COLUMNS += ["eval_psnr", "eval_ssim"]
 PICTURE_SECONDS = 60.0  # between pictures of a held-out view, at least
 TENSORBOARD = "tensorboard"  # the folder, in the result folder
 
@@ -34,11 +27,13 @@ TENSORBOARD = "tensorboard"  # the folder, in the result folder
 def log_of(name: str) -> Watcher | None:
     """The watcher that `--log` names; None for "none". Raises UserError where it takes a package
     that is not installed."""
-    return (
-        None
-        if name == "none"
-        else {"jsonl": JsonLines, "csv": Csv, "tensorboard": TensorBoard}[name]()
-    )
+    kinds = {"jsonl": JsonLines, "csv": Csv, "tensorboard": TensorBoard}
+    return None if name == "none" else kinds[name]()
+
+
+def _unwritable(path: Path, error: OSError) -> UserError:
+    advice = "choose another --result-dir, or --log none"
+    return UserError(f"cannot write {path}: {error.strerror}; {advice}")
 
 
 def batch_record(run: Running) -> dict[str, float]:
@@ -76,9 +71,7 @@ class _Records(Watcher):
                 partial.write_text("".join(self.begin(path, run.session.step)), encoding="utf-8")
             self._file = path.open("a", encoding="utf-8", newline="")
         except OSError as error:
-            raise UserError(
-                f"cannot write {path}: {error.strerror}; choose another --result-dir, or --log none"
-            ) from None
+            raise _unwritable(path, error) from None
 
     def begin(self, path: Path, step: int) -> Iterable[str]:
         """The lines that the file begins with: of an earlier part of the run, those that are not
@@ -110,11 +103,9 @@ class _Records(Watcher):
 
 
 def _read(path: Path) -> list[str]:
-    return (
-        path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-        if path.is_file()
-        else []
-    )
+    if not path.is_file():
+        return []
+    return path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
 
 
 class JsonLines(_Records):
@@ -144,12 +135,8 @@ class Csv(_Records):
         yield ",".join(COLUMNS) + "\n"
         for line in _read(path):
             cells = next(csv.reader([line]), [])
-            if (
-                line.endswith("\n")
-                and len(cells) == len(COLUMNS)
-                and cells[0].isdigit()
-                and int(cells[0]) <= step
-            ):
+            whole = line.endswith("\n") and len(cells) == len(COLUMNS)
+            if whole and cells[0].isdigit() and int(cells[0]) <= step:
                 yield line
 
     def line(self, record: dict[str, float]) -> str:
@@ -157,7 +144,7 @@ class Csv(_Records):
 
 
 class TensorBoard(Watcher):
-    """Scalars, and now and then a held-out view as it is drawn beside its photograph, in the folder
+    """Scalars, and now and then a held-out view next to its photograph, in the folder
     `tensorboard`. Takes the package tensorboardX."""
 
     def __init__(self) -> None:
@@ -171,16 +158,11 @@ class TensorBoard(Watcher):
         self._writer: Any = None
 
     def open(self, run: Running) -> None:
+        folder, step = run.folder / TENSORBOARD, run.session.step
         try:
-            self._writer = self._make(
-                str(run.folder / TENSORBOARD),
-                purge_step=run.session.step + 1 if run.session.step else None,
-            )
+            self._writer = self._make(str(folder), purge_step=step + 1 if step else None)
         except OSError as error:
-            raise UserError(
-                f"cannot write {run.folder / TENSORBOARD}: {error.strerror}; choose "
-                "another --result-dir, or --log none"
-            ) from None
+            raise _unwritable(folder, error) from None
         self._pictured = time.monotonic()
 
     def _scalars(self, folder: str, record: dict[str, float]) -> None:
@@ -192,17 +174,12 @@ class TensorBoard(Watcher):
         self._scalars("train", batch_record(run))
 
     def turn(self, run: Running, wait: bool = False) -> None:
-        if (
-            not wait
-            and time.monotonic() - self._pictured > PICTURE_SECONDS
-            and (example := run.example()) is not None
-        ):
+        due = not wait and time.monotonic() - self._pictured > PICTURE_SECONDS
+        if due and (example := run.example()) is not None:
             self._picture(run.session.step, example)
 
     def measured(self, run: Running, result: dict, example: Measured) -> None:
-        self._scalars(
-            "held-out", {"step": result["step"], "psnr": result["psnr"], "ssim": result["ssim"]}
-        )
+        self._scalars("held-out", {name: result[name] for name in ("step", "psnr", "ssim")})
         self._picture(result["step"], example)
         self._writer.flush()
 
@@ -211,12 +188,8 @@ class TensorBoard(Watcher):
         if image is None:
             return
         drawn = np.round(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
-        self._writer.add_image(
-            "held-out/" + example.name,
-            np.concatenate([drawn, example.photo[..., :3]], axis=1),
-            step,
-            dataformats="HWC",
-        )
+        both = np.concatenate([drawn, example.photo[..., :3]], axis=1)
+        self._writer.add_image("held-out/" + example.name, both, step, dataformats="HWC")
         self._pictured = time.monotonic()
 
     def close(self) -> None:

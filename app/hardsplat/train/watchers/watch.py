@@ -1,10 +1,10 @@
-"""Observers of a run: windows, browsers, logs, callbacks. The trainer tells them
-what happens and gives them a turn between batches."""
+"""Observers of a run: windows, browsers, logs, callbacks. The trainer calls them when something
+happens, and gives them a turn between batches."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
@@ -18,20 +18,19 @@ from hardsplat.train.watchers.log import Log
 
 
 class Running(Protocol):
-    """A run as a watcher sees it in its turn."""
+    """A run as a watcher sees it in its turn. device, session: from the first splats on."""
 
-    config: TrainConfig
     device: Device
     scene: Scene
     session: Session
     folder: Path
     log: Log
 
+    @property
+    def config(self) -> TrainConfig: ...
     def save(self) -> None: ...  # a checkpoint and splats.ply, now
     def stop(self) -> None: ...  # ends the run after this turn, as after its last step
-    def example(
-        self,
-    ) -> Measured | None: ...  # the first held-out view, measured now; None without one
+    def example(self) -> Measured | None: ...  # the first held-out view, measured now, if any
 
 
 class Watcher:
@@ -80,23 +79,15 @@ class Watcher:
 
 
 class Watchers:
-    """Several of them as one."""
+    """Several of them as one, which are given the run that they were opened with."""
 
     def __init__(self, watchers: Sequence[Watcher] = ()):
         self._all = tuple(watchers)
-        self.surfaces = tuple(
-            dict.fromkeys(name for watcher in watchers for name in watcher.surfaces)
-        )
+        self.surfaces = tuple(dict.fromkeys(name for each in watchers for name in each.surfaces))
 
     @property
     def batch_seconds(self) -> float:
-        return min(
-            (watcher.batch_seconds for watcher in self._all if watcher.shown), default=math.inf
-        )
-
-    @property
-    def shown(self) -> bool:
-        return any(watcher.shown for watcher in self._all)
+        return min((each.batch_seconds for each in self._all if each.shown), default=math.inf)
 
     @property
     def paused(self) -> bool:
@@ -106,22 +97,26 @@ class Watchers:
     def lingering(self) -> bool:
         return any(watcher.lingering for watcher in self._all)
 
-    def _each(self, call: Callable[[Watcher], object]) -> None:
-        for watcher in self._all:
-            call(watcher)
-
     def open(self, run: Running) -> None:
-        self._each(lambda watcher: watcher.open(run))
+        self._run = run
+        for watcher in self._all:
+            watcher.open(run)
 
-    def turn(self, run: Running, wait: bool = False) -> None:
-        self._each(lambda watcher: watcher.turn(run, wait))
+    def turn(self, wait: bool = False) -> None:
+        for watcher in self._all:
+            watcher.turn(self._run, wait)
 
-    def batch(self, run: Running) -> None:
-        self._each(lambda watcher: watcher.batch(run))
+    def batch(self) -> None:
+        for watcher in self._all:
+            watcher.batch(self._run)
 
-    def measured(self, run: Running, result: dict, example: Measured) -> None:
-        self._each(lambda watcher: watcher.measured(run, result, example))
+    def measured(self, result: dict, example: Measured) -> None:
+        for watcher in self._all:
+            watcher.measured(self._run, result, example)
 
     def close(self) -> None:
-        with ExitStack() as stack:  # each of them, whatever the others raise
-            self._each(lambda watcher: stack.callback(watcher.close))
+        """Closes each of them, whatever the others raise. They are not called again."""
+        with ExitStack() as stack:
+            for watcher in self._all:
+                stack.callback(watcher.close)
+            self._all = ()

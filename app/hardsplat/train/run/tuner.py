@@ -1,15 +1,15 @@
 """`--rasterizer auto` in training: a few steps of the run itself are made with each rasterizer that
 runs here, and the fastest makes the others.
 
-Nothing is lost but what the slower ones take longer for: those steps are steps of the training, on
-its own scene, at its resolution and with its splats. The question comes again when the splats,
-times their pixels, have grown tenfold, for those that can have become the fastest.
+Nothing is lost but the time by which the slower ones are slower: those steps are steps of the
+training, on its own scene, at its resolution and with its splats. The question comes again when the
+splats, times their pixels, have grown tenfold, for those that can have become the fastest.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from hardsplat.base.errors import UserError
@@ -17,23 +17,21 @@ from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.train.session.session import Session
 
-WARM, FEWEST, TIMED = (
-    2,
-    3,
-    24,
-)  # steps of a trial: after a change of the rasterizer, and at least and at most the timed ones
+# steps of a trial: after a change of the rasterizer, and at least and at most the timed ones
+WARM, FEWEST, TIMED = 2, 3, 24
 SECONDS = 0.25  # that the timed steps should take
 GROWN = 10.0  # times the work of the last trial, from which another is made
 MARGIN = 0.03  # of noise, for which the rasterizer is not changed
 # times the best: then a rasterizer's own variants, which might make it faster, are not looked for
 HOPELESS = 2.5
+OffClock = Callable[[], AbstractContextManager]
 
 
-class Auto:
+class RasterizerTuner:
     """names: rasterizers that run here. trials: what was timed, {step, splats, ms by name, chosen},
     for metrics.json."""
 
-    def __init__(self, names: list[str]):
+    def __init__(self, names: Sequence[str]):
         self.names = names
         self.trials: list[dict] = []
         self._asked = 0.0  # splats times pixels when the question was asked last
@@ -44,31 +42,29 @@ class Auto:
         """Whether to time, at so many splats times pixels."""
         return len(self.names) > 1 and work >= GROWN * self._asked
 
-    def choose(
-        self, session: Session, most: int, work: float, aside: Callable[[], AbstractContextManager]
-    ) -> str | None:
+    def choose(self, session: Session, most: int, work: float, off_clock: OffClock) -> str | None:
         """Times at most `most` steps with all rasterizers and continues with the fastest: its name.
         None where the steps are too few, and where no other can win.
 
-        aside: surrounds what is not training. Raises DeviceLost, and UserError where no rasterizer
-        runs.
+        off_clock: surrounds what is not training. Raises DeviceLost, and UserError where no
+        rasterizer runs.
         """
         each = most // (2 * len(self.names))  # all may be timed twice
         if each < WARM + 1:
             return None
-        step, before = session.step, session.config.raster.rasterizer
+        step, before = session.step, session.rasterizer
         self._asked, names = work, self._able(work)
         if names == [before]:
             return None
         ms: dict[str, float] = {}
         for name in sorted(names, key=lambda name: name != before):
             with suppress(_Refused):
-                ms[name] = self._timed(session, name, each, aside, timed_rows=False)
-        for name in [
-            n for n in ms if ms[n] < HOPELESS * min(ms.values()) and session.has_timed_rows(n)
-        ]:
+                ms[name] = self._timed(session, name, each, off_clock, timed_rows=False)
+        near = [n for n in ms if ms[n] < HOPELESS * min(ms.values()) and session.has_timed_rows(n)]
+        for name in near:
             with suppress(_Refused):
-                ms[name] = min(ms[name], self._timed(session, name, each, aside, timed_rows=True))
+                again = self._timed(session, name, each, off_clock, timed_rows=True)
+                ms[name] = min(ms[name], again)
         if not ms:
             raise UserError(
                 f"none of the rasterizers {', '.join(self.names)} runs on "
@@ -76,8 +72,8 @@ class Auto:
             )
         best = min(ms, key=ms.__getitem__)
         chosen = before if before in ms and ms[before] <= (1 + MARGIN) * ms[best] else best
-        with aside():
-            session.use(chosen)
+        with off_clock():
+            session.switch_rasterizer(chosen)
         self.trials.append({"step": step, "splats": session.count(), "ms": ms, "chosen": chosen})
         self._ms, self._work = ms, work
         return chosen
@@ -85,47 +81,38 @@ class Auto:
     def _able(self, work: float) -> list[str]:
         """The rasterizers that may be the fastest now: a step takes none less than before, and more
         at most in proportion to the work."""
-        grown = work / self._work if self._work else math.inf
-        return [
-            name
-            for name in self.names
-            if not self._ms or self._ms.get(name, math.inf) <= grown * min(self._ms.values())
-        ]
+        if not self._ms:
+            return list(self.names)
+        most = work / self._work * min(self._ms.values())
+        return [name for name in self.names if self._ms.get(name, math.inf) <= most]
 
-    def _timed(self, session: Session, name: str, most: int, aside, timed_rows: bool) -> float:
+    def _timed(
+        self, session: Session, name: str, most: int, off_clock: OffClock, timed_rows: bool
+    ) -> float:
         """Milliseconds of a step."""
         try:
-            with aside():
-                session.use(name, timed_rows)
+            with off_clock():
+                session.switch_rasterizer(name, timed_rows)
         except (DeviceLost, ValidationError):
             raise
         except Exception as error:
             # a driver's refusal to build a pipeline has as many types as drivers have results
             raise _Refused from error
-        begun = session.step
+        last = session.step + most
         session.run(WARM)
         if (few := _plain(session, FEWEST)) < FEWEST and WARM + few + 1 + FEWEST <= most:
             session.run(few + 1)
         session.drain()
-        session.run(
-            max(
-                1,
-                min(
-                    begun + most - session.step,
-                    _plain(session, TIMED),
-                    max(FEWEST, int(SECONDS / max(session.step_seconds, 1e-6))),
-                ),
-            )
-        )
+        enough = max(FEWEST, int(SECONDS / max(session.step_seconds, 1e-6)))
+        session.run(max(1, min(last - session.step, _plain(session, TIMED), enough)))
         session.drain()
         return 1e3 * session.step_seconds
 
 
 def _plain(session: Session, most: int) -> int:
     """Steps before the next that draws scores, which takes longer, or `most`."""
-    return next(
-        (n for n in range(most) if session.strategy.scored(session.config, session.step + n)), most
-    )
+    scored = session.job.strategy.scored
+    return next((n for n in range(most) if scored(session.step + n)), most)
 
 
 class _Refused(Exception):

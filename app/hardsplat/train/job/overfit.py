@@ -11,36 +11,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardsplat.settings.presets import of_length
+from hardsplat.settings.densify import BudgetSettings
 from hardsplat.settings.train import TrainConfig
 
-SET_APART = 6
+HELD = 6  # photographs
+FEWEST = 4 * HELD  # photographs, of which so many can be spared
 GAP = 3.0  # dB: by so much the others' median must be above that of the validation views
 OPACITY_REG = 0.01  # weight of the mean opacity in the loss of an overfitted run
 # dB around GAP over which the weight grows from nothing to all of it: two runs that differ by their
 # roundings must not go different ways
 RAMP = 1.0
-FEWEST = 4 * SET_APART  # photographs, of which so many can be spared
 
 
-def views_apart(config: TrainConfig, views: int) -> list[int]:
+def validation_views(config: TrainConfig, views: int) -> list[int]:
     """Which of n training views are held for validation up to `overfit_check`, evenly spread; none
     where the run does not ask, or is regularized anyhow.
 
     Runs that train exposures or cameras have none: those of a photograph held for validation would
     not be known yet.
     """
-    asked = (
-        config.densify.strategy == "budget"
-        and config.densify.budget.overfit_check
-        and not (config.loss.opacity_reg or config.loss.scale_reg)
-    )
-    refined = (
-        config.exposure.exposure != "none"
-        or config.poses.pose_opt
-        or config.intrinsics.intrinsics_opt
-    )
-    return _spread(views, 0.5) if asked and not refined and views >= FEWEST else []
+    checked = config.densify.strategy == "budget" and config.densify.budget.overfit_check
+    regularized = config.loss.opacity_reg or config.loss.scale_reg
+    if not checked or regularized or config.refines_photographs or views < FEWEST:
+        return []
+    return _spread(views, 0.5)
 
 
 def views_to_compare(views: int) -> list[int]:
@@ -49,18 +43,17 @@ def views_to_compare(views: int) -> list[int]:
 
 
 def _spread(views: int, offset: float) -> list[int]:
-    return [int((i + offset) * views / SET_APART) for i in range(SET_APART)]
+    return [int((i + offset) * views / HELD) for i in range(HELD)]
 
 
-def judged(step: int, apart: list[float], others: list[float]) -> dict:
+def overfit_verdict(step: int, apart: list[float], others: list[float]) -> dict:
     """What the run writes down. apart, others: PSNR of views, dB.
 
     Medians are compared: one bad photograph, such as one with a splat in front of its camera, must
     not decide.
     """
     apart_db, others_db = float(np.median(apart)), float(np.median(others))
-    gap = others_db - apart_db
-    share = min(max((gap - GAP) / RAMP + 0.5, 0.0), 1.0)
+    share = min(max((others_db - apart_db - GAP) / RAMP + 0.5, 0.0), 1.0)
     return {
         "step": step,
         "psnr_apart": apart_db,
@@ -71,12 +64,12 @@ def judged(step: int, apart: list[float], others: list[float]) -> dict:
     }
 
 
-def shortened(config: TrainConfig, step: int, views: int) -> TrainConfig:
-    """The settings of a run that overfits n photographs, after so many steps: at least
-    as many follow."""
-    steps = max(config.densify.budget.overfit_epochs * views, 2 * step)
-    return (
-        of_length(config, steps).changed(overfit_check=config.densify.budget.overfit_check)
-        if config.densify.budget.overfit_epochs and steps < config.run.max_steps
-        else config
-    )
+def opacity_weight(verdict: dict) -> float:
+    """Weight of the mean opacity in the loss; 0 where the run was not found to overfit."""
+    return OPACITY_REG * verdict.get("share", 1.0) if verdict.get("regularized") else 0.0
+
+
+def overfitted_length(settings: BudgetSettings, step: int, views: int) -> int:
+    """Steps of a run that overfits n photographs, as found after so many steps: at least as many
+    follow. 0 for no limit."""
+    return max(settings.overfit_epochs * views, 2 * step) if settings.overfit_epochs else 0

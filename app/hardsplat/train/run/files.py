@@ -22,9 +22,10 @@ from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.media.images import over, save_png, to_uint8
 from hardsplat.model.camera import Camera
 from hardsplat.results.folder import write_json
-from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job.job import Job
+from hardsplat.train.measure.learnt import save_learnt
 from hardsplat.train.measure.measure import BACKGROUNDS, Measured
-from hardsplat.train.run.photographs import Photographs
+from hardsplat.train.run.photographs import Loader
 
 if TYPE_CHECKING:
     from hardsplat.report.apart import Apart
@@ -36,32 +37,26 @@ REPORT = "report.html"
 LONG = 4.0
 
 
-class Results:
+class RunFiles:
     """The files of a run. All but `finish` return at once. apart: the report may be made by another
     process."""
 
-    def __init__(
-        self, folder: Path, config: TrainConfig, photographs: Photographs, apart: bool = False
-    ):
-        self.folder, self.config, self.photographs, self._may_apart = (
-            folder,
-            config,
-            photographs,
-            apart,
-        )
+    def __init__(self, folder: Path, job: Job, photographs: Loader, apart: bool = False):
+        self.folder, self.photographs = folder, photographs
+        self._job, self._may_apart = job, apart
         self.scene, self.background = photographs.scene, photographs.background
         self._photos_saved = False
         self._making: Future[Maker | Apart] | None = None
-        self._shown: dict[
-            str, tuple[Future[np.ndarray], np.ndarray]
-        ] = {}  # renders, which threads make, and photographs that the report shows
+        # renders, which threads make, and photographs that the report shows
+        self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}
 
     def begin(self) -> None:
-        """What can be made before the first step: the held-out photographs as pictures."""
+        """Makes what can be made before the first step: the held-out photographs as pictures."""
         self._photos_saved = self.photographs.each_held_out(self._save_photo)
 
     def _save_photo(self, name: str, photo: np.ndarray) -> None:
-        save_png(self._path(name, "photo"), over(photo, BACKGROUNDS[self.config.scene.background]))
+        background = BACKGROUNDS[self._job.config.scene.background]
+        save_png(self._path(name, "photo"), over(photo, background))
 
     def _path(self, name: str, part: str) -> Path:
         from hardsplat.report.page import comparison_name
@@ -71,7 +66,7 @@ class Results:
     # -- on the way --------------------------------------------------------------------------------
 
     def comparison(self, m: Measured) -> None:
-        """The render of a held-out view beside its photograph; some are kept for the report."""
+        """The render of a held-out view and its photograph; some are kept for the report."""
         from hardsplat.report.page import spread
 
         assert m.target is not None
@@ -94,57 +89,44 @@ class Results:
         names."""
         from hardsplat.io.splats import save_planes
 
-        def work():
+        def work() -> None:
             for name in names:
-                save_planes(self.folder / name, planes, self.config.raster.antialiased)
+                save_planes(self.folder / name, planes, self._job.config.raster.antialiased)
 
-        return self.background.do(
-            "splats", work, sum(values.nbytes for values in planes.values()), line="splats"
-        )
+        return self.background.do("splats", work, _bytes_of(planes), line="splats")
 
     def checkpoint(self, state: Checkpoint) -> Future:
         """A checkpoint; older ones go, but for those of --save-steps."""
-        return self.background.do(
-            "checkpoint",
-            partial(self._checkpoint, state),
-            sum(values.nbytes for values in state.buffers.values()),
-            line="checkpoint",
-        )
+        work, nbytes = partial(self._checkpoint, state), _bytes_of(state.buffers)
+        return self.background.do("checkpoint", work, nbytes, line="checkpoint")
 
     def last_checkpoint(self, state: Checkpoint, log: Future[dict], over: bool) -> None:
         """The checkpoint after the last step, written while held-out views are measured. log: its
         log, which is known after that.
 
         over: the run is, and the command waits for this file. It is then not synced to the disk,
-        which takes some 10 s a GB and is all that a finished run would wait for: splats.ply is
-        synced, and so is the checkpoint before this one, which stays.
+        which takes some 10 s a GB. splats.ply is synced, and so is the checkpoint before this one,
+        which stays.
         """
-        self.background.do(
-            "checkpoint", partial(self._checkpoint, state, log, durable=not over), line="checkpoint"
-        )  # its memory is taken anyhow, and nothing may wait for it
+        # its memory is taken anyhow, and nothing may wait for it
+        work = partial(self._checkpoint, state, log, durable=not over)
+        self.background.do("checkpoint", work, line="checkpoint")
 
     def _checkpoint(
         self, state: Checkpoint, log: Future[dict] | None = None, durable: bool = True
     ) -> None:
         checkpoints.save(checkpoints.path_of(self.folder, state.step), state, durable, log)
-        checkpoints.prune(self.folder, self.config.run.save_steps)
+        checkpoints.prune(self.folder, self._job.config.run.save_steps)
 
     def learnt(self, state: Checkpoint, held_out: Sequence[Camera]) -> None:
-        """What was learnt of photographs, where anything was. held_out: refined cameras of the
+        """What was optimized of photographs, where anything was. held_out: refined cameras of the
         held-out views, if there are any."""
-        from hardsplat.train.measure.learnt import save_learnt
-
-        if (
-            self.config.exposure.exposure != "none"
-            or self.config.poses.pose_opt
-            or self.config.intrinsics.intrinsics_opt
-        ):
-            self.background.do(
-                "learnt", lambda: save_learnt(self.folder, self.config, self.scene, state, held_out)
-            )
+        if self._job.config.refines_photographs:
+            own = (self.folder, self._job, self.scene, state, held_out)
+            self.background.do("learnt", lambda: save_learnt(*own))
 
     def prepare(self, seconds_left: float) -> None:
-        """Has whatever will make the report made ready, once. seconds_left: of training, about."""
+        """Starts what will make the report, once. seconds_left: of training, about."""
         if self._making is None:
             apart = self._may_apart and seconds_left > LONG
             self._making = self.background.do("report", partial(_maker, apart), line="report")
@@ -153,12 +135,12 @@ class Results:
         """The report's viewer of splats from their trained values, which begins at the held-out
         view `name`. Made from memory while held-out views are measured."""
 
-        def work(maker):
+        def work(maker: Maker | Apart) -> None:
             from hardsplat.report.maker import for_viewer
             from hardsplat.report.run import shown_of
 
-            antialiased = self.config.raster.antialiased
-            shown = shown_of(self.scene, self.config.scene, antialiased, name)
+            c = self._job.config
+            shown = shown_of(self.scene, c.scene, c.raster.antialiased, name)
             maker.viewer(for_viewer(planes, list(shown.cameras.values())), shown)
 
         self._report(work)
@@ -175,7 +157,7 @@ class Results:
         self._report(lambda maker: maker.plots(metrics))
 
     def _report(self, work: Callable[[Maker | Apart], object]) -> None:
-        """Has work(whatever makes the report) done, after what was asked for before."""
+        """Has work(the maker of the report) done, after all that was requested before."""
         self.prepare(0)
         assert self._making is not None
         making = self._making
@@ -183,16 +165,16 @@ class Results:
 
     # -- at the end --------------------------------------------------------------------------------
 
-    def finish(self, metrics: dict, parts: PhaseClock) -> dict:
-        """Writes plots and the report, waits for all that was begun, then writes metrics.json with
-        the seconds of all `parts`, and returns it.
+    def finish(self, metrics: dict, clock: PhaseClock) -> dict:
+        """Writes plots and the report, waits for all that was started, then writes metrics.json
+        with the seconds of all phases, and returns it.
 
         A report that cannot be written costs a note. Raises UserError for other files.
         """
-        metrics["seconds"]["parts"] = parts.read()
+        metrics["seconds"]["parts"] = clock.read()
         self._report(lambda maker: self._write_report(maker, metrics))
-        self.background.finish(self.config.run.quiet)
-        metrics["seconds"]["parts"] = parts.read()
+        self.background.finish(self._job.config.run.quiet)
+        metrics["seconds"]["parts"] = clock.read()
         write_json(self.folder / "metrics.json", metrics)
         return metrics
 
@@ -202,15 +184,15 @@ class Results:
             tqdm.write(f"note: {note}")
 
     def close(self) -> None:
-        """Drops what has not begun."""
+        """Drops what was not started."""
         self.background.close()
-        if (
-            self._making
-            and self._making.done()
-            and not self._making.cancelled()
-            and not self._making.exception()
-        ):
-            self._making.result().close()
+        made = self._making
+        if made and made.done() and not made.cancelled() and not made.exception():
+            made.result().close()
+
+
+def _bytes_of(arrays: Mapping[str, np.ndarray]) -> int:
+    return sum(values.nbytes for values in arrays.values())
 
 
 def _maker(apart: bool) -> Maker | Apart:
@@ -229,9 +211,7 @@ def is_complete(folder: Path, steps: int) -> bool:
     """Whether a run of so many steps has written all its files: metrics.json is the last of
     them."""
     try:
-        return (
-            json.loads((folder / "metrics.json").read_text())["steps"] == steps
-            and (folder / "splats.ply").is_file()
-        )
+        metrics = json.loads((folder / "metrics.json").read_text())
+        return metrics["steps"] == steps and (folder / "splats.ply").is_file()
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -1,0 +1,126 @@
+"""A training as it is planned before its first step: settings, and what device and scene decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from hardsplat.gpu.device.context import Device
+from hardsplat.raster.backends import BACKENDS, running
+from hardsplat.raster.core.choose import wanted as may_time
+from hardsplat.raster.core.sinks import Sink, adam, moments_of
+from hardsplat.settings.densify import DensifySettings
+from hardsplat.settings.presets import for_photographs, of_length
+from hardsplat.settings.raster import Options
+from hardsplat.settings.train import TrainConfig, check_gradient
+from hardsplat.tables.gradients import finds_statistics
+from hardsplat.train.job.overfit import validation_views
+from hardsplat.train.job.views import Views
+from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.strategies.strategy import Strategy
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training with everything decided that does not change while it runs.
+
+    config: the settings as given, with step numbers of the final length. densify: those of
+    densification, with the splat budget. moments: how they are stored, a variant of MOMENT_FORMATS.
+    rasterizers: those that may run, the first one at first. validation: views held for validation
+    up to `overfit_check`. frozen: the splats stay as they are, poses alone move.
+    """
+
+    config: TrainConfig
+    views: Views
+    densify: DensifySettings
+    moments: str
+    rasterizers: tuple[str, ...]
+    validation: tuple[int, ...] = ()
+    frozen: bool = False
+
+    @classmethod
+    def of(cls, config: TrainConfig, views: Views, device: Device, budget: int = 0) -> Job:
+        """budget: most splats, by default as the settings have it. Raises UserError for what the
+        device cannot run."""
+        check_gradient(config)
+        densify, names = config.densify, running(device, config.raster, config.gradient)
+        return cls(
+            config,
+            views,
+            replace(densify, cap_max=budget or densify.cap_max),
+            moments_of(device, config.adam.moments),
+            tuple(names if may_time() else names[:1]),
+            tuple(validation_views(config, len(views.cameras))),
+        )
+
+    def shortened(self, steps: int) -> Job:
+        """The job with so many steps in all, and schedules of that length, but with the same check
+        for overfitting."""
+        check = self.config.densify.budget.overfit_check
+        config = of_length(self.config, steps, overfit_check=check)
+        densify = config.densify
+        return replace(self, config=config, densify=replace(densify, cap_max=self.densify.cap_max))
+
+    def resolved(self, rasterizer: str) -> dict[str, Any]:
+        """The settings by name that repeat the run from its start. rasterizer: that was chosen."""
+        found = {"rasterizer": rasterizer, "moments": self.moments, "resume": False}
+        return self.flat | found | {"cap_max": self.densify.cap_max}
+
+    @property
+    def steps(self) -> int:
+        return self.config.run.max_steps
+
+    @property
+    def extent(self) -> float:
+        """Radius of the scene, world units."""
+        return self.views.extent
+
+    @cached_property
+    def flat(self) -> dict[str, Any]:
+        """All settings by name."""
+        return self.config.flat()
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        return STRATEGIES[self.densify.strategy](self.densify, self.steps)
+
+    @property
+    def estimates(self) -> int:
+        """Pairs of perturbed images a step, 0 with analytic gradients."""
+        gradient = self.config.gradient
+        return gradient.stochastic.gradient_pairs if gradient.gradient == "stochastic" else 0
+
+    def options(self, rasterizer: str) -> Options:
+        """The options that the settings give that rasterizer."""
+        c = self.config
+        return replace(BACKENDS[rasterizer].options.of(c.raster, c.gradient), lens=self.views.lens)
+
+    def sink(self, depths: bool) -> Sink:
+        """Where the gradients go. depths: the loss has a term of depth."""
+        c, strategy = self.config, self.strategy
+        found = finds_statistics(c.gradient.gradient)
+        return adam(
+            self.moments,
+            c.adam.visible_adam,
+            strategy.statistics and found,
+            strategy.scores and found,
+            c.poses.pose_opt or c.intrinsics.intrinsics_opt,
+            depths,
+        )
+
+
+def prepare(
+    config: TrainConfig, views: Views, device: Device, splats: int, resumed: int = 0
+) -> Job:
+    """The job of a run, made once. splats: at first. resumed: steps that were made already.
+
+    Photographs limit the length of a run, but for a finished one that goes on. Raises UserError for
+    what the device cannot run.
+    """
+    sized = for_photographs(config, len(views.cameras))
+    if resumed >= sized.run.max_steps:
+        sized = config
+    densify = sized.densify
+    budget = STRATEGIES[densify.strategy].budget(densify, views.cameras, splats)
+    return Job.of(sized, views, device, budget)

@@ -1,0 +1,69 @@
+"""The views that a session trains on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.model.camera import Camera
+from hardsplat.raster.core.frame import camera_data
+from hardsplat.tables.quantity import Of
+
+
+@dataclass(frozen=True)
+class Views:
+    """The views that a session trains on, without their photographs.
+
+    canvas: width and height, px, that hold every view. extent: of the scene, world units. numbers:
+    which of the scene's physical cameras took each view, counted from 0; by default one took all.
+    distorted: other cameras that the session's rasterizer draws distort, as these may.
+    """
+
+    cameras: Sequence[Camera]
+    canvas: tuple[int, int]
+    extent: float
+    numbers: Sequence[int] = ()
+    distorted: bool = False
+
+    @property
+    def lens(self) -> Literal["pinhole", "distorted"]:
+        """Which cameras the rasterizer takes."""
+        bent = self.distorted or any(camera.distortion for camera in self.cameras)
+        return "distorted" if bent else "pinhole"
+
+    @property
+    def items(self) -> dict[Of, int]:
+        """How many photographs and cameras there are."""
+        return {
+            "photograph": len(self.cameras),
+            "camera": max(self.numbers, default=0) + 1,
+            "scene": 1,
+        }
+
+    def packed(self) -> np.ndarray:
+        """The contract's Camera struct of each view."""
+        numbers = self.numbers or [0] * len(self.cameras)
+        return np.stack(
+            [camera_data(c, number=n) for c, n in zip(self.cameras, numbers, strict=True)]
+        )
+
+
+def canvas_of(cameras: Sequence[Camera]) -> tuple[int, int]:
+    """Width and height that hold the images of all cameras, px."""
+    return max(c.width for c in cameras), max(c.height for c in cameras)
+
+
+def training_views(scene: Scene) -> Views:
+    """The views that a scene has for training, for a canvas that holds those held out as well."""
+    cameras, train = [view.camera for view in scene.views], [scene.views[i] for i in scene.train]
+    return Views(
+        [view.camera for view in train],
+        canvas_of(cameras),
+        scene.extent,
+        [view.number for view in train],
+        distorted=any(camera.distortion for camera in cameras),
+    )
