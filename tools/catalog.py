@@ -18,8 +18,7 @@ from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
 from hardsplat.raster import tensors
 from hardsplat.raster.core.pictures import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
-from hardsplat.raster.core.projection import Perspective
-from hardsplat.raster.core.protocols import Projection
+from hardsplat.raster.core.projection import Perspective, Projection
 from hardsplat.raster.core.sinks import STORE, STORE_ROWS, adam
 from hardsplat.raster.core.sort import sort_passes
 from hardsplat.raster.core.stochastic import Perturbed
@@ -145,7 +144,7 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
         forward, backward
     ):
         rows = Rows(format, format, blending, reduction, ordering, atomics, quads, block)
-        yield from hardware_passes.all_passes(analytic, rows, 1, 1, threshold=1, segments=2)
+        yield from hardware_passes.all_passes(analytic, rows, 1, 1, segments=2)
     for (format, blending, ordering), picture in itertools.product(forward, PICTURES):
         yield from hardware_passes.all_passes(
             Perspective(1, None),
@@ -153,16 +152,14 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
             1,
             1,
             1,
-            1,
             picture,
         )
     rows = replace(rows, blending=BLENDINGS["fixed"], ordering=ORDERINGS["interlock"])
-    yield from hardware_passes.all_passes(perturbed, rows, 1, 1, 1, 1)
+    yield from hardware_passes.all_passes(perturbed, rows, 1, 1, 1)
     for shape, (format, blending, ordering) in itertools.product(SHAPES.values(), forward):
         yield from hardware_passes.all_passes(
             analytic,
             replace(rows, shape=shape, format=format, blending=blending, ordering=ordering),
-            1,
             1,
             1,
             1,
@@ -172,20 +169,16 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
 def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:
     for backward, atomics in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values()):
         rows = TiledRows(backward, atomics)
-        yield from tile_passes.all_passes(analytic, rows, 1, 1, lanes=32, threshold=1)
-        yield from tile_passes.all_passes(
-            replace(analytic, in_order=False), rows, 1, 1, lanes=32, threshold=1
-        )
-        yield from tile_passes.all_passes(
-            Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32, threshold=1
-        )
+        yield from tile_passes.all_passes(analytic, rows, 1, 1, lanes=32)
+        yield from tile_passes.all_passes(replace(analytic, in_order=False), rows, 1, 1, lanes=32)
+        yield from tile_passes.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32)
     checkpointed = replace(
         rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket)
     )
     for picture in PICTURES:
-        yield from tile_passes.all_passes(Perspective(1, None), rows, 1, 1, 32, 1, picture)
-        yield from tile_passes.all_passes(analytic, checkpointed, 1, 1, 32, 1, picture)
-    yield from tile_passes.all_passes(perturbed, rows, 1, 1, 32, 1)
+        yield from tile_passes.all_passes(Perspective(1, None), rows, 1, 1, 32, picture)
+        yield from tile_passes.all_passes(analytic, checkpointed, 1, 1, 32, picture)
+    yield from tile_passes.all_passes(perturbed, rows, 1, 1, 32)
 
 
 def sources() -> Iterator[shader.ShaderSource]:

@@ -91,7 +91,7 @@ def drawn(device, blobs: Blobs, weight, **options) -> tuple[np.ndarray, Blobs]:
         raster.resources["camera"].upload(contract.struct("Camera", size=(width, height)))
         raster.resources["frame"].upload(frame_data(0, BACKGROUND, 0.01))
         run(begin, raster.record_forward)
-        if raster.make_room():
+        if raster.reserve_pairs():
             run(begin, raster.record_forward)
         target = raster.resources["target"].download().astype(np.float64)
         d_image = np.concatenate([weight, np.zeros_like(weight[..., :1])], 2)

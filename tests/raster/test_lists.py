@@ -92,12 +92,12 @@ def test_fragments_may_come_in_any_order(device, arrival):
 def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch, caplog):
     scene = random_scene(3, 300, *SIZE, 0, overlap=60)
     gaussians, camera = splats_of(scene)
-    monkeypatch.setattr(listed, "FIRST_ROOM", 1)
+    monkeypatch.setattr(listed, "FIRST_PER_BLOCK", 1)
     asked = lambda renderer: int(renderer.parameters.counts["pairs_wanted"])
     for blending in ("fixed", "lists"):
         with Renderer(device, **FROM_LISTS, blending=blending) as renderer:
             image, gradients = compare(renderer, scene)  # forward() makes room
-            assert renderer.raster.room >= asked(renderer) > 5_000
+            assert renderer.raster.pair_capacity >= asked(renderer) > 5_000
             assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (blending, gradients)
     monkeypatch.setattr(device, "max_buffer", 100_000)
     for blending in ("fixed", "lists"):
@@ -105,7 +105,7 @@ def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch,
             for _ in range(2):
                 found, T = renderer.forward(gaussians, camera)
                 cut = renderer.backward(scene["weight"])
-            assert renderer.raster.room == 12_500 < asked(renderer)
+            assert renderer.raster.pair_capacity == 12_500 < asked(renderer)
             lists = renderer.resources["fragment_lists"].download(np.uint32).reshape(-1, 2)
             fragments = renderer.resources["fragments"].download(np.uint32).reshape(-1, 2)
             heads = lists[lists[:, 0] != NONE, 0]
@@ -114,7 +114,7 @@ def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch,
         assert np.isfinite(found).all() and T.min() >= 0 and T.max() <= 1
         for name in PARAMETERS:
             assert np.isfinite(cut[name]).all() and np.abs(cut[name]).max() > 0
-    note = f", 12500 have room on {device.name}: the others are not drawn"
+    note = f", 12500 fit on {device.name}: the others are not drawn"
     assert len(caplog.messages) == 2 and all(m.endswith(note) for m in caplog.messages)
 
 

@@ -14,7 +14,7 @@ from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.core.parameters import pairs_wanted
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
-from hardsplat.raster.tiled import passes, rasterizer
+from hardsplat.raster.tiled import rasterizer
 from hardsplat.tables.reductions import ATOMICS
 from hardsplat.tables.tiles import TILE_BACKWARDS
 from tests.helpers.drawing import PARAMETERS, clear_scene, compare, fresh_seed, runnable, splats_of
@@ -34,7 +34,7 @@ def check(renderer, scene: dict, what, image_limit=1e-4, gradient_limit=1e-3, **
 
 def listing(monkeypatch, local: bool) -> None:
     """Lists of tiles are sorted by each tile, where `local`, or made in order."""
-    monkeypatch.setattr(passes, "is_local", lambda row, lanes: local)
+    monkeypatch.setattr(rasterizer, "is_local", lambda row, lanes: local)
 
 
 def little_room(monkeypatch, fewest: int, each: int, grows=True) -> None:
@@ -42,7 +42,7 @@ def little_room(monkeypatch, fewest: int, each: int, grows=True) -> None:
     monkeypatch.setattr(rasterizer, "FEWEST_PAIRS", fewest)
     monkeypatch.setattr(rasterizer, "PAIRS_PER_SPLAT", each)
     if not grows:
-        monkeypatch.setattr(rasterizer.TiledRasterizer, "make_room", lambda self: False)
+        monkeypatch.setattr(rasterizer.TiledRasterizer, "reserve_pairs", lambda self: False)
 
 
 def poisoned_lists(renderer: Renderer, tiles: int = 0) -> list[np.ndarray]:
@@ -289,14 +289,14 @@ def test_pairs_that_do_not_fit(device, monkeypatch, row):
         little_room(patch, 1, 1, grows=False)
         renderer.forward(gaussians, camera)
         assert all(np.isfinite(g).all() for g in renderer.backward(scene["weight"]).values())
-    counts, room = renderer.parameters.counts, renderer.raster.room
+    counts, room = renderer.parameters.counts, renderer.raster.pair_capacity
     assert 0 < counts["pairs"] <= room < wanted == counts["pairs_wanted"], scene["seed"]
     assert counts["pairs"] == room or row != "gather"
     for few, all_of_them in zip(lists(renderer), full):
         np.testing.assert_array_equal(few, all_of_them[: len(few)])
         assert row == "gather" or len(few) in (0, len(all_of_them))
     np.testing.assert_array_equal(renderer.forward(gaussians, camera)[0], image)
-    assert renderer.raster.room >= wanted
+    assert renderer.raster.pair_capacity >= wanted
     check(renderer, scene, ("after growth", scene["seed"]))
     renderer.close()
 
@@ -341,7 +341,7 @@ def test_buckets_of_splats(device, monkeypatch, bucket):
 
 
 def test_more_pairs_than_32_bits_count(device, caplog, monkeypatch):
-    """The nearest splats have room and are drawn; the log says that others are not."""
+    """The nearest splats fit and are drawn; the log says that others are not."""
     n, side, room = 1 << 20, 1024, 1 << 17
     monkeypatch.setattr(rasterizer, "most_pairs", lambda in_order, reach: room)
     little_room(monkeypatch, room, 0)
@@ -352,7 +352,7 @@ def test_more_pairs_than_32_bits_count(device, caplog, monkeypatch):
     with Renderer(device, "tiled") as renderer:
         image, T = renderer.forward(gaussians, Camera(np.eye(4), K, side, side))
         wanted = pairs_wanted(renderer.parameters.counts)
-        assert wanted == n * (side // TILE) ** 2 == 1 << 32 > renderer.raster.room
+        assert wanted == n * (side // TILE) ** 2 == 1 << 32 > renderer.raster.pair_capacity
     np.testing.assert_allclose(image, 0.5 + SH_C0, atol=2e-4)
     assert T.max() < 1e-4
     assert "the farthest are not drawn" in caplog.text

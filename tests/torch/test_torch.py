@@ -16,7 +16,7 @@ from hardsplat.gpu.device import context, instance
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.backends import BACKENDS
-from hardsplat.raster.tiled import rasterizer as tiled
+from hardsplat.raster.core import rasterizer as rasterizers
 from tests.helpers import needs
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2
 
@@ -226,12 +226,9 @@ def test_tensors_of_a_gpu_get_a_queue_that_only_computes(
 def lack_room(engine, monkeypatch) -> None:
     """Has an engine draw with room for 10 pairs, which it finds out afterwards."""
     raster = engine._raster
-    monkeypatch.setattr(tiled, "ROOM", 1.0)
-    raster.room = 10
-    if isinstance(raster, tiled.TiledRasterizer):
-        small = raster._pairs(10)
-    else:
-        small = allocate_all(raster.device, raster.lists.pair_bytes(10))
+    monkeypatch.setattr(rasterizers, "HEADROOM", 1.0)
+    raster.pair_capacity = 10
+    small = allocate_all(raster.device, raster._pair_bytes(10))
     for name, buffer in small.items():
         raster._own.pop(name).destroy()
         raster._own[name] = buffer
@@ -263,7 +260,7 @@ def test_images_are_complete_where_there_was_no_room(shared_device, rasterizer, 
     with pytest.MonkeyPatch.context() as patch:
         lack_room(engine, patch)
         assert agree(found(), wanted)
-        assert engine._raster.room > 10 and not engine._short
+        assert engine._raster.pair_capacity > 10 and not engine._short
         lack_room(engine, patch)
         with torch.no_grad():
             assert torch.equal(drawn(), wanted[0])

@@ -30,7 +30,7 @@ def timed(monkeypatch, tmp_path, device):
     monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
     device.shared("choices", dict).clear()
     for name, backend in [*BACKENDS.items()]:  # their own variants are not the subject
-        own = replace(backend, first=lambda device, options: options)
+        own = replace(backend, first_runnable=lambda device, options: options)
         monkeypatch.setitem(BACKENDS, name, own)
     table = {"hardware": 2.0, "tiled": 1.0}
     monkeypatch.setattr(Trial, "ms", lambda self, options, best=0.0: table[options.rasterizer])
@@ -53,9 +53,9 @@ def test_what_does_not_run_is_not_taken(device, timed, monkeypatch):
     def refuse(device, options):
         raise UserError("no interlock")
 
-    monkeypatch.setitem(BACKENDS, "hardware", replace(BACKENDS["hardware"], first=refuse))
+    monkeypatch.setitem(BACKENDS, "hardware", replace(BACKENDS["hardware"], first_runnable=refuse))
     assert chosen_for(device, AUTO) == "tiled"
-    monkeypatch.setitem(BACKENDS, "tiled", replace(BACKENDS["tiled"], first=refuse))
+    monkeypatch.setitem(BACKENDS, "tiled", replace(BACKENDS["tiled"], first_runnable=refuse))
     with pytest.raises(UserError, match="hardware: no interlock; tiled: no interlock"):
         chosen_for(device, AUTO)
 

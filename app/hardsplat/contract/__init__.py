@@ -62,6 +62,11 @@ def itemsize(name: str) -> int:
     return dtype(BUFFERS[name].type).itemsize
 
 
+def nbytes(elements: Mapping[str, int]) -> dict[str, int]:
+    """Bytes of so many elements, by buffer."""
+    return {name: n * itemsize(name) for name, n in elements.items()}
+
+
 def layout(name: str) -> tuple[tuple[str, int], ...]:
     """(innermost member, byte offset) of all 32-bit numbers of one element of a buffer, in order;
     the member is "" where the element is no struct."""

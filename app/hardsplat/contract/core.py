@@ -16,8 +16,8 @@ CORE = subsystem(
         "uint TILE = 16": "side in pixels of a 2D workgroup",
         "uint MAX_GROUPS_X = 65535": "maxComputeWorkGroupCount guaranteed by Vulkan; larger "
         "dispatches fold into y",
-        "uint LENS_PINHOLE = 0": "a camera without distortion",
-        "uint LENS_PERSPECTIVE = 1": "radial and tangential distortion, COLMAP's FULL_OPENCV",
+        "uint LENS_PERSPECTIVE = 1": "radial and tangential distortion, COLMAP's FULL_OPENCV; 0 "
+        "is a camera without distortion",
         "uint LENS_FISHEYE = 2": "equidistant, COLMAP's OPENCV_FISHEYE",
         "uint HISTORY = 4096": "steps kept in the rings of losses and of scheduled views",
     },
@@ -49,13 +49,13 @@ CORE = subsystem(
         },
         "Counts": {
             "uint splats": "splats alive",
-            "uint capacity": "splats that the parameters have room for",
+            "uint capacity": "splats that fit in the parameters",
             "uint visible": "splats that passed the culling of this frame",
-            "uint wanted": "splats that the last densification asked for, more than capacity when "
+            "uint wanted": "splats that the last densification needs, more than capacity when "
             "it did not fit",
             "uint pairs": "pairs of tile or block and splat in this frame, as many as their "
             "buffers hold",
-            "uint pairs_wanted": "pairs that this frame asked for, low word",
+            "uint pairs_wanted": "pairs that this frame has, low word",
             "uint pairs_wanted_high": "the same, high word",
         },
         # Each member but `draw` is a VkDispatchIndirectCommand.

@@ -1,4 +1,4 @@
-"""Densification: statistics of splats, the settings it goes by, and scratch."""
+"""Densification: statistics of splats, its settings, and scratch."""
 
 from hardsplat.contract.layout import subsystem
 
@@ -23,7 +23,6 @@ REFINE = subsystem(
             "float views": "number of those views",
             "float edges": "T alpha times the strength of edges in the photograph, summed over "
             "pixels and views",
-            "float errors": "T alpha times the absolute error, likewise",
             "float blended": "T alpha, likewise",
         },
         "RefineSettings": {
@@ -52,7 +51,7 @@ REFINE = subsystem(
         },
     },
     buffers={
-        "90 RefineSettings refine_settings": "what densification goes by",
+        "90 RefineSettings refine_settings": "settings of densification",
         "91 GrowStat grow_stats[splats]": "adaptive: statistics since the last densification",
         "92 uint flags[splats]": "2 * rank within its workgroup, + 1 where a splat grows or lives; "
         "MCMC: see densify/mcmc/weigh.comp",
@@ -73,7 +72,7 @@ REFINE = subsystem(
         "leaves a share",
     },
     images={
-        "99 weights": "of a pixel: strength of edges in the photograph, absolute error, 1; what "
-        "scores add up over a splat's pixels"
+        "99 weights": "of a pixel: strength of edges in the photograph, unused, 1; what scores add "
+        "up over a splat's pixels"
     },
 )

@@ -14,7 +14,7 @@ import numpy as np
 # Axes of buffers: what they count, and what there must be less of where a buffer with such an axis
 # does not fit. An axis that is a number is meant as it stands.
 AXES = {
-    "splats": ("splats that the parameters have room for", "splats"),
+    "splats": ("splats that fit in the parameters", "splats"),
     "visible": ("splats that one view shows, at most all", "splats"),
     "sort blocks": ("blocks of GROUP * SORT_ROWS splats", "splats"),
     "groups": ("workgroups of GROUP splats, and one more", "splats"),
@@ -32,7 +32,7 @@ AXES = {
     "pairs of images": ("pairs of perturbed images a step", ""),
     "planes": ("planes of trained quantities", ""),
     "terms": ("terms of the loss", ""),
-    "blobs": ("2D Gaussians that an image fit has room for", "blobs"),
+    "blobs": ("2D Gaussians that fit in the buffers of an image fit", "blobs"),
     "characters": ("characters of the window's text and font", ""),
     "vertices": ("vertices of a mesh", ""),
     "triangles": ("triangles of a mesh", ""),

@@ -44,7 +44,7 @@ DEPTH = subsystem(
         "KeptFrame": {"vec3 background": "of the frame, while depth is drawn over black"},
     },
     buffers={
-        "163 DepthSettings depth_settings": "what the loss of depth goes by",
+        "163 DepthSettings depth_settings": "settings of the loss of depth",
         "164 uint disparities[photograph bytes]": "two float16 a word, at the places of `photos`: "
         "extent over depth, 0 where none is known",
         "165 float depth_shares[views]": "one over the pixels of each photograph whose disparity "

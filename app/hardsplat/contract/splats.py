@@ -19,7 +19,7 @@ SPLATS = subsystem(
         "uint GRADIENTS = 9": "numbers that a splat's fragments add up in the backward draw, see "
         "d_splats2d",
         "uint GRADIENT_STRIDE = 9": "floats from a splat's sums to the next one's",
-        f"uint MAX_PLANES = {MAX_PLANES}": "planes that the table has room for",
+        f"uint MAX_PLANES = {MAX_PLANES}": "planes that the table can hold",
     },
     structs={
         "Plane": {

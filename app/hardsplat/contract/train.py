@@ -3,7 +3,7 @@
 from hardsplat.contract.layout import subsystem
 from hardsplat.contract.splats import MAX_PLANES
 
-# Training: views and their order, learning rates, what Adam is told.
+# Training: views and their order, learning rates, settings of Adam.
 TRAIN = subsystem(
     "train",
     "views, schedule, learning rates and Adam",
@@ -42,8 +42,8 @@ TRAIN = subsystem(
         },
     },
     buffers={
-        "80 StepSettings step_settings": "what begin_step goes by",
-        "81 AdamSettings adam_settings": "what Adam goes by",
+        "80 StepSettings step_settings": "settings of begin_step",
+        "81 AdamSettings adam_settings": "settings of Adam",
         "82 Camera views[views]": "training cameras",
         "83 uvec2 schedule[steps]": "(view, first element of its photograph) of step s at s % "
         "HISTORY",
@@ -74,7 +74,7 @@ LOSS = subsystem(
             "float mse": "mean squared error",
             "uint visible": "splats that the view showed",
             "uint splats": "splats alive",
-            "uint pairs": "pairs of tile and splat that the step asked for, low word",
+            "uint pairs": "pairs of tile and splat that the step has, low word",
             "uint pairs_high": "the same, high word",
         },
         "LossTerms": {
@@ -85,12 +85,12 @@ LOSS = subsystem(
             f"uint width[{MAX_TERMS}]": "of a term of parameters: numbers of an item in a plane",
             f"uint items[{MAX_TERMS}]": "of a term of parameters: items; of splats 0, whose number "
             "is counts.splats",
-            "uint groups": "workgroups that a region has room for",
+            "uint groups": "workgroups that a region can hold",
         },
     },
     buffers={
         "70 uint photos[photograph bytes]": "photographs, rows of camera.size.x: RGBA8 with red in "
-        "the low byte, colour times alpha; in training RGB8 where that says all",
+        "the low byte, colour times alpha; in training RGB8 where that is enough",
         "119 uint photographs[photograph bytes]": "in host memory: all photographs, where `photos` "
         "has the one of the step; each begins at a multiple of four pixels",
         "71 float ssim_grads[9][pixels]": "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes "

@@ -24,7 +24,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.raster.core.projection import PlainProjection, allocate_drawn
+from hardsplat.raster.core.projection import Projection, allocate_drawn
 from hardsplat.raster.core.resolve import name_of, resolve
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.core.sort import RADIX, SORT_PASSES
@@ -48,7 +48,7 @@ ADAM = Sink(
 
 
 @dataclass(frozen=True)
-class Flat(PlainProjection):
+class Flat(Projection):
     """The projection of blobs, which are on the image already. All are drawn in the order of their
     rows, so there is nothing to sort."""
 
@@ -131,7 +131,7 @@ class WalkRasterizer:
     """`sorted` and `balloted`, of `parameters` on a canvas of width x height px. name, reduction:
     rows of FIT_RASTERS, and of its reductions."""
 
-    room = 0
+    pair_capacity = 0
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class WalkRasterizer:
         groups = self.threads // int(run.owner.spec["LOCAL_SIZE"])
         recorder.run(run, threads=(groups * run.local_size[0],))
 
-    def make_room(self, wanted: int | None = None) -> bool:
+    def reserve_pairs(self, wanted: int | None = None) -> bool:
         """There are no pairs of tile and blob."""
         return False
 

@@ -133,7 +133,7 @@ class FitSession(BatchedSession):
         self.resources["frame"].upload(contract.struct("Frame", step=step, seed=self.config.seed))
         self._begin.run_once()
         self._draw.run_once()
-        if self.raster.make_room():
+        if self.raster.reserve_pairs():
             self._record()
 
     def get(self) -> tuple[Blobs, np.ndarray]:
@@ -168,7 +168,7 @@ class FitSession(BatchedSession):
         if self.raster.resources is not self._drawn_from:
             self.drain()
             self._record()
-        self._batches.submit(self.step, steps, self.raster.room)
+        self._batches.submit(self.step, steps, self.raster.pair_capacity)
         self.step += steps
 
     def destroy(self) -> None:

@@ -9,12 +9,12 @@ from hardsplat.contract.footprint import STATISTICS, Need, needs
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core.choose import choose as timed_choice
-from hardsplat.raster.core.protocols import Trainable, Variants
+from hardsplat.raster.core.rasterizer import Rasterizer, Variants
 from hardsplat.raster.hardware import rasterizer as hardware
 from hardsplat.raster.hardware.listed import FRAGMENTS
-from hardsplat.raster.hardware.rasterizer import HardwareRasterizer, rows_of
+from hardsplat.raster.hardware.rasterizer import HardwareRasterizer
 from hardsplat.raster.hardware.rows import HardwareOptions
-from hardsplat.raster.tiled import passes as tile_passes
+from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.raster.tiled.lists import COUNTED
 from hardsplat.raster.tiled.rasterizer import PAIRS, TiledRasterizer
 from hardsplat.raster.tiled.rows import TiledOptions, TiledRows
@@ -30,16 +30,17 @@ class Backend:
     """What a rasterizer offers. Functions of (device, options) raise UserError for what the device
     cannot run.
 
-    first: options with the first rows that run instead of those that would be timed. sources: the
-    shaders it is made of. passes: of (device, SH planes, width, height, options, sink), all that it
-    builds at first, for options without anything left to time. needs: what one splat takes in
-    training, besides hardsplat.contract.footprint.needs. without: buffers that it does not have.
+    first_runnable: options with the first rows that run instead of those that would be timed.
+    sources: the shaders it is made of. passes: of (device, SH planes, width, height, options,
+    sink), all that it builds at first, for options without anything left to time. needs: what one
+    splat takes in training, besides hardsplat.contract.footprint.needs. without: buffers that it
+    does not have.
     """
 
-    rasterizer: Callable[..., Trainable]
+    rasterizer: Callable[..., Rasterizer]
     options: type[HardwareOptions] | type[TiledOptions]
     resolve: Callable[[Device, Any], Variants]
-    first: Callable[[Device, Any], Any]
+    first_runnable: Callable[[Device, Any], Any]
     sources: Callable[[Device, Any], set[ShaderSource]]
     passes: Callable[..., list]
     note: str
@@ -51,8 +52,8 @@ BACKENDS = {
     "hardware": Backend(
         HardwareRasterizer,
         HardwareOptions,
-        rows_of,
-        hardware.first,
+        hardware.rows_of,
+        hardware.first_runnable,
         hardware.sources,
         lambda *how: hardware.all_passes(*hardware.plan(*how)),
         "quads through the graphics pipeline, gradients reduced in the fragment shader",
@@ -63,9 +64,9 @@ BACKENDS = {
         TiledRasterizer,
         TiledOptions,
         TiledRows.resolve,
-        tile_passes.first,
-        tile_passes.sources,
-        lambda *how: tile_passes.all_passes(*tile_passes.plan(*how)),
+        tiled.first_runnable,
+        tiled.sources,
+        lambda *how: tiled.all_passes(*tiled.plan(*how)),
         "splats listed by tile of 16x16 pixels, in compute shaders alone",
         {"pairs": PAIRS},
     ),
@@ -124,7 +125,7 @@ def _running(device: Device, raster: RasterSettings, gradient: GradientSettings)
     for name in [name for name in BACKENDS if not unknown(name, raster)] or list(BACKENDS):
         options = BACKENDS[name].options.of(raster, gradient)
         try:
-            BACKENDS[name].first(device, options)
+            BACKENDS[name].first_runnable(device, options)
             runs[name] = options
         except UserError as error:
             why.append(f"{name}: {error}")

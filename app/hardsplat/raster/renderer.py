@@ -36,9 +36,8 @@ __all__ = ["Camera", "Gaussians", "Renderer"]
 def _through(d_parameter: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """Gradient of a value from that of its trained parameter; zero where that is, whatever the
     slope."""
-    return np.divide(
-        d_parameter, slope, out=np.zeros_like(d_parameter), where=d_parameter != 0, casting="unsafe"
-    )
+    out, moved = np.zeros_like(d_parameter), d_parameter != 0
+    return np.divide(d_parameter, slope, out=out, where=moved, casting="unsafe")
 
 
 class Renderer:
@@ -60,13 +59,10 @@ class Renderer:
         self._backend = BACKENDS[rasterizer_named(rasterizer)]
         known = self._backend.options.settings()
         if unknown := [name for name in options if name not in known]:
-            raise UserError(
-                f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}"
-            )
-        given: dict[str, Any] = {
-            "gradient": "analytic",
-            **options,
-        }  # estimates only for those who ask
+            names = ", ".join(known)
+            raise UserError(f"{unknown[0]}: Renderer has no such option; there are {names}")
+        # estimates only where they are named
+        given: dict[str, Any] = {"gradient": "analytic", **options}
         self._options = self._backend.options(**given)
         self.device = device if isinstance(device, Device) else open_device(device)
         self._opened = self.device is not device
@@ -78,43 +74,31 @@ class Renderer:
             raise
         self._parts = Owned()
         self._key: tuple | None = None
-        self._rendered: tuple[Gaussians, list[Camera], bool] | None = (
-            None  # what the last forward() was given; whether it was a sequence of cameras
-        )
-        self._drawn: Camera | None = None  # whose forward pass is still there for a backward pass
+        # what the last forward() was given; whether it was a sequence of cameras
+        self._rendered: tuple[Gaussians, list[Camera], bool] | None = None
+        self._drawn: Camera | None = None  # whose forward pass is there for a backward pass
         self._differentiated = False  # whether there was a backward pass since the last forward()
         self._frame = frame_data(0, (0.0, 0.0, 0.0), 1.0)
 
     def _fit(self, n: int, sh_degree: int, width: int, height: int, lens: str) -> None:
         """Makes buffers and command buffers for this size and a variant of LENSES, or keeps those
         there are."""
-        capacity = max(n, 1)
-        if (
-            self._key
-            and self._key[0] >= capacity
-            and self._key[1:] == (sh_degree, width, height, lens)
-        ):
+        capacity, key = max(n, 1), (sh_degree, width, height, lens)
+        if self._key and self._key[0] >= capacity and self._key[1:] == key:
             return
         self._release()
         try:
-            self.parameters = self._parts.add(
-                Parameters(self.device, capacity, sh_degree, gradients="all")
-            )
+            parameters = Parameters(self.device, capacity, sh_degree, gradients="all")
+            self.parameters = self._parts.add(parameters)
+            drawn, options = (self.device, parameters), replace(self._options, lens=lens)
             self.raster = self._parts.add(
-                self._backend.rasterizer(
-                    self.device,
-                    self.parameters,
-                    width,
-                    height,
-                    replace(self._options, lens=lens),
-                    sink=STORE,
-                )
+                self._backend.rasterizer(*drawn, width, height, options, STORE)
             )
             self._record()
         except BaseException:
             self._release()
             raise
-        self._key = (capacity, sh_degree, width, height, lens)
+        self._key = (capacity, *key)
 
     def _record(self) -> None:
         self.resources = self.raster.resources
@@ -144,27 +128,17 @@ class Renderer:
         not fit).
         """
         single = isinstance(camera, Camera)
-        cameras: list[Camera] = (
-            [camera]
-            if isinstance(camera, Camera)
-            else list(camera)
-            if isinstance(camera, Sequence)
-            else []
-        )
-        if not (
-            isinstance(gaussians, Gaussians)
-            and cameras
-            and all(isinstance(c, Camera) for c in cameras)
+        given = (camera,) if isinstance(camera, Camera) else camera
+        cameras: list[Camera] = list(given) if isinstance(given, Sequence) else []
+        if not (cameras and all(isinstance(c, Camera) for c in cameras)) or not isinstance(
+            gaussians, Gaussians
         ):
-            raise ValueError(
-                "forward() takes Gaussians, then a Camera or a sequence of them, got "
-                f"{type(gaussians).__name__} and {type(camera).__name__}"
-            )
+            kinds = f"{type(gaussians).__name__} and {type(camera).__name__}"
+            text = "forward() takes Gaussians, then a Camera or a sequence of them, got"
+            raise ValueError(f"{text} {kinds}")
         if len(sizes := {(c.width, c.height) for c in cameras}) > 1:
-            raise ValueError(
-                "the cameras of one call must have one image size, got "
-                f"{', '.join(f'{w}x{h}' for w, h in sorted(sizes))}"
-            )
+            words = ", ".join(f"{w}x{h}" for w, h in sorted(sizes))
+            raise ValueError(f"the cameras of one call must have one image size, got {words}")
         background = np.asarray(background, np.float32)
         if background.shape != (3,) or not np.isfinite(background).all():
             raise ValueError(f"background {background.tolist()} is not three finite numbers")
@@ -176,17 +150,12 @@ class Renderer:
                 f"sh_degree {degree} is not in 0..{gaussians.sh_degree}, what these Gaussians have"
             )
         if self.device.handle is None:
-            raise RuntimeError(
-                "this Renderer was closed, and with it the device that it had opened"
-            )
+            text = "this Renderer was closed, and with it the device that it had opened"
+            raise RuntimeError(text)
         self._rendered, self._differentiated = None, False
-        self._fit(
-            len(gaussians),
-            gaussians.sh_degree,
-            cameras[0].width,
-            cameras[0].height,
-            "distorted" if any(c.distortion for c in cameras) else "pinhole",
-        )
+        lens = "distorted" if any(c.distortion for c in cameras) else "pinhole"
+        size = cameras[0].width, cameras[0].height
+        self._fit(len(gaussians), gaussians.sh_degree, *size, lens)
         self.parameters.upload(gaussians)
         self._frame = frame_data(degree, background, near, step=int(self._frame["step"]))
         self.resources["frame"].upload(self._frame)
@@ -195,18 +164,16 @@ class Renderer:
             self._draw(one)
             images.append(finished(self.resources["target"].download(), background))
         self._rendered = (gaussians, cameras, single)
-        return (
-            images[0]
-            if single
-            else (np.stack([image for image, _ in images]), np.stack([T for _, T in images]))
-        )
+        if single:
+            return images[0]
+        return np.stack([image for image, _ in images]), np.stack([T for _, T in images])
 
     def _draw(self, camera: Camera) -> None:
         """The forward pass of one view."""
         self._drawn = None
         self.resources["camera"].upload(camera_data(camera))
         self._forward.run_once()
-        if self.raster.make_room():
+        if self.raster.reserve_pairs():
             for recorder in (self._forward, self._backward):
                 self._parts.drop(recorder)
             self._record()
@@ -228,11 +195,8 @@ class Renderer:
             raise RuntimeError("backward() needs a forward() before it")
         gaussians, cameras, single = self._rendered
         d_image = np.asarray(d_image)
-        wanted = (
-            (cameras[0].height, cameras[0].width, 3)
-            if single
-            else (len(cameras), cameras[0].height, cameras[0].width, 3)
-        )
+        shape = (cameras[0].height, cameras[0].width, 3)
+        wanted = shape if single else (len(cameras), *shape)
         if d_image.shape != wanted:
             raise ValueError(f"d_image has shape {d_image.shape}, expected {wanted}")
         d_images = d_image[None] if single else d_image
@@ -241,13 +205,12 @@ class Renderer:
             for name, gradient in self._differentiate(camera, d, len(gaussians)).items():
                 total[name] = total[name] + gradient if name in total else gradient
         logit = gaussians.logit_opacities.astype(np.float64)
+        slope = 1 / (2 + np.exp(logit) + np.exp(-logit))  # o (1 - o)
         return {
             "means": total["means"][0],
             "quats": total["quats"][0],
             "scales": _through(total["log_scales"][0], gaussians.scales),
-            "opacities": _through(
-                total["logit_opacities"][0, :, 0], 1 / (2 + np.exp(logit) + np.exp(-logit))
-            ),  # o (1 - o)
+            "opacities": _through(total["logit_opacities"][0, :, 0], slope),
             "sh": np.concatenate([total["sh0"], total["shN"]]).transpose(1, 0, 2).copy(),
             **{name: gradient for name, gradient in total.items() if name not in OWN},
         }
@@ -258,9 +221,8 @@ class Renderer:
         self.resources["frame"].upload(self._frame)
         if self._drawn is not camera:  # the backward pass uses up what the forward leaves it
             self._draw(camera)
-        self.resources["d_image"].upload(
-            np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2)
-        )
+        padded = np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2)
+        self.resources["d_image"].upload(padded)
         self._frame["step"] += 1
         self.resources["frame"].upload(self._frame)
         self._drawn = None
@@ -271,10 +233,8 @@ class Renderer:
     def times(self) -> dict[str, float]:
         """Milliseconds on the GPU by pass, of the last forward() and, if there was one since,
         backward(). Empty where the device has no clock."""
-        return {
-            **(self._forward.times() if self._rendered else {}),
-            **(self._backward.times() if self._differentiated else {}),
-        }
+        forward = self._forward.times() if self._rendered else {}
+        return forward | (self._backward.times() if self._differentiated else {})
 
     def close(self) -> None:
         """Frees the GPU memory, and the device where this Renderer opened it: then this was the

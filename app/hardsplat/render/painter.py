@@ -90,7 +90,7 @@ class Painter:
         self.resources["camera"].upload(camera_data(camera))
         self.resources["palette"].upload(self._palettes[picture])
         self._recorders[picture].run_once()
-        if self.raster.make_room():
+        if self.raster.reserve_pairs():
             self._record()
             self._recorders[picture].run_once()
 

@@ -34,10 +34,11 @@ class HardwareSettings(Owner):
     )
     reduction: str = variant(REDUCTIONS, "how fragments' gradients are summed before the atomics")
     hybrid_threshold: int = option(
-        16,
-        "contributing lanes of 32 from which a subgroup sum replaces quad sums",
+        0,
+        "contributing lanes of 32 from which a subgroup sum replaces quad sums; 0: as many as are "
+        "the fastest here",
         unit="lanes",
-        min=1,
+        min=0,
     )
     block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
@@ -64,10 +65,11 @@ class TiledSettings(Owner):
         TILE_BACKWARDS, "how gradients are found and summed", auto="the first that runs here"
     )
     tile_threshold: int = option(
-        8,
-        "distwar: contributing lanes of 32 from which a sum replaces atomics",
+        0,
+        "distwar: contributing lanes of 32 from which a sum replaces atomics; 0: as many as are "
+        "the fastest here",
         unit="lanes",
-        min=1,
+        min=0,
     )
 
 

@@ -26,7 +26,8 @@ class RasterizerOptions(TypedDict, total=False):
     """how fragments' gradients are summed before the atomics; auto: the fastest here (default:
     auto)"""
     hybrid_threshold: int
-    """contributing lanes of 32 from which a subgroup sum replaces quad sums (default: 16 lanes)"""
+    """contributing lanes of 32 from which a subgroup sum replaces quad sums; 0: as many as are the
+    fastest here (default: 0 lanes)"""
     ordering: Literal["auto", "lists", "interlock", "raster_order"]
     """what brings overlapping fragments in order; lists: on every device; auto: the fastest here
     (default: auto)"""
@@ -60,7 +61,8 @@ class RasterizerOptions(TypedDict, total=False):
     ]
     """how gradients are found and summed; auto: the first that runs here (default: auto)"""
     tile_threshold: int
-    """distwar: contributing lanes of 32 from which a sum replaces atomics (default: 8 lanes)"""
+    """distwar: contributing lanes of 32 from which a sum replaces atomics; 0: as many as are the
+    fastest here (default: 0 lanes)"""
 
 
 class TrainSettings(RasterizerOptions, total=False):

@@ -173,7 +173,7 @@ def _auto(device) -> list[str]:
     """Choices of `auto` on this device, by the options that it was given."""
     from hardsplat.raster.core import choose
 
-    if not choose.wanted():
+    if not choose.timing_enabled():
         return ["auto", "  takes the first that runs (HARDSPLAT_AUTO=first)"]
     out = []
     if not device.timestamp_ns:

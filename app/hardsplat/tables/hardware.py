@@ -73,7 +73,7 @@ BLENDINGS = {
 # fmt: on
 
 
-# How many pixels one fragment of the backward draw stands for.
+# How many pixels one fragment of the backward draw covers.
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ BLOCKS = {
 # fmt: on
 
 
-# Whether the backward draw asks for full quads: files that fill <quads>.
+# Whether the backward draw requests full quads: files that fill <quads>.
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ QUADS = {
 # fmt: on
 
 
-# How a splat becomes primitives for the rasterizer: shapes of its outline, and the draw that issues
-# them.
+# How a splat becomes primitives for the rasterizer: shapes of its proxy geometry, and the draw that
+# issues them.
 #
 # Every shape holds all pixel centres of the ellipse alpha >= 1/255, and the fragment decides: the
 # image is the same.
@@ -142,7 +142,7 @@ POINTS = Draw("draw/points.vert", "draw/splat.geom", "points", {"DRAW_VERTICES":
 @dataclass(frozen=True)
 class Shape:
     number: int  # SHAPE in shaders/draw/shape.glsl
-    vertices: int  # of the outline
+    vertices: int  # of the proxy geometry
     needs: tuple[str, ...]
     note: str
     draw: Draw = LIST

@@ -1,4 +1,4 @@
-"""The loss: a sum of terms, each with a weight that settings say. A term is a file in
+"""The loss: a sum of terms, each with a weight from the settings. A term is a file in
 shaders/loss/terms and one entry here.
 
 A term of pixels has three functions. `NAME_of(c)` is its value at a pixel, summed over channels.

@@ -1,4 +1,4 @@
-"""What can be shown of splats besides their image.
+"""What can be shown of splats other than their image.
 
 A picture is drawn by the forward pass of any rasterizer, into the target that it has; how, the
 constant PICTURE of the draw and the colour of the splats say, see shaders/picture/pictures.glsl. A

@@ -41,11 +41,11 @@ class Quantity:
 
     width: numbers of an item in a plane, 1 to 4. planes: how many planes there are at an SH degree.
     first: value of new items, where nothing else says it. activation: what turns the trained
-    numbers into what they stand for. gradient: `plane`, written by a pass; `sh`, d_colors times the
+    numbers into what they mean. gradient: `plane`, written by a pass; `sh`, d_colors times the
     basis, computed when it is needed; `none`, only terms of the loss move it. joins: the SH degree
     from which a plane is in use. perturbation: what its numbers move by with stochastic gradients,
     of means a share of the shorter half axis on screen; 0 where they leave it alone. properties:
-    names of its numbers in PLY files, plane by plane; `{}` stands for a running number. chosen: a
+    names of its numbers in PLY files, plane by plane; `{}` is a running number. chosen: a
     setting and the values with which the quantity is trained; with others it rests. None: always
     trained. centred: its mean over all items is kept at 0.
     """

@@ -112,10 +112,12 @@ class Engine:
                 if self._structs.get(name) != (raw := data.tobytes()):
                     self.link.write(self._views[name], raw)
                     self._structs[name] = raw
-            self._splats.tell()
+            self._splats.write_table()
             self._look()
-            self.link.run(self._forward, self._forward_rest, watched=bool(self._raster.room))
-            self._watched = frame.call if self._raster.room else None
+            self.link.run(
+                self._forward, self._forward_rest, watched=bool(self._raster.pair_capacity)
+            )
+            self._watched = frame.call if self._raster.pair_capacity else None
             self._drawn = splats, frame
             height, width = camera.height, camera.width
             colors, T = self._out[: 4 * height * width].split([3 * height * width, height * width])
@@ -129,19 +131,22 @@ class Engine:
             if not (short := self._short.pop(call, None)):
                 return True
             wanted, room = short
-            if self._raster.make_room(wanted):
+            if self._raster.reserve_pairs(wanted):
                 self._drawn = None
                 self._record_again()
                 return False
-            return self._raster.room == room  # else another call made room
+            return self._raster.pair_capacity == room  # else another call made room
 
     def _look(self) -> None:
         """Notes the pairs that the last image requested, if they exceeded the capacity."""
         if self._watched is not None:
             self.link.land()
             call, self._watched = self._watched, None
-            if (wanted := pairs_wanted(self._counts[0])) > self._raster.room:
-                self._short[call] = max(wanted, self._short.get(call, (0, 0))[0]), self._raster.room
+            if (wanted := pairs_wanted(self._counts[0])) > self._raster.pair_capacity:
+                self._short[call] = (
+                    max(wanted, self._short.get(call, (0, 0))[0]),
+                    self._raster.pair_capacity,
+                )
 
     def gradients(
         self, splats: SplatTensors, frame: RecordedFrame, d_image: torch.Tensor
@@ -157,7 +162,7 @@ class Engine:
             self._drawn = None  # the backward pass uses up what the forward leaves it
             self.link.enter()
             found = self._splats.lend({name: getattr(splats, name).shape for name in PLANES})
-            self._splats.tell()
+            self._splats.write_table()
             self._d[: d_image.numel()].view(d_image.shape).copy_(d_image)
             self.link.run(self._backward)
             return found()

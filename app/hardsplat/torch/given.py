@@ -26,7 +26,7 @@ def _halves(address: int) -> tuple[int, int]:
 
 
 class Given:
-    """What a rasterizer with the sink STORE_ROWS draws, see hardsplat.raster.core.protocols.Drawn.
+    """What a rasterizer with the sink STORE_ROWS draws, see hardsplat.raster.core.rasterizer.Drawn.
 
     Values are read where they lie, if the link shares that memory, and else from copies. Gradients
     go into memory that the link lends. Raises OutOfMemory.
@@ -112,7 +112,7 @@ class Given:
 
         return found
 
-    def tell(self) -> None:
+    def write_table(self) -> None:
         """Writes the table that shaders read, where it has changed."""
         raw = self._table.tobytes()
         if raw != self._told:

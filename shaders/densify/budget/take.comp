@@ -27,7 +27,6 @@ void main() {
         stat.views += 1.0;
     } else {
         stat.edges += sums[6];
-        stat.errors += sums[7];
         stat.blended += sums[8];
     }
     score_stats[g] = stat;

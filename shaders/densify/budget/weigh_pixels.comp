@@ -1,5 +1,4 @@
-// What scores add up over a splat's pixels: the strength of edges in the photograph, and how far
-// the rendering is from it.
+// What scores add up over a splat's pixels: the strength of edges in the photograph, and 1.
 #include "contract/loss.glsl"
 #include "contract/refine.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
@@ -28,7 +27,6 @@ void main() {
     bool inside = all(lessThan(at, ivec2(camera.size)));
     uint packed = inside ? packed_photograph(at) : IGNORED;
     if (packed != IGNORED)
-        weights_here =
-            vec3(edge(at), dot(abs(rendered(at) - photograph(packed)), vec3(1.0 / 3.0)), 1.0);
+        weights_here = vec3(edge(at), 0.0, 1.0);
     imageStore(weights, at, vec4(weights_here, 0.0));
 }

@@ -41,7 +41,7 @@ CONFIG = TrainConfig.of(
 )
 BUDGET = dict(strategy="budget", score_every=2, grow_absolute=1e-5, cap_max=700)
 BUDGET |= dict(refine_stop_iter=30, reset_every=0)
-COLUMNS = ("grad", "views", "edges", "errors", "blended")
+COLUMNS = ("grad", "views", "edges", "blended")
 # Those of shaders/densify/budget: of a child over its parent's, and the share of scores that a
 # refinement leaves.
 OFFSET, LONG, SHORT, OPACITY, KEPT = 1.35, 0.55, 0.893, 0.6, 0.5
@@ -66,12 +66,12 @@ make, cleanup = maker(Splitter)
 
 
 def random_stats(n: int, seed: int = 1) -> np.ndarray:
-    """(n, 5) sums of scores; a fifth of the splats was never seen, half of the others have a large
+    """(n, 4) sums of scores; a fifth of the splats was never seen, half of the others have a large
     enough gradient."""
     rng = np.random.default_rng(seed)
     views = rng.integers(0, 5, n)
     gradients = rng.uniform(0, 6e-4, n) * views
-    columns = [gradients, views, *(rng.lognormal(size=(3, n)) * views)]
+    columns = [gradients, views, *(rng.lognormal(size=(2, n)) * views)]
     return np.stack(columns, axis=1).astype(np.float32)
 
 
@@ -192,7 +192,7 @@ def test_thinning_leaves_those_that_show_most(make, share):
     rows = got["sh"][0, :, 0].astype(int)
     left = np.isin(np.arange(n), rows)
     wanted = np.ceil(n * share ** (1 / THINNINGS))
-    shown = np.sqrt((stats[:, 2] + 0.01 * stats[:, 4]) * stats[:, 4])
+    shown = np.sqrt((stats[:, 2] + 0.01 * stats[:, 3]) * stats[:, 3])
     assert (shown == 0).sum() > 500 and wanted <= splitter.splats == left.sum() <= wanted + 60
     with np.errstate(divide="ignore"):
         assert np.log2(shown[left].min()) >= np.log2(shown[~left].max()) - 0.02
@@ -235,7 +235,7 @@ def test_opacities_are_regularized_while_splats_are_thinned_out(device, scene):
 
 
 def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, 5) what the scores of the step just made ought to be, and who is visible. photo: (h, w,
+    """(n, 4) what the scores of the step just made ought to be, and who is visible. photo: (h, w,
     3) uint8."""
     r, n = session.resources, session.count()
     splats = r["splats2d"].download(contract.dtype("Splat2D"), n)
@@ -251,9 +251,9 @@ def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarra
     rendering, d_image = images
     grey = np.pad(photo.mean(axis=2) / 255, 1, mode="edge")
     box = sum(grey[y : y + h, x : x + w] for y in range(3) for x in range(3))
-    edges, errors = np.abs(9 * grey[1:-1, 1:-1] - box), np.abs(rendering - photo / 255).mean(axis=2)
+    edges = np.abs(9 * grey[1:-1, 1:-1] - box)
     x, y = np.meshgrid(np.arange(w) + 0.5, np.arange(h) + 0.5)
-    out, T, before = np.zeros((n, 5)), np.ones((h, w)), np.zeros((h, w, 3))
+    out, T, before = np.zeros((n, 4)), np.ones((h, w)), np.zeros((h, w, 3))
     for g in order:
         dx, dy = splats["mean"][g, 0] - x, splats["mean"][g, 1] - y
         A, k, c = splats["conic"][g].astype(np.float64)
@@ -268,8 +268,7 @@ def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarra
         d_alpha = (d_image * (color * T[..., None] - behind)).sum(axis=2)
         d = np.where(alpha > 0, value * d_alpha, 0) * opacity
         absolute = np.abs(d * A * t).sum() * w / 2, np.abs(d * (A * t * k + c * dy)).sum() * h / 2
-        sums = (weight * edges).sum(), (weight * errors).sum(), weight.sum()
-        out[g] = np.hypot(*absolute), 1, *sums
+        out[g] = np.hypot(*absolute), 1, (weight * edges).sum(), weight.sum()
         T *= 1 - alpha
     return out, seen
 

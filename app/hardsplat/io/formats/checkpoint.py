@@ -181,6 +181,9 @@ def load(path: Path) -> Checkpoint:
             needed = {*quantities.values(), *quantities.moments()}
             known = shapes(0, dict.fromkeys(quantities.ORDER, 0))
             buffers = {name: data[name] for name in known if name in needed or name in data}
+            if "score_stats" in buffers and np.shape(buffers["score_stats"])[2:] == (5,):
+                # absolute errors, which were kept once and read by nothing
+                buffers["score_stats"] = np.delete(buffers["score_stats"], 3, axis=2)
             for name, values in buffers.items():
                 if not isinstance(values, np.ndarray):  # numpy gives bytes of what is no array
                     raise ValueError(f"{name} in it is no array")

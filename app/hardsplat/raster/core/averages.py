@@ -1,4 +1,4 @@
-"""Averages of splats over steps, in planes of their own beside those of the values."""
+"""Averages of splats over steps, in planes of their own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def begin_averages(parameters: Parameters, n: int) -> None:
     except OutOfMemory:
         drop_averages(parameters)
         raise
-    parameters.tell()
+    parameters.write_table()
 
 
 def take_averages(parameters: Parameters) -> None:
@@ -40,4 +40,4 @@ def drop_averages(parameters: Parameters) -> None:
     for planes in parameters.of_splats():
         for buffer in planes.buffers.pop("average", ()):
             buffer.destroy()
-    parameters.tell()
+    parameters.write_table()

@@ -36,7 +36,7 @@ BUDGET = 2.0  # seconds of frames after which the rows so far must do
 log = logging.getLogger("hardsplat")
 
 
-def wanted() -> bool:
+def timing_enabled() -> bool:
     """Whether to time at all: HARDSPLAT_AUTO, `time` (default) or `first`."""
     word = os.environ.get("HARDSPLAT_AUTO") or "time"
     if word not in ("time", "first"):
@@ -45,11 +45,10 @@ def wanted() -> bool:
 
 
 Rows = dict[str, str | int]  # row by option
-First = Callable[
-    [Any], Mapping[str, str | int]
-    # options -> of each option the row that they name, or the first that runs; raises UserError for
-    # what does not go together
-]
+Choices = Mapping[str, Sequence[str | int]]
+# options -> of each option the row that they name, or the first that runs; raises UserError for
+# what does not go together
+First = Callable[[Any], Mapping[str, str | int]]
 
 
 def choose(
@@ -57,18 +56,18 @@ def choose(
     backend: str,
     options,
     first: First,
-    choices: Mapping[str, Sequence[str | int]],
+    choices: Choices,
     make: Callable,
     sources: Callable,
 ):
-    """`options` with a row for each of `choices`, which are left to us: option -> the rows that run
-    here.
+    """`options` with a row for each of `choices`: option -> the rows that run here.
 
     make, sources: see Trial. Raises UserError for a HARDSPLAT_AUTO that means nothing.
     """
-    chosen = replace(options, **_begun(options, first, choices))
-    if all(len(names) < 2 for names in choices.values()) or not wanted() or not device.timestamp_ns:
-        return chosen
+    start = replace(options, **_start(options, first, choices))
+    alone = all(len(names) < 2 for names in choices.values())
+    if alone or not timing_enabled() or not device.timestamp_ns:
+        return start
     known: dict[tuple, dict] = device.shared("choices", dict)
     path, given = _path(device), _given(backend, options, choices)
     key, candidates = (path, given), {choice: list(names) for choice, names in choices.items()}
@@ -88,11 +87,11 @@ def choose(
 
 
 def greedy(
-    trial: Trial, options, first: First, choices: Mapping[str, Sequence[str | int]]
+    trial: Trial, options, first: First, choices: Choices
 ) -> tuple[Rows, dict[str, dict[str, float]]]:
     """(row by option, milliseconds by choice and row timed). No milliseconds at all where not even
     the first rows run."""
-    rows = _begun(options, first, choices)
+    rows = _start(options, first, choices)
     table: dict[str, dict[str, float]] = {}
     best, why = trial.attempt(replace(options, **rows))
     if best is None:
@@ -102,11 +101,8 @@ def greedy(
     for choice, names in choices.items():
         if len(names) < 2:
             continue
-        others = {
-            name: each
-            for name, each in _candidates(options, decided, choice, names, first, choices).items()
-            if name != rows[choice]
-        }
+        candidates = _candidates(options, decided, choice, names, first, choices)
+        others = {name: each for name, each in candidates.items() if name != rows[choice]}
         table[choice] = {str(rows[choice]): best}  # by words, as JSON has them
         if trial.spent < BUDGET:
             trial.prepare(replace(options, **each) for each in others.values())
@@ -117,9 +113,8 @@ def greedy(
             if ms is None:
                 log.debug("  %s %s left out: %s", choice, name, why)
                 continue
-            if (
-                ms < (1 - MARGIN) * best
-            ):  # it must win twice: clocks rise with work, and others may have been at work too
+            # It must win twice: clocks rise with work, and others may have been at work too.
+            if ms < (1 - MARGIN) * best:
                 best = min(best, trial.attempt(replace(options, **rows))[0] or best)
                 ms = max(ms, trial.attempt(replace(options, **candidate))[0] or float("inf"))
             table[choice] |= {str(rows[choice]): best, str(name): ms}
@@ -129,7 +124,7 @@ def greedy(
     return rows, table
 
 
-def _begun(options, first: First, choices: Iterable[str]) -> Rows:
+def _start(options, first: First, choices: Iterable[str]) -> Rows:
     """The rows that come first for these options."""
     names = first(options)
     return {choice: names[choice] for choice in choices}
@@ -148,7 +143,7 @@ def _candidates(
     out = {}
     for name in names:
         with suppress(UserError):
-            out[name] = _begun(replace(options, **decided, **{choice: name}), first, choices)
+            out[name] = _start(replace(options, **decided, **{choice: name}), first, choices)
     return out
 
 
@@ -158,18 +153,14 @@ def lines(found: Mapping) -> list[str]:
     for choice, row in found["rows"].items():
         timed = found["ms"].get(choice, {})
         others = sorted((ms, name) for name, ms in timed.items() if name != str(row))
-        if others:
-            note = (
-                f", less than {100 * MARGIN:g} % faster" if others[0][0] < timed[str(row)] else ""
-            )
-            out.append(
-                f"{choice} {row}: {timed[str(row)]:.3g} ms, next {others[0][1]}: "
-                f"{others[0][0]:.3g} ms{note}"
-            )
-        else:
+        if not others:
             alone = len(found["candidates"][choice]) < 2
             why = "the only one that runs" if alone else "the first that runs, no other was timed"
             out.append(f"{choice} {row}: {why}")
+            continue
+        (next_ms, name), ms = others[0], timed[str(row)]
+        note = f", less than {100 * MARGIN:g} % faster" if next_ms < ms else ""
+        out.append(f"{choice} {row}: {ms:.3g} ms, next {name}: {next_ms:.3g} ms{note}")
     return out
 
 
@@ -179,15 +170,10 @@ def remembered(device: Device) -> dict[str, dict]:
 
 
 def _timed(device: Device, options, first, candidates, make, sources) -> dict:
-    begun = _begun(options, first, candidates)
-    found = {
-        "date": datetime.now().isoformat(" ", "minutes"),
-        "candidates": candidates,
-        "rows": begun,
-        "ms": {},
-    }
+    rows, date = _start(options, first, candidates), datetime.now().isoformat(" ", "minutes")
+    found: dict[str, Any] = {"date": date, "candidates": candidates, "rows": rows, "ms": {}}
     try:
-        trial = Trial.fitting(device, make, sources, replace(options, **begun))
+        trial = Trial.fitting(device, make, sources, replace(options, **rows))
     except OutOfMemory as error:
         log.debug("  nothing was timed: %s", error)
         return found
@@ -200,9 +186,7 @@ def _timed(device: Device, options, first, candidates, make, sources) -> dict:
 
 def _given(backend: str, options, choices) -> str:
     named = {
-        name: value
-        for name, value in asdict(options).items()
-        if name not in choices and value not in ("auto", None)
+        n: v for n, v in asdict(options).items() if n not in choices and v not in ("auto", None)
     }
     return ", ".join([backend, *(f"{name} {value}" for name, value in named.items())])
 
@@ -212,9 +196,7 @@ def _path(device: Device) -> Path:
     return shader.cache_dir() / "variants" / f"{mark.hexdigest()[:16]}.json"
 
 
-def _digest(
-    options, first: First, choices: Mapping[str, Sequence[str | int]], sources: Callable
-) -> str:
+def _digest(options, first: First, choices: Choices, sources: Callable) -> str:
     """Digest of the trial scene and of the rows and shaders of all candidates.
 
     When one of these changes, times no longer hold."""
@@ -227,9 +209,8 @@ def _digest(
     for each in rows:
         with suppress(UserError):
             found |= sources(replace(options, **each))
-    return hashlib.sha256(
-        " ".join([mark(), repr(rows), *sorted(map(shader.key, found))]).encode()
-    ).hexdigest()[:16]
+    text = " ".join([mark(), repr(rows), *sorted(map(shader.key, found))])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _load(path: Path) -> dict[str, dict]:
@@ -238,13 +219,9 @@ def _load(path: Path) -> dict[str, dict]:
         choices = json.loads(path.read_text())["choices"]
         for found in choices.values():
             lines(found)
-            if not (
-                isinstance(found["date"], str)
-                and isinstance(found["digest"], str)
-                and all(
-                    found["rows"][choice] in names for choice, names in found["candidates"].items()
-                )
-            ):
+            rows, candidates = found["rows"], found["candidates"]
+            known = all(rows[choice] in names for choice, names in candidates.items())
+            if not (known and isinstance(found["date"], str) and isinstance(found["digest"], str)):
                 return {}
         return choices
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -255,8 +232,7 @@ def _save(path: Path, device: Device, given: str, found: dict) -> None:
     try:
         with replacing(path) as partial:
             about = {"device": device.name, "driver": device.physical.driver}
-            partial.write_text(
-                json.dumps({**about, "choices": {**_load(path), given: found}}, indent=1)
-            )
+            choices = {**_load(path), given: found}
+            partial.write_text(json.dumps({**about, "choices": choices}, indent=1))
     except OSError:
         pass  # a read-only home costs a timing per run, nothing else

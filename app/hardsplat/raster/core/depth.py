@@ -30,6 +30,4 @@ def depth_passes() -> list[ComputePass]:
 
 def depth_bytes(capacity: int) -> dict[str, int]:
     """Bytes of what those need, by name."""
-    return {name: capacity * contract.itemsize(name) for name in KEPT} | {
-        "kept_frame": contract.itemsize("kept_frame")
-    }
+    return contract.nbytes({**dict.fromkeys(KEPT, capacity), "kept_frame": 1})

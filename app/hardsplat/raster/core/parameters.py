@@ -20,11 +20,8 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.quantity import Of, Quantity
 
-Gradients = Literal[
-    "none", "written", "all"
-    # which gradients have planes: none, those that a pass writes, or all that are asked for from
-    # Python
-]
+# Which gradients have planes: none, those that a pass writes, or all that Python asks for.
+Gradients = Literal["none", "written", "all"]
 
 
 class Parameters:
@@ -51,10 +48,8 @@ class Parameters:
     ):
         self.device, self.sh_degree, self._shared = device, sh_degree, shared
         self._moments = MOMENT_FORMATS[moments] if moments else None
-        self._gradients, self._items = (
-            gradients,
-            {"photograph": 0, "camera": 0, "scene": 1, **(items or {})},
-        )
+        self._gradients = gradients
+        self._items = {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
         self._planes: dict[str, Planes] = {}
         self._follow: dict[str, Buffer] = {}
         self._fixed: dict[str, Buffer] = {}
@@ -64,19 +59,16 @@ class Parameters:
             for name in follow:
                 self._follow[name] = Buffer(device, capacity * contract.itemsize(name), name)
             for quantity in quantities.QUANTITIES.values():
-                planes = self._planes[quantity.name] = Planes(
-                    quantity, self._items.get(quantity.of, capacity)
-                )
+                n = self._items.get(quantity.of, capacity)
+                planes = self._planes[quantity.name] = Planes(quantity, n)
                 for role in self._roles(quantity):
-                    planes.buffers[role] = []
-                    for _ in range(
-                        quantity.planes(sh_degree) if planes.capacity else 0
-                    ):  # of no items nothing
-                        planes.buffers[role].append(self.allocate(quantity, role, planes.capacity))
+                    planes.buffers[role] = []  # what is made before one does not fit is destroyed
+                    for _ in range(quantity.planes(sh_degree) if n else 0):
+                        planes.buffers[role].append(self.allocate(quantity, role, n))
         except BaseException:
             self.destroy()
             raise
-        self.tell()
+        self.write_table()
         for quantity in quantities.QUANTITIES.values():
             if quantity.of != "splat":
                 self._begin(quantity)
@@ -88,32 +80,28 @@ class Parameters:
         yield "value"
         if self._moments:
             yield from ("first", "second")
-        if self._gradients == "all" or (
-            self._gradients == "written" and quantity.gradient == "plane"
-        ):
+        written = self._gradients == "written" and quantity.gradient == "plane"
+        if written or self._gradients == "all":
             yield "gradient"
 
     def _itemsize(self, quantity: Quantity, role: str) -> int:
         """Bytes of an item in a plane."""
-        return quantity.width * (
-            self._moments.nbytes if self._moments and role in ("first", "second") else 4
-        )
+        halves = self._moments and role in ("first", "second")
+        return quantity.width * (self._moments.nbytes if self._moments and halves else 4)
 
     def allocate(self, quantity: Quantity, role: str, capacity: int) -> Buffer:
-        """A plane of that role with room for `capacity` items."""
-        name = {"value": quantity.name, "gradient": quantity.d, "average": quantity.average}.get(
-            role, quantity.moments
-        )
+        """A plane of that role for `capacity` items."""
+        names = {"value": quantity.name, "gradient": quantity.d, "average": quantity.average}
         return Buffer(
             self.device,
             capacity * self._itemsize(quantity, role),
-            name,
+            names.get(role, quantity.moments),
             addressed=True,
             grows_with="splats" if quantity.of == "splat" else "",
             shared=self._shared,
         )
 
-    def tell(self) -> None:
+    def write_table(self) -> None:
         """Writes the table of planes that shaders read."""
         self._table = plane_table(self._planes, self.sh_degree)
         self._fixed["planes"].upload(self._table)
@@ -122,15 +110,14 @@ class Parameters:
         """Tells shaders by how much stochastic gradients move each quantity; those that are not
         named stay where they are."""
         for place in quantities.places():
-            for k in range(place.quantity.planes(self.sh_degree)):
-                self._table["at"][place.plane + k]["perturbation"] = sizes.get(
-                    place.quantity.name, 0.0
-                )
+            size, first = sizes.get(place.quantity.name, 0.0), place.plane
+            planes = place.quantity.planes(self.sh_degree)
+            self._table["at"][first : first + planes]["perturbation"] = size
         self._fixed["planes"].upload(self._table)
 
     @property
     def capacity(self) -> int:
-        """Splats that all planes have room for."""
+        """Splats that fit in all planes."""
         return min(planes.capacity for planes in self.of_splats())
 
     @property
@@ -146,16 +133,12 @@ class Parameters:
         return sizes
 
     def _all_planes(self) -> Iterator[Buffer]:
-        return (
-            buffer
-            for planes in self._planes.values()
-            for buffers in planes.buffers.values()
-            for buffer in buffers
-        )
+        each = (buffers for planes in self._planes.values() for buffers in planes.buffers.values())
+        return (buffer for buffers in each for buffer in buffers)
 
     def resize(self, capacity: int, n: int) -> None:
-        """Another capacity for the same n splats, plane by plane: old and new of one plane stand
-        side by side, not of all. No step may be in flight.
+        """Another capacity for the same n splats, plane by plane: old and new of one plane exist
+        together, not of all. No step may be in flight.
 
         Raises OutOfMemory where a plane does not fit; then nothing is lost, and the planes before
         it have the new size.
@@ -163,28 +146,20 @@ class Parameters:
         try:
             for name, old in self._follow.items():
                 size = contract.itemsize(name)
-                self._follow[name] = moved(
-                    old,
-                    partial(Buffer, self.device, capacity * size, name),
-                    n * size,
-                    capacity * size,
-                )
+                make = partial(Buffer, self.device, capacity * size, name)
+                self._follow[name] = moved(old, make, n * size, capacity * size)
             for planes in self.of_splats():
-                smaller = min(capacity, planes.capacity)
-                planes.capacity = smaller  # until all buffers have room for more
+                # until all buffers are large enough for more
+                planes.capacity = min(capacity, planes.capacity)
                 for role, buffers in planes.buffers.items():
                     size = self._itemsize(planes.quantity, role)
+                    make = partial(self.allocate, planes.quantity, role, capacity)
                     kept = 0 if role == "gradient" else n * size
                     for k, old in enumerate(buffers):
-                        buffers[k] = moved(
-                            old,
-                            partial(self.allocate, planes.quantity, role, capacity),
-                            kept,
-                            capacity * size,
-                        )
+                        buffers[k] = moved(old, make, kept, capacity * size)
                 planes.capacity = capacity
         finally:
-            self.tell()
+            self.write_table()
             self.set_count(n)
 
     @property
@@ -209,13 +184,10 @@ class Parameters:
         """The planes and roles of `means`, `adam_means` or `d_means`."""
         for planes in self._planes.values():
             q = planes.quantity
-            if name in (q.name, q.d, q.moments, q.average):
-                return planes, {
-                    q.name: ("value",),
-                    q.d: ("gradient",),
-                    q.moments: ("first", "second"),
-                    q.average: ("average",),
-                }[name]
+            roles = {q.name: "value", q.d: "gradient", q.average: "average"}
+            roles[q.moments] = "first second"
+            if name in roles:
+                return planes, tuple(roles[name].split())
         raise KeyError(f"{name} is not trained here; there are {', '.join(self._planes)}")
 
     def buffers(self, name: str) -> list[Buffer]:
@@ -238,17 +210,14 @@ class Parameters:
         if name in self._follow:
             self._follow[name].copy_to(out)
             return out
-        planes, roles = self._found(name)
         whole: list[tuple[Buffer, np.ndarray]] = []
-        for role, arrays in zip(roles, out if len(roles) > 1 else out[None]):
-            half = self._itemsize(planes.quantity, role) < 4 * planes.quantity.width
-            for buffer, plane in zip(planes.buffers[role], arrays, strict=True):
-                if half:
-                    plane[:] = from_bfloat16(buffer.download(np.uint16, plane.size)).reshape(
-                        plane.shape
-                    )
-                else:
-                    whole.append((buffer, plane))
+        for buffer, plane, half in self._plane_by_plane(name, out):
+            if half:
+                plane[:] = from_bfloat16(buffer.download(np.uint16, plane.size)).reshape(
+                    plane.shape
+                )
+            else:
+                whole.append((buffer, plane))
         download_all(whole)
         return out
 
@@ -258,13 +227,20 @@ class Parameters:
         if name in self._follow:
             self._follow[name].upload(values)
             return
+        for buffer, plane, half in self._plane_by_plane(name, values):
+            buffer.upload(to_bfloat16(plane) if half else plane)
+
+    def _plane_by_plane(
+        self, name: str, values: np.ndarray
+    ) -> Iterator[tuple[Buffer, np.ndarray, bool]]:
+        """The buffer of each plane, its part of `values`, and whether it is stored in halves."""
         planes, roles = self._found(name)
         if not planes.capacity:
             return
         for role, arrays in zip(roles, values if len(roles) > 1 else values[None]):
             half = self._itemsize(planes.quantity, role) < 4 * planes.quantity.width
             for buffer, plane in zip(planes.buffers[role], arrays, strict=True):
-                buffer.upload(to_bfloat16(plane) if half else plane)
+                yield buffer, plane, half
 
     def items(self, name: str, splats: int) -> int:
         """How many items a quantity, its moments or its gradient has."""
@@ -278,28 +254,16 @@ class Parameters:
         n = self._planes[quantity.name].capacity
         if not n:
             return
-        self.write(
-            quantity.name,
-            np.full(
-                (quantity.planes(self.sh_degree), n, quantity.width), quantity.first, np.float32
-            ),
-        )
+        shape = quantity.planes(self.sh_degree), n, quantity.width
+        self.write(quantity.name, np.full(shape, quantity.first, np.float32))
         if self._moments:
-            self.write(
-                quantity.moments,
-                np.zeros((2, quantity.planes(self.sh_degree), n, quantity.width), np.float32),
-            )
+            self.write(quantity.moments, np.zeros((2, *shape), np.float32))
 
     def forget(self, moments: bool = True) -> None:
         """No statistics, and with `moments` no momentum."""
         roles = ("first", "second") if moments else ()
-        kept = [
-            buffer
-            for planes in self._planes.values()
-            for role in roles
-            for buffer in planes.buffers.get(role, ())
-        ]
-        clear_all([*kept, *self._follow.values()])
+        each = (planes.buffers.get(role, ()) for planes in self._planes.values() for role in roles)
+        clear_all([*(buffer for buffers in each for buffer in buffers), *self._follow.values()])
 
     def set_count(self, n: int) -> None:
         counts = np.zeros(1, contract.dtype("Counts"))
@@ -329,5 +293,5 @@ class Parameters:
 
 
 def pairs_wanted(counts: np.void) -> int:
-    """Pairs of tile and splat that the last frame asked for."""
+    """Pairs of tile and splat that the last frame has."""
     return int(counts["pairs_wanted"]) + (int(counts["pairs_wanted_high"]) << 32)

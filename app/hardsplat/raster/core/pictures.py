@@ -49,13 +49,7 @@ def show_pass(picture: str, transparent: bool = False) -> ComputePass:
 
 def allocate_show(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
     """`shown`, `values` and `palette` for a canvas of width x height px."""
-    out = allocate_all(
-        device,
-        {
-            "values": width * height * contract.itemsize("values"),
-            "palette": contract.itemsize("palette"),
-        },
-    )
+    out = allocate_all(device, contract.nbytes({"values": width * height, "palette": 1}))
     format = FORMATS["unorm8"]
     try:
         return out | {"shown": Image(device, width, height, format.vk, format.texel, "shown")}

@@ -10,7 +10,7 @@ from hardsplat.gpu.device.context import Device
 
 
 class Variant(Protocol):
-    """One entry of a registry in hardsplat.variants."""
+    """One entry of a registry in hardsplat.tables."""
 
     @property
     def needs(self) -> tuple[str, ...]: ...  # names of gpu/device/capabilities.py
@@ -19,34 +19,45 @@ class Variant(Protocol):
 V = TypeVar("V", bound=Variant)
 
 
+# Contributing lanes of 32 from which a subgroup's sum replaces atomics, as `auto` times them.
+THRESHOLDS = (1, 4, 8, 16, 24)
+
+
+def threshold_of(device: Device, lanes_of_32: int) -> int:
+    """The same share of this device's subgroups."""
+    return max(1, lanes_of_32 * device.subgroup_size // 32)
+
+
+def thresholds(device: Device, first: int) -> list[int]:
+    """Those of THRESHOLDS that differ on this device; `first` stays where others are the same."""
+    different = {threshold_of(device, n): n for n in (*THRESHOLDS, first)}
+    return sorted(different.values())
+
+
 def runnable(device: Device, registry: Mapping[str, Variant]) -> list[str]:
     """Names of the variants that the device runs, in the order of the registry."""
-    return [
-        name for name, variant in registry.items() if not device.capabilities.missing(variant.needs)
-    ]
+    missing = device.capabilities.missing
+    return [name for name, variant in registry.items() if not missing(variant.needs)]
 
 
-def resolve(device: Device, kind: str, registry: Mapping[str, V], wanted: str, flag: str) -> V:
-    """The variant that was asked for, or for 'auto' the first that runs here. Raises UserError that
-    says what is missing."""
-    running = runnable(device, registry)
-    if wanted == "auto":
+def resolve(device: Device, kind: str, registry: Mapping[str, V], name: str, flag: str) -> V:
+    """The variant of that name, or for 'auto' the first that runs here. Raises UserError that says
+    what is missing."""
+    running, missing = runnable(device, registry), device.capabilities.missing
+    if name == "auto":
         if not running:
-            lacking = "; ".join(
-                f"{name}: {', '.join(device.capabilities.missing(variant.needs))}"
-                for name, variant in registry.items()
-            )
+            each = (f"{name}: {', '.join(missing(v.needs))}" for name, v in registry.items())
+            lacking = "; ".join(each)
             raise UserError(f"{device.name} can run no {kind} ({lacking}); see hardsplat doctor")
         return registry[running[0]]
-    if wanted not in registry:
-        raise UserError(
-            f"{flag} {wanted}: there is no such {kind}; choose from {', '.join(registry)}"
-        )
-    if wanted not in running:
-        missing = ", ".join(device.capabilities.missing(registry[wanted].needs))
+    if name not in registry:
+        known = ", ".join(registry)
+        raise UserError(f"{flag} {name}: there is no such {kind}; choose from {known}")
+    if name not in running:
         instead = f"use {flag} {running[0]}" if running else "no other runs here either"
-        raise UserError(f"{flag} {wanted}: {device.name} lacks {missing}; {instead}")
-    return registry[wanted]
+        lacking = ", ".join(missing(registry[name].needs))
+        raise UserError(f"{flag} {name}: {device.name} lacks {lacking}; {instead}")
+    return registry[name]
 
 
 def ahead(registry: Mapping[str, V], name: str) -> dict[str, V]:

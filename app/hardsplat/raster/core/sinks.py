@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
@@ -14,9 +14,8 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS, MomentFormat
 from hardsplat.tables.quantity import Of
 
-_PLANE_shN = next(
-    place.plane for place in quantities.places() if place.quantity.name == "shN"
-)  # the last of splats
+# The first plane of shN, the last quantity of splats.
+_PLANE_shN = next(p.plane for p in quantities.places() if p.quantity.name == "shN")
 GROUP = contract.CONSTANTS["GROUP"]
 LANES = 64  # of a workgroup of optim/planes.comp
 _ITEMS: dict[Of, str] = {"photograph": "photographs", "camera": "cameras", "scene": "scene"}
@@ -28,7 +27,7 @@ class Sink:
     reads, writes: what the last pass of the backward pass takes for it.
 
     visible_only: splats that were not visible are left alone. grows: the statistics of
-    densification are wanted. scores: draws of SCORES will be asked for. cameras: what the camera
+    densification are collected. scores: there are draws of SCORES. cameras: what the camera
     gets is summed too. depths: steps draw depth as well, see raster/core/depth.py. rows: splats are
     read, and their gradients stored, as PyTorch has them. Then the planes of log_scales and
     logit_opacities hold scales and opacities. That of sh0 holds all SH coefficients of a splat,
@@ -45,12 +44,11 @@ class Sink:
     cameras: bool = False
     depths: bool = False
     rows: bool = False
-    own: tuple[str, ...] = field(
-        default=()
-    )  # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
+    # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
+    own: tuple[str, ...] = ()
 
 
-# Backward draws that find no gradients but what densification goes by, each with its constants and
+# Backward draws that find no gradients but what densification reads, each with its constants and
 # what is bound instead of other resources: of means, the sum of the absolute gradients of
 # single pixels; of colours, T alpha times `weights`.
 SCORES: dict[str, tuple[dict[str, int], dict[str, str]]] = {
@@ -72,28 +70,19 @@ def adam(
 ) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot}
-    return Sink(
-        False,
-        slots,
-        reads=("adam_settings", "rates", "loss_terms"),
-        writes=("term_sums",),
-        visible_only=visible_only,
-        grows=grows,
-        scores=scores,
-        cameras=cameras,
-        depths=depths,
-        own=("values", "moments"),
-    )
+    reads, writes = ("adam_settings", "rates", "loss_terms"), ("term_sums",)
+    flags = visible_only, grows, scores, cameras, depths
+    return Sink(False, slots, reads, writes, *flags, own=("values", "moments"))
 
 
-def resolve_moments(device: Device, wanted: str) -> MomentFormat:
+def resolve_moments(device: Device, name: str) -> MomentFormat:
     """How moments are stored. Raises UserError where the device lacks what that needs."""
-    return resolve(device, "storage of moments", MOMENT_FORMATS, wanted, "--moments")
+    return resolve(device, "storage of moments", MOMENT_FORMATS, name, "--moments")
 
 
-def moments_of(device: Device, wanted: str) -> str:
+def moments_of(device: Device, name: str) -> str:
     """The name of resolve_moments."""
-    return name_of(MOMENT_FORMATS, resolve_moments(device, wanted))
+    return name_of(MOMENT_FORMATS, resolve_moments(device, name))
 
 
 def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:
@@ -102,19 +91,13 @@ def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:
         "moments": quantities.moments(kind),
         "gradients": quantities.gradients(kind, stored=True),
     }
-    return tuple(
-        name
-        for what in sink.own
-        for name in names[what]
-        if not (sink.rows and name == quantities.QUANTITIES["shN"].d)
-    )
+    absent = quantities.QUANTITIES["shN"].d if sink.rows else ""
+    return tuple(name for what in sink.own for name in names[what] if name != absent)
 
 
 def _slots(sink: Sink, kind: Of) -> dict[str, str]:
-    return {
-        **sink.slots,
-        **({} if sink.stores else {"terms": f"contract/parameter_terms_{kind}.glsl"}),
-    }
+    terms = {} if sink.stores else {"terms": f"contract/parameter_terms_{kind}.glsl"}
+    return {**sink.slots, **terms}
 
 
 def splats_pass(
@@ -123,21 +106,20 @@ def splats_pass(
     """The gradients of all planes of splats -> the sink. gradient: the file that fills <gradient>;
     reads: what that needs."""
     owned, listed = _owned(sink, "splat"), () if sink.stores else ("moved_planes",)
+    needed = ("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned)
     return ComputePass(
-        name="store gradients" if sink.stores else "adam",
-        shader="optim/planes.comp",
-        reads=tuple(
-            dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))
-        ),
-        writes=(*owned, *sink.writes),
-        apart=sink.writes,
-        spec={"LOCAL_SIZE": LANES, "VISIBLE_ONLY": sink.visible_only, **spec},
-        slots={
+        "store gradients" if sink.stores else "adam",
+        "optim/planes.comp",
+        tuple(dict.fromkeys(needed)),
+        (*owned, *sink.writes),
+        {"LOCAL_SIZE": LANES, "VISIBLE_ONLY": sink.visible_only, **spec},
+        {
             **_slots(sink, "splat"),
             "gradient": gradient,
             "items": "optim/items_splats.glsl",
             "list": "" if sink.stores else "optim/list_moved.glsl",
         },
+        apart=sink.writes,
     )
 
 
@@ -158,31 +140,25 @@ def other_passes(sink: Sink) -> list[ComputePass]:
 
     A step moves the photograph that it sees and no other, moments included: one that is seen once
     in hundreds of steps would drift by its momentum."""
-    return [
-        _other(sink, kind)
-        for kind in quantities.ORDER[1:]
-        if quantities.of(kind) and not sink.stores
-    ]
+    kinds = [kind for kind in quantities.ORDER[1:] if quantities.of(kind) and not sink.stores]
+    return [_other(sink, kind) for kind in kinds]
 
 
 def _other(sink: Sink, kind: Of) -> ComputePass:
-    owned, first = (
-        _owned(sink, kind),
-        sum(quantities.plane_count(k) for k in quantities.ORDER[: quantities.ORDER.index(kind)]),
-    )
+    owned, before = _owned(sink, kind), quantities.ORDER[: quantities.ORDER.index(kind)]
     return ComputePass(
-        name=f"adam {_ITEMS[kind]}",
-        shader="optim/planes.comp",
-        reads=("frame", *quantities.gradients(kind), *sink.reads, *owned),
-        writes=(*owned, *sink.writes),
-        apart=sink.writes,
-        spec={
+        f"adam {_ITEMS[kind]}",
+        "optim/planes.comp",
+        ("frame", *quantities.gradients(kind), *sink.reads, *owned),
+        (*owned, *sink.writes),
+        {
             "LOCAL_SIZE": LANES,
-            "FIRST_PLANE": first,
+            "FIRST_PLANE": sum(map(quantities.plane_count, before)),
             "VISIBLE_ONLY": kind == "photograph",
             "KIND": list(_ITEMS).index(kind),
         },
-        slots={**_slots(sink, kind), "gradient": "optim/gradient_plane.glsl"},
+        {**_slots(sink, kind), "gradient": "optim/gradient_plane.glsl"},
+        apart=sink.writes,
     )
 
 
@@ -191,10 +167,8 @@ def record_others(recorder: Recorder, run: Mapping[str, Pipeline], items: Mappin
     kind; kinds that it lacks rest."""
     for kind in quantities.ORDER[1:]:
         if items.get(kind) and f"adam {_ITEMS[kind]}" in run:
-            recorder.run(
-                run[f"adam {_ITEMS[kind]}"],
-                groups=plane_groups(quantities.plane_count(kind), items[kind]),
-            )
+            groups = plane_groups(quantities.plane_count(kind), items[kind])
+            recorder.run(run[f"adam {_ITEMS[kind]}"], groups=groups)
 
 
 def plane_groups(planes: int, items: int) -> tuple[int, int, int]:

@@ -16,6 +16,7 @@ Memory: 16 bytes a splat of keys and values, and 2 KiB of counts per 1024 splats
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
@@ -57,50 +58,29 @@ def digit_passes(
     }
     bind = {each: actual for each, actual in named.items() if each != actual}
     spec = {"SHIFT": bits * digit, "BITS": bits, "TURN": digit % 2, **spec}
-    following = {**spec, "NEXT": counts_next}
-    reads, writes = (
-        ("counts", "keys", "order", "digit_counts", "digit_totals", *noted),
-        ("counts", "indirect", "keys_alt", "order_alt", "digit_counts", *noted),
-    )
-    last = {
-        **following,
-        **command,
-        "LAST": digit == digits - 1,
-        **({"SEGMENT": lanes} if lanes >= WIDE else {}),
-    }
-    slots = {
-        "rank": f"sort/rank_{'ballots' if lanes >= WIDE else 'masks'}.glsl",
-        "arrived": arrived,
-    }
-    count = ComputePass(
-        f"{name} count {digit}",
-        "sort/count.comp",
-        reads=("counts", "keys"),
-        writes=("digit_counts",),
-        spec=spec,
-        bind=bind,
-    )
-    return [
-        *([] if counted else [count]),
+    following, wide = {**spec, "NEXT": counts_next}, lanes >= WIDE
+    count, totals = ("digit_counts",), ("digit_counts", "digit_totals")
+    passes = [
+        ComputePass(f"{name} count {digit}", "sort/count.comp", ("counts", "keys"), count, spec),
         ComputePass(
-            f"{name} scan {digit}",
-            "sort/scan.comp",
-            reads=("counts", "digit_counts"),
-            writes=("digit_counts", "digit_totals"),
-            spec=following,
-            bind=bind,
+            f"{name} scan {digit}", "sort/scan.comp", ("counts", *count), totals, following
         ),
         ComputePass(
             f"{name} scatter {digit}",
             "sort/scatter.comp",
-            reads,
-            writes,
-            last,
-            slots,
-            bind=bind,
-            full_subgroups=lanes >= WIDE,
+            ("counts", "keys", "order", *totals, *noted),
+            ("counts", "indirect", "keys_alt", "order_alt", *count, *noted),
+            {
+                **following,
+                **command,
+                "LAST": digit == digits - 1,
+                **({"SEGMENT": lanes} if wide else {}),
+            },
+            {"rank": f"sort/rank_{'ballots' if wide else 'masks'}.glsl", "arrived": arrived},
+            full_subgroups=wide,
         ),
     ]
+    return [replace(p, bind=bind) for p in passes[counted:]]
 
 
 def sort_passes(command: Mapping[str, int] = {}, lanes: int = 0) -> list[ComputePass]:
@@ -108,28 +88,21 @@ def sort_passes(command: Mapping[str, int] = {}, lanes: int = 0) -> list[Compute
     default a list of six vertices a splat.
 
     lanes: of a subgroup, on a device that can count ballots; 0 for any device."""
-    sizes = ComputePass(
-        "sizes",
-        "sort/sizes.comp",
-        reads=("counts",),
-        writes=("counts", "indirect"),
-        apart=("indirect",),
-    )
-    digits = (
-        digit_passes(
+    reads, writes = ("counts",), ("counts", "indirect")
+    sizes = ComputePass("sizes", "sort/sizes.comp", reads, writes, apart=("indirect",))
+    passes = [sizes]
+    for d in range(_DIGITS):
+        passes += digit_passes(
             "sort",
             d,
             _DIGITS,
+            command={} if d else command,
+            lanes=lanes,
             counted=0 < d < _COUNTED,
             counts_next=d + 1 < _COUNTED,
             FIRST=d == 0,
-            command={} if d else command,
-            lanes=lanes,
-            bits=_BITS,
         )
-        for d in range(_DIGITS)
-    )
-    return [sizes, *(p for passes in digits for p in passes)]
+    return passes
 
 
 def ranking_lanes(device: Device) -> int:
@@ -142,16 +115,9 @@ SORT_PASSES = sort_passes()
 
 def sort_bytes(splats: int) -> dict[str, int]:
     """Bytes of keys, order and scratch for so many splats, by buffer."""
-    blocks = -(-splats // BLOCK)
-    sizes = {
-        "keys": splats,
-        "keys_alt": splats,
-        "order": splats,
-        "order_alt": splats,
-        "digit_counts": 2 * RADIX * blocks,
-        "digit_totals": RADIX,
-    }
-    return {name: n * contract.itemsize(name) for name, n in sizes.items()}
+    keys = ("keys", "keys_alt", "order", "order_alt")
+    counts = {"digit_counts": 2 * RADIX * -(-splats // BLOCK), "digit_totals": RADIX}
+    return contract.nbytes({**dict.fromkeys(keys, splats), **counts})
 
 
 def record_sort(

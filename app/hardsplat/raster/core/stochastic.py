@@ -28,14 +28,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.raster.core.projection import (
-    GEOMETRY,
-    Perspective,
-    allocate_drawn,
-    bound,
-    project_forward,
-)
-from hardsplat.raster.core.protocols import Draws, P
+from hardsplat.raster.core.projection import GEOMETRY, P, Perspective, allocate_drawn, bound
 from hardsplat.raster.core.sinks import Sink, record_splats, splats_pass
 from hardsplat.raster.core.sort import ranking_lanes, record_sort, sort_bytes, sort_passes
 from hardsplat.settings.raster import Stochastic
@@ -56,39 +49,29 @@ class Perturbed(Perspective):
 
     images = ("", " minus")
     listed = " cover"
-    differentiates = False
+
+    @property
+    def differentiates(self) -> bool:
+        return False
 
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
-        forward = project_forward(
-            self.sh_planes, self.antialiased, picture, kept=False, lens=self.lens
-        )
-        return [
-            *sort_passes(command, self.lanes),
-            forward,
-            *self._perturb_passes(),
-            *self._gather_passes(),
-            *([self._estimate_pass(self.sink)] if self.sink else []),
-        ]
+        estimate = [self._estimate_pass(self.sink)] if self.sink else []
+        perturb = [*self._perturb_passes(), *self._gather_passes(), *estimate]
+        return [*sort_passes(command, self.lanes), self._forward_pass(picture, False), *perturb]
 
     def image(self, p: P, word: str) -> P:
         return bound(p, word.strip(), _MINUS if word == " minus" else _COVER)
 
     def _perturb_passes(self) -> list[ComputePass]:
         """One for each pair."""
-        spec = {"SH_PLANES": self.sh_planes, "ANTIALIASED": self.antialiased}
-        projected = tuple(
-            f"{name}{which}"
-            for name in ("splats2d", "colors2d")
-            for which in ("", "_minus", "_cover")
-        )
+        images = ("", "_minus", "_cover")
+        projected = (f"{name}{which}" for name in ("splats2d", "colors2d") for which in images)
+        reads = (*GEOMETRY, "sh0", "shN", "camera", "frame", "counts")
+        writes = (*projected, "mean_steps", "splat_differences", "keys", "seen")
+        shader, slots = "project/perturb.comp", {"lens": LENSES[self.lens].slot}
         return [
             ComputePass(
-                f"perturb {pair}",
-                "project/perturb.comp",
-                reads=(*GEOMETRY, "sh0", "shN", "camera", "frame", "counts"),
-                writes=(*projected, "mean_steps", "splat_differences", "keys", "seen"),
-                spec={**spec, "PAIR": pair},
-                slots={"lens": LENSES[self.lens].slot},
+                f"perturb {pair}", shader, reads, writes, {**self._spec, "PAIR": pair}, slots
             )
             for pair in range(self.estimator.gradient_pairs)
         ]
@@ -102,25 +85,14 @@ class Perturbed(Perspective):
 
     def _gather_passes(self) -> list[ComputePass]:
         """By rows of pixels: the running sums, then one for each pair."""
-        scan = ComputePass(
-            "gather scan",
-            "project/gather_scan.comp",
-            reads=("camera", "loss_differences"),
-            writes=("loss_differences",),
-        )
-        reads, writes = (
-            ("camera", "counts", "seen", "splats2d_cover", "colors2d_cover", "loss_differences"),
-            ("splat_differences",),
-        )
+        shader, written = "project/gather_scan.comp", ("loss_differences",)
+        scan = ComputePass("gather scan", shader, ("camera", *written), written)
+        rows, cover = "project/gather_rows.comp", ("splats2d_cover", "colors2d_cover")
+        reads, writes = ("camera", "counts", "seen", *cover, *written), ("splat_differences",)
         pairs = range(self.estimator.gradient_pairs)
         return [
             scan,
-            *(
-                ComputePass(
-                    f"gather {pair}", "project/gather_rows.comp", reads, writes, {"PAIR": pair}
-                )
-                for pair in pairs
-            ),
+            *(ComputePass(f"gather {n}", rows, reads, writes, {"PAIR": n}) for n in pairs),
         ]
 
     def _record_gather(
@@ -131,41 +103,28 @@ class Perturbed(Perspective):
         recorder.run(run[f"gather {pair}"], indirect="splat_groups")
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
-        names = (
-            "splats2d_minus",
-            "colors2d_minus",
-            "splats2d_cover",
-            "colors2d_cover",
-            "mean_steps",
-            "seen",
-        )
-        sizes = dict.fromkeys(names, capacity) | {
-            "splat_differences": self.estimator.gradient_pairs * capacity
-        }
-        return allocate_drawn(
-            device,
-            capacity,
-            None,
-            {name: n * contract.itemsize(name) for name, n in sizes.items()} | sort_bytes(capacity),
-        )
+        names = (*_MINUS.values(), *_COVER.values(), "mean_steps", "seen")
+        sizes = {name: capacity for name in names if name != "target_minus"}
+        sizes["splat_differences"] = self.estimator.gradient_pairs * capacity
+        others = contract.nbytes(sizes) | sort_bytes(capacity)
+        return allocate_drawn(device, capacity, None, others)
 
-    def record_step(
+    def record_estimate(
         self,
         recorder: Recorder,
         run: Mapping[str, Pipeline],
-        draws: Draws,
-        compare: Callable[[Recorder], None],
+        draw_and_compare: Callable[[], None],
+        height: int,
         capacity: int,
     ) -> None:
-        """The first pair of a frame sorts for all."""
+        """See Projection; the first pair of a frame sorts for all."""
         recorder.run(run["sizes"], threads=(1,))
         for pair in range(self.estimator.gradient_pairs):
             recorder.run(run[f"perturb {pair}"], indirect="splat_groups")
             if pair == 0:
                 record_sort(recorder, run)
-            draws.record_images(recorder)
-            compare(recorder)
-            self._record_gather(recorder, run, pair, draws.height)
+            draw_and_compare()
+            self._record_gather(recorder, run, pair, height)
         if self.sink:
             record_splats(recorder, run, self.sink, capacity)
 
@@ -181,11 +140,8 @@ def projection(
 ) -> Perspective:
     """The projection of 3D splats, with the gradients that the options ask for. lens: of LENSES.
     in_order: sorted by depth, as those with stochastic gradients always are."""
-    if (
-        estimator
-        and sink
-        and (missing := device.capabilities.missing(GRADIENTS["stochastic"].needs))
-    ):
+    missing = device.capabilities.missing(GRADIENTS["stochastic"].needs)
+    if estimator and sink and missing:
         raise UserError(
             f"--gradient stochastic: {device.name} lacks {', '.join(missing)}; use "
             "--gradient analytic"

@@ -41,18 +41,15 @@ def scene(width: int, height: int) -> tuple[Gaussians, Camera]:
     x, y = (rng.uniform(-0.5, 0.5, n) * side * z / focal for side in (width, height))
     quats = np.stack([np.cos(angle / 2), np.zeros(n), np.zeros(n), np.sin(angle / 2)], 1)
     K = np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
-    return Gaussians(
-        np.stack([x, y, z], 1), quats, scales, opacity, rng.normal(0, 0.7, (n, 1, 3))
-    ), Camera(np.eye(4), K, width, height)
+    sh, camera = rng.normal(0, 0.7, (n, 1, 3)), Camera(np.eye(4), K, width, height)
+    return Gaussians(np.stack([x, y, z], 1), quats, scales, opacity, sh), camera
 
 
 def mark() -> str:
     """A text that changes with the trial scene and its sizes."""
     gaussians, _ = scene(*SIZES[-1])
-    return (
-        f"{SIZES} "
-        f"{hashlib.sha256(gaussians.means.tobytes() + gaussians.scales.tobytes()).hexdigest()}"
-    )
+    digest = hashlib.sha256(gaussians.means.tobytes() + gaussians.scales.tobytes())
+    return f"{SIZES} {digest.hexdigest()}"
 
 
 class Trial:
@@ -90,7 +87,7 @@ class Trial:
         return trial
 
     def prepare(self, candidates: Iterable) -> None:
-        """Compiles their shaders side by side; what fails will fail again when it is timed."""
+        """Compiles their shaders in parallel; what fails will fail again when it is timed."""
         found = set()
         for options in candidates:
             with suppress(UserError):
@@ -107,37 +104,30 @@ class Trial:
         """Milliseconds of the fastest of a few frames, forward and backward. best: of the others so
         far, what is far above it is not drawn again."""
         with ExitStack() as stack:
-            raster = self.make(
-                self.device,
-                self.parameters,
-                self.camera.width,
-                self.camera.height,
-                options,
-                sink=STORE,
-            )
+            size = self.camera.width, self.camera.height
+            raster = self.make(self.device, self.parameters, *size, options, sink=STORE)
             stack.callback(raster.destroy)
             raster.resources["camera"].upload(camera_data(self.camera))
             raster.resources["frame"].upload(frame_data(0, (0.0, 0.0, 0.0), 0.2))
             raster.resources["d_image"].upload(self._d_image)
 
-            def record() -> Recorder:
+            def run() -> Recorder:
                 recorder = Recorder(self.device, raster.resources, timed=True)
                 stack.callback(recorder.destroy)
                 raster.record_forward(recorder)
                 raster.record_backward(recorder)
-                return recorder.end()
+                recorder.end().run_once()
+                return recorder
 
-            begun = time.perf_counter()
+            start = time.perf_counter()
             found: list[float] = []
-            recorder = record()
-            recorder.run_once()
-            if raster.make_room():
-                recorder = record()
-                recorder.run_once()
+            recorder = run()
+            if raster.reserve_pairs():
+                recorder = run()
             while len(found) < REPEATS and not (found and min(found) > HOPELESS * best):
                 recorder.run_once()
                 found.append(sum(recorder.times().values()))
-            self.spent += time.perf_counter() - begun
+            self.spent += time.perf_counter() - start
         return min(found)
 
     def attempt(self, options, best: float = float("inf")) -> tuple[float | None, str]:

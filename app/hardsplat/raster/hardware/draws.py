@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
+from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
-from hardsplat.gpu.passes.declared import ComputePass, DepthTest, DrawPass
+from hardsplat.gpu.passes.declared import ComputePass, DepthTest, DrawPass, Pipeline
+from hardsplat.raster.hardware.rows import Rows
 from hardsplat.tables.formats import TargetFormat
 from hardsplat.tables.hardware import Block, Shape
 from hardsplat.tables.pictures import PictureMode
 
-if TYPE_CHECKING:
-    from hardsplat.raster.hardware.rows import Rows
+_SPLATS = ("splats2d", "colors2d", "order")
 
 
 def canvas_of(rows: Rows, width: int, height: int, segments: int) -> dict[str, int | float]:
@@ -33,14 +33,8 @@ def macros(rows: Rows, format: TargetFormat) -> dict[str, str]:
 def outline(shape: Shape, shifted: bool = False) -> dict:
     """Returns what a draw of splats takes from their shape. shifted: as of TargetFormat."""
     slots = {"color": "draw/color_shifted.glsl" if shifted else ""}
-    draw, rectangle = shape.draw, shape.rectangle
-    return dict(
-        vertex=draw.vertex,
-        geometry=draw.geometry,
-        topology=draw.topology,
-        outline=slots,
-        rectangle=rectangle,
-    )
+    parts = {name: getattr(shape.draw, name) for name in ("vertex", "geometry", "topology")}
+    return {**parts, "outline": slots, "rectangle": shape.rectangle}
 
 
 def forward_passes(rows: Rows, canvas: dict, picture: PictureMode) -> list[ComputePass | DrawPass]:
@@ -48,7 +42,7 @@ def forward_passes(rows: Rows, canvas: dict, picture: PictureMode) -> list[Compu
         **outline(rows.shape),
         name="draw",
         fragment=rows.blending.fragment,
-        reads=("counts", "splats2d", "colors2d", "order", "target"),
+        reads=("counts", *_SPLATS, "target"),
         writes=("target",),
         attachment="target",
         format=rows.format.vk,
@@ -56,34 +50,19 @@ def forward_passes(rows: Rows, canvas: dict, picture: PictureMode) -> list[Compu
         spec={**canvas, "PICTURE": picture.number},
     )
     if not rows.blending.ordered:
-        shifted = rows.format.shifted
-        fixed = replace(
-            draw,
-            **outline(rows.shape, shifted),
-            blend=True,
-            spec={**draw.spec, "BACK_TO_FRONT": True},
-        )
-        if not rows.layered(int(canvas["SEGMENTS"])):
+        shifted, segments = rows.format.shifted, int(canvas["SEGMENTS"])
+        spec = {**draw.spec, "BACK_TO_FRONT": True}
+        fixed = replace(draw, **outline(rows.shape, shifted), blend=True, spec=spec)
+        if not rows.layered(segments):
             return [fixed]
-        resolve = ComputePass(
-            "resolve",
-            "draw/resolve.comp",
-            reads=("layers", "frame"),
-            writes=("target",),
-            spec=rows.layers(int(canvas["SEGMENTS"])),
-        )
-        reads = (
-            "counts",
-            *(("frame",) if shifted else ()),
-            "splats2d",
-            "colors2d",
-            "order",
-            "layers",
-        )
+        layers, image = ("layers", "frame"), ("target",)
+        put_together = rows.layers(segments)
+        resolve = ComputePass("resolve", "draw/resolve.comp", layers, image, put_together)
+        reads = (*(("frame",) if shifted else ()), "counts", *_SPLATS, "layers")
         return [replace(fixed, reads=reads, writes=("layers",), attachment="layers"), resolve]
     ordered = replace(
         draw,
-        reads=("counts", "splats2d", "colors2d", "order", "state"),
+        reads=("counts", *_SPLATS, "state"),
         writes=("state",),
         slots={"order": rows.ordering.slot},
         macros=macros(rows, rows.format),
@@ -91,49 +70,38 @@ def forward_passes(rows: Rows, canvas: dict, picture: PictureMode) -> list[Compu
     )
     if rows.ordering.attachment:
         return [replace(ordered, in_order=True)]
-    begin = ComputePass(
-        "begin forward",
-        "draw/ordered/begin_forward.comp",
-        writes=("state",),
-        bind={"state": "target"},
-    )
+    path, bind = "draw/ordered/begin_forward.comp", {"state": "target"}
+    begin = ComputePass("begin forward", path, writes=("state",), bind=bind)
     return [begin, replace(ordered, attachment=None, clear=None)]
 
 
-def sums(rows: Rows, threshold: int) -> tuple[dict[str, str], dict[str, int]]:
+def sums(rows: Rows) -> tuple[dict[str, str], dict[str, int]]:
     """Slots and constants of a draw that adds to splats."""
-    slots = {
-        "reduce": rows.reduction.slot,
-        "atomics": rows.atomics.slot,
-        **({"quads": rows.quads.slot} if rows.reduction.quads else {}),
-    }
-    return slots, {"THRESHOLD": threshold} if "THRESHOLD" in rows.reduction.spec else {}
+    slots = {"reduce": rows.reduction.slot, "atomics": rows.atomics.slot}
+    if rows.reduction.quads:
+        slots["quads"] = rows.quads.slot
+    return slots, {"THRESHOLD": rows.threshold} if "THRESHOLD" in rows.reduction.spec else {}
 
 
 def begin_blocks(rows: Rows, width: int, height: int, segments: int, first: int = 0) -> ComputePass:
     """The drawn image, d_image -> D and T of each block of pixels at the beginning of each depth
     segment from `first` on."""
-    spec = {
-        "FIRST": first,
-        "BLOCK_W": rows.block.width,
-        "BLOCK_H": rows.block.height,
-        "BLOCKS_X": blocks_of(rows.block, width, height)[0],
-    }
-    reads, state = ("layers", "frame", "d_image"), {"state": rows.state_format.packing}
+    wide, tall = rows.block.width, rows.block.height
+    across, _ = blocks_of(rows.block, width, height)
+    spec = {"FIRST": first, "BLOCK_W": wide, "BLOCK_H": tall, "BLOCKS_X": across}
     return ComputePass(
         "begin backward",
         "draw/begin_blocks.comp",
-        reads,
+        ("layers", "frame", "d_image"),
         ("blocks", "d_image"),
         {**rows.layers(segments), **spec},
-        state,
+        {"state": rows.state_format.packing},
         bind=rows.layers_bound(segments),
     )
 
 
-UNFINISHED = DepthTest(
-    "unfinished", "less", writes=False
-)  # of draws whose fragments of finished blocks do not run
+# Of draws whose fragments of finished blocks do not run.
+UNFINISHED = DepthTest("unfinished", "less", writes=False)
 
 
 def unfinished_draw(
@@ -141,20 +109,13 @@ def unfinished_draw(
     fragment: str,
     reads: str,
     spec: Mapping[str, int | float],
-    slots: Mapping[str, str] | None = None,
+    slots: Mapping[str, str] = {},
 ) -> DrawPass:
     """What there is of the blocks of each depth segment in `reads` -> which are still seen, as
     depth, for draws with UNFINISHED."""
-    test = DepthTest("unfinished", "less or equal", clear=1.0)
+    test, written = DepthTest("unfinished", "less or equal", clear=1.0), ("unfinished",)
     return DrawPass(
-        name=name,
-        vertex="draw/canvas.vert",
-        fragment=fragment,
-        reads=(reads,),
-        writes=("unfinished",),
-        depth=test,
-        spec=spec,
-        slots=slots or {},
+        name, "draw/canvas.vert", fragment, (reads,), written, depth=test, spec=spec, slots=slots
     )
 
 
@@ -174,3 +135,31 @@ def with_unfinished(
 def blocks_of(block: Block, width: int, height: int) -> tuple[int, int]:
     """How many blocks cover a canvas, across and down."""
     return -(-width // block.width), -(-height // block.height)
+
+
+@dataclass(frozen=True)
+class Backward:
+    """A way from d_image to d_splats2d on a canvas of width x height px in depth segments, in
+    blocks of pixels, each drawn by one fragment. scores: with draws of SCORES."""
+
+    rows: Rows
+    width: int
+    height: int
+    segments: int
+    scores: bool = False
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Across and down."""
+        return blocks_of(self.rows.block, self.width, self.height)
+
+    def passes(self) -> list[ComputePass | DrawPass]:
+        raise NotImplementedError
+
+    def allocate(self, device: Device) -> dict[str, Buffer | Image]:
+        """All that it needs or, with OutOfMemory, nothing."""
+        raise NotImplementedError
+
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
+        """score: the word of a draw of SCORES after a blank."""
+        raise NotImplementedError

@@ -24,9 +24,9 @@ from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.raster.core.projection import for_score, scored
 from hardsplat.raster.core.sinks import SCORES
-from hardsplat.raster.hardware.blocked import Blocked
 from hardsplat.raster.hardware.draws import (
     UNFINISHED,
+    Backward,
     begin_blocks,
     blocks_of,
     canvas_of,
@@ -39,12 +39,8 @@ from hardsplat.raster.hardware.rows import Rows
 from hardsplat.tables.hardware import QUADS
 from hardsplat.tables.pictures import PICTURES, PictureMode
 
-FIRST_ROOM, MOST_FIRST = (
-    128,
-    1 << 24,
-    # fragments of a block that there is room for before frames say how many there are; and of all
-    # of them
-)
+# Fragments of a block that fit before frames have shown how many there are; and of all of them.
+FIRST_PER_BLOCK, MOST_FIRST = 128, 1 << 24
 FRAGMENTS = Need(64.0, 64.0)  # of a splat, for 8 fragments: bonsai_7k has 6.6 of 4x2 pixels
 
 
@@ -82,64 +78,40 @@ class FragmentLists:
         """order, splats2d, and the drawn image or what is to become it -> fragment_lists,
         fragments."""
         rows, block, (across, down) = self.rows, self.rows.block, self.blocks
+        lists = ("fragment_lists", "fragments")
         begin = ComputePass(
             "list begin",
             "draw/lists/begin.comp",
-            reads=("counts", "layers", "frame"),
-            writes=("counts", "fragment_lists"),
-            spec={**self.spec, **rows.layers(self.segments)},
+            ("counts", "layers", "frame"),
+            ("counts", "fragment_lists"),
+            {**self.spec, **rows.layers(self.segments)},
             bind=rows.layers_bound(self.segments),
         )
+        whole = canvas_of(rows, across * block.width, down * block.height, self.segments)
+        size = {"WIDTH": self.width, "HEIGHT": self.height, "RANKED": True}
         append = DrawPass(
             **outline(rows.shape),
             name="list fragments",
             fragment="draw/lists/append.frag",
             reads=("counts", "splats2d", "colors2d", "order", "fragment_lists"),
-            writes=("counts", "fragment_lists", "fragments"),
-            spec={
-                **canvas_of(rows, across * block.width, down * block.height, self.segments),
-                **self.spec,
-                "WIDTH": self.width,
-                "HEIGHT": self.height,
-                "RANKED": True,
-            },
+            writes=("counts", *lists),
+            spec={**whole, **self.spec, **size},
             slots={"claim": "draw/lists/claim_together.glsl" if _together(rows) else ""},
         )
-        lists = ("fragment_lists", "fragments")
-        sort = ComputePass(
-            "list sort",
-            "draw/lists/sort.comp",
-            lists,
-            lists,
-            {**self.spec, "SEGMENTS": self.segments},
-        )
+        spec: dict[str, int | float] = {**self.spec, "SEGMENTS": self.segments}
+        sort = ComputePass("list sort", "draw/lists/sort.comp", lists, lists, spec)
         if self.blends:
             reads = ("order", "splats2d", "colors2d", *lists)
             spec = {**self.spec, "LARGEST": rows.format.largest, "PICTURE": picture.number}
-            return [
-                begin,
-                append,
-                sort,
-                ComputePass("draw", rows.blending.fragment, reads, ("target",), spec),
-            ]
+            draw = ComputePass("draw", rows.blending.fragment, reads, ("target",), spec)
+            return [begin, append, sort, draw]
         least = {"LEAST": rows.least_transmittance}
         unfinished = unfinished_draw(
-            "list unfinished",
-            "draw/lists/unfinished.frag",
-            "fragment_lists",
-            {**self.spec, **least},
+            "list unfinished", "draw/lists/unfinished.frag", lists[0], {**self.spec, **least}
         )
-        return [
-            begin,
-            unfinished,
-            replace(
-                append,
-                reads=(*append.reads, "unfinished"),
-                depth=UNFINISHED,
-                spec={**append.spec, **least},
-            ),
-            sort,
-        ]
+        spec = {**append.spec, **least}
+        append = replace(append, reads=(*append.reads, "unfinished"), depth=UNFINISHED, spec=spec)
+        return [begin, unfinished, append, sort]
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         across, down = self.blocks
@@ -152,36 +124,29 @@ class FragmentLists:
         if self.blends:
             recorder.run(run["draw"], threads=(across, down))
 
-    def allocate(self, device: Device, room: int) -> dict[str, Buffer | Image]:
-        """For `room` fragments. Raises OutOfMemory with nothing allocated."""
+    def allocate(self, device: Device, fragments: int) -> dict[str, Buffer | Image]:
+        """For so many fragments. Raises OutOfMemory with nothing allocated."""
         across, down = self.blocks
-        lists = {
-            "fragment_lists": self.segments * across * down * contract.itemsize("fragment_lists")
-        }
-        buffers = allocate_all(device, lists | self.pair_bytes(room))
-        return (
-            {**buffers}
-            if self.blends
-            else with_unfinished(device, buffers, across, down * self.segments)
-        )
+        sizes = {"fragment_lists": self.segments * across * down, "fragments": fragments}
+        buffers = allocate_all(device, contract.nbytes(sizes))
+        if self.blends:
+            return {**buffers}
+        return with_unfinished(device, buffers, across, down * self.segments)
 
     @property
-    def first_room(self) -> int:
-        """Fragments that there is room for before frames say how many there are."""
+    def first_pairs(self) -> int:
+        """Fragments that fit before frames have shown how many there are."""
         across, down = self.blocks
-        return min(FIRST_ROOM * across * down, MOST_FIRST)
+        return min(FIRST_PER_BLOCK * across * down, MOST_FIRST)
 
-    def most(self, device: Device, capacity: int) -> int:
-        """Fragments that there can be, or as many as a descriptor reaches."""
+    def possible(self, splats: int) -> int:
+        """Fragments of so many splats at most."""
         across, down = self.blocks
-        return min(capacity * across * down, device.max_buffer // contract.itemsize("fragments"))
-
-    def pair_bytes(self, room: int) -> dict[str, int]:
-        return {"fragments": room * contract.itemsize("fragments")}
+        return splats * across * down
 
 
 @dataclass(frozen=True)
-class Listed(Blocked):
+class Listed(Backward):
     """Draws that list fragments, on a canvas of width x height px."""
 
     @property
@@ -189,59 +154,37 @@ class Listed(Blocked):
         return FragmentLists(self.rows, self.width, self.height, self.segments)
 
     def passes(self) -> list[ComputePass | DrawPass]:
-        rows = self.rows
+        rows, splats = self.rows, ("order", "splats2d", "colors2d")
         begin = begin_blocks(rows, self.width, self.height, self.segments, first=1)
-        slots, limit = sums(rows, self.threshold)
+        slots, limit = sums(rows)
+        spec = {"SEGMENTS": self.segments, "LARGEST": rows.format.largest}
         walk = ComputePass(
             "draw backward",
             "draw/lists/walk.comp",
-            reads=(
-                "order",
-                "splats2d",
-                "colors2d",
-                "d_image",
-                "blocks",
-                "fragment_lists",
-                "fragments",
-                "d_splats2d",
-            ),
-            writes=("d_splats2d",),
-            spec={
-                **self.lists.spec,
-                **limit,
-                "SEGMENTS": self.segments,
-                "LARGEST": rows.format.largest,
-            },
-            slots={
+            (*splats, "d_image", "blocks", "fragment_lists", "fragments", "d_splats2d"),
+            ("d_splats2d",),
+            {**self.lists.spec, **limit, **spec},
+            {
                 **slots,
                 "quads": QUADS["plain"].slot if rows.reduction.quads else "",
                 "state": rows.state_format.packing,
                 "turn": "draw/lists/turn_together.glsl" if _together(rows) else "",
             },
         )
-        return [
-            *([] if self.lists.blends else self.lists.passes()),
-            begin,
-            *(for_score(begin, name) for name in SCORES if self.scores),
-            *scored(walk, self.scores),
-        ]
+        lists = [] if self.lists.blends else self.lists.passes()
+        begins = (for_score(begin, name) for name in SCORES if self.scores)
+        return [*lists, begin, *begins, *scored(walk, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
-        across, down = self._blocks
-        vectors = (
-            (self.segments - 1)
-            * across
-            * down
-            * -(-self.rows.block.pixels * self.rows.state_format.packed // 16)
-        )
+        (across, down), packed = self.blocks, self.rows.state_format.packed
+        vectors = -(-self.rows.block.pixels * packed // 16) * across * down * (self.segments - 1)
         return {"blocks": Buffer(device, 16 * max(vectors, 1), "blocks")}
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, the lists -> d_splats2d."""
-        across, down = self._blocks
-        recorder.run(
-            run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down)
-        )
+        across, down = self.blocks
+        begin = run.get(f"begin backward{score}", run["begin backward"])
+        recorder.run(begin, threads=(across, down))
         recorder.run(run[f"draw backward{score}"], threads=(across, down * self.segments))
 
 

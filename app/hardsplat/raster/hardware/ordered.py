@@ -17,9 +17,9 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.raster.core.projection import for_score, scored
 from hardsplat.raster.core.sinks import SCORES
-from hardsplat.raster.hardware.blocked import Blocked
 from hardsplat.raster.hardware.draws import (
     UNFINISHED,
+    Backward,
     begin_blocks,
     canvas_of,
     macros,
@@ -31,12 +31,8 @@ from hardsplat.raster.hardware.draws import (
 
 
 @dataclass(frozen=True)
-class Ordered(Blocked):
+class Ordered(Backward):
     """Draws of ordered fragments, on a canvas of width x height px."""
-
-    @property
-    def lists(self) -> None:
-        return None
 
     @property
     def _rejects(self) -> bool:
@@ -45,12 +41,13 @@ class Ordered(Blocked):
 
     def passes(self) -> list[ComputePass | DrawPass]:
         rows, canvas = self.rows, canvas_of(self.rows, self.width, self.height, self.segments)
-        slots, limit = sums(rows, self.threshold)
+        slots, limit = sums(rows)
+        splats = ("counts", "splats2d", "colors2d", "order", "d_image")
         draw = DrawPass(
             **outline(rows.shape),
             name="draw backward",
             fragment="draw/ordered/backward.frag",
-            reads=("counts", "splats2d", "colors2d", "order", "d_image", "state", "d_splats2d"),
+            reads=(*splats, "state", "d_splats2d"),
             writes=("state", "d_splats2d"),
             attachment="state" if rows.ordering.attachment else None,
             format=rows.state_format.vk,
@@ -60,29 +57,24 @@ class Ordered(Blocked):
             macros=macros(rows, rows.state_format),
         )
         if rows.block.pixels == 1:
-            return [
-                ComputePass(
-                    "begin backward",
-                    "draw/ordered/begin_backward.comp",
-                    reads=("layers", "frame"),
-                    writes=("state",),
-                    spec=rows.layers(self.segments),
-                    bind=rows.layers_bound(self.segments),
-                ),
-                *scored(draw, self.scores),
-            ]
-        across, down = self._blocks
-        spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
+            begin = ComputePass(
+                "begin backward",
+                "draw/ordered/begin_backward.comp",
+                ("layers", "frame"),
+                ("state",),
+                rows.layers(self.segments),
+                bind=rows.layers_bound(self.segments),
+            )
+            return [begin, *scored(draw, self.scores)]
+        (across, down), (wide, tall) = self.blocks, (rows.block.width, rows.block.height)
+        spec: dict[str, int | float] = {"BLOCK_W": wide, "BLOCK_H": tall, "BLOCKS_X": across}
+        covered = {"CANVAS_WIDTH": across * wide, "CANVAS_HEIGHT": down * tall}
         state = {"state": rows.state_format.packing}
         begin = begin_blocks(rows, self.width, self.height, self.segments)
-        covered = {
-            "CANVAS_WIDTH": across * rows.block.width,
-            "CANVAS_HEIGHT": down * rows.block.height,
-        }
         blocks = replace(
             draw,
             fragment="draw/ordered/backward_blocks.frag",
-            reads=("counts", "splats2d", "colors2d", "order", "d_image", "blocks", "d_splats2d"),
+            reads=(*splats, "blocks", "d_splats2d"),
             writes=("blocks", "d_splats2d"),
             attachment=None,
             in_order=False,
@@ -90,62 +82,33 @@ class Ordered(Blocked):
             slots={**slots, **state, "section": rows.ordering.section},
             macros={},
         )
-        if self._rejects:
-            blocks = replace(
-                blocks,
-                reads=(*blocks.reads, "unfinished"),
-                depth=UNFINISHED,
-                spec={**blocks.spec, "LEAST": rows.least_transmittance},
-            )
-        unfinished = unfinished_draw(
-            "begin backward unfinished",
-            "draw/ordered/unfinished.frag",
-            "blocks",
-            {**spec, "LEAST": rows.least_transmittance},
-            state,
-        )
-        scores = (for_score(begin, name) for name in SCORES if self.scores)
-        return [
-            begin,
-            *scores,
-            *([unfinished] if self._rejects else []),
-            *scored(blocks, self.scores),
-        ]
+        begins = [begin, *(for_score(begin, name) for name in SCORES if self.scores)]
+        if not self._rejects:
+            return [*begins, *scored(blocks, self.scores)]
+        least = {"LEAST": rows.least_transmittance}
+        name, fragment = "begin backward unfinished", "draw/ordered/unfinished.frag"
+        unfinished = unfinished_draw(name, fragment, "blocks", {**spec, **least}, state)
+        reads, spec = (*blocks.reads, "unfinished"), {**blocks.spec, **least}
+        blocks = replace(blocks, reads=reads, depth=UNFINISHED, spec=spec)
+        return [*begins, unfinished, *scored(blocks, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
-        rows, (across, down) = self.rows, self._blocks
-        if rows.block.pixels == 1:
-            return {
-                "state": Image(
-                    device,
-                    self.width,
-                    self.height * self.segments,
-                    rows.state_format.vk,
-                    rows.state_format.texel,
-                    "state",
-                )
-            }
-        blocks = Buffer(
-            device,
-            self.segments * across * down * rows.block.pixels * rows.state_format.packed,
-            "blocks",
-        )
+        format, tall = self.rows.state_format, self.height * self.segments
+        if self.rows.block.pixels == 1:
+            image = Image(device, self.width, tall, format.vk, format.texel, "state")
+            return {"state": image}
+        (across, down), pixels = self.blocks, self.segments * self.rows.block.pixels
+        blocks = Buffer(device, across * down * pixels * format.packed, "blocks")
         if not self._rejects:
             return {"blocks": blocks}
         return with_unfinished(device, {"blocks": blocks}, across, down * self.segments)
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, order -> d_splats2d."""
-        across, down = self._blocks
-        recorder.run(
-            run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down)
-        )
+        across, down = self.blocks
+        begin, tall = run.get(f"begin backward{score}", run["begin backward"]), down * self.segments
+        recorder.run(begin, threads=(across, down))
         if self._rejects:
-            recorder.run(
-                run["begin backward unfinished"],
-                threads=(3,),
-                extent=(across, down * self.segments),
-            )
-        recorder.run(
-            run[f"draw backward{score}"], indirect="draw", extent=(across, down * self.segments)
-        )
+            unfinished = run["begin backward unfinished"]
+            recorder.run(unfinished, threads=(3,), extent=(across, tall))
+        recorder.run(run[f"draw backward{score}"], indirect="draw", extent=(across, tall))

@@ -1,5 +1,4 @@
-"""What the hardware rasterizer can be told, and the registry rows that this comes to on a
-device."""
+"""Options of the hardware rasterizer, and the registry rows that they name on a device."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
-from hardsplat.raster.core.resolve import V, ahead, name_of, resolve
+from hardsplat.raster.core.resolve import V, ahead, name_of, resolve, threshold_of
 from hardsplat.settings.raster import Options, Stochastic
 from hardsplat.tables.formats import FORMATS, TargetFormat
 from hardsplat.tables.hardware import (
@@ -28,28 +27,27 @@ from hardsplat.tables.hardware import (
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS, Atomics, Reduction
 
 SEGMENTS = (1, 4, 16)  # numbers of depth segments that `auto` times
+THRESHOLD = 16  # of hybrid_threshold, before others are timed
 
 
 @dataclass(frozen=True)
 class HardwareOptions(Options):
-    """Rows of the registries in app/hardsplat/variants; 'auto' takes what
+    """Rows of the registries in app/hardsplat/tables; 'auto' takes what
     app/hardsplat/raster/core/choose.py found the fastest."""
 
     format: str = "float16"
     state_format: str = "same"
     blending: str = "auto"
     reduction: str = "auto"
-    hybrid_threshold: int = (
-        16  # contributing fragments of 32 that make a whole-subgroup reduction worth it
-    )
+    # contributing fragments of 32 from which a whole subgroup is summed; 0: the fastest number
+    hybrid_threshold: int = 0
     ordering: str = "auto"
     atomics: str = "auto"
     block: str = "auto"
     shape: str = "auto"
     segments: int = 0  # depth segments, each drawn to a canvas of its own; 0: the fastest
-    least_transmittance: float = (
-        1e-4  # in front of a segment, below which its backward draw leaves a block out
-    )
+    # in front of a segment, below which its backward draw leaves a block out
+    least_transmittance: float = 1e-4
     antialiased: bool = False  # opacities times the compensation of the dilation
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images
@@ -76,6 +74,7 @@ class Rows:
     shape: Shape = SHAPES["quad"]
     segments: int = 1
     least_transmittance: float = 1e-4
+    threshold: int = 1  # contributing lanes of a subgroup from which it is summed whole
     names: dict[str, str | int] = field(default_factory=dict, compare=False)
 
     def layered(self, segments: int) -> bool:
@@ -89,38 +88,31 @@ class Rows:
 
     def layers(self, segments: int) -> dict[str, int]:
         """Constants of these passes."""
-        return {"SEGMENTS": segments} | (
-            {"SHIFTED": self.format.shifted} if self.layered(segments) else {}
-        )
+        shifted = {"SHIFTED": self.format.shifted} if self.layered(segments) else {}
+        return {"SEGMENTS": segments, **shifted}
 
     @property
     def target(self) -> TargetFormat:
         """The format of finished images."""
-        return (
-            FORMATS[self.format.resolved]
-            if self.format.resolved and (self.blending.listed or not self.blending.ordered)
-            else self.format
-        )
+        put_together = self.blending.listed or not self.blending.ordered
+        resolved = self.format.resolved if put_together else ""
+        return FORMATS[resolved] if resolved else self.format
 
     @classmethod
     def first(cls, device: Device, options: HardwareOptions, by_unit: bool = False) -> Rows:
-        """The rows of these options; of those left to 'auto', the first that runs. With an ordering
-        by lists, images come of lists too. The blending unit makes them where depth segments are
-        asked for; by_unit: wherever it can."""
+        """The rows of these options; of those that are 'auto', the first that runs. With an
+        ordering by lists, images come of lists too. The blending unit makes them where depth
+        segments are named; by_unit: wherever it can."""
         names: dict[str, str | int] = {"segments": options.segments or SEGMENTS[0]}
 
-        def row(kind: str, title: str, registry: Mapping[str, V], wanted: str) -> V:
-            found = resolve(device, title, registry, wanted, "--" + kind.replace("_", "-"))
+        def row(kind: str, title: str, registry: Mapping[str, V], name: str) -> V:
+            found = resolve(device, title, registry, name, "--" + kind.replace("_", "-"))
             names[kind] = name_of(registry, found)
             return found
 
         format = row("format", "target format", FORMATS, options.format)
-        wanted = options.blending_row
-        orderings = {
-            name: each
-            for name, each in ORDERINGS.items()
-            if wanted is None or wanted.goes_with(each)
-        }
+        named = options.blending_row
+        orderings = {n: o for n, o in ORDERINGS.items() if named is None or named.goes_with(o)}
         if options.ordering in ORDERINGS and options.ordering not in orderings:
             raise UserError(
                 f"--blending {options.blending} goes with --ordering "
@@ -131,39 +123,39 @@ class Rows:
         blendings = {
             name: each if each.ordered else replace(each, needs=format.blend_needs)
             for name, each in BLENDINGS.items()
+            if each.goes_with(ordering)
         }
-        blendings = {name: each for name, each in blendings.items() if each.goes_with(ordering)}
         if options.blending == "auto":
-            blendings = {
-                name: each
-                for name, each in blendings.items()
-                if not (each.listed and options.segments > 1)
-            }
-            blendings = dict(sorted(blendings.items(), key=lambda item: item[1].listed is by_unit))
+            by_lists = [(n, b) for n, b in blendings.items() if b.listed and options.segments <= 1]
+            others = [(name, each) for name, each in blendings.items() if not each.listed]
+            blendings = dict([*others, *by_lists] if by_unit else [*by_lists, *others])
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {
             name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs)
             for name, each in BLOCKS.items()
         }
         blending = row("blending", "blending", blendings, options.blending)
+        state = options.format if options.state_format == "same" else options.state_format
+        state_format = row("state_format", "state format", FORMATS, state)
+        sums = ahead(REDUCTIONS, blending.reduction)
+        reduction = row("reduction", "reduction", sums, options.reduction)
+        lanes = options.hybrid_threshold or THRESHOLD
+        if "THRESHOLD" in reduction.spec:
+            names["hybrid_threshold"] = lanes
         return cls(
             format,
-            row(
-                "state_format",
-                "state format",
-                FORMATS,
-                options.format if options.state_format == "same" else options.state_format,
-            ),
+            state_format,
             blending,
-            row("reduction", "reduction", ahead(REDUCTIONS, blending.reduction), options.reduction),
+            reduction,
             ordering,
             row("atomics", "float atomics", ATOMICS, options.atomics),
             row("quads", "quad control", QUADS, "auto"),
             row("block", "block of pixels", ahead(blocks, blending.block), options.block),
             row("shape", "shape of splats", SHAPES, options.shape),
-            segments=options.segments or SEGMENTS[0],
-            least_transmittance=options.least_transmittance,
-            names=names,
+            options.segments or SEGMENTS[0],
+            options.least_transmittance,
+            threshold_of(device, lanes),
+            names,
         )
 
 
@@ -174,12 +166,8 @@ def stochastic_rows(options: HardwareOptions, forward: Rows) -> Rows:
             f"--format {options.format}: its steps drown the differences of stochastic "
             "gradients; use --format float16 or float32"
         )
-    unused = {
-        "state_format",
-        "block",
-        "reduction",
-        "atomics",
-        *(() if forward.blending.ordered else ("ordering",)),
-    }
+    unused = {"state_format", "block", "reduction", "hybrid_threshold", "atomics"}
+    if not forward.blending.ordered:
+        unused.add("ordering")
     names = {name: row for name, row in forward.names.items() if name not in unused}
     return replace(forward, names=names | {"gradient": "stochastic"})

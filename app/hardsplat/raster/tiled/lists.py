@@ -1,8 +1,8 @@
 """Which splats every tile has, nearest first: two ways to list them.
 
 In order: splats are sorted by depth once, pairs are listed in that order, and a stable sort of them
-by tile alone keeps it. It drops the farthest pairs where there is no room for all, and knows a pair
-by the rank of its splat, which gathered gradients go by. Local: pairs of tile and splat go to their
+by tile alone keeps it. It drops the farthest pairs where not all fit, and knows a pair
+by the rank of its splat, which gathered gradients need. Local: pairs of tile and splat go to their
 tiles in any order, and every tile sorts its own by depth in shared memory. Four passes, for devices
 with narrow subgroups: a CPU takes 22 ms a step for 31, an H200 43 us more than in order
 (docs/results/speed.md).
@@ -16,20 +16,16 @@ from typing import Any
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.raster.core.protocols import Projection
+from hardsplat.raster.core.projection import Projection
 from hardsplat.raster.core.sort import BLOCK, RADIX, WIDE, digit_passes, record_sort
 from hardsplat.tables.tiles import TileBackward
 
 GROUP, TILE = contract.CONSTANTS["GROUP"], contract.CONSTANTS["TILE"]
 _PACKED = ("tile_splats", "tile_reaches")
 COUNTED = (*_PACKED, "tile_spans", "pair_sums")  # what splats in order are packed into, and counted
-_SORTED = {
-    "keys": "pair_tiles",
-    "keys_alt": "pair_tiles_alt",
-    "order": "pair_splats",
-    "order_alt": "pair_splats_alt",
-    "digit_counts": "pair_digits",
-}
+_BY_TILE = {"keys": "pair_tiles", "order": "pair_splats"}
+_SORTED = {f"{name}{alt}": f"{by}{alt}" for name, by in _BY_TILE.items() for alt in ("", "_alt")}
+_SORTED["digit_counts"] = "pair_digits"
 
 
 def grid(width: int, height: int) -> tuple[int, int]:
@@ -58,13 +54,9 @@ def count_pass(in_order: bool = True, lists: bool = True) -> ComputePass:
     if in_order:
         return ComputePass("tile count", "tiled/lists/count.comp", (*reads, "order"), COUNTED)
     name, spec = ("tile count", {}) if lists else ("tile pack", {"LISTS": False})
-    return ComputePass(
-        name,
-        "tiled/lists/local_count.comp",
-        (*reads, "keys", "tile_changes"),
-        (*_PACKED, "tile_changes", "counts"),
-        spec,
-    )
+    writes = (*_PACKED, "tile_changes", "counts")
+    more = ("keys", "tile_changes")
+    return ComputePass(name, "tiled/lists/local_count.comp", (*reads, *more), writes, spec)
 
 
 def list_passes(
@@ -72,94 +64,68 @@ def list_passes(
 ) -> list[ComputePass]:
     """From packed splats to tile_starts, pair_splats and tile_order. tiles: of the canvas. share:
     specialization constants of buckets. lanes: of a subgroup."""
-    if not in_order:
-        starts = ("tile_starts", "tile_cursors", "tile_order", "tile_changes", "counts", "indirect")
-        return [
-            ComputePass(
-                "tile starts",
-                "tiled/lists/local_starts.comp",
-                ("camera", "counts", "pair_splats", "tile_changes", "tile_starts"),
-                starts,
-                share,
-            ),
-            ComputePass(
-                "tile emit",
-                "tiled/lists/local_emit.comp",
-                ("camera", "counts", "keys", *_PACKED, "tile_starts", "tile_cursors"),
-                ("tile_cursors", "pair_keys"),
-            ),
-            ComputePass(
-                "tile sort",
-                "tiled/lists/local_sort.comp",
-                reads=("camera", "tile_starts", "tile_order", "pair_keys"),
-                writes=("pair_keys", "pair_splats"),
-                spec={"LANES": lanes},
-                full_subgroups=True,
-            ),
-            count_pass(in_order, lists=False),
-        ]
-    total = ComputePass(
-        "tile sum",
-        "tiled/lists/sum.comp",
-        reads=("camera", "counts", "pair_sums", "pair_tiles"),
-        writes=("counts", "indirect", "pair_sums"),
-        spec=share,
-    )
-    return [total, *sorted_lists(tiles, lanes)]
+    if in_order:
+        reads, writes = ("camera", "counts", "pair_sums", "pair_tiles"), ("counts", "indirect")
+        total = ComputePass(
+            "tile sum", "tiled/lists/sum.comp", reads, (*writes, "pair_sums"), share
+        )
+        return [total, *sorted_lists(tiles, lanes)]
+    starts = ("tile_starts", "tile_cursors", "tile_order", "tile_changes", "counts", "indirect")
+    return [
+        ComputePass(
+            "tile starts",
+            "tiled/lists/local_starts.comp",
+            ("camera", "counts", "pair_splats", "tile_changes", "tile_starts"),
+            starts,
+            share,
+        ),
+        ComputePass(
+            "tile emit",
+            "tiled/lists/local_emit.comp",
+            ("camera", "counts", "keys", *_PACKED, "tile_starts", "tile_cursors"),
+            ("tile_cursors", "pair_keys"),
+        ),
+        ComputePass(
+            "tile sort",
+            "tiled/lists/local_sort.comp",
+            ("camera", "tile_starts", "tile_order", "pair_keys"),
+            ("pair_keys", "pair_splats"),
+            {"LANES": lanes},
+            full_subgroups=True,
+        ),
+        count_pass(in_order, lists=False),
+    ]
 
 
 def sorted_lists(tiles: int, lanes: int) -> list[ComputePass]:
     """Pairs of all splats, nearest first, sorted by the digits of their tiles, of which a canvas
     has so many."""
     n, bits = digits(tiles)
-    other = (
-        {"pair_splats": "pair_splats_alt"} if n % 2 else {}
-    )  # the last digit leaves its result in pair_splats
-    sort: dict[str, Any] = {"bind": _SORTED, "lanes": lanes, "bits": bits, "PAIRS": True}
-    last: dict[str, Any] = {"arrived": "tiled/lists/arrived_starts.glsl", "noted": ("tile_starts",)}
-    reads, listed = (
+    # the last digit leaves its result in pair_splats
+    other = {"pair_splats": "pair_splats_alt"} if n % 2 else {}
+    emit = ComputePass(
+        "tile emit",
+        "tiled/lists/emit.comp",
         ("camera", "counts", *COUNTED),
         ("pair_tiles", "pair_splats", "digit_counts", "tile_starts"),
+        {"BITS": bits},
+        bind={"digit_counts": "pair_digits", **other},
+        full_subgroups=True,
     )
-    bind = {"digit_counts": "pair_digits", **other}
-    return [
-        ComputePass(
-            "tile emit",
-            "tiled/lists/emit.comp",
-            reads,
-            listed,
-            {"BITS": bits},
-            bind=bind,
-            full_subgroups=True,
-        ),
-        *(
-            p
-            for digit in range(n)
-            for p in digit_passes(
-                "tile sort",
-                digit,
-                n,
-                counted=digit == 0,
-                **sort,
-                **(last if digit == n - 1 else {}),
-            )
-        ),
-        ComputePass(
-            "tile order",
-            "tiled/lists/order.comp",
-            reads=("camera", "counts", "tile_starts"),
-            writes=("tile_starts", "tile_order"),
-        ),
-    ]
+    sort: dict[str, Any] = {"bind": _SORTED, "lanes": lanes, "bits": bits, "PAIRS": True}
+    last: dict[str, Any] = {"arrived": "tiled/lists/arrived_starts.glsl", "noted": ("tile_starts",)}
+    passes = [emit]
+    for digit in range(n):
+        more = last if digit == n - 1 else {}
+        passes += digit_passes("tile sort", digit, n, counted=digit == 0, **sort, **more)
+    reads, writes = ("camera", "counts", "tile_starts"), ("tile_starts", "tile_order")
+    return [*passes, ComputePass("tile order", "tiled/lists/order.comp", reads, writes)]
 
 
 def counted_bytes(capacity: int) -> dict[str, int]:
     """Bytes of COUNTED, by buffer."""
-    groups = -(-capacity // GROUP) + 1
-    return {
-        name: (groups if name == "pair_sums" else capacity) * contract.itemsize(name)
-        for name in COUNTED
-    }
+    sums = {"pair_sums": -(-capacity // GROUP) + 1}
+    return contract.nbytes({**dict.fromkeys(COUNTED, capacity), **sums})
 
 
 def splat_bytes(in_order: bool, capacity: int, width: int, height: int) -> dict[str, int]:
@@ -167,37 +133,23 @@ def splat_bytes(in_order: bool, capacity: int, width: int, height: int) -> dict[
     across, down = grid(width, height)
     tiles = across * down
     sizes = {"tile_starts": tiles + 1, "tile_order": tiles}
-    if not in_order:
-        sizes |= {
-            **dict.fromkeys(_PACKED, capacity),
-            "tile_changes": (across + 1) * down,
-            "tile_cursors": tiles,
-        }
-    return {name: n * contract.itemsize(name) for name, n in sizes.items()} | (
-        counted_bytes(capacity) if in_order else {}
-    )
+    if in_order:
+        return contract.nbytes(sizes) | counted_bytes(capacity)
+    sizes |= dict.fromkeys(_PACKED, capacity)
+    return contract.nbytes({**sizes, "tile_changes": (across + 1) * down, "tile_cursors": tiles})
 
 
-def pair_bytes(in_order: bool, room: int) -> dict[str, int]:
+def pair_bytes(in_order: bool, pairs: int) -> dict[str, int]:
     """Bytes of so many pairs, by buffer."""
-    sizes = {"pair_splats": room}
     if not in_order:
-        sizes |= {"pair_keys": room}
-    else:
-        sizes |= {
-            "pair_tiles": room,
-            "pair_tiles_alt": room,
-            "pair_splats_alt": room,
-            "pair_digits": 2 * RADIX * (room // BLOCK + 1),
-        }
-    return {name: n * contract.itemsize(name) for name, n in sizes.items()}
+        return contract.nbytes({"pair_splats": pairs, "pair_keys": pairs})
+    sizes = dict.fromkeys(("pair_splats", "pair_tiles", "pair_tiles_alt", "pair_splats_alt"), pairs)
+    return contract.nbytes({**sizes, "pair_digits": 2 * RADIX * (pairs // BLOCK + 1)})
 
 
 def most_pairs(in_order: bool, reach: int) -> int:
     """Pairs whose buffers a descriptor of so many bytes reaches."""
-    if not in_order:
-        return reach // contract.itemsize("pair_keys")
-    return reach // contract.itemsize("pair_splats")
+    return reach // contract.itemsize("pair_splats" if in_order else "pair_keys")
 
 
 def record_counts(
@@ -218,9 +170,7 @@ def record_lists(
         recorder.run(run["tile sort"], threads=(tiles * GROUP,))
         return
     recorder.run(run["tile emit"], indirect="pair_blocks")
-    record_sort(
-        recorder, run, "tile sort", *digits(tiles), first="pair_blocks", others="pair_blocks"
-    )
+    record_sort(recorder, run, "tile sort", *digits(tiles), "pair_blocks", "pair_blocks")
     recorder.run(run["tile order"], threads=(GROUP,))
 
 
@@ -229,7 +179,6 @@ def record_packed(
 ) -> None:
     """Splats whose colours alone are others than those that were listed, or those of another
     image."""
-    recorder.run(
-        run[f"tile count{image}" if projection.in_order else "tile pack"],
-        indirect="visible_groups" if projection.in_order else "splat_groups",
-    )
+    in_order = projection.in_order
+    packs = run[f"tile count{image}" if in_order else "tile pack"]
+    recorder.run(packs, indirect="visible_groups" if in_order else "splat_groups")

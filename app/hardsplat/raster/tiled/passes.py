@@ -7,9 +7,7 @@ from hardsplat import contract
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.gpu.passes.shader import ShaderSource
-from hardsplat.raster.core import stochastic
-from hardsplat.raster.core.projection import Perspective, for_images, scored
-from hardsplat.raster.core.protocols import Projection
+from hardsplat.raster.core.projection import Perspective, Projection, for_images, scored
 from hardsplat.raster.core.sinks import STORE, Sink
 from hardsplat.raster.tiled.lists import count_pass, grid, is_local, list_passes
 from hardsplat.raster.tiled.rows import TiledOptions, TiledRows
@@ -44,11 +42,6 @@ def backward_subgroups(lanes: int) -> int:
     return TILE * TILE // (lanes * pixels_of(lanes, BACKWARD_PIXELS))
 
 
-def threads_of(tiles: int, local_size: int) -> int:
-    """Threads of a workgroup for every tile, counted in the size that the shader has by default."""
-    return tiles * local_size
-
-
 def passes(
     rows: TiledRows,
     width: int,
@@ -56,44 +49,23 @@ def passes(
     sh_planes: int,
     sink: Sink | None,
     lanes: int,
-    threshold: int = 8,
     antialiased: bool = False,
     picture: str = "image",
 ) -> list[ComputePass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a
     canvas of width x height px, for subgroups of `lanes`."""
-    return all_passes(
-        Perspective(
-            sh_planes,
-            sink,
-            antialiased,
-            in_order=not is_local(rows.tile_backward, lanes),
-            lanes=lanes,
-        ),
-        rows,
-        width,
-        height,
-        lanes,
-        threshold,
-        picture,
-    )
+    in_order = not is_local(rows.tile_backward, lanes)
+    around = Perspective(sh_planes, sink, antialiased, in_order=in_order, lanes=lanes)
+    return all_passes(around, rows, width, height, lanes, picture)
 
 
 def all_passes(
-    around: Projection,
-    rows: TiledRows,
-    width: int,
-    height: int,
-    lanes: int,
-    threshold: int,
-    picture: str = "image",
+    around: Projection, rows: TiledRows, width: int, height: int, lanes: int, picture: str = "image"
 ) -> list[ComputePass]:
     """Those of a projection, and from splats2d and order to the target; with a sink, to
     d_splats2d."""
-    across, down = grid(width, height)
-    walk = walk_of(lanes, FORWARD_PIXELS)
-    back = walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)
-    bucket = bucket_of(rows.tile_backward, lanes) if around.differentiates else 0
+    (across, down), row = grid(width, height), rows.tile_backward
+    bucket = bucket_of(row, lanes) if around.differentiates else 0
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("camera", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
     stored = ("checkpoints", "reaches", "bucket_tiles") if bucket else ()
@@ -103,27 +75,21 @@ def all_passes(
     draw = ComputePass(
         "draw",
         "tiled/forward.comp",
-        reads=(*lists, "tile_order"),
-        writes=("target", *stored),
-        spec={**walk, **share, "PICTURE": PICTURES[picture].number},
-        slots=slots,
+        (*lists, "tile_order"),
+        ("target", *stored),
+        {**walk_of(lanes, FORWARD_PIXELS), **share, "PICTURE": PICTURES[picture].number},
+        slots,
         full_subgroups=True,
     )
-    reads = (*lists, *(stored or ("tile_order",)))
-    backward = (
-        _backward_passes(rows, reads, {**back, **share}, threshold, around.sink)
-        if around.differentiates and around.sink
-        else []
-    )
+    backward: list[ComputePass] = []
+    if around.differentiates and around.sink:
+        reads = (*lists, *(stored or ("tile_order",)))
+        walk = walk_of(lanes, BACKWARD_PIXELS if row.cull else FORWARD_PIXELS)
+        backward = _backward_passes(rows, reads, {**walk, **share}, around.sink)
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
     listed = [around.image(count, around.listed)] if around.listed else []
-    return [
-        *around.passes({}, picture),
-        *images,
-        *listed,
-        *list_passes(around.in_order, across * down, share, lanes),
-        *backward,
-    ]
+    tiles = list_passes(around.in_order, across * down, share, lanes)
+    return [*around.passes({}, picture), *images, *listed, *tiles, *backward]
 
 
 def walk_of(lanes: int, least: int) -> dict[str, int]:
@@ -135,105 +101,46 @@ def walk_of(lanes: int, least: int) -> dict[str, int]:
     }
 
 
-def _by_splat(row: TileBackward) -> bool:
-    return not row.slots
-
-
 def _backward_passes(
-    rows: TiledRows, reads: tuple[str, ...], walk: dict, threshold: int, sink: Sink
+    rows: TiledRows, reads: tuple[str, ...], walk: dict, sink: Sink
 ) -> list[ComputePass]:
-    row, scores = rows.tile_backward, sink.scores
+    row, lanes, by_splat = rows.tile_backward, walk["LANES"], not rows.tile_backward.slots
     if "BUCKET" in walk:
-        walk = {**walk, "GROUP_PIXELS": walk["LANES"] * pixels_of(walk["LANES"], FORWARD_PIXELS)}
-    if _by_splat(row):
-        walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {
-            "LOCAL_SIZE": walk["LANES"]
-        }
+        walk = {**walk, "GROUP_PIXELS": lanes * pixels_of(lanes, FORWARD_PIXELS)}
+    slots = {"atomics": rows.atomics.slot}
+    if by_splat:
+        walk = {name: n for name, n in walk.items() if name != "PER_LANE"}
+        walk["LOCAL_SIZE"] = lanes
     else:
-        walk = {
-            **walk,
-            "LISTED": False,
-            "CULL": row.cull,
-            **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {}),
-        }
-    slots = {
-        "atomics": rows.atomics.slot,
-        **({} if _by_splat(row) else {"walk": "tiled/walk.glsl"}),
-        **dict(row.slots),
-    }
-    reads = (*reads, "target", "d_image", "frame")
+        threshold = {"THRESHOLD": rows.threshold} if "THRESHOLD" in row.spec else {}
+        walk = {**walk, "LISTED": False, "CULL": row.cull, **threshold}
+        slots = {**slots, "walk": "tiled/walk.glsl", **dict(row.slots)}
+    records, sums = ("pair_records", "pair_subgroups"), ("d_splats2d",)
+    draw = ComputePass(
+        "draw backward",
+        row.shader,
+        (*reads, "target", "d_image", "frame", *(records[1:] if row.gathers else sums)),
+        records if row.gathers else sums,
+        {**walk, "BY_PAIR": True} if row.gathers else walk,
+        slots,
+        full_subgroups=True,
+    )
     if not row.gathers:
-        return scored(
-            ComputePass(
-                "draw backward",
-                row.shader,
-                (*reads, "d_splats2d"),
-                ("d_splats2d",),
-                walk,
-                slots,
-                full_subgroups=True,
-            ),
-            scores,
-        )
-    records, lanes = ("pair_records", "pair_subgroups"), walk["LANES"]
-    gathered, spec = (
-        ("camera", "counts", "tile_starts", "pair_splats", "tile_splats", "tile_reaches", *records),
-        {"LANES": lanes, "SUBGROUPS": backward_subgroups(lanes)},
+        return scored(draw, sink.scores)
+    lists = ("camera", "counts", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
+    spec = {"LANES": lanes, "SUBGROUPS": backward_subgroups(lanes), "ADDS": sink.depths}
+    gather = ComputePass(
+        "draw backward gather",
+        "tiled/gather.comp",
+        (*lists, *records, *sums),
+        sums,
+        spec,
+        full_subgroups=True,
     )
-    return [
-        *scored(
-            ComputePass(
-                "draw backward",
-                row.shader,
-                (*reads, "pair_subgroups"),
-                records,
-                {**walk, "BY_PAIR": True},
-                slots,
-                full_subgroups=True,
-            ),
-            scores,
-        ),
-        ComputePass(
-            "draw backward gather",
-            "tiled/gather.comp",
-            (*gathered, "d_splats2d"),
-            ("d_splats2d",),
-            {**spec, "ADDS": sink.depths},
-            full_subgroups=True,
-        ),
-    ]
-
-
-def plan(
-    device: Device,
-    sh_planes: int,
-    width: int,
-    height: int,
-    options: TiledOptions,
-    sink: Sink | None,
-    projection: Projection | None = None,
-) -> tuple[Projection, TiledRows, int, int, int, int]:
-    """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device
-    cannot run."""
-    rows = TiledRows.resolve(device, options)
-    threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-    estimator, in_order = options.stochastic, not is_local(rows.tile_backward, device.subgroup_size)
-    projection = projection or stochastic.projection(
-        device, sh_planes, sink, options.antialiased, estimator, options.lens, in_order
-    )
-    return projection, rows, width, height, device.subgroup_size, threshold
-
-
-def first(device: Device, options: TiledOptions) -> TiledOptions:
-    """These options, of which none is timed. Raises UserError for what the device cannot run."""
-    TiledRows.resolve(device, options)
-    return options
+    return [*scored(draw, sink.scores), gather]
 
 
 def sources(device: Device, options: TiledOptions) -> set[ShaderSource]:
     """The shaders of a rasterizer with these options."""
-    return {
-        source
-        for p in passes(TiledRows.resolve(device, options), 1, 1, 1, STORE, device.subgroup_size)
-        for source in p.sources()
-    }
+    made = passes(TiledRows.resolve(device, options), 1, 1, 1, STORE, device.subgroup_size)
+    return {source for p in made for source in p.sources()}

@@ -2,35 +2,35 @@
 with what was published since.
 
 Every splat lists exactly the tiles that its ellipse alpha >= 1/255 touches (Speedy-Splat, Hanson et
-al. 2025), and tiles sort what they list by depth, see tile_lists.py. Everything stays on the GPU.
-The pairs' buffers have a capacity; a frame that asks for more is drawn without some of them and
-says so in `counts.pairs_wanted`, see `make_room`.
+al. 2025), and tiles sort what they list by depth, see lists.py. Everything stays on the GPU.
+The pairs' buffers have a capacity; a frame that has more is drawn without some of them and counts
+them in `counts.pairs_wanted`, see `reserve_pairs`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import Need
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer
-from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import allocate_all, buffer_in, exchange
+from hardsplat.gpu.memory.resources import allocate_all, buffer_in
 from hardsplat.gpu.passes.declared import Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.raster.core.parameters import Parameters, pairs_wanted
-from hardsplat.raster.core.projection import Perspective
-from hardsplat.raster.core.protocols import Drawn, Projection
+from hardsplat.raster.core import stochastic
+from hardsplat.raster.core.choose import choose
+from hardsplat.raster.core.projection import Perspective, Projection
+from hardsplat.raster.core.rasterizer import Rasterizer
+from hardsplat.raster.core.resolve import thresholds
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.tiled.lists import (
     grid,
+    is_local,
     most_pairs,
     pair_bytes,
     record_counts,
@@ -43,135 +43,113 @@ from hardsplat.raster.tiled.passes import (
     backward_subgroups,
     bucket_of,
     forward_subgroups,
-    plan,
-    threads_of,
+    sources,
 )
-from hardsplat.raster.tiled.rows import TiledOptions
-from hardsplat.tables.formats import FORMATS
+from hardsplat.raster.tiled.rows import THRESHOLD, TiledOptions, TiledRows
 
-log = logging.getLogger("hardsplat")
 TILE = contract.CONSTANTS["TILE"]
-PAIRS_PER_SPLAT, FEWEST_PAIRS = (
-    2,
-    1 << 20,
-)  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
-ROOM = 1.5  # pairs that are made room for, over those that did not fit
-PAIRS = Need(
-    16.0 * PAIRS_PER_SPLAT, 8.0 * PAIRS_PER_SPLAT
-)  # of a splat, in four buffers; 12 in two where tiles sort their own splats
+# Pairs that fit at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones.
+PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20
+# Of a splat, in four buffers; 12 in two where tiles sort their own splats.
+PAIRS = Need(16.0 * PAIRS_PER_SPLAT, 8.0 * PAIRS_PER_SPLAT)
 _CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
 
 
-class TiledRasterizer:
-    """Draws `parameters` on a canvas of width x height px. Resources: its own and those of
-    `parameters`, by contract name.
+def rows_of(device: Device, options: TiledOptions) -> TiledRows:
+    """The rows of these options, with the fastest threshold where they name none. Raises UserError
+    for what the device cannot run."""
+    rows = TiledRows.resolve(device, options)
+    if options.tile_threshold or "tile_threshold" not in rows.names:
+        return rows
+    choices = {"tile_threshold": thresholds(device, THRESHOLD)}
 
-    sink: None for no backward pass. projection: another than of 3D splats, with a sink of its own.
-    Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
-    """
+    def first(options: TiledOptions) -> Mapping[str, str | int]:
+        return TiledRows.resolve(device, options).names
 
-    def __init__(
-        self,
-        device: Device,
-        parameters: Drawn,
-        width: int,
-        height: int,
-        options: TiledOptions,
-        sink: Sink | None,
-        projection: Projection | None = None,
-    ):
-        self.device, self.width, self.height = device, width, height
-        self._passes = plan(
-            device, (parameters.sh_degree + 1) ** 2, width, height, options, sink, projection
-        )
-        self.projection, rows = self._passes[:2]
-        self.rows = rows
-        self.tiles = int(np.prod(grid(width, height)))
-        self.pipelines = build_all(device, all_passes(*self._passes))
-        capacity = parameters.capacity
-        self._parameters, self._capacity = parameters, capacity
-        self.bucket = (
-            bucket_of(rows.tile_backward, device.subgroup_size)
-            if self.projection.differentiates
-            else 0
-        )
-        self.gathers = self.projection.differentiates and rows.tile_backward.gathers
-        self.record_bytes = (
-            backward_subgroups(device.subgroup_size)
-            * contract.CONSTANTS["GRADIENTS"]
-            * contract.itemsize("pair_records")
-        )  # of a pair
-        self.most = self._most()  # pairs that there can be
-        self._said = False  # that pairs are left out
-        self.room = min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
-        self._own: dict[str, Buffer | Image] = {}
-        try:
-            self._allocate(capacity)
-        except OutOfMemory:
-            self.destroy()
-            raise
-        if options.stochastic and sink and isinstance(parameters, Parameters):
-            parameters.set_perturbations(dict(options.stochastic.perturbations))
-        self.resources = {**parameters.all, **self._own}
+    how = first, choices, TiledRasterizer, lambda options: sources(device, options)
+    return TiledRows.resolve(device, choose(device, "tiled", options, *how))
 
-    def _allocate(self, capacity: int) -> None:
-        device, size, own = self.device, (self.width, self.height), self._own
-        own |= self.projection.allocate(device, capacity)
-        nbytes = splat_bytes(self.projection.in_order, capacity, *size)
+
+def first_runnable(device: Device, options: TiledOptions) -> TiledOptions:
+    """These options with a threshold instead of those that would be timed. Raises UserError for
+    what the device cannot run."""
+    names: dict[str, Any] = dict(TiledRows.resolve(device, options).names)
+    return replace(options, tile_threshold=names.get("tile_threshold", options.tile_threshold))
+
+
+def plan(
+    device: Device,
+    sh_planes: int,
+    width: int,
+    height: int,
+    options: TiledOptions,
+    sink: Sink | None,
+    projection: Projection | None = None,
+) -> tuple[Projection, TiledRows, int, int, int]:
+    """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device
+    cannot run."""
+    rows, lanes = (rows_of if sink else TiledRows.resolve)(device, options), device.subgroup_size
+    how = options.antialiased, options.stochastic, options.lens
+    in_order = not is_local(rows.tile_backward, lanes)
+    projection = projection or stochastic.projection(device, sh_planes, sink, *how, in_order)
+    return projection, rows, width, height, lanes
+
+
+class TiledRasterizer(Rasterizer):
+    """See Rasterizer; options: TiledOptions."""
+
+    plan = staticmethod(plan)
+    all_passes = staticmethod(all_passes)
+    rows: TiledRows
+
+    def _allocate(self) -> None:
+        device, row = self.device, self.rows.tile_backward
+        differentiates = self.projection.differentiates
+        self.tiles = int(np.prod(grid(self.width, self.height)))
+        self.bucket = bucket_of(row, device.subgroup_size) if differentiates else 0
+        self.gathers = differentiates and row.gathers
+        numbers = backward_subgroups(device.subgroup_size) * contract.CONSTANTS["GRADIENTS"]
+        self.record_bytes = numbers * contract.itemsize("pair_records")  # of a pair
+        first = max(PAIRS_PER_SPLAT * self._capacity, FEWEST_PAIRS)
+        self.pair_capacity = min(self._most_pairs(), first)
+        nbytes = splat_bytes(self.projection.in_order, self._capacity, self.width, self.height)
         if self.bucket:
-            nbytes["reaches"] = (
-                self.tiles * forward_subgroups(device.subgroup_size) * contract.itemsize("reaches")
-            )
-        own |= allocate_all(device, nbytes)
+            subgroups = self.tiles * forward_subgroups(device.subgroup_size)
+            nbytes["reaches"] = subgroups * contract.itemsize("reaches")
+        self._own |= allocate_all(device, nbytes)
         if "tile_changes" in nbytes:
-            buffer_in(own, "tile_changes").fill(0)  # each frame leaves it clean
-        own |= self._pairs(self.room)
-        format = FORMATS["float32"]
-        for image in self.projection.images:
-            name = f"target{image}".replace(" ", "_")
-            own[name] = Image(device, *size, format.vk, format.texel, name)
-        if (
-            self.projection.differentiates and self.projection.sink and self.projection.sink.stores
-        ):  # in training it is the loss's
-            own["d_image"] = Image(device, *size, format.vk, format.texel, "d_image")
+            buffer_in(self._own, "tile_changes").fill(0)  # each frame leaves it clean
+        self._own |= allocate_all(device, self._pair_bytes(self.pair_capacity))
 
-    def _most(self) -> int:
-        """Pairs that there can be: of every splat with every tile, or as many as descriptors
-        reach."""
+    def _possible_pairs(self) -> int:
+        return self._capacity * self.tiles
+
+    def _most_pairs(self) -> int:
         reach = self.device.max_buffer
-        most = min(self._capacity * self.tiles, most_pairs(self.projection.in_order, reach))
-        if self.bucket:
-            most = min(
-                most, max(reach // _CHECKPOINT_BYTES - self.tiles, 1) * self.bucket
-            )  # 1: a canvas of more tiles than that, for which allocation fails
+        most = min(self._possible_pairs(), most_pairs(self.projection.in_order, reach))
+        if self.bucket:  # 1: a canvas of more tiles than that, for which allocation fails
+            most = min(most, max(reach // _CHECKPOINT_BYTES - self.tiles, 1) * self.bucket)
         return min(most, reach // self.record_bytes) if self.gathers else most
 
-    def _pairs(self, room: int) -> dict[str, Buffer]:
-        nbytes = pair_bytes(self.projection.in_order, room)
+    def _pair_bytes(self, pairs: int) -> dict[str, int]:
+        nbytes = pair_bytes(self.projection.in_order, pairs)
         if self.bucket:
-            buckets = room // self.bucket + self.tiles
-            nbytes |= {
-                "checkpoints": buckets * _CHECKPOINT_BYTES,
-                "bucket_tiles": buckets * contract.itemsize("bucket_tiles"),
-            }
+            buckets = pairs // self.bucket + self.tiles
+            nbytes["checkpoints"] = buckets * _CHECKPOINT_BYTES
+            nbytes["bucket_tiles"] = buckets * contract.itemsize("bucket_tiles")
         if self.gathers:
-            nbytes |= {
-                "pair_records": room * self.record_bytes,
-                "pair_subgroups": room * contract.itemsize("pair_subgroups"),
-            }
-        return allocate_all(self.device, nbytes)
+            nbytes["pair_records"] = pairs * self.record_bytes
+            nbytes["pair_subgroups"] = pairs * contract.itemsize("pair_subgroups")
+        return nbytes
 
     def record_forward(
         self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None
     ) -> None:
-        """parameters, camera, frame, counts -> target. rest: another recorder, for what comes once
-        `counts` says how many pairs there are."""
-        run = build_all(self.device, all_passes(*self._passes, picture))
+        run, rest = build_all(self.device, self._passes(picture)), rest or recorder
         self.projection.record_forward(recorder, run)
         record_counts(recorder, run, self.projection, "tile count")
-        rest = rest or recorder
         record_lists(rest, run, self.projection, self.tiles)
-        rest.run(run["draw"], threads=self._threads(run["draw"]))
+        self._run_tiles(rest, run["draw"])
 
     def record_images(self, recorder: Recorder) -> None:
         """Projected splats -> the targets of all images of the projection, from one list of the
@@ -182,94 +160,43 @@ class TiledRasterizer:
         for image in self.projection.images:
             if image != listed:
                 record_packed(recorder, run, self.projection, image)
-            recorder.run(run[f"draw{image}"], threads=self._threads(run["draw"]))
-
-    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
-        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss
-        between the images and what it makes of them."""
-        self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
-
-    def record_backward(self, recorder: Recorder) -> None:
-        """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
-        self._record_draw_backward(recorder, "draw backward")
-        self.projection.record_backward(recorder, self.pipelines, self._capacity)
+            self._run_tiles(recorder, run[f"draw{image}"])
 
     def record_again(self, recorder: Recorder) -> None:
-        """Splats whose colours alone are others than in the last draw -> target, by the same
-        lists."""
         record_packed(recorder, self.pipelines, self.projection)
-        recorder.run(self.pipelines["draw"], threads=self._threads(self.pipelines["draw"]))
+        self._run_tiles(recorder, self.pipelines["draw"])
 
-    def record_draw_backward(self, recorder: Recorder) -> None:
-        """d_image, target, the tiles' lists -> d_splats2d."""
-        self._record_draw_backward(recorder, "draw backward")
-
-    def record_score(self, recorder: Recorder, score: str) -> None:
-        """d_image or weights, target, the tiles' lists -> d_splats2d, which must be clean. score:
-        one of SCORES."""
-        self._record_draw_backward(recorder, f"draw backward {score}")
-
-    def _record_draw_backward(self, recorder: Recorder, name: str) -> None:
-        run = self.pipelines[name]
+    def record_draw_backward(self, recorder: Recorder, score: str = "") -> None:
+        run = self.pipelines[f"draw backward {score}".rstrip()]
         if self.gathers:
             recorder.fill("pair_subgroups")
-        recorder.run(
-            run, **({"indirect": "buckets"} if self.bucket else {"threads": self._threads(run)})
-        )
+        if self.bucket:
+            recorder.run(run, indirect="buckets")
+        else:
+            self._run_tiles(recorder, run)
         if self.gathers:
             recorder.run(self.pipelines["draw backward gather"], indirect="splat_groups")
 
-    def _threads(self, pipeline: Pipeline) -> tuple[int]:
-        return (threads_of(self.tiles, pipeline.local_size[0]),)
+    def _run_tiles(self, recorder: Recorder, run: Pipeline) -> None:
+        """A workgroup for every tile, counted in the size that the shader has by default."""
+        recorder.run(run, threads=(self.tiles * run.local_size[0],))
 
-    def make_room(self, wanted: int | None = None) -> bool:
-        """For `wanted` pairs, by default what the last frame (which must be done) asked for. True
-        where the buffers were replaced: `resources` is another, and what was recorded must be
-        recorded anew. Raises OutOfMemory with nothing changed."""
-        wanted = pairs_wanted(self._parameters.counts) if wanted is None else wanted
-        limited = (
-            wanted > self.most and self.most < self._capacity * self.tiles
-        )  # else there are no more pairs, and `wanted` looks ahead
-        if replaced := limited and not self.projection.in_order:
-            self._put_in_order()
-        if limited and not self._said:
-            self._said = True
-            log.warning(
-                "frames ask for up to %s pairs of tile and splat, %s have room on %s: "
-                "the farthest are not drawn",
-                wanted,
-                self.most,
-                self.device.name,
-            )
-        if min(wanted, self.most) <= self.room:
-            return replaced
-        room = min(int(wanted * ROOM), self.most)
-        pairs = self._pairs(room)
-        exchange(self.device, self._own, pairs)
-        self.room, self.resources = room, {**self.resources, **pairs}
-        return True
-
-    def _put_in_order(self) -> None:
-        """Lists splats in order of depth from now on, so that without room for all pairs the
+    def _meet_limit(self) -> bool:
+        """Lists splats in order of depth from now on, so that without memory for all pairs the
         farthest are left out. Raises OutOfMemory with nothing changed."""
+        if self.projection.in_order:
+            return False
         assert isinstance(self.projection, Perspective)  # no other is not in order
-        projection = replace(self.projection, in_order=True)
-        sizes = (
-            projection.sort_bytes(self._capacity)
-            | splat_bytes(True, self._capacity, self.width, self.height)
-            | pair_bytes(True, self.room)
-        )
-        more = allocate_all(
-            self.device, {name: nbytes for name, nbytes in sizes.items() if name not in self._own}
-        )
+        projection, capacity = replace(self.projection, in_order=True), self._capacity
+        sizes = projection.sort_bytes(capacity) | pair_bytes(True, self.pair_capacity)
+        sizes |= splat_bytes(True, capacity, self.width, self.height)
+        missing = {name: nbytes for name, nbytes in sizes.items() if name not in self._own}
+        more = allocate_all(self.device, missing)
         self.device.wait_idle()
         for name in ("tile_changes", "tile_cursors", "pair_keys"):
             self._own.pop(name).destroy()
         self._own |= more
-        self.projection, self._passes = projection, (projection, *self._passes[1:])
-        self.pipelines, self.most = build_all(self.device, all_passes(*self._passes)), self._most()
-        self.resources = {**self._parameters.all, **self._own}
-
-    def destroy(self) -> None:
-        for resource in self._own.values():
-            resource.destroy()
+        self.projection, self._plan = projection, (projection, *self._plan[1:])
+        self.pipelines = build_all(self.device, self._passes())
+        self._collect()
+        return True

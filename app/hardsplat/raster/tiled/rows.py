@@ -1,4 +1,4 @@
-"""What the tiled rasterizer can be told, and the registry rows that this comes to on a device."""
+"""Options of the tiled rasterizer, and the registry rows that they name on a device."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hardsplat.gpu.device.context import Device
-from hardsplat.raster.core.resolve import name_of, resolve, runnable
+from hardsplat.raster.core.resolve import name_of, resolve, runnable, threshold_of
 from hardsplat.settings.raster import Options, Stochastic
 from hardsplat.tables.reductions import ATOMICS, Atomics
 from hardsplat.tables.tiles import TILE_BACKWARDS, TileBackward
 
+THRESHOLD = 8  # of tile_threshold, before others are timed
+
 
 @dataclass(frozen=True)
 class TiledOptions(Options):
-    """Rows of the registries in app/hardsplat/variants; 'auto' takes the first row that the device
+    """Rows of the registries in app/hardsplat/tables; 'auto' takes the first row that the device
     can run."""
 
     tile_backward: str = "auto"
-    tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
+    # distwar: contributing lanes of 32 from which they are summed; 0: the fastest number
+    tile_threshold: int = 0
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
-    stochastic: Stochastic | None = (
-        None  # gradients from perturbed images, without a backward pass of tiles
-    )
+    # gradients from perturbed images, without a backward pass of tiles
+    stochastic: Stochastic | None = None
     gradient: str = "auto"  # auto: analytic; stochastic: see above
 
 
@@ -34,25 +36,24 @@ class TiledRows:
 
     tile_backward: TileBackward
     atomics: Atomics
+    threshold: int = 1  # contributing lanes of a subgroup from which they are summed
     names: Mapping[str, str | int] = field(default_factory=dict, compare=False)
 
     @classmethod
     def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
-        backward = resolve(
-            device,
-            "backward pass of tiles",
-            TILE_BACKWARDS,
-            options.tile_backward,
-            "--tile-backward",
-        )  # the forward pass has the same needs
+        """Raises UserError for what the device cannot run. The forward pass needs what a backward
+        pass needs."""
+        title, flag = "backward pass of tiles", "--tile-backward"
+        backward = resolve(device, title, TILE_BACKWARDS, options.tile_backward, flag)
         atomics = ATOMICS["cas"]
         # a row that gathers adds no float, so it runs where no atomics do
         if not backward.gathers or options.atomics != "auto" or runnable(device, ATOMICS):
             atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
-        if options.stochastic:
-            return cls(backward, atomics, {"gradient": "stochastic"})
-        names = {
-            "tile_backward": name_of(TILE_BACKWARDS, backward),
-            "atomics": name_of(ATOMICS, atomics),
-        }
-        return cls(backward, atomics, names)
+        lanes = options.tile_threshold or THRESHOLD
+        names: dict[str, str | int] = {"gradient": "stochastic"}
+        if not options.stochastic:
+            names = {"tile_backward": name_of(TILE_BACKWARDS, backward)}
+            names["atomics"] = name_of(ATOMICS, atomics)
+            if "THRESHOLD" in backward.spec:
+                names["tile_threshold"] = lanes
+        return cls(backward, atomics, threshold_of(device, lanes), names)

@@ -24,7 +24,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import camera_data, frame_data
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.protocols import Rasterizer
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sinks import adam, moments_of, plane_groups, resolve_moments
 from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.settings.train import TrainConfig
@@ -33,7 +33,6 @@ from hardsplat.study.bench.floors import floor_bytes
 from hardsplat.study.bench.tiles import ViewPairs, sort_memory
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
-from hardsplat.tables.reductions import REDUCTIONS
 from hardsplat.train.step.loss import (
     LOSS_PASSES,
     allocate_loss,
@@ -143,9 +142,6 @@ class Bench(GradientErrors):
             memory = by_purpose(held | parameters.nbytes())
         finally:
             own.destroy()
-        threshold = {}
-        if "reduction" in names and "THRESHOLD" in REDUCTIONS[names["reduction"]].spec:
-            threshold = {"hybrid_threshold": made.hybrid_threshold}
         forward = stages["project"] + stages["sort"] + stages["tiles"] + stages["forward draw"]
         backward = stages["backward draw"] + stages["project backward"] + stages["optimizer"]
         total = forward + backward + stages["lists"]
@@ -161,7 +157,7 @@ class Bench(GradientErrors):
             least = floor_bytes(n, visible, degree, pixels, target_bytes, moment_bytes)
             floors = {s: 1e3 * b / self.bandwidth for s, b in least.items() if stages[s]}
         return Measurement(
-            options={"rasterizer": rasterizer, **names, **threshold, "moments": moments},
+            options={"rasterizer": rasterizer, **names, "moments": moments},
             splats=n,
             stages=stages,
             forward=forward,
@@ -229,7 +225,7 @@ class Bench(GradientErrors):
             else:
                 resources["d_image"].upload(rng.random((self.height, self.width, 4), np.float32))
             timed.run_once()
-            if raster.make_room():  # for the pairs of this view
+            if raster.reserve_pairs():  # for the pairs of this view
                 resources |= raster.resources
                 timed, counted = record(timed=True), record(counted=True)
             self._warm_up(timed)

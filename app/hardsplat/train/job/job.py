@@ -8,7 +8,7 @@ from typing import Any
 
 from hardsplat.gpu.device.context import Device
 from hardsplat.raster.backends import BACKENDS, running
-from hardsplat.raster.core.choose import wanted as may_time
+from hardsplat.raster.core.choose import timing_enabled
 from hardsplat.raster.core.sinks import Sink, adam, moments_of
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.presets import for_photographs, of_length
@@ -50,7 +50,7 @@ class Job:
             views,
             replace(densify, cap_max=budget or densify.cap_max),
             moments_of(device, config.adam.moments),
-            tuple(names if may_time() else names[:1]),
+            tuple(names if timing_enabled() else names[:1]),
             tuple(validation_views(config, len(views.cameras))),
         )
 

@@ -21,7 +21,7 @@ from hardsplat.io.scenes.masks import kept, kept_pixels
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
-from hardsplat.raster.core.protocols import Rasterizer
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.tables.formats import FORMATS
 from hardsplat.train.measure.camera_colors import CameraColors
@@ -107,7 +107,7 @@ class Evaluator:
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo) if words is None else words)
         self._recorder.run_once()
-        if self.raster.make_room():
+        if self.raster.reserve_pairs():
             self._recorder.destroy()
             self._record()
             self._recorder.run_once()

@@ -26,7 +26,7 @@ def build_ahead(device: Device, job: Job) -> None:
     planes = (job.config.model.sh_degree + 1) ** 2
     for name in job.rasterizers:
         backend, options = BACKENDS[name], job.options(name)
-        first = backend.first(device, options)
+        first = backend.first_runnable(device, options)
         if len(job.rasterizers) == 1 and first != options:
             continue  # the session will time what is left open, which takes the device
         sink = job.sink(bool(job.config.depth.depth_lambda))

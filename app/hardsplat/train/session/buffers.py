@@ -11,7 +11,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.protocols import Trainable
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.contents import SessionContents
 from hardsplat.train.session.drawing import Drawing, StepInputs, has_timed_rows
@@ -122,7 +122,7 @@ class SessionBuffers(SessionContents):
         return self._drawing
 
     @property
-    def raster(self) -> Trainable:
+    def raster(self) -> Rasterizer:
         """Draws the splats. Another one after growth and `switch_rasterizer`."""
         return self._drawn.raster
 

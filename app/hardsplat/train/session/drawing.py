@@ -14,7 +14,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.owned import Owned
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.protocols import Trainable
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.train.job.job import Job
 from hardsplat.train.step.batch import Batches, PairRoom
 from hardsplat.train.step.capture import PhotographPasses
@@ -27,7 +27,7 @@ from hardsplat.train.strategies.refine import allocate_refine
 def has_timed_rows(device: Device, job: Job, rasterizer: str) -> bool:
     """Whether any row of the rasterizer is left to `auto` and would be timed."""
     options = job.options(rasterizer)
-    return BACKENDS[rasterizer].first(device, options) != options
+    return BACKENDS[rasterizer].first_runnable(device, options) != options
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Drawing:
     device cannot run, OutOfMemory; then nothing stays allocated.
     """
 
-    raster: Trainable
+    raster: Rasterizer
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Drawing:
         device, job, parameters = inputs.device, inputs.job, self._parameters
         backend, options = BACKENDS[inputs.rasterizer], job.options(inputs.rasterizer)
         if not inputs.timed_rows:
-            options = backend.first(device, options)
+            options = backend.first_runnable(device, options)
         sink = job.sink(inputs.capture.depths is not None)
         raster = backend.rasterizer(device, parameters, *job.views.canvas, options, sink=sink)
         self.raster = self._parts.add(raster)

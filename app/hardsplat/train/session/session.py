@@ -178,7 +178,7 @@ class Session(SessionBuffers):
         for step, view in enumerate(order, first):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
         scored = [strategy.scored(step) for step in range(first, first + steps)]
-        self._batches.submit(first, steps, self.raster.room, scored)
+        self._batches.submit(first, steps, self.raster.pair_capacity, scored)
         self.step += steps
 
     def wait_for_turn(self) -> None:

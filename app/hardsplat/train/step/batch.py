@@ -18,7 +18,7 @@ from hardsplat.gpu.memory.buffer import Buffer
 
 HISTORY = contract.CONSTANTS["HISTORY"]
 LONGEST_BATCH = HISTORY // 2  # two are in flight
-PAIRS_AHEAD = 1.25  # room for pairs of tile and splat over the most that a step asked for
+PAIRS_AHEAD = 1.25  # pairs of tile and splat that are allocated, over the most of a step
 
 
 @dataclass
@@ -26,15 +26,15 @@ class BatchResult:
     """What came back from a batch: records of its steps (of the contract), the stages of one of its
     steps in ms.
 
-    room: pairs of tile and splat that fitted. host: seconds of the host's clock at its begin and
-    end.
+    pair_capacity: pairs of tile and splat that fit. host: seconds of the host's clock at its begin
+    and end.
     """
 
     first_step: int
     records: np.ndarray
     stages: dict[str, float]
     busy: tuple[float, float]  # device clock at its begin and end, ns; equal where it has none
-    room: int
+    pair_capacity: int
     host: tuple[float, float]
 
     @property
@@ -49,7 +49,7 @@ class _Slot:
 
     def __init__(self, device: Device):
         self.fence = Fence(device)
-        self.first, self.count, self.room, self.begun_at = 0, 0, 0, 0.0
+        self.first, self.count, self.pair_capacity, self.begun_at = 0, 0, 0, 0.0
         self.timed_here = True  # a step of this batch was timed
 
     def record(self, recorded: Recordings, step: Callable[[Recorder], None]) -> None:
@@ -92,7 +92,9 @@ class Batches:
         """Waits for the batch before the last, after which `submit` waits for nothing."""
         self._collect(self._slots[self._turn])
 
-    def submit(self, first: int, steps: int, room: int = 0, scored: Sequence[bool] = ()) -> None:
+    def submit(
+        self, first: int, steps: int, pair_capacity: int = 0, scored: Sequence[bool] = ()
+    ) -> None:
         """Queues a batch of at most LONGEST_BATCH steps from step `first` on, after wait_for_turn.
         scored: which of them draw scores, by default none; those are not timed."""
         slot, scored = self._slots[self._turn], scored or [False] * steps
@@ -105,7 +107,12 @@ class Batches:
         if plain is not None:
             commands[plain] = slot.timed
         submit(self.device, [slot.head, *commands, slot.tail], slot.fence)
-        slot.first, slot.count, slot.room, slot.begun_at = first, steps, room, time.perf_counter()
+        slot.first, slot.count, slot.pair_capacity, slot.begun_at = (
+            first,
+            steps,
+            pair_capacity,
+            time.perf_counter(),
+        )
 
     def drain(self) -> None:
         """Waits for all batches in flight."""
@@ -125,7 +132,7 @@ class Batches:
         busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
         slot.count, stages = 0, slot.timed.times() if slot.timed_here else {}
         host = (begun, self._ended_at)
-        self._on_batch(BatchResult(slot.first, records, stages, busy, slot.room, host))
+        self._on_batch(BatchResult(slot.first, records, stages, busy, slot.pair_capacity, host))
 
     def destroy(self) -> None:
         for slot in self._slots:
@@ -141,7 +148,7 @@ class PairRoom:
     """Room for the pairs of tile and splat that steps have asked for, before they ask for more than
     there is.
 
-    clipped_steps: drawn without their farthest pairs, which had no room.
+    clipped_steps: drawn without their farthest pairs, which did not fit.
     """
 
     def __init__(self):
@@ -151,14 +158,14 @@ class PairRoom:
     def note(self, result: BatchResult) -> None:
         pairs = wanted_pairs(result.records)
         self._most = max(self._most, int(pairs.max()))
-        self.clipped_steps += int((pairs > result.room).sum())
+        self.clipped_steps += int((pairs > result.pair_capacity).sum())
 
     def make(self, raster, new: bool = False) -> None:
         """In the rasterizer, unless it was refused: failing to allocate is slow, and pairs are
         drawn as far as they fit. A new rasterizer is asked anyhow."""
         if new or not self._refused:
             try:
-                raster.make_room(int(self._most * PAIRS_AHEAD))
+                raster.reserve_pairs(int(self._most * PAIRS_AHEAD))
             except OutOfMemory:
                 self._refused = self._refused or not new
 

@@ -14,7 +14,7 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.raster.core.protocols import Trainable
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sort import SORT_PASSES
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
@@ -96,7 +96,7 @@ def step_passes(
 
 
 def record_depth_supervised_step(
-    recorder: Recorder, raster: Trainable, compare: RecordPasses, compare_depth: RecordPasses
+    recorder: Recorder, raster: Rasterizer, compare: RecordPasses, compare_depth: RecordPasses
 ) -> None:
     """A step that draws depth before the image, with the passes of the image.
 
@@ -123,7 +123,12 @@ class Step:
     """The passes of a step, and of what a strategy does between steps, for one rasterizer."""
 
     def __init__(
-        self, device: Device, job: Job, raster: Trainable, capture: PhotographPasses, photos: Photos
+        self,
+        device: Device,
+        job: Job,
+        raster: Rasterizer,
+        capture: PhotographPasses,
+        photos: Photos,
     ):
         self.strategy, self.raster, self.capture = job.strategy, raster, capture
         passes = step_passes(job, capture, photos.pixel_bytes, raster.projection.in_order)

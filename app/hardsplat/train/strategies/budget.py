@@ -26,7 +26,7 @@ from typing import ClassVar
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.model.camera import Camera
-from hardsplat.raster.core.protocols import Rasterizer
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.tables import quantities
 from hardsplat.train.strategies.refine import (
@@ -176,5 +176,5 @@ class Budget(Refining):
     def record_scores(self, recorder: Recorder, run: Pipelines, raster: Rasterizer) -> None:
         recorder.run(run["weigh pixels"], threads=(raster.width, raster.height))
         for score in ("absolute", "weighted"):
-            raster.record_score(recorder, score)
+            raster.record_draw_backward(recorder, score)
             recorder.run(run[f"take {score}"], indirect="splat_groups")

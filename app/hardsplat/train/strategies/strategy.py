@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.model.camera import Camera
-from hardsplat.raster.core.protocols import Rasterizer
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.settings.densify import DensifySettings
 
 Pipelines = Mapping[str, Pipeline]

@@ -1,0 +1,214 @@
+"""What rasterizers share: their place between parameters and a projection, targets, steps, and
+lists of pairs that grow.
+
+All through named buffers and images (hardsplat.contract) and planes (hardsplat.tables.quantities):
+  forward:  parameters, camera, frame, counts -> `target` (colour without background, premultiplied;
+      alpha = final transmittance T)
+  backward: `d_image` (dL/d colour) and the forward's leftovers, which it uses up -> `d_splats2d` ->
+      gradients of the parameters -> a sink
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from hardsplat.base.errors import OutOfMemory
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import allocate_all, exchange
+from hardsplat.gpu.passes.declared import ComputePass, DrawPass
+from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.raster.core.parameters import Parameters, pairs_wanted
+from hardsplat.raster.core.projection import Projection
+from hardsplat.raster.core.sinks import Sink
+from hardsplat.tables.formats import FORMATS, TargetFormat
+
+log = logging.getLogger("hardsplat")
+HEADROOM = 1.5  # pairs that are allocated, over those that did not fit
+
+
+class Variants(Protocol):
+    """The variants that a rasterizer is made of."""
+
+    @property
+    def names(self) -> Mapping[str, str | int]: ...  # setting -> variant
+
+
+class Drawn(Protocol):
+    """What a rasterizer draws: at most `capacity` splats or blobs, in buffers by name of the
+    contract."""
+
+    sh_degree: int
+
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def all(self) -> Mapping[str, Buffer]: ...
+    @property
+    def counts(self) -> np.void: ...  # the Counts struct as it is now
+
+
+class Rasterizer:
+    """Draws `parameters` on a canvas of width x height px. Resources: its own and those of
+    `parameters`, by contract name.
+
+    sink: None for no backward pass. projection: another than of 3D splats, with a sink of its own.
+    pair_capacity: pairs of a splat and a part of the canvas that fit; a frame that has more
+    (counts.pairs_wanted) is drawn without some, by default the farthest. Raises UserError for
+    options that the device cannot run, OutOfMemory with nothing allocated.
+    """
+
+    plan: Callable[..., Any]  # what `all_passes` takes: projection, rows, ...
+    all_passes: Callable[..., list]
+    rows: Variants
+    parts = "tile"  # of the canvas, which make pairs with splats
+    left_out = "the farthest"
+    pair_capacity = 0
+
+    def __init__(
+        self,
+        device: Device,
+        parameters: Drawn,
+        width: int,
+        height: int,
+        options: Any,
+        sink: Sink | None,
+        projection: Projection | None = None,
+    ):
+        self.device, self.width, self.height = device, width, height
+        self._parameters, self._capacity = parameters, parameters.capacity
+        sh_planes = (parameters.sh_degree + 1) ** 2
+        self._plan = self.plan(device, sh_planes, width, height, options, sink, projection)
+        self.projection: Projection = self._plan[0]
+        self.rows = self._plan[1]
+        self.pipelines = build_all(device, self._passes())
+        self._own: dict[str, Buffer | Image] = {}
+        self._warned = False  # that pairs are left out
+        try:
+            self._own |= self.projection.allocate(device, self._capacity)
+            for image in self.projection.images:
+                self._add_image(f"target{image}".replace(" ", "_"), self._target())
+            if self.projection.differentiates and self.projection.sink.stores:
+                self._add_image("d_image", FORMATS["float32"])  # in training it is the loss's
+            self._allocate()
+        except OutOfMemory:
+            self.destroy()
+            raise
+        if options.stochastic and sink and isinstance(parameters, Parameters):
+            parameters.set_perturbations(dict(options.stochastic.perturbations))
+        self._collect()
+
+    def _passes(self, picture: str = "image") -> list[ComputePass | DrawPass]:
+        return self.all_passes(*self._plan, picture)
+
+    def _add_image(self, name: str, format: TargetFormat, tall: int = 1) -> None:
+        """tall: canvases, one below the other."""
+        size = self.width, self.height * tall
+        self._own[name] = Image(self.device, *size, format.vk, format.texel, name)
+
+    def _collect(self) -> None:
+        """`resources` are another object whenever one of them is replaced."""
+        self.resources: dict[str, Buffer | Image] = {**self._parameters.all, **self._own}
+
+    # what one rasterizer does differently from another
+
+    def _target(self) -> TargetFormat:
+        """The format of finished images."""
+        return FORMATS["float32"]
+
+    def _allocate(self) -> None:
+        """The rest of its own buffers and images."""
+
+    def _possible_pairs(self) -> int:
+        """Pairs of every splat with every part of the canvas."""
+        return 0
+
+    def _most_pairs(self) -> int:
+        """The same, or as many as descriptors reach."""
+        return 0
+
+    def _pair_bytes(self, pairs: int) -> dict[str, int]:
+        """Bytes of what holds so many pairs, by buffer."""
+        return {}
+
+    def record_forward(
+        self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None
+    ) -> None:
+        """parameters, camera, frame, counts -> target. picture: of hardsplat.tables.pictures. rest:
+        another recorder, for what comes once `counts` has the number of pairs."""
+        raise NotImplementedError
+
+    def record_images(self, recorder: Recorder) -> None:
+        """Projected splats -> the targets of all images of the projection."""
+        raise NotImplementedError
+
+    def record_again(self, recorder: Recorder) -> None:
+        """Splats whose colours alone are others than in the last draw -> target, by the same
+        lists."""
+        raise NotImplementedError
+
+    def record_draw_backward(self, recorder: Recorder, score: str = "") -> None:
+        """d_image, target, what the forward pass left -> d_splats2d. score: one of SCORES, then
+        d_splats2d must be clean."""
+        raise NotImplementedError
+
+    # what all do alike
+
+    def record_backward(self, recorder: Recorder) -> None:
+        """d_image, target, what the forward pass left -> d_splats2d -> the sink."""
+        self.record_draw_backward(recorder)
+        self.projection.record_backward(recorder, self.pipelines, self._capacity)
+
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
+        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss
+        between the images and what it makes of them."""
+        if self.projection.differentiates:
+            self.record_forward(recorder)
+            compare(recorder)
+            self.record_backward(recorder)
+            return
+
+        def draw_and_compare() -> None:
+            self.record_images(recorder)
+            compare(recorder)
+
+        self.projection.record_estimate(
+            recorder, self.pipelines, draw_and_compare, self.height, self._capacity
+        )
+
+    def reserve_pairs(self, pairs: int | None = None) -> bool:
+        """Makes the buffers of pairs large enough for `pairs`, by default those of the last frame,
+        which must be done. True where they were replaced: `resources` is another, and what was
+        recorded must be recorded again. Raises OutOfMemory with nothing changed."""
+        pairs = pairs_wanted(self._parameters.counts) if pairs is None else pairs
+        # Else there are no more pairs, and the caller looks ahead.
+        limited = self._most_pairs() < min(pairs, self._possible_pairs())
+        replaced = limited and self._meet_limit()
+        most = self._most_pairs()
+        if limited and not self._warned:
+            self._warned = True
+            where, what = self.device.name, self.left_out
+            text = "frames have up to %s pairs of %s and splat, %s fit on %s: %s are not drawn"
+            log.warning(text, pairs, self.parts, most, where, what)
+        if min(pairs, most) <= self.pair_capacity:
+            return replaced
+        capacity = min(int(pairs * HEADROOM), most)
+        exchange(self.device, self._own, allocate_all(self.device, self._pair_bytes(capacity)))
+        self.pair_capacity = capacity
+        self._collect()
+        return True
+
+    def _meet_limit(self) -> bool:
+        """Frames have more pairs than a descriptor reaches. Returns whether buffers were
+        replaced."""
+        return False
+
+    def destroy(self) -> None:
+        for resource in self._own.values():
+            resource.destroy()
