@@ -23,9 +23,10 @@ def test_tasks_of_a_line_keep_their_order_and_others_do_not_wait_for_them():
     background.do("second", lambda: done.append(2), line="files")
     background.do("beside", lambda: done.append(3)).result(timeout=10)
     assert done == [3]
-    gate.set()
-    background.finish(quiet=True)
+    threading.Timer(0.2, gate.set).start()
+    seconds = background.finish(quiet=True)
     assert done == [3, 1, 2]
+    assert seconds.keys() == {"first", "second"} and 0.1 < seconds["first"] < 10
     background.close()
 
 

@@ -5,9 +5,11 @@ import os
 import stat
 import subprocess
 import sys
+import time
 
 import pytest
 
+from hardsplat.base import files
 from hardsplat.base.files import remove_abandoned, replacing
 
 
@@ -80,3 +82,14 @@ def test_what_a_killed_process_did_not_finish_goes(tmp_path):
         assert not gone.exists() and not earlier.exists() and all(p.exists() for p in kept)
     finally:
         alive.communicate(b"\n")
+
+
+def test_a_process_of_its_own_syncs_files(tmp_path, monkeypatch):
+    """It is not waited for, and does not mind a file that is gone."""
+    started, popen = [], subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **h: started.append(popen(*a, **h)))
+    (tmp_path / "a file").write_bytes(b"1")
+    begun = time.monotonic()
+    files.sync_later(tmp_path / "gone", tmp_path / "a file", tmp_path)
+    assert time.monotonic() - begun < 1
+    assert started[0].wait(20) == 0

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -47,6 +48,26 @@ def run(session_device, scene, tmp_path_factory):
         own |= dict(max_steps=80, eval_steps=(10, 40), save_steps=(40,))
         config = settings(scene, out, **own, **FAST)
         return config, train(config)
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_large_files_of_a_finished_run_are_synced_after_its_end(
+    on_device, scene, tmp_path, monkeypatch, large
+):
+    """So that the prompt does not wait for the disk; small ones are synced as they are written."""
+    later, synced, sync = [], [], os.fsync
+    monkeypatch.setattr("hardsplat.train.run.files.sync_later", lambda *files: later.extend(files))
+    monkeypatch.setattr("hardsplat.train.run.files.LATE", 0 if large else 1 << 30)
+    named = lambda file: os.path.basename(os.readlink(f"/proc/self/fd/{file}"))
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(named(file)) or sync(file))
+    metrics = train(settings(scene, tmp_path, max_steps=5))
+    waited = metrics["seconds"]["files"]
+    assert waited.keys() <= {"splats", "checkpoint", "report", "renders", "photographs"}
+    names = ["splats.ply", "metrics.json", tmp_path.name, "ckpt_5.npz", "ckpts"]
+    assert [file.name for file in later] == names * large
+    assert all(file.exists() for file in later)
+    of_run = [name for name in synced if name.startswith(("splats.ply", "metrics.json."))]
+    assert bool(of_run) != large, synced
 
 
 def test_a_run_learns_and_says_what_it_did(run):

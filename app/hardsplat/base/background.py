@@ -61,14 +61,16 @@ class Background:
                 if not task.future.cancelled() and (error := task.future.exception()):
                     raise error
 
-    def finish(self, quiet: bool = False) -> None:
-        """Waits for all tasks, with a progress line when that takes long. Raises what one of them
-        raised, after the others are done."""
+    def finish(self, quiet: bool = False) -> dict[str, float]:
+        """Waits for all tasks, with a progress line when that takes long. Returns the seconds that
+        this took until the last one of each name was done. Raises what one of them raised, after
+        the others are done."""
         begun, bar, waiting = time.perf_counter(), None, self._open()
-        everything = len(waiting)
+        everything, seconds = len(waiting), dict.fromkeys((task.what for task in waiting), 0.0)
         try:
             while waiting:
                 wait([task.future for task in waiting], timeout=0.1, return_when=FIRST_COMPLETED)
+                seconds |= dict.fromkeys((t.what for t in waiting), time.perf_counter() - begun)
                 waiting = self._open()
                 if bar is None and time.perf_counter() - begun > _PATIENCE:
                     how = dict(unit="file", leave=False, disable=True if quiet else None)
@@ -81,6 +83,7 @@ class Background:
             if bar is not None:
                 bar.close()
         self.check()
+        return seconds
 
     def close(self) -> None:
         """Drops what has not begun, waits for what has. Nothing is raised."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -57,6 +59,25 @@ def written(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def sync_later(*paths: Path) -> None:
+    """Has a process of its own sync files that were written without, and ends before it does: a
+    disk takes some 10 s a GB (docs/results/files.md). A file that is gone is left out."""
+    command = [sys.executable, "-I", "-S", "-c", _SYNC, *map(str, paths)]
+    none = subprocess.DEVNULL
+    with suppress(OSError):  # the system writes them within half a minute
+        subprocess.Popen(command, stdin=none, stdout=none, stderr=none, start_new_session=True)
+
+
+_SYNC = """
+import os, sys
+for path in sys.argv[1:]:
+    try:
+        os.fsync(os.open(path, os.O_RDONLY))
+    except OSError:
+        pass
+"""
 
 
 def remove_abandoned(folder: Path) -> None:

@@ -77,10 +77,14 @@ def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = Fals
 
 
 def save_planes(
-    path: str | Path, planes: Mapping[str, np.ndarray], antialiased: bool = False
+    path: str | Path,
+    planes: Mapping[str, np.ndarray],
+    antialiased: bool = False,
+    durable: bool = True,
 ) -> None:
-    """A .ply of splats from their trained values, (planes, N, width) by name, see save_splats."""
-    with written(path := Path(path)), replacing(path) as partial:
+    """A .ply of splats from their trained values, (planes, N, width) by name, see save_splats.
+    durable: see replacing."""
+    with written(path := Path(path)), replacing(path, durable) as partial:
         ply.write(partial, of_planes(planes, antialiased))
 
 

@@ -40,7 +40,7 @@ def write_page(path: Path, name: str, **values) -> Path:
     """Renders a template of this package, where all text is escaped, into a file that appears whole
     or not at all. UserError where it cannot be written."""
     text = template(name, _TEMPLATES).render(**values)
-    with written(path), replacing(path) as partial:
+    with written(path), replacing(path, durable=False) as partial:  # it can be made again
         # names of files may hold bytes that are no text
         partial.write_text(text, encoding="utf-8", errors="replace")
     return path

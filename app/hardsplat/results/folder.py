@@ -74,10 +74,10 @@ def archive_run(
     return earlier
 
 
-def write_json(path: Path, table: dict) -> None:
-    """Raises UserError when the file cannot be written."""
+def write_json(path: Path, table: dict, durable: bool = True) -> None:
+    """durable: see replacing. Raises UserError when the file cannot be written."""
     try:
-        with replacing(path) as partial:
+        with replacing(path, durable) as partial:
             partial.write_text(json.dumps(table, indent=1) + "\n")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None

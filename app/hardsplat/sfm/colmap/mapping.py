@@ -58,13 +58,15 @@ def map_incrementally(
     names: Sequence[str] = (),
     angle: float = _ANGLE,
     start: Path | None = None,
+    fewest: int = 30,
     on_image: Callable[[], None] | None = None,
 ) -> list:
     """COLMAP's incremental mapper; the models that it finds, largest first.
 
     names: the photographs to map, by default all. angle: degrees, least one of the first pair's
-    rays. start: folder of a model to extend. on_image is called for each photograph with a new
-    pose. Poses of many are all adjusted after 40 % more photographs instead of 10 %.
+    rays. start: folder of a model to extend. fewest: points that a new pose must explain. on_image
+    is called for each photograph with a new pose. Poses of many are all adjusted after 40 % more
+    photographs instead of 10 %.
     """
     error, threads, seed = settings.error, settings.threads, settings.seed
     options = pycolmap.IncrementalPipelineOptions()
@@ -76,7 +78,7 @@ def map_incrementally(
     mapper.random_seed = triangulation.random_seed = seed
     mapper.init_max_error = mapper.filter_max_reproj_error = error
     mapper.abs_pose_max_error = 3 * error
-    mapper.init_min_tri_angle = angle
+    mapper.init_min_tri_angle, mapper.abs_pose_min_num_inliers = angle, fewest
     triangulation.merge_max_reproj_error = triangulation.complete_max_reproj_error = error
     if settings.many:
         options.ba_global_frames_ratio = options.ba_global_points_ratio = 1.4

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pycolmap
 
 from hardsplat.base.errors import UserError
@@ -29,6 +30,7 @@ from hardsplat.sfm.job.state import State, digests, fingerprint
 _MANY = 100  # photographs, beyond which all poses are adjusted less often
 # photographs without a pose, or a tenth of all, that are compared with all others
 _SECOND_LOOK = 10
+_FEW_POINTS = 15  # that a pose found then must explain, half of what the first ones must
 PATCH_ERRORS = 2  # errors of a match that a patch may lie off where poses expect it
 
 
@@ -106,28 +108,27 @@ class Poses:
 
     def _look_again(self, model) -> bool:
         """Compares photographs that got no pose with all others, where only some pairs were
-        compared; whether that found any matches."""
+        compared; whether they match any."""
         posed = {image.name for image in model.images.values() if image.has_pose}
         rich = zip(self.names, self.features)
         missing = [i for i, (name, n) in enumerate(rich) if name not in posed and n >= TOO_FEW]
         if not missing or len(missing) > max(_SECOND_LOOK, len(self.names) // 10):
             return False
         self.send(phase="a second look")
-        before = len(self.matches.pairs)
         with pycolmap.Database.open(self.path) as database:
             comparison = Comparison(database, self.ids, self.job["image_size"], self.job["seed"])
             others = range(len(self.ids))
             pairs = {(min(i, j), max(i, j)) for i in missing for j in others if i != j}
             comparison.run(comparison.left(sorted(pairs)), self.pool, lambda done: None)
         self._read_matches()
-        return len(self.matches.pairs) > before
+        return bool(np.isin(self.matches.pairs, missing).any())
 
     def _go_on(self, model):
         """The model with more photographs, and the share of the matches that it explains."""
         start = self.work / "mapping" / "first"
         start.mkdir(parents=True, exist_ok=True)
         model.write(start)
-        models = self._map(self.work / "mapping" / "all", start=start)
+        models = self._map(self.work / "mapping" / "all", start=start, fewest=_FEW_POINTS)
         best = models[0] if models else model
         return best, explained(best, self.matches)
 

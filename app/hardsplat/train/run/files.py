@@ -17,6 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.clock import PhaseClock
+from hardsplat.base.files import sync_later
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.media.images import over, save_png, to_uint8
@@ -35,6 +36,7 @@ REPORT = "report.html"
 # s of training that are left, from which a process of its own has been started by the time that
 # there is a report to make
 LONG = 4.0
+LATE = 1 << 25  # bytes of splats from which a finished run has them synced after its end
 
 
 class RunFiles:
@@ -45,7 +47,7 @@ class RunFiles:
         self.folder, self.photographs = folder, photographs
         self._job, self._may_apart = job, apart
         self.scene, self.background = photographs.scene, photographs.background
-        self._photos_saved = False
+        self._photos_saved = self._late = False  # late: large files are synced after the end
         self._making: Future[Maker | Apart] | None = None
         # renders, which threads make, and photographs that the report shows
         self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}
@@ -84,16 +86,20 @@ class RunFiles:
         if m.name in spread([self.scene.views[i].name for i in self.scene.test]):
             self._shown[m.name] = render, m.photo
 
-    def splats(self, planes: Mapping[str, np.ndarray], *names: str) -> Future:
+    def splats(self, planes: Mapping[str, np.ndarray], *names: str, over: bool = False) -> Future:
         """Splats from their trained values, (planes, N, width) by name, as PLY files of these
-        names."""
+        names. over: see last_checkpoint."""
         from hardsplat.io.splats import save_planes
+
+        nbytes = _bytes_of(planes)
+        self._late = over and nbytes > LATE
 
         def work() -> None:
             for name in names:
-                save_planes(self.folder / name, planes, self._job.config.raster.antialiased)
+                path, durable = self.folder / name, not self._late
+                save_planes(path, planes, self._job.config.raster.antialiased, durable)
 
-        return self.background.do("splats", work, _bytes_of(planes), line="splats")
+        return self.background.do("splats", work, nbytes, line="splats")
 
     def checkpoint(self, state: Checkpoint) -> Future:
         """A checkpoint; older ones go, but for those of --save-steps."""
@@ -104,9 +110,8 @@ class RunFiles:
         """The checkpoint after the last step, written while held-out views are measured. log: its
         log, which is known after that.
 
-        over: the run is, and the command waits for this file. It is then not synced to the disk,
-        which takes some 10 s a GB. splats.ply is synced, and so is the checkpoint before this one,
-        which stays.
+        over: the run is, and the command waits for its files. Large ones are then synced to the
+        disk after its end, see sync_later; the checkpoint before this one, which stays, is synced.
         """
         # its memory is taken anyhow, and nothing may wait for it
         work = partial(self._checkpoint, state, log, durable=not over)
@@ -167,15 +172,19 @@ class RunFiles:
 
     def finish(self, metrics: dict, clock: PhaseClock) -> dict:
         """Writes plots and the report, waits for all that was started, then writes metrics.json
-        with the seconds of all phases, and returns it.
+        with the seconds of all phases and of what was waited for, and returns it.
 
         A report that cannot be written costs a note. Raises UserError for other files.
         """
         metrics["seconds"]["parts"] = clock.read()
         self._report(lambda maker: self._write_report(maker, metrics))
-        self.background.finish(self._job.config.run.quiet)
+        metrics["seconds"]["files"] = self.background.finish(self._job.config.run.quiet)
         metrics["seconds"]["parts"] = clock.read()
-        write_json(self.folder / "metrics.json", metrics)
+        path = self.folder / "metrics.json"
+        write_json(path, metrics, durable=not self._late)
+        if self._late:
+            last = checkpoints.path_of(self.folder, metrics["steps"])
+            sync_later(self.folder / "splats.ply", path, self.folder, last, last.parent)
         return metrics
 
     def _write_report(self, maker: Maker | Apart, metrics: dict) -> None:

@@ -89,15 +89,15 @@ class CheckpointKeeper:
         """Everything that the run leaves after its last step: files from the host's copy of the
         state, while held-out views are measured on the device."""
         run, files, allocate = self.run, self.run.files, self._copies.begin()
-        planes = run.session.values(allocate)
+        planes, over = run.session.values(allocate), step == self.run.job.steps
         first = next((run.scene.views[i].name for i in run.scene.test), None)
         files.viewer(planes, None if run.stop.asked else first)  # takes longest
-        splats = files.splats(planes, "splats.ply")
+        splats = files.splats(planes, "splats.ply", over=over)
         self._take(allocate, planes)
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
         try:
             self._last_splats = splats
-            files.last_checkpoint(self.state, log, over=step == run.job.steps)
+            files.last_checkpoint(self.state, log, over)
             files.plots(run.metrics())
             self.measurements.measure(step, planes)
         finally:
