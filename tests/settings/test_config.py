@@ -8,7 +8,7 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.raster.backends import BACKENDS
-from hardsplat.settings.learning import StochasticSettings
+from hardsplat.settings.learning import GradientSettings, StochasticSettings
 from hardsplat.settings.option import checked, kind
 from hardsplat.settings.presets import (
     PRESETS,
@@ -18,7 +18,7 @@ from hardsplat.settings.presets import (
     save_config,
 )
 from hardsplat.settings.raster import Stochastic
-from hardsplat.settings.rasterizers import RASTERIZERS
+from hardsplat.settings.rasterizers import RASTERIZERS, RasterSettings
 from hardsplat.settings.train import DETERMINISTIC, FIELDS, OWNERS, TrainConfig
 from hardsplat.tables.formats import FORMATS
 from tests.helpers.tables import rows
@@ -78,7 +78,7 @@ def test_the_rasterizer_takes_every_setting_of_its_own():
     assert tuple(BACKENDS) == RASTERIZERS
     for name in RASTERIZERS:
         options = BACKENDS[name].options
-        assert options.of(TrainConfig()) == options()  # the defaults agree
+        assert options.of(RasterSettings(), GradientSettings()) == options()  # the defaults agree
         assert set(options.settings()) <= FIELDS.keys()
     assert {f.name for f in dataclasses.fields(Stochastic)} <= FIELDS.keys() | {"perturbations"}
     sizes = dict(means=0.1, quats=0.02, log_scales=0.05, logit_opacities=0.1, sh0=0.1, shN=0.05)

@@ -19,7 +19,7 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.train.measure.camera_colors import CameraColors
-from hardsplat.train.step.exposure import exposure_passes, record_exposure_gradients, save_exposures
+from hardsplat.train.step.exposure import exposure_passes, save_exposures
 from hardsplat.train.step.loss import (
     LOSS_PASSES,
     allocate_loss,
@@ -95,7 +95,7 @@ class Exposing:
         resources = {**self.parameters.all, **self.own}
         self.exposed, self.plain = (Recorder(device, resources) for _ in range(2))
         record_loss(self.exposed, run, *CANVAS)
-        record_exposure_gradients(self.exposed, run)
+        self.exposed.run(run["expose gather"], threads=(contract.CONSTANTS["GROUP"],))
         record_loss(self.plain, build_all(device, LOSS_PASSES), *CANVAS)
         for recorder in (self.exposed, self.plain):
             recorder.end()

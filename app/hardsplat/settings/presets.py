@@ -19,7 +19,6 @@ from hardsplat.settings.train import (
     NAMES,
     TrainConfig,
     check_deterministic,
-    check_gradient,
     check_owners,
     looked_at,
 )
@@ -73,7 +72,7 @@ def load_config(
         folder = flat["data_dir"] = Path(os.path.abspath(flat["data_dir"]))
         flat["result_dir"] = flat["result_dir"] or _default_result_dir(folder)
     config = TrainConfig.of(**looked_at(flat))
-    check_gradient(config)
+    config.check_gradient()
     if config.run.deterministic:
         check_deterministic(flags)  # a flag may name a default, which the config alone cannot tell
     return config

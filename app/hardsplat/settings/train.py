@@ -63,6 +63,28 @@ class TrainConfig(Owner):
         cameras = self.poses.pose_opt or self.intrinsics.intrinsics_opt
         return cameras or self.exposure.exposure != "none"
 
+    def check_gradient(self) -> None:
+        """UserError where splats would grow by statistics that the gradients do not come with, or
+        quantities of photographs would have none."""
+        if self.gradient.gradient == "stochastic":
+            without = {
+                "--exposure none": self.exposure.exposure != "none",
+                "--no-pose-opt": self.poses.pose_opt,
+                "--no-intrinsics-opt": self.intrinsics.intrinsics_opt,
+                "--depth-lambda 0": self.depth.depth_lambda,
+            }
+            if flag := next((flag for flag, needed in without.items() if needed), None):
+                raise UserError(
+                    "--gradient stochastic finds no gradients of exposures, cameras and depths: "
+                    f"add {flag} or --gradient analytic"
+                )
+        grows, gradient = self.densify.strategy in ("adaptive", "budget"), self.gradient.gradient
+        if grows and not finds_statistics(gradient):
+            raise UserError(
+                f"--gradient {gradient} finds no gradients of positions on screen, by "
+                "which the adaptive strategy grows: add --strategy mcmc or --strategy none"
+            )
+
     def __post_init__(self):
         run, scene = self.run, self.scene
         if run.resume and run.ckpt:
@@ -138,26 +160,3 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
                 f"--deterministic takes --{name.replace('_', '-')} {needed}, not "
                 f"{named[name]}: leave out one of the two"
             )
-
-
-def check_gradient(config: TrainConfig) -> None:
-    """UserError where splats would grow by statistics that the gradients do not come with, or
-    quantities of photographs would have none."""
-    if config.gradient.gradient == "stochastic":
-        without = {
-            "--exposure none": config.exposure.exposure != "none",
-            "--no-pose-opt": config.poses.pose_opt,
-            "--no-intrinsics-opt": config.intrinsics.intrinsics_opt,
-            "--depth-lambda 0": config.depth.depth_lambda,
-        }
-        if flag := next((flag for flag, needed in without.items() if needed), None):
-            raise UserError(
-                "--gradient stochastic finds no gradients of exposures, cameras and depths: "
-                f"add {flag} or --gradient analytic"
-            )
-    grows = config.densify.strategy in ("adaptive", "budget")
-    if grows and not finds_statistics(config.gradient.gradient):
-        raise UserError(
-            f"--gradient {config.gradient.gradient} finds no gradients of positions on screen, by "
-            "which the adaptive strategy grows: add --strategy mcmc or --strategy none"
-        )

@@ -15,7 +15,6 @@ from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.run.trainer import train
 from hardsplat.train.strategies.mcmc import grown, mcmc_passes, record_mcmc
-from hardsplat.train.strategies.refine import record_noise
 from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
 from tests.helpers.training import open_session, same_state, settings
 from tests.oracle.mcmc import noise, regularizers, relocated
@@ -34,7 +33,7 @@ class Refiner(Refining):
         around = Perspective(planes, adam(moments))
         run = build_all(device, [*mcmc_passes(moments), *around.passes()])
         self.record("refine", lambda r: record_mcmc(r, run))
-        self.record("noise", lambda r: record_noise(r, run))
+        self.record("noise", lambda r: r.run(run["noise"], indirect="splat_groups"))
         self.record("adam", lambda r: around.record_backward(r, run, capacity))
 
     def __call__(self, state: dict, what="refine", config=CONFIG, step=STEP) -> dict:

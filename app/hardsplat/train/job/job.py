@@ -13,7 +13,7 @@ from hardsplat.raster.core.sinks import Sink, adam, moments_of
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.presets import for_photographs, of_length
 from hardsplat.settings.raster import Options
-from hardsplat.settings.train import TrainConfig, check_gradient
+from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.gradients import finds_statistics
 from hardsplat.train.job.overfit import validation_views
 from hardsplat.train.job.views import Views
@@ -43,7 +43,7 @@ class Job:
     def of(cls, config: TrainConfig, views: Views, device: Device, budget: int = 0) -> Job:
         """budget: most splats, by default as the settings have it. Raises UserError for what the
         device cannot run."""
-        check_gradient(config)
+        config.check_gradient()
         densify, names = config.densify, running(device, config.raster, config.gradient)
         return cls(
             config,

@@ -91,13 +91,14 @@ class FirstSplats:
 
     def __init__(
         self,
-        config: TrainConfig,
+        start: StartSettings,
         scene: Scene,
+        sh_degree: int,
+        seed: int,
         checkpoint: Checkpoint | None,
         background: Background,
     ):
-        start, own = config.start, (config.model.sh_degree, config.run.seed)
-        self._make = lambda: initial_gaussians(start, scene, *own)
+        self._make = lambda: initial_gaussians(start, scene, sh_degree, seed)
         self._checkpoint, self.step = checkpoint, checkpoint.step if checkpoint else 0
         self._random = checkpoint is None and _is_random(start, scene)
         self._begun: Future[Gaussians] | None = None

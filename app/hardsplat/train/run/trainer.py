@@ -119,7 +119,8 @@ class Trainer:
         by a thread while the device is opened."""
         if config.intrinsics.intrinsics_opt:
             check_lenses(self.scene.views)
-        splats = FirstSplats(config, self.scene, checkpoint, self.photographs.background)
+        own, background = (config.model.sh_degree, config.run.seed), self.photographs.background
+        splats = FirstSplats(config.start, self.scene, *own, checkpoint, background)
         self.clock.begin("device")
         if isinstance(device, Future):
             device = device.result()

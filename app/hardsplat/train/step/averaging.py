@@ -7,13 +7,10 @@ batches and count alike. The number of splats must be fixed by then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.raster.core.sinks import plane_groups
+from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.tables import quantities
 from hardsplat.train.strategies.strategy import Strategy
 
@@ -63,8 +60,3 @@ class Averaging:
         spec = {"SINCE": self.begins, "EVERY": self.every}
         each = ComputePass("average", "optim/average.comp", reads, quantities.averages(), spec)
         return [each] if self.steps else []
-
-
-def record_average(recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None:
-    """The splats as they are -> their averages."""
-    recorder.run(run["average"], groups=plane_groups(quantities.plane_count("splat"), capacity))

@@ -3,25 +3,23 @@ Adam."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
+from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.raster.core.sinks import record_others
 from hardsplat.tables import quantities
 from hardsplat.train.job.job import Job
-from hardsplat.train.step.depths import DEPTH_PASS, Depths, record_depth_loss
-from hardsplat.train.step.exposure import (
-    centre_pass,
-    exposure_passes,
-    record_centred,
-    record_exposure_gradients,
-)
-from hardsplat.train.step.intrinsics import INTRINSICS_PASS, record_intrinsics_gradient
-from hardsplat.train.step.poses import pose_passes, record_pose_gradients, record_settled
+from hardsplat.train.step.depths import DEPTH_PASS, Depths
+from hardsplat.train.step.exposure import CENTRED, centre_pass, exposure_passes
+from hardsplat.train.step.intrinsics import INTRINSICS_PASS
+from hardsplat.train.step.poses import pose_passes
 from hardsplat.train.step.schedule import schedule_passes
+from hardsplat.train.strategies.strategy import Pipelines
 
 RecordPasses = Callable[[Recorder], None]
+GROUP = contract.CONSTANTS["GROUP"]
 
 
 class PhotographPasses:
@@ -33,50 +31,45 @@ class PhotographPasses:
         self.frozen, self.depths, self.cameras = job.frozen, depths, items["camera"]
         # kinds of which something is trained
         self.moving = {kind: n for kind, n in items.items() if quantities.chosen(kind, flat)}
-        poses, self._focusing = c.poses.pose_opt, c.intrinsics.intrinsics_opt
+        poses, intrinsics = c.poses.pose_opt, c.intrinsics.intrinsics_opt
         self._exposing = exposure_passes(c.exposure.exposure, self.cameras)
         self._posing = pose_passes(job.extent, job.frozen) if poses else ()
-        self._centred = any(q.centred for q in quantities.chosen("photograph", flat))
-        self._ends = schedule_passes(poses, self._focusing)
+        self._focusing = [INTRINSICS_PASS] if intrinsics else []
+        centred = any(q.centred for q in quantities.chosen("photograph", flat))
+        self._centring = [centre_pass()] if centred else []
+        self._ends = schedule_passes(poses, intrinsics)
 
     def passes(self) -> list[ComputePass]:
         """With those that begin and end a step."""
-        return [
-            *self._ends,
-            *self._posing,
-            *([INTRINSICS_PASS] if self._focusing else []),
-            *([DEPTH_PASS] if self.depths else []),
-            *self._exposing,
-            *([centre_pass()] if self._centred else []),
-        ]
+        depth = [DEPTH_PASS] if self.depths else []
+        posing = (*self._posing, *self._focusing)
+        return [*self._ends, *posing, *depth, *self._exposing, *self._centring]
 
     def record_compared(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], record_loss: RecordPasses
+        self, recorder: Recorder, run: Pipelines, record_loss: RecordPasses
     ) -> None:
-        """target -> the loss -> d_image."""
+        """target -> the loss -> d_image, and gradients of exposures from exposure_sums."""
         record_loss(recorder)
         if self._exposing:
-            record_exposure_gradients(recorder, run)
+            recorder.run(run["expose gather"], threads=(GROUP,))
 
-    def compare_depth(
-        self, run: Mapping[str, Pipeline], width: int, height: int
-    ) -> RecordPasses | None:
-        """The function that records the loss of depth of a canvas of width x height px; None where
-        no depth is known."""
+    def compare_depth(self, run: Pipelines, width: int, height: int) -> RecordPasses | None:
+        """The function that records the loss of depth of a canvas of width x height px, target (sum
+        w z, sum w) -> d_image; None where no depth is known."""
         if not self.depths:
             return None
-        return lambda recorder: record_depth_loss(recorder, run, width, height)
+        return lambda recorder: recorder.run(run["loss depth"], threads=(width, height))
 
-    def record_moved(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], adam: Mapping[str, Pipeline]
-    ) -> None:
-        """A step of Adam for photographs and cameras. adam: the pipelines of the rasterizer."""
+    def record_moved(self, recorder: Recorder, run: Pipelines, adam: Pipelines) -> None:
+        """A step of Adam for photographs and cameras, from camera_sums and gradients of exposures.
+        adam: the pipelines of the rasterizer."""
         if self._posing:
-            record_pose_gradients(recorder, run)
+            recorder.run(run["pose gather"], threads=(GROUP,))
         if self._focusing:
-            record_intrinsics_gradient(recorder, run)
+            recorder.run(run["intrinsics gather"], threads=(GROUP,))
         record_others(recorder, adam, self.moving)
         if self._posing:
-            record_settled(recorder, run)
-        if self._centred:
-            record_centred(recorder, run)
+            recorder.run(run["pose settle"], threads=(GROUP,))
+        if self._centring:
+            planes = sum(quantities.plane_count(kind) for kind in CENTRED)
+            recorder.run(run["centre"], groups=(planes, 1, 1))

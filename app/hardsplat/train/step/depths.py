@@ -3,16 +3,15 @@ device."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from hardsplat import contract
 from hardsplat.base.errors import UserError
-from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.train.step.photos import Photos
 
 LAST = 0.01  # share of the weight that is left at max_steps
@@ -65,10 +64,3 @@ class Depths:
         self.buffers["disparities"].upload(flat)
         counts = np.array([np.count_nonzero(known) for known in maps])
         self.buffers["depth_shares"].upload((1 / np.maximum(counts, 1)).astype(np.float32))
-
-
-def record_depth_loss(
-    recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int
-) -> None:
-    """target (sum w z, sum w), camera, frame -> d_image."""
-    recorder.run(run["loss depth"], threads=(width, height))

@@ -17,17 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat import contract
-from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.results.folder import write_json
 from hardsplat.tables import quantities
 from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.tables.quantity import Of
 
 NAME = "exposures.json"
-_CENTRED: tuple[Of, ...] = ("photograph", "camera")  # their planes follow each other in the table
-GROUP = contract.CONSTANTS["GROUP"]
+CENTRED: tuple[Of, ...] = ("photograph", "camera")  # their planes follow each other in the table
 
 
 @dataclass(frozen=True)
@@ -75,21 +72,9 @@ def exposure_passes(name: str, cameras: int = 2) -> tuple[ComputePass, ...]:
 
 def centre_pass() -> ComputePass:
     """Keeps the means of photographs' and cameras' numbers at 0 that the table says so of."""
-    names = tuple(q.name for kind in _CENTRED for q in quantities.of(kind) if q.centred)
+    names = tuple(q.name for kind in CENTRED for q in quantities.of(kind) if q.centred)
     spec = {"FIRST_PLANE": quantities.plane_count("splat")}
     return ComputePass("centre", "optim/centre.comp", ("rates", *names), names, spec)
-
-
-def record_exposure_gradients(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """exposure_sums, which the loss leaves -> gradients of the photograph's and the camera's
-    numbers."""
-    recorder.run(run["expose gather"], threads=(GROUP,))
-
-
-def record_centred(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """After a step of Adam."""
-    planes = sum(quantities.plane_count(kind) for kind in _CENTRED)
-    recorder.run(run["centre"], groups=(planes, 1, 1))
 
 
 def save_exposures(

@@ -8,34 +8,26 @@ at every size of its photographs. All of them 0 is the camera of the scene.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from hardsplat import contract
 from hardsplat.base.errors import UserError
-from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
 from hardsplat.results.folder import write_json
 
 NAME = "intrinsics.json"
-GROUP = contract.CONSTANTS["GROUP"]
 INTRINSICS_PASS = ComputePass(
     "intrinsics gather",
     "photographs/intrinsics_gather.comp",
     reads=("camera", "frame", "counts", "camera_sums", "intrinsics"),
     writes=("d_intrinsics",),
 )
-
-
-def record_intrinsics_gradient(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """camera_sums -> gradient of the intrinsics of the camera that took the step's photograph."""
-    recorder.run(run["intrinsics gather"], threads=(GROUP,))
 
 
 def check_lenses(views: Sequence[View]) -> None:

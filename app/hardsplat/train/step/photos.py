@@ -9,14 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from hardsplat.base.errors import OutOfMemory, UserError
-from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer, upload_all
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.declared import ComputePass
 
 # workgroups that fetch a photograph: enough for the bus, few enough to leave the device to the pass
 # beside them
-_FETCHERS = 64
+FETCHERS = 64
 BESIDE = "draw"  # the pass that a photograph is fetched beside: long enough, and before the loss
 SHARE_OF_MEMORY = 0.4  # of the device, left to photographs before they are streamed
 
@@ -38,11 +37,6 @@ def fetch_pass(photo_bytes: int) -> ComputePass:
         writes=("photos",),
         spec={"PHOTO_BYTES": photo_bytes},
     )
-
-
-def record_fetch(recorder: Recorder, fetch: Pipeline) -> None:
-    """photographs -> the one of this step in `photos`, which camera.photo is 0 for."""
-    recorder.run(fetch, groups=(_FETCHERS, 1, 1))
 
 
 class Photos:

@@ -13,14 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardsplat import contract
-from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.model.camera import Camera
 
 MOST_TURN = math.radians(3.0)  # of a camera in all
 MOST_SHIFT = 0.03  # the same, of the scene's extent
-GROUP = contract.CONSTANTS["GROUP"]
 
 
 def pose_passes(extent: float, free: bool = False) -> tuple[ComputePass, ...]:
@@ -35,16 +32,6 @@ def pose_passes(extent: float, free: bool = False) -> tuple[ComputePass, ...]:
         ComputePass("pose gather", gather, reads, ("d_turn", "d_shift")),
         ComputePass("pose settle", settle, ("views", "rates", *both), both, most),
     )
-
-
-def record_pose_gradients(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """camera_sums -> gradients of the pose of the photograph that the step sees."""
-    recorder.run(run["pose gather"], threads=(GROUP,))
-
-
-def record_settled(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """After a step of Adam."""
-    recorder.run(run["pose settle"], threads=(GROUP,))
 
 
 def refined(camera: Camera, turn: np.ndarray, shift: np.ndarray) -> Camera:

@@ -15,15 +15,16 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.rasterizer import Rasterizer
+from hardsplat.raster.core.sinks import plane_groups
 from hardsplat.raster.core.sort import SORT_PASSES
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.train.job.job import Job
-from hardsplat.train.step.averaging import Averaging, record_average
+from hardsplat.train.step.averaging import Averaging
 from hardsplat.train.step.batch import HISTORY
 from hardsplat.train.step.capture import PhotographPasses, RecordPasses
 from hardsplat.train.step.loss import allocate_loss, loss_passes, record_loss
-from hardsplat.train.step.photos import BESIDE, Photos, fetch_pass, record_fetch
+from hardsplat.train.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
 from hardsplat.train.step.resort import record_resort, resort_passes
 from hardsplat.train.step.schedule import (
     adam_settings,
@@ -141,7 +142,7 @@ class Step:
         run, raster, capture = self._run, self.raster, self.capture
         record_begin(recorder, run)
         if fetch := self._fetch:
-            recorder.beside(BESIDE, lambda r: record_fetch(r, fetch))
+            recorder.beside(BESIDE, lambda r: r.run(fetch, groups=(FETCHERS, 1, 1)))
         if compare_depth := capture.compare_depth(run, raster.width, raster.height):
             record_depth_supervised_step(recorder, raster, self._compare, compare_depth)
         else:
@@ -169,6 +170,7 @@ class Step:
         if "resort keys" in run:
             more["resort"] = lambda recorder: record_resort(recorder, run, sort, follows)
         if "average" in run:
-            more["average"] = lambda recorder: record_average(recorder, run, capacity)
+            groups = plane_groups(quantities.plane_count("splat"), capacity)
+            more["average"] = lambda recorder: recorder.run(run["average"], groups=groups)
         own = self.strategy.recordings
         return {name: lambda r, record=each: record(r, run) for name, each in own.items()} | more

@@ -22,15 +22,7 @@ from typing import ClassVar
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.tables import quantities
-from hardsplat.train.strategies.refine import (
-    GROUP,
-    NOISE,
-    RANKS,
-    SCAN,
-    record_noise,
-    slots_of,
-    splat_planes,
-)
+from hardsplat.train.strategies.refine import GROUP, NOISE, RANKS, SCAN, slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Growing, Pipelines, Refining
 
 _IN_HOLES = {"copies": "holes"}
@@ -105,4 +97,6 @@ class Mcmc(Refining):
         return session.bound, min(wanted, self.settings.cap_max or wanted)
 
     def record_step(self, recorder: Recorder, run: Pipelines) -> None:
-        record_noise(recorder, run)
+        """Means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma *
+        normal, before the step counts up."""
+        recorder.run(run["noise"], indirect="splat_groups")

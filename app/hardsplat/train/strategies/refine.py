@@ -79,12 +79,6 @@ def record_reset(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     recorder.run(run["reset opacity"], indirect="splat_groups")
 
 
-def record_noise(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """Means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma *
-    normal. After Adam, before the step counts up."""
-    recorder.run(run["noise"], indirect="splat_groups")
-
-
 def budget_of(settings: DensifySettings) -> int:
     """Splats at the end of growth."""
     return settings.cap_max or 1_000_000
