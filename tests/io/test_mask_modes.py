@@ -1,6 +1,7 @@
 """What becomes of pixels that masks leave out, and LPIPS without its weights."""
 
 import contextlib
+import functools
 import json
 import shutil
 import sys
@@ -18,6 +19,8 @@ from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.measure.lpips import VARIANTS, Lpips
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.run.trainer import train
+from tests.helpers import needs
+from tests.helpers.tables import refusal
 from tests.helpers.training import open_session, settings
 
 
@@ -95,6 +98,33 @@ def test_lpips_gives_networks_what_they_want(stand_in, name):
     assert a.shape == b.shape == (1, 3, 5, 7) and a.dtype == b.dtype == np.float32
     assert (a == 1).all() and (b[0, :2] == low).all() and (b[0, 2] == 1).all()
     assert distance == pytest.approx((1 - low) * 2 / 3)
+
+
+@pytest.mark.parametrize(
+    "error, words",
+    [
+        (ModuleNotFoundError(name="lpips"), "--lpips needs lpips: pip install 'hardsplat[lpips]'"),
+        (RuntimeError("no torchvision::nms"), "--lpips: lpips cannot be imported (no torchvision"),
+    ],
+)
+def test_lpips_that_cannot_be_imported(monkeypatch, error, words):
+    def failing(name):
+        raise error
+
+    monkeypatch.setattr("hardsplat.train.measure.lpips.import_module", failing)
+    assert refusal(Lpips, "alex").startswith(words)
+
+
+def test_lpips_of_its_package(monkeypatch):
+    """With random weights, which need no download."""
+    try:
+        lpips = needs.module("lpips", needs.EVERYTHING)
+    except RuntimeError as error:
+        pytest.skip(f"lpips cannot be imported ({error})")
+    monkeypatch.setattr(lpips, "LPIPS", functools.partial(lpips.LPIPS, pnet_rand=True))
+    photo = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    distance = Lpips("alex")
+    assert distance(photo / 255, photo) == 0 < distance(1 - photo / 255, photo)
 
 
 def test_eval_reports_lpips_and_fitted_colours(on_device, scene, stand_in, tmp_path):

@@ -346,7 +346,7 @@ WRONG = [  # a message, what differs in it, and what the answer names
 
 
 def test_messages_of_the_page_fit_the_schema():
-    msgspec = pytest.importorskip("msgspec")
+    msgspec = needs.module("msgspec")
     for good in (CAMERA, CLICK, CLICK | dict(ray_origin=None), PICTURE, DEGREE):
         check_message(msgspec.msgpack.encode(good), ELEMENTS)
     for message, wrong, answer in WRONG:

@@ -50,6 +50,9 @@ class Lpips:
             lpips, torch = import_module("lpips"), import_module("torch")
         except ImportError as error:
             raise UserError(f"--lpips needs {error.name}: pip install 'hardsplat[lpips]'") from None
+        except RuntimeError as error:  # of torchvision, where it was built for another PyTorch
+            fit = "install a torchvision that was built for this torch"
+            raise UserError(f"--lpips: lpips cannot be imported ({error}); {fit}") from None
         self._torch = torch
         try:
             with warnings.catch_warnings():
@@ -58,12 +61,9 @@ class Lpips:
                     net=self.variant.net, version=VERSION, verbose=False
                 ).eval()
         except Exception as error:  # it downloads weights: any error of networks and disks
-            text = str(error).splitlines()
-            raise UserError(
-                f"--lpips {name}: its weights could not be loaded "
-                f"({text[0] if text else type(error).__name__}); the first use downloads "
-                "them"
-            ) from None
+            why = (str(error).splitlines() or [type(error).__name__])[0]
+            failed = f"--lpips {name}: its weights could not be loaded ({why})"
+            raise UserError(f"{failed}; the first use downloads them") from None
 
     def __call__(self, image: np.ndarray, photo: np.ndarray) -> float:
         """image: (H, W, 3) float, clamped to 0..1. photo: (H, W, 3) uint8. A single image on the
