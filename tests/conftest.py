@@ -83,6 +83,29 @@ def scene(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def mixed(scene, tmp_path_factory):
+    """The scene with its photographs cut to 32x16 and 20x24 in turn; not to be changed."""
+    from PIL import Image
+
+    from hardsplat.io.scenes.colmap import ColmapCamera, read_model, write_model
+
+    folder = tmp_path_factory.mktemp("mixed")
+    cameras, images, points = read_model(scene / "sparse/0")
+    lens = cameras[1]
+    for number, size in ((1, (32, 16)), (2, (20, 24))):
+        cameras[number] = ColmapCamera(number, lens.model, *size, lens.params)
+    (folder / "images").mkdir()
+    for image in images.values():
+        image.camera_id = 1 + image.id % 2
+        own = cameras[image.camera_id]
+        with Image.open(scene / "images" / image.name) as photo:
+            cut = photo.crop((0, 0, own.width, own.height))
+            cut.save(folder / "images" / image.name, quality=95)
+    write_model(folder / "sparse/0", cameras, images, points)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def screenless(tmp_path_factory):
     """One display for all tests: where its server ends, the X library ends the process."""
     from tests.helpers.xvfb import Display

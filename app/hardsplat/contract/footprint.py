@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hardsplat import contract
@@ -38,6 +38,13 @@ _PURPOSES = {
     "mesh": "vertices uvs corners texels neighbours bends mesh_sums adam_vertices adam_texels ids "
     "ids_minus depth",
 }
+# What keeps a step's results, or what the host tells, for the steps after it, or is zero between
+# them. The rest is scratch: every step writes it before it reads it.
+KEPT = set(
+    "frame counts indirect planes step_settings adam_settings refine_settings depth_settings "
+    "rate_plans loss_terms views schedule history photos photographs disparities depth_shares "
+    "grow_stats score_stats d_splats2d ticket_counts tile_changes turn".split()
+)
 # Buffers of one kind of gradient only, see tables/gradients.py.
 ANALYTIC = ("d_splats2d", "d_colors", "directions")
 STOCHASTIC = (
@@ -110,6 +117,13 @@ def most_splats(
         if need.largest
     )
     return max(0, int(min(by_allocation, (0.9 * memory_bytes - used) / bytes_per_splat(each))))
+
+
+def scratch(names: Iterable[str]) -> set[str]:
+    """Those of buffers and images whose contents no step may take from the one before."""
+    found = set(names)
+    # The photograph of a step is fetched in it, where `photographs` has all of them.
+    return found - KEPT | (found & {"photos"} if "photographs" in found else set())
 
 
 def purposes() -> dict[str, tuple[str, ...]]:

@@ -2,7 +2,6 @@
 against numpy, growth by the budget."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,22 +11,11 @@ from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.loss_terms import ordered
-from hardsplat.train.job.job import Job
-from hardsplat.train.job.views import Views
 from hardsplat.train.run.trainer import Trainer, train
-from hardsplat.train.session.session import Session
-from hardsplat.train.step.photos import Photos
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.budget import THINNINGS, budget_for, record_densify, record_thin
 from tests.helpers.refining import MOMENTS, STATE, Refining, maker, random_state
-from tests.helpers.training import (
-    OPENED,
-    open_session,
-    same_state,
-    settings,
-    splats_of,
-    strategy_of,
-)
+from tests.helpers.training import open_session, same_state, settings, strategy_of
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 
@@ -348,27 +336,3 @@ def test_deterministic_runs_leave_the_same_splats(device, scene):
     third.restore(halfway)
     ends = [refined(first, 2), refined(second, 4), refined(third, 2)]
     assert ends[0].splats > 400 and same_state(*ends[:2]) and same_state(*ends[1:])
-
-
-def test_nothing_is_read_beyond_a_photograph_that_is_smaller_than_the_canvas(device, scene):
-    """Portrait beside landscape: what the weights of pixels held before a step changes no byte."""
-    run = dict(**BUDGET, deterministic=True, rasterizer="auto", refine_every=5, test_every=0)
-    config, loaded = settings(scene, **run), load_scene(scene, test_every=0)
-    sizes = [(20, 24) if i % 2 else (32, 16) for i in range(len(loaded.views))]
-    images = [v.load()[:h, :w] for v, (w, h) in zip(loaded.views, sizes)]
-    cameras = [replace(v.camera, width=w, height=h) for v, (w, h) in zip(loaded.views, sizes)]
-    ends = []
-    for fill in (0.0, np.nan, 1e30):
-        photos = Photos(device, images, "gpu", ring=2 * config.run.batch_steps)
-        views = Views(cameras, (32, 24), loaded.extent, [v.number for v in loaded.views])
-        OPENED.append(session := Session(device, Job.of(config, views, device), photos, print))
-        session.start(splats_of(config, loaded))
-        for _ in range(3):
-            for _ in range(5):
-                session.drain()
-                weights = session.resources["weights"]
-                weights.upload(np.full((weights.height, weights.width, 4), fill, np.float32))
-                session.run(1)
-            session.refine()
-        ends.append(session.snapshot())
-    assert same_state(*ends[:2]) and same_state(*ends[1:])

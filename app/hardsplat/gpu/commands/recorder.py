@@ -181,6 +181,17 @@ class Recorder:
         fill = vk.vkCmdFillBuffer, self.commands, buffer.handle, 0, buffer.nbytes, word
         self._move(f"fill {name}", set(), {name}, *fill)
 
+    def spoil(self, name: str, target: Buffer | Image, value: float) -> None:
+        """Every float32 of a buffer, or channel of a colour image, := value."""
+        fill: Callable[..., object] = vk.vkCmdFillBuffer
+        if isinstance(target, Buffer):
+            word = int(np.float32(value).view(np.uint32))
+            given: tuple = (target.handle, 0, target.nbytes, word)
+        else:
+            fill, color = vk.vkCmdClearColorImage, vk.ffi.new("VkClearColorValue*", [[value] * 4])
+            given = (target.handle, vk.VK_IMAGE_LAYOUT_GENERAL, color, 1, [target.range])
+        self._move(f"spoil {name}", set(), {name}, fill, self.commands, *given)
+
     def copy(self, source: str, target: str) -> None:
         """A buffer into another one, which may be smaller, or all of an image into a buffer or
         back, row by row."""

@@ -23,6 +23,12 @@ def poisoned() -> bool:
     return os.environ.get("HARDSPLAT_POISON", "0") not in ("", "0")
 
 
+def step_poison() -> float | None:
+    """The number that tests fill scratch with before each step (HARDSPLAT_POISON="step 1e30")."""
+    when, _, value = os.environ.get("HARDSPLAT_POISON", "").partition(" ")
+    return float(value) if when == "step" else None
+
+
 class Allocation:
     """A Vulkan buffer or image with memory of its own, `nbytes` of it.
 

@@ -136,6 +136,10 @@ class Parameters:
         each = (buffers for planes in self._planes.values() for buffers in planes.buffers.values())
         return (buffer for buffers in each for buffer in buffers)
 
+    def gradient_planes(self) -> list[Buffer]:
+        """Those that a pass writes; no other step reads what one has left there."""
+        return [b for planes in self._planes.values() for b in planes.buffers.get("gradient", ())]
+
     def resize(self, capacity: int, n: int) -> None:
         """Another capacity for the same n splats, plane by plane: old and new of one plane exist
         together, not of all. No step may be in flight.

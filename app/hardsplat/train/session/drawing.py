@@ -3,14 +3,17 @@ recorded with both."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from hardsplat.gpu.commands.recorder import Recordings
+from hardsplat.contract.footprint import scratch
+from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.allocation import step_poison
 from hardsplat.gpu.memory.buffer import Buffer
-from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.image import DepthImage, Image
 from hardsplat.gpu.memory.owned import Owned
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.parameters import Parameters
@@ -104,9 +107,24 @@ class Drawing:
         self._recorded = recorded = Recordings(inputs.device, self.resources)
         step = Step(inputs.device, inputs.job, self.raster, inputs.capture, inputs.photos)
         self.sizes = recorded(step.record_sizes)
-        self._batches.record(recorded, step.record, inputs.job.strategy.scores)
+        self._batches.record(recorded, self._poisoned(step.record), inputs.job.strategy.scores)
         actions = step.actions(self._parameters.capacity)
         self.actions = {name: recorded(record) for name, record in actions.items()}
+
+    def _poisoned(self, record: Callable[..., None]) -> Callable[..., None]:
+        """The same step, before which tests may have all scratch filled, see step_poison."""
+        if (value := step_poison()) is None:
+            return record
+
+        def spoiled(recorder: Recorder, **how: bool) -> None:
+            for name in sorted(scratch(self.resources)):
+                if not isinstance(target := self.resources[name], DepthImage):  # draws clear it
+                    recorder.spoil(name, target, value)
+            for plane in self._parameters.gradient_planes():
+                recorder.spoil(plane.name, plane, value)
+            record(recorder, **how)
+
+        return spoiled
 
     def destroy(self) -> None:
         self._recorded.destroy()
