@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.tables import quantities
+from tests.helpers.training import open_session, settings
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,3 +48,14 @@ UNDECLARED = [
 def test_a_declaration_that_is_missing_shows(scene):
     """The pass has no other resource in common with the one before it."""
     assert run(scene, *UNDECLARED) == "differ: mcmc; tiled; tiled; tiled"
+
+
+def test_scratch_is_filled_before_a_step(device, scene, monkeypatch):
+    """What a step has no use for holds the number afterwards; what is kept does not."""
+    monkeypatch.setenv("HARDSPLAT_POISON", "step 7")
+    session = open_session(device, settings(scene, strategy="budget", score_every=9))
+    session.run(1)
+    session.drain()
+    assert (session.resources["weights"].download() == 7).all()
+    assert (session.resources["admitted"].download(np.float32) == 7).all()
+    assert not session.resources["ticket_counts"].download(np.float32).any()
