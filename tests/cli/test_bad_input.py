@@ -90,8 +90,8 @@ def test_no_scene(refused, tmp_path):
     (tmp_path / "file").touch()
     for name, words in (
         ("nowhere", f"scene {tmp_path / 'nowhere'} does not exist"),
-        ("empty", "no COLMAP model in sparse/0 or sparse"),
-        ("file", "scene folder not found"),
+        ("empty", "neither camera poses nor photographs are in it; a scene is a folder with"),
+        ("file", "is a file; a scene is a folder with images/ and sparse/0/"),
     ):
         assert words in refused("train", tmp_path / name)
 
@@ -179,7 +179,7 @@ def ply(tmp_path) -> Path:
 def test_nothing_to_evaluate(refused, tmp_path):
     words = "no such file; give a run folder of hardsplat train, or a .ply"
     assert words in refused("eval", tmp_path)
-    assert "no such file" in refused("eval", tmp_path / "none.ply")
+    assert "none.ply: not found" in refused("eval", tmp_path / "none.ply")
 
 
 def test_splats_without_a_scene(refused, ply, tmp_path):
@@ -192,3 +192,23 @@ def test_splats_with_nan(refused, ply, scene):
     ply.write_bytes(head[0] + head[1] + np.full((20, 26), np.nan, "<f4").tobytes())
     words = f"{ply}: none of its 20 splats can be drawn: 20 with NaN or infinite numbers"
     assert words in refused("eval", ply, "--data-dir", scene)
+
+
+@pytest.mark.parametrize("name", ["my scene [1]", "Ümlaut & 'quote'", "100%{x}", "-dash"])
+def test_folders_may_have_any_name(refused, scene, tmp_path, name):
+    """Commands that messages suggest can be pasted into a shell."""
+    import shlex
+
+    folder = tmp_path / name
+    (folder / "images").mkdir(parents=True)
+    shutil.copy(next((scene / "images").iterdir()), folder / "images")
+    for command in ("train", "sfm"):
+        said = refused(command, folder)
+        assert str(folder) in said
+        if "hardsplat sfm " in said:
+            assert shlex.split(said[said.index("hardsplat sfm ") :].split(" does")[0])[2] == str(
+                folder
+            )
+    shutil.copytree(scene, folder / "inner [2]")
+    said = refused("train", folder)
+    assert shlex.split(said[said.index("hardsplat train ") :])[2] == str(folder / "inner [2]")

@@ -146,7 +146,19 @@ BAD = """
     train garden --reduction fast | --reduction: expected one of auto, REDUCTIONS, got 'fast'
     train --serve garden | --serve garden: expected PORT or HOST:PORT, such as 8080 or 0.0.0.0:8080
     export a.ply --up z b.html c.html | unexpected argument 'c.html' (see hardsplat export --help)
-    train garden --seed | argument --seed: expected one argument (see hardsplat train --help)
+    train garden --seed | --seed: expected a value (see hardsplat train --help)
+    train garden --quiet=yes | --quiet: takes no value, got 'yes' (see hardsplat train --help)
+    train garden -q | unknown flag '-q' (see hardsplat train --help)
+    train garden --Quiet | unknown flag '--Quiet'; did you mean '--quiet'?
+    render a --frames ten | --frames: expected a whole number, got 'ten' (see hardsplat render --help)
+    render a --fov x | --fov: expected a number, got 'x' (see hardsplat render --help)
+    render a --range 1 | --range: expected 2 values (see hardsplat render --help)
+    render a --range 1 b | --range: expected a number, got 'b' (see hardsplat render --help)
+    render a --mode | --mode: expected one value or more (see hardsplat render --help)
+    eval a --lpips x | --lpips: expected one of alex, vgg, vgg-3dgs, got 'x' (see hardsplat eval --help)
+    --seed 1 train a | unknown flag '--seed'; flags of a command stand BEHIND (see hardsplat --help)
+    --Version | unknown flag '--Version'; did you mean '--version'?
+    TRAIN garden | unknown command 'TRAIN'; did you mean 'train'?
     train gardn | scene HERE/gardn does not exist
     trian garden | unknown command 'trian'; did you mean 'train'?
     qqq | unknown command 'qqq'; there are COMMANDS
@@ -162,6 +174,7 @@ def test_bad_command_lines_get_one_line(error_of, scene, tmp_path, line):
     message = message.replace("REDUCTIONS", ", ".join(REDUCTIONS)).replace("HERE", str(tmp_path))
     folder = "folder with images/ and sparse/0/, or with transforms.json"
     message = message.replace("COMMANDS", ", ".join(COMMANDS)).replace("FOLDER", folder)
+    message = message.replace("BEHIND", "behind its name")
     assert error_of(*argv.split()) == message
 
 

@@ -76,9 +76,9 @@ def run() -> NoReturn:
 
 def _parsed(argv: list[str]) -> dict:
     """Flags of argv (and HARDSPLAT_DEVICE), with `command`."""
-    parser = Parser(
-        prog="hardsplat", description="Train 3D Gaussian Splatting scenes on any Vulkan GPU."
-    )
+    about = "Train 3D Gaussian Splatting scenes on any Vulkan GPU."
+    more = "hardsplat COMMAND --help explains one; hardsplat doctor checks this machine."
+    parser = Parser(prog="hardsplat", description=about, epilog=more)
     parser.add_argument("--version", action="version", version=f"hardsplat {__version__}")
     add_setting(parser, "device")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -95,7 +95,8 @@ def _parsed(argv: list[str]) -> dict:
         add_table(one, command.flags)
         command.add(one)
 
-    words = _dashed(argv)
+    words = _dashed([*argv[1:], "--help"] if argv[:1] == ["help"] else argv)
+    _check_start(words, parser)
     known, unknown = parser.parse_known_args(words)
     flags = vars(known)
     if unknown and not any(word.startswith("-") for word in unknown):
@@ -108,6 +109,20 @@ def _parsed(argv: list[str]) -> dict:
     if device := os.environ.get("HARDSPLAT_DEVICE"):
         flags.setdefault("device", device)
     return flags
+
+
+def _check_start(words: list[str], parser: Parser) -> None:
+    """Raises UserError for a flag before the command that only commands have, or none."""
+    known = parser._option_string_actions  # argparse has no public list of flags
+    rest = iter(words)
+    for word in rest:
+        name = word.split("=")[0]
+        if not word.startswith("-"):
+            return
+        if name not in known:
+            raise unknown_flag([word], parser, "; flags of a command stand behind its name")
+        if name == word and known[name].nargs is None:
+            next(rest, None)  # its value
 
 
 def _dashed(argv: list[str]) -> list[str]:

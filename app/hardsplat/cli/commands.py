@@ -30,7 +30,7 @@ COMMANDS = {
     "train": Command(
         "train a scene",
         """
-scene [SCENE]: scene folder, COLMAP or transforms.json; same as --data-dir
+scene [SCENE]: folder with images/ and sparse/0/, or transforms.json; same as --data-dir
 --config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
 --sfm: SCENE is photographs without poses, or a video: find the poses first, as hardsplat sfm does
 --view: a window that shows the splats while they are trained

@@ -37,6 +37,19 @@ COMMON = "common flags"
 _ALWAYS = ("positional arguments", "options")
 
 
+_NAMED = r"^argument (--[\w-]+|[^:/]+)(?:/[^:]+)?: "
+# what argparse writes, and the same as other errors of hardsplat put it
+_WORDS = {
+    r"invalid int value: (.*)": "expected a whole number, got {}",
+    r"invalid float value: (.*)": "expected a number, got {}",
+    r"invalid choice: (.*) \(choose from (.*)\)": "expected one of {1}, got {0}",
+    r"expected one argument": "expected a value",
+    r"expected at least one argument": "expected one value or more",
+    r"expected (\d+) arguments": "expected {} values",
+    r"ignored explicit argument (.*)": "takes no value, got {}",
+}
+
+
 class _Help(argparse.HelpFormatter):
     def __init__(self, prog):
         super().__init__(prog, max_help_position=32)
@@ -58,11 +71,17 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(f"{numbers}|^-[xyz]$")
 
     def error(self, message):
+        if named := re.match(_NAMED, message):
+            for theirs, ours in _WORDS.items():
+                if found := re.fullmatch(theirs, message[named.end() :]):
+                    parts = [part.replace("', '", ", ").strip("'") for part in found.groups()[1:]]
+                    message = f"{named[1]}: {ours.format(*found.groups()[:1], *parts)}"
+                    break
         raise UserError(f"{message} (see {self.prog} --help)")
 
     def _check_value(self, action, value):  # argparse has no public place for this
         if action.dest == "command" and value not in action.choices:
-            hint = nearest(value, {name: name for name in action.choices})
+            hint = nearest(value.lower(), {name: name for name in action.choices})
             raise UserError(
                 f"unknown command '{value}'" + (hint or f"; there are {', '.join(action.choices)}")
             )
@@ -226,9 +245,9 @@ def show_log(flags: dict) -> None:
     log.setLevel(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
 
 
-def unknown_flag(words: list[str], parser: argparse.ArgumentParser) -> UserError:
+def unknown_flag(words: list[str], parser: argparse.ArgumentParser, hint: str = "") -> UserError:
     """The error for words that `parser` left over: the first flag among them, with the real one
-    nearest to it."""
+    nearest to it, or else with the hint."""
     word = next((w for w in words if w.startswith("-")), words[0]).split("=")[0]
     if not word.startswith("-"):
         return UserError(f"unexpected argument '{word}' (see {parser.prog} --help)")
@@ -236,7 +255,7 @@ def unknown_flag(words: list[str], parser: argparse.ArgumentParser) -> UserError
     names = {flag(w): flag(name) for w, name in NAMES.items() if flag(name) in real}
     # without dashes, which all have and which would make all alike
     bare = {o.lstrip("-"): offered for o, offered in (names | {o: o for o in real}).items()}
-    hint = nearest(word.lstrip("-"), bare) or f" (see {parser.prog} --help)"
+    hint = nearest(word.lstrip("-"), bare) or f"{hint} (see {parser.prog} --help)"
     return UserError(f"unknown flag '{word}'{hint}")
 
 

@@ -18,6 +18,7 @@ COMMON = (
     "result_dir max_steps data_factor test_every background strategy cap_max sh_degree rasterizer "
     "device resume quiet"
 ).split()
+A_SCENE = "a folder with images/ and sparse/0/, or with transforms.json"
 POSES = ("sparse", "transforms.json", "transforms_train.json")
 
 
@@ -106,10 +107,7 @@ def require_scene(config):
     """Raises UserError where --data-dir is no folder that could be a scene."""
     folder = config.scene.data_dir
     if folder is None:
-        raise UserError(
-            "no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, "
-            "or with transforms.json"
-        )
+        raise UserError(f"no scene given: hardsplat train SCENE, {A_SCENE}")
     if not folder.exists():
         raise UserError(f"scene {folder} does not exist")
     saved = (folder / SAVED_NAME).is_file()
@@ -119,14 +117,16 @@ def require_scene(config):
                 f"{folder}: its {SAVED_NAME} is missing, which says how to resume: hardsplat train "
                 f"SCENE --result-dir {shlex.quote(str(folder))} --resume"
             )
-    elif not _has_poses(folder) and (why := _no_scene(folder, saved)):
-        raise UserError(f"{folder}: {why}")
+    elif not _has_poses(folder):
+        raise UserError(f"{folder}: {_no_scene(folder, saved)}")
 
 
 def _no_scene(folder, saved):
-    """What a folder without poses is instead of a scene; None where that is not known."""
+    """What a path without poses is instead of a scene."""
     from hardsplat.sfm.job.photographs import image_folder, is_video, listed
 
+    if not folder.is_dir() and not is_video(folder):
+        return f"is a file; a scene is {A_SCENE}"
     if saved and not (folder / "images").exists():
         return "this is a result folder; add --resume to continue it, or give its scene"
     if folder.is_dir():
@@ -136,11 +136,13 @@ def _no_scene(folder, saved):
             command = f"hardsplat train {shlex.quote(str(near))}"
             return f"no camera poses are in this folder, but {near} is a scene: {command}"
     count = len(listed(image_folder(folder))) if folder.is_dir() else 0
-    found = f"{count} photograph{'s' * (count > 1)}" if count else ""
-    if is_video(folder):
-        found = "a video"
+    found = (
+        "a video" if is_video(folder) else f"{count} photograph{'s' * (count > 1)}" * bool(count)
+    )
+    if not found:
+        return f"neither camera poses nor photographs are in it; a scene is {A_SCENE}"
     alone = f"(hardsplat sfm {shlex.quote(str(folder))} does that alone)"
-    return found and f"{found} without camera poses; add --sfm to find them first {alone}"
+    return f"{found} without camera poses; add --sfm to find them first {alone}"
 
 
 def _server(address):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import time
 from contextlib import suppress
@@ -223,6 +224,7 @@ def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[
         lines.append(f"note: {n} photographs are few for splats; 30 to 200 are usual")
     if n < 0.7 * total:
         lines.append("note: many photographs have no pose; docs/guide/capture.md says what helps")
+    command = f"hardsplat train {shlex.quote(str(scene))}"
     done = "done before with these settings" if kept else f"done in {spoken(seconds)}"
-    lines.append(f"{done}: {scene / 'sparse' / '0'}; next: hardsplat train {scene}")
+    lines.append(f"{done}: {scene / 'sparse' / '0'}; next: {command}")
     return lines

@@ -14,6 +14,7 @@ or transforms.json, see app/hardsplat/io/scenes/transforms.py.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -172,7 +173,7 @@ def _read(root: Path, data_factor: int) -> SceneSource:
         return read_transforms(root, data_factor)
     if model is None:
         what = f"no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}"
-        advice = f"make a model from photographs: hardsplat sfm {root}"
+        advice = f"make a model from photographs: hardsplat sfm {shlex.quote(str(root))}"
         raise UserError(f"{root}: {what}; {advice}")
     both = f"{root} has a COLMAP model and transforms.json: cameras are from {model}"
     notes = (f"{both}; rename that folder to use the other",) if has_transforms(root) else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,10 +129,9 @@ def _nothing(scene: Path, folder: Path, left_out: dict[str, str]) -> str:
         name, reason = next(iter(left_out.items()))
         return f"{folder}: none of the {len(left_out)} photographs can be used; {name}: {reason}"
     if videos := listed(folder, VIDEOS):
-        return (
-            f"{folder}: no photographs, but {len(videos)} video{'s' * (len(videos) > 1)}; "
-            f"name one: hardsplat sfm {folder / videos[0]}"
-        )
+        count = f"{len(videos)} video{'s' * (len(videos) > 1)}"
+        command = f"hardsplat sfm {shlex.quote(str(folder / videos[0]))}"
+        return f"{folder}: no photographs, but {count}; name one: {command}"
     return f"{folder}: no photographs found ({' '.join(sorted(READABLE))})"
 
 
