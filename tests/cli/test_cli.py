@@ -150,12 +150,12 @@ BAD = """
     train garden --quiet=yes | --quiet: takes no value, got 'yes' (see hardsplat train --help)
     train garden -q | unknown flag '-q' (see hardsplat train --help)
     train garden --Quiet | unknown flag '--Quiet'; did you mean '--quiet'?
-    render a --frames ten | --frames: expected a whole number, got 'ten' (see hardsplat render --help)
+    render a --frames ten | --frames: expected a whole number, got 'ten' (see RENDER)
     render a --fov x | --fov: expected a number, got 'x' (see hardsplat render --help)
     render a --range 1 | --range: expected 2 values (see hardsplat render --help)
     render a --range 1 b | --range: expected a number, got 'b' (see hardsplat render --help)
     render a --mode | --mode: expected one value or more (see hardsplat render --help)
-    eval a --lpips x | --lpips: expected one of alex, vgg, vgg-3dgs, got 'x' (see hardsplat eval --help)
+    eval a --lpips x | --lpips: expected one of LPIPS, got 'x' (see hardsplat eval --help)
     --seed 1 train a | unknown flag '--seed'; flags of a command stand BEHIND (see hardsplat --help)
     --Version | unknown flag '--Version'; did you mean '--version'?
     TRAIN garden | unknown command 'TRAIN'; did you mean 'train'?
@@ -174,7 +174,8 @@ def test_bad_command_lines_get_one_line(error_of, scene, tmp_path, line):
     message = message.replace("REDUCTIONS", ", ".join(REDUCTIONS)).replace("HERE", str(tmp_path))
     folder = "folder with images/ and sparse/0/, or with transforms.json"
     message = message.replace("COMMANDS", ", ".join(COMMANDS)).replace("FOLDER", folder)
-    message = message.replace("BEHIND", "behind its name")
+    message = message.replace("BEHIND", "behind its name").replace("LPIPS", "alex, vgg, vgg-3dgs")
+    message = message.replace("RENDER", "hardsplat render --help")
     assert error_of(*argv.split()) == message
 
 
@@ -212,6 +213,11 @@ def help_of(capsys, *argv) -> str:
         main(list(argv))
     assert stop.value.code == 0
     return capsys.readouterr().out
+
+
+def test_help_is_a_command_too(capsys):
+    assert help_of(capsys, "help", "eval") == help_of(capsys, "eval", "-h")
+    assert help_of(capsys, "help") == help_of(capsys, "--help")
 
 
 @pytest.mark.parametrize("command", ["train", "sweep"])
