@@ -1,6 +1,7 @@
 """Reading photographs, opening scenes, undistortion against analytic patterns, and every way a
 scene can contradict itself."""
 
+import re
 import struct
 import tracemalloc
 import zlib
@@ -133,7 +134,7 @@ def test_upright_pictures_are_as_pillow_turns_them(tmp_path, mode, orientation):
 
 def test_unreadable_images_name_the_file(tmp_path):
     no_format = "no format that is known here"
-    contents = {"empty.jpg": (b"", no_format), "text.jpg": (b"no image", no_format)}
+    contents = {"empty.jpg": (b"", "it is empty"), "text.jpg": (b"no image", no_format)}
     for name, (content, why) in contents.items():
         (tmp_path / name).write_bytes(content)
         words = f"{tmp_path / name}: not a readable image: {why}"
@@ -195,7 +196,11 @@ def test_scene_refusals(tmp_path):
     good = write_scene(tmp_path / "good")
     write_scene(tmp_path / "folder", folder="photos")
     write_scene(tmp_path / "point", centres=np.ones((3, 3)))
-    largest = "--data-factor 100: leaves 1x1 pixels of a.png (64x48); choose 6 or less"
+    write_scene(tmp_path / "one", centres=np.ones((1, 3)))
+    write_scene(tmp_path / "two", centres=np.eye(3)[:2])
+    write_scene(tmp_path / "tiny", centres=1e-20 * np.eye(3))
+    write_scene(tmp_path / "beside", centres=np.eye(3)[[0, 1, 1]])
+    largest = r"--data-factor 100: leaves 1x1 pixels of a.png \(64x48\); choose 6 or less"
     for name, options, words in (
         ("none", (), f"{tmp_path / 'none'}: scene folder not found"),
         (".", (), "no COLMAP model in sparse/0 or sparse, and no transforms.json"),
@@ -205,9 +210,14 @@ def test_scene_refusals(tmp_path):
         ("good", (1, 1), "no view is left to train on, all 3 are held out"),
         ("folder", (), "no folder images found"),
         ("folder", (2,), "neither folder images_2 nor images found"),
-        ("point", (), "all 2 training cameras stand at one point"),
+        ("point", (), "all 3 cameras stand at one point, which gives the scene no scale; take"),
+        ("one", (), "one: has one photograph; training needs two or more, from different places"),
+        ("one", (1, 0), "has one photograph"),
+        ("two", (), "1 of 2 views is left to train on, .*use --test-every 0, or more photographs"),
+        ("tiny", (), "its cameras are about 8e-21 world units from one another, which float32"),
+        ("beside", (), "all 2 training cameras stand at one point, .*use --test-every 0"),
     ):
-        assert words in refusal(load_scene, tmp_path / name, *options)
+        assert re.search(words, refusal(load_scene, tmp_path / name, *options))
     assert load_scene(good, 6).views[0].camera.height == 8
 
     images = good / "images"

@@ -11,7 +11,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.export import PageScene
 from hardsplat.report import page
-from hardsplat.report.apart import Apart
+from hardsplat.report.processes import ReportProcesses
 from hardsplat.report.run import write_report
 from hardsplat.settings.presets import save_config
 from hardsplat.train.run.trainer import Trainer, train
@@ -201,7 +201,7 @@ def planes():
 
 
 def handed_over(maker, folder):
-    """Returns what a Maker or Apart answers for a run of 40 steps with one held-out view."""
+    """Returns what a maker of reports answers for a run of 40 steps with one held-out view."""
     metrics = json.loads((folder / "metrics.json").read_text())
     maker.viewer(planes(), SHOWN)
     maker.plots(metrics)
@@ -214,7 +214,7 @@ def handed_over(maker, folder):
 
 @pytest.mark.parametrize("which", ["viewer", "plots"])
 def test_a_process_that_dies_leaves_its_work_to_this_one(finished, which):
-    folder, apart = finished(names=("a.jpg",)), Apart()
+    folder, apart = finished(names=("a.jpg",)), ReportProcesses()
     apart._processes[which].kill()
     assert handed_over(apart, folder) is None
     assert 'class="hs-data"' in (folder / "report.html").read_text()

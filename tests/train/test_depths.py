@@ -1,6 +1,7 @@
 """Depth in the loss: gradients against central differences of the float64 oracle, and what is known
 of photographs' depth."""
 
+import io
 import json
 import shutil
 import struct
@@ -186,14 +187,26 @@ def test_depths_that_cannot_be_used(scene, tracked):
     path.parent.mkdir()
     given = tracked / "sparse/0/depth_params.json"
     flat = cv2.imencode(".png", np.zeros((24, 32, 3), np.uint8))[1].tobytes()
+    head = io.BytesIO()
+    shape = {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6)}
+    np.lib.format.write_array_header_1_0(head, shape)
+    huge, head = tracked / "depths/view_0001.npy", head.getvalue()
     for file, content, words in (
-        (path, b"no picture", "not a usable depth map"),
+        (path, b"no picture", "not a readable image"),
+        (path, b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\x7f" * 64, "not a readable image"),
         (path, flat, "expected one channel"),
+        (huge, head, "not a usable depth map .*mmap length is greater than file size"),
         (given, b'{"view_0000": {"scale": "x"}}', "expected a scale and an offset"),
     ):
         file.write_bytes(content)
         with pytest.raises(UserError, match=words):
             known_of(tracked)
+        file.unlink()
+    cv2.imwrite(str(path), np.full((24, 32), 30000, np.uint16))  # flat, which fits no points
+    words = "none of the depth maps .*, could be used: each needs 10 points of a COLMAP model"
+    shutil.copy(scene / "sparse/0/points3D.bin", points)
+    with pytest.raises(UserError, match=words):
+        known_of(tracked)
     points.write_bytes(points.read_bytes()[:-3])
     loaded = load_scene(scene, test_every=0)
     with pytest.raises(UserError, match="truncated"):

@@ -25,6 +25,14 @@ def check_free(path: Path, overwrite: bool) -> None:
         raise UserError(f"{path}: exists; add --overwrite to replace it")
 
 
+def ensure_folder(folder: Path) -> None:
+    """Makes a folder and those above it, where they are missing; raises OSError."""
+    for part in (folder, *folder.parents):
+        if part.exists() and not part.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{part} is a file, not a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
 @contextmanager
 def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     """Where to write what takes the place of `path` at the end: a crash leaves the old file or the
@@ -34,7 +42,7 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     name, which takes some 7 ms a file (docs/results/files.md); pictures that can be drawn again do
     without.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    ensure_folder(path.parent)
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     _WRITTEN.add(partial.resolve())
     try:

@@ -60,8 +60,8 @@ def export(
         if value is not None and not low <= value <= high:
             raise UserError(f"{flag} {value}: expected a number of {low} to {high}")
     file, config = find_model(result, data_dir, device)
-    beside = home_of(file) / NAME if Path(result).is_dir() else file.with_suffix(".html")
-    path = Path(output) if output else beside
+    default = home_of(file) / NAME if Path(result).is_dir() else file.with_suffix(".html")
+    path = Path(output) if output else default
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{path}: a page ends in .html")
     check_free(path, overwrite)

@@ -34,7 +34,7 @@ class Sorted:
     so that memory holds a piece at a time.
     """
 
-    def __init__(self, beside: Path, count: int, sh_degree: int, extra: tuple[str, ...] = ()):
+    def __init__(self, target: Path, count: int, sh_degree: int, extra: tuple[str, ...] = ()):
         self._count, self._k = count, (sh_degree + 1) ** 2
         self._extra = {name: quantities.QUANTITIES[name].shape(-1, sh_degree) for name in extra}
         further = sum(planes * width for planes, _, width in self._extra.values())
@@ -42,7 +42,7 @@ class Sorted:
         self._record = np.dtype([("place", "<u4"), ("values", "<f4", self._width)])
         self._filled = np.zeros(-(-count // PIECE), np.int64)
         self._stack = ExitStack()
-        self._file = self._stack.enter_context(scratch(beside))
+        self._file = self._stack.enter_context(scratch(target))
 
     def put(self, g: Gaussians, places: np.ndarray) -> None:
         """places: (N,) where each splat goes, 0 to count - 1; over all pieces each once."""

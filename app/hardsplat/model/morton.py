@@ -1,4 +1,4 @@
-"""Morton order: rows of points such that neighbours in space mostly stand side by side, along a
+"""Morton order: rows of points such that neighbours in space mostly follow each other, along a
 Z-shaped curve."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def order_by_rank(points: np.ndarray) -> np.ndarray:
 
 
 def _interleaved(cells: np.ndarray) -> np.ndarray:
-    """(N,) the bits of (N, 3) numbers below 2^21 in turns."""
+    """(N,) the bits of (N, 3) numbers below 2^21, interleaved."""
     for shift, mask in _SPREAD.items():
         cells = (cells | cells << np.uint64(shift)) & np.uint64(mask)
     return cells[:, 0] | cells[:, 1] << np.uint64(1) | cells[:, 2] << np.uint64(2)

@@ -45,7 +45,7 @@ def kept(
         raise UserError(f"none of {len(part)} splats is left: {why}")
     if max_splats is None or len(rows) <= max_splats:
         return part[rows]
-    return thinned(part, cameras, max_splats, rows)
+    return reduced(part, cameras, max_splats, rows)
 
 
 def _good(part: Gaussians, min_opacity: float) -> np.ndarray:
@@ -59,7 +59,7 @@ def _good(part: Gaussians, min_opacity: float) -> np.ndarray:
     return good
 
 
-def thinned(
+def reduced(
     gaussians: Gaussians, cameras: Sequence[Camera], count: int, rows: np.ndarray | None = None
 ) -> Gaussians:
     """`count` splats for more than that, those of `rows` or all: the most important ones as they

@@ -13,6 +13,7 @@ import numpy as np
 from PIL import ImageColor  # names of colours
 
 from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.files import ensure_folder
 from hardsplat.base.progress import Bar
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.video import CODECS
@@ -225,7 +226,7 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
         raise UserError(f"--output {out}: {what} is for stills; give a folder, without ending")
     folder = out.parent if is_video(out) else out
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        ensure_folder(folder)
         tempfile.TemporaryFile(dir=folder).close()
         if is_video(out) and out.exists() and (out.is_dir() or not os.access(out, os.W_OK)):
             raise PermissionError(None, None)

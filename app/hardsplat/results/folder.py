@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
+from hardsplat.base.files import ensure_folder, replacing
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import scene_folder
@@ -46,7 +46,7 @@ def make_folder(path: Path) -> None:
     """Raises UserError where nothing can be written, before time is spent on what should go
     there."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        ensure_folder(path)
     except OSError as error:
         raise UserError(f"cannot make the folder {path}: {error.strerror}; {ADVICE}") from None
     _check_access(path)

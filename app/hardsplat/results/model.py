@@ -8,6 +8,7 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import readable
 from hardsplat.io.formats.checkpoint import newest
+from hardsplat.io.scenes.colmap import model_folder
 from hardsplat.io.splats import is_antialiased
 from hardsplat.settings.presets import SAVED_NAME, read_settings
 from hardsplat.settings.train import TrainConfig
@@ -32,6 +33,11 @@ def find_model(
             f"{folder}: an interrupted run without splats.ply; resume it first: hardsplat "
             f"train {shlex.quote(str(folder))} --resume"
         )
+    if path.exists() and not path.is_dir() and file != path:
+        raise UserError(f"{path}: is no file of splats, which come as {', '.join(readable())}")
+    if model_folder(path) and not file.is_file():
+        advice = f"train it first: hardsplat train {shlex.quote(str(path))}"
+        raise UserError(f"{file}: no such file; {path} is a scene, {advice}")
     if not file.is_file():
         what = f"{file}: no such file" if path.exists() else f"{path}: not found"
         kinds = f"a .ply, or splats as {', '.join(readable()[1:])}"

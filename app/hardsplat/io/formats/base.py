@@ -17,6 +17,7 @@ from typing import IO, Protocol, TypeVar
 import numpy as np
 
 from hardsplat.base.errors import UserError, reason
+from hardsplat.base.files import ensure_folder
 from hardsplat.model.gaussians import OWN, Gaussians
 
 # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some copies
@@ -207,7 +208,7 @@ def check_count(path: Path, count: int) -> None:
 def scratch(target: Path) -> IO[bytes]:
     """A temporary file without a name, in the folder of `target`, which has space for large files
     where /tmp may be memory."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    ensure_folder(target.parent)
     return tempfile.TemporaryFile(dir=target.parent)
 
 

@@ -146,6 +146,8 @@ def check_header(path: Path, wanted: str = "vertex") -> list[str]:
     with reading(path), open(path, "rb") as file:
         head = file.read(LONGEST_HEADER)
         size = os.fstat(file.fileno()).st_size
+    if not head:
+        raise UserError(f"{path}: is empty")
     if not head.startswith(b"ply"):
         raise UserError(f"{path}: not a PLY file, it does not start with `ply`")
 

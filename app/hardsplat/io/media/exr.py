@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError, reason
+
+_UNDOUBTED, _DENSEST = 1 << 20, 1000  # pixels; of a byte of larger pictures, as deflate packs them
 
 
 def read_exr(path: str | Path) -> np.ndarray:
@@ -25,6 +28,11 @@ def read_exr(path: str | Path) -> np.ndarray:
     if not Path(path).is_file():
         raise UserError(f"{path}: image not found")
     try:
+        with OpenEXR.File(str(path), header_only=True) as file:
+            (x, y), (right, bottom) = file.header()["dataWindow"]
+            width, height = int(right) - int(x) + 1, int(bottom) - int(y) + 1
+            if not 0 < width * height <= max(_UNDOUBTED, _DENSEST * os.path.getsize(path)):
+                raise ValueError(f"it announces {width}x{height} pixels, too many for its bytes")
         with OpenEXR.File(str(path), separate_channels=True) as file:
             found = file.channels()
             channels = {name: np.asarray(found[name].pixels, np.float32) for name in found}

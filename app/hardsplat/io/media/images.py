@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
 from collections.abc import Callable
@@ -77,6 +78,22 @@ def image_size(path: str | Path) -> tuple[int, int]:
     return _excused(path, size)
 
 
+def read_grey(path: str | Path) -> np.ndarray:
+    """(H, W) uint8 or uint16, the numbers of a picture of one channel; (H, W, C) of others. Raises
+    UserError like read_rgb8."""
+
+    def read():
+        data = Path(path).read_bytes()  # OpenCV takes the memory that a chunk of a PNG announces
+        with Image.open(io.BytesIO(data)) as image:
+            check_size(*image.size, len(data))
+            grey = np.asarray(image)
+        if image.mode.startswith("I"):  # 16 bits, 32 bits wide in some versions
+            return _uint16(grey)
+        return grey if image.mode == "L" else np.asarray(image.convert("RGB"))
+
+    return _excused(path, read)
+
+
 def _excused(path, read):
     """What read() returns; UserError for whatever it raises."""
     try:
@@ -90,7 +107,7 @@ def _excused(path, read):
 def _reason(error: Exception, path) -> str:
     cause = error.__cause__ or error  # imageio's own words say less
     if isinstance(cause, (UnidentifiedImageError, InitializationError)):
-        return "no format that is known here"
+        return "no format that is known here" if Path(path).stat().st_size else "it is empty"
     text = getattr(cause, "strerror", None) or str(cause).replace(repr(str(path)), "it")
     return text.splitlines()[0] if text.strip() else type(cause).__name__
 
@@ -99,13 +116,25 @@ def _read(path) -> np.ndarray:
     """(H, W, 3 or 4) uint8, see read_pixels."""
     data = Path(path).read_bytes()
     size = jpeg.size_of(data)
-    pixels = jpeg.decoded(data) if size and _plausible(*size, data) else None
+    pixels = jpeg.decoded(data) if size and _plausible(*size, len(data)) else None
     return _pixels(data)[0] if pixels is None else pixels
 
 
-def _plausible(width: int, height: int, data: bytes) -> bool:
-    """Whether a file of these bytes may be a picture of that size."""
-    return width * height <= max(_UNDOUBTED, _DENSEST * len(data))
+def _plausible(width: int, height: int, nbytes: int) -> bool:
+    """Whether a file of so few bytes may be a picture of that size."""
+    return width * height <= max(_UNDOUBTED, _DENSEST * nbytes)
+
+
+def check_size(width: int, height: int, nbytes: int) -> None:
+    """Raises ValueError where a file of so few bytes cannot be a picture of that size."""
+    if not _plausible(width, height, nbytes):
+        raise ValueError(f"it announces {width}x{height} pixels, too many for its bytes")
+
+
+def _uint16(grey: np.ndarray) -> np.ndarray:
+    if grey.dtype != np.uint16 and (grey.min() < 0 or grey.max() > 65535):
+        raise ValueError("pixels of more than 16 bits; convert it to 8 bits a channel")
+    return grey.astype(np.uint16)
 
 
 def _pixels(data: bytes) -> tuple[np.ndarray, int]:
@@ -116,8 +145,7 @@ def _pixels(data: bytes) -> tuple[np.ndarray, int]:
     """
     with iio.imopen(data, "r", plugin="pillow") as file:
         height, width = file.properties(index=0).shape[:2]
-        if not _plausible(width, height, data):
-            raise ValueError(f"it announces {width}x{height} pixels, too many for its bytes")
+        check_size(width, height, len(data))
         about = file.metadata(index=0, exclude_applied=False)  # decodes a PNG
         return _as_pixels(file, about), about.get("Orientation", 1)
 
@@ -127,9 +155,7 @@ def _as_pixels(file, about: dict) -> np.ndarray:
     if mode == "F":
         raise ValueError("floating-point pixels; convert it to 8 bits a channel")
     if mode.startswith("I"):  # 16-bit grey; 32 bits wide in some files
-        grey = file.read(index=0)
-        if grey.dtype != np.uint16 and (grey.min() < 0 or grey.max() > 65535):
-            raise ValueError("pixels of more than 16 bits; convert it to 8 bits a channel")
+        grey = _uint16(file.read(index=0))
         return np.repeat((grey >> 8).astype(np.uint8)[..., None], 3, axis=2)
     if not (mode.endswith("A") or "transparency" in about):
         return file.read(index=0, mode="RGB")

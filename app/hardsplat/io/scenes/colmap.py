@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import written
+from hardsplat.base.files import ensure_folder, written
 from hardsplat.io.scenes import colmap_binary, colmap_text
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
 from hardsplat.io.scenes.lens import intrinsics
@@ -138,7 +138,7 @@ def write_model(
     name.
     """
     with written(folder := Path(folder)):
-        folder.mkdir(parents=True, exist_ok=True)
+        ensure_folder(folder)
         files = _FORMATS[".bin" if binary else ".txt"]
         files.write(folder, cameras.values(), images.values(), points)
 
@@ -181,7 +181,7 @@ def _paths(folder: Path, names: Sequence[str]) -> list[Path]:
     paths = [folder / name for name in names]
     missing = [path for path in paths if not os.path.isfile(path)]
     if missing:
-        there = {str(path).lower(): path for path in folder.rglob("*")}
+        there = {str(path).lower(): path for path in folder.rglob("*") if path.is_file()}
         if all(str(path).lower() in there for path in missing):
             other = there[str(missing[0]).lower()].relative_to(folder)
             differ = f"{len(missing)} of {len(paths)} images differ in upper and lower case"

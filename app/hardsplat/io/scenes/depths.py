@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import cv2
 import numpy as np
 
 from hardsplat.base.errors import UserError, reason
+from hardsplat.io.media.images import read_grey
 from hardsplat.io.scenes.colmap import model_folder, read_model, read_tracks
 from hardsplat.io.scenes.masks import fitted, read_kept
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.values import json_in
 from hardsplat.io.scenes.views import View
 
-FOLDER = "depths"
+FOLDER, PARAMETERS = "depths", "depth_params.json"
 FEWEST = 10  # points that a depth map is fitted to
 # times the median of all scales, or a part of it, at which a map is left out (Kerbl et al. 2023,
 # their code)
@@ -47,8 +47,11 @@ def known_disparities(
         label = f"depth maps of {sum(bool(m.any()) for m in found)} of {len(found)} photographs"
     if not any(m.any() for m in found):
         maps = f"depth maps in {root / FOLDER}, named like the photographs"
-        needs = f"--depth-lambda needs depths: a COLMAP model with tracks, or {maps}"
-        raise UserError(f"{root}: {needs}")
+        needs = f"a COLMAP model with tracks, or {maps}"
+        if (root / FOLDER).is_dir():
+            fitted_to = f"{FEWEST} points of a COLMAP model with tracks, or sparse/0/{PARAMETERS}"
+            needs = f"none of the {maps}, could be used: each needs {fitted_to}"
+        raise UserError(f"{root}: --depth-lambda needs depths: {needs}")
     for view, known in zip(views, found):
         if view.mask:
             known[read_kept(view.mask, view.camera.width, view.camera.height, view.lens) < 255] = 0
@@ -124,13 +127,15 @@ def _read(path: Path) -> np.ndarray:
     """(H, W) float32 of a depth map. Raises UserError where it is something else."""
     unusable = f"{path}: not a usable depth map"
     try:
-        if path.suffix.lower() == ".npy":
-            raw = np.load(path, allow_pickle=False)
+        if path.suffix.lower() == ".npy":  # mapped, so that its shape is compared with its size
+            raw = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
-            raw = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+            raw = read_grey(path)
+    except UserError:
+        raise
     except Exception as error:  # parsers raise almost anything on damaged files
         raise UserError(f"{unusable} ({reason(error, 80)})") from None
-    if raw is None or raw.ndim != 2 or not raw.size or raw.dtype.kind not in "uf":
+    if raw.ndim != 2 or not raw.size or raw.dtype.kind not in "uf":
         raise UserError(f"{unusable}: expected one channel of 16 bits, or an array (H, W)")
     out = raw.astype(np.float32) / (np.iinfo(raw.dtype).max if raw.dtype.kind == "u" else 1)
     if not np.isfinite(out).all():
@@ -141,7 +146,7 @@ def _read(path: Path) -> np.ndarray:
 def _parameters(root: Path) -> dict[str, tuple[float, float]]:
     """Scale and offset by the stem of a photograph's name, of Inria's file; empty where there is
     none."""
-    path = root / "sparse" / "0" / "depth_params.json"
+    path = root / "sparse" / "0" / PARAMETERS
     if not path.is_file():
         return {}
     try:

@@ -31,6 +31,7 @@ from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_t
 from hardsplat.io.scenes.views import ArrayView, View, by, size_of
 from hardsplat.model.camera import Camera
 
+_LEAST_EXTENT = 1e-15  # world units; squares of less, and of more than its inverse, leave float32
 SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
 # photographs for each camera of a model, on average, below which cameras are told apart by size
 # alone
@@ -103,8 +104,7 @@ class Scene:
             what = f"points have shape {points.shape} and colors {colors.shape} of {colors.dtype}"
             raise UserError(f"{what}, expected (N, 3) finite numbers and (N, 3) uint8")
         test = list(range(0, len(views), test_every)) if test_every > 0 else []
-        train = _others(views, test, name)
-        extent = _extent([views[i] for i in train], name)
+        train, extent = _training(views, test, name)
         return cls(name, views, points, colors, train, test, extent)
 
 
@@ -139,8 +139,7 @@ def load_scene(
     test = list(range(0, len(views), test_every)) if test_every > 0 else []
     if source.held_out is not None:
         test = [i for i, view in enumerate(views) if view.name in source.held_out]
-    train = _others(views, test, str(root))
-    extent = _extent([views[i] for i in train], source.label)
+    train, extent = _training(views, test, str(root))
     if (root / FOLDER).is_dir() and not any(view.mask for view in views):
         first = f"{views[0].name} wants {Path(views[0].name).stem}.png"
         raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {first}")
@@ -148,23 +147,36 @@ def load_scene(
     return Scene(name, views, source.points, source.colors, train, test, extent, notes)
 
 
-def _others(views: Sequence[View], test: Sequence[int], label: str) -> list[int]:
-    """The views that are not held out."""
+def _training(views: Sequence[View], test: Sequence[int], label: str) -> tuple[list[int], float]:
+    """The views that are not held out, and the extent of their cameras, see Scene. Raises UserError
+    where they give the scene no scale."""
+    if len(views) < 2:
+        need = "training needs two or more, from different places"
+        raise UserError(f"{label}: has one photograph; {need}")
     train = sorted(set(range(len(views))) - set(test))
     if not train:
         what = f"no view is left to train on, all {len(views)} are held out"
         raise UserError(f"{label}: {what}; use --test-every 0")
-    return train
+    extent, whole = _extent([views[i] for i in train]), _extent(views)
+    if not extent:
+        what = f"1 of {len(views)} views is left to train on"
+        if len(train) > 1:
+            what = f"all {len(train)} training cameras stand at one point"
+        advice = "use --test-every 0, or more photographs"
+        if not whole:
+            what = f"all {len(views)} cameras stand at one point"
+            advice = "take photographs from different places"
+        raise UserError(f"{label}: {what}, which gives the scene no scale; {advice}")
+    if not _LEAST_EXTENT < extent < 1 / _LEAST_EXTENT:
+        what = f"its cameras are about {extent:.1g} world units from one another"
+        raise UserError(f"{label}: {what}, which float32 cannot hold; scale the scene")
+    return train, extent
 
 
-def _extent(views: Sequence[View], label: str) -> float:
+def _extent(views: Sequence[View]) -> float:
     """1.1 times the largest distance of a camera from the mean of them."""
     centres = np.array([view.camera.position for view in views])
-    extent = 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
-    if extent == 0:
-        what = f"all {len(views)} training cameras stand at one point"
-        raise UserError(f"{label}: {what}, which gives the scene no scale; use more views")
-    return extent
+    return 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
 
 
 def _read(root: Path, data_factor: int) -> SceneSource:

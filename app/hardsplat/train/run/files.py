@@ -1,7 +1,7 @@
 """What a run leaves in its folder, made by threads while it trains: photographs, renders, splats,
 checkpoints, the report; metrics.json last, when all else is there.
 
-The report of a long run is made by a process of its own, see hardsplat.report.apart.
+The report of a long run is made by a process of its own, see hardsplat.report.processes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from hardsplat.train.measure.measure import BACKGROUNDS, Measured
 from hardsplat.train.run.photographs import Loader
 
 if TYPE_CHECKING:
-    from hardsplat.report.apart import Apart
     from hardsplat.report.maker import Maker
+    from hardsplat.report.processes import ReportProcesses
 
 REPORT = "report.html"
 # s of training that are left, from which a process of its own has been started by the time that
@@ -48,7 +48,7 @@ class RunFiles:
         self._job, self._may_apart = job, apart
         self.scene, self.background = photographs.scene, photographs.background
         self._photos_saved = self._late = False  # late: large files are synced after the end
-        self._making: Future[Maker | Apart] | None = None
+        self._making: Future[Maker | ReportProcesses] | None = None
         # renders, which threads make, and photographs that the report shows
         self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}
 
@@ -140,7 +140,7 @@ class RunFiles:
         """The report's viewer of splats from their trained values, which begins at the held-out
         view `name`. Made from memory while held-out views are measured."""
 
-        def work(maker: Maker | Apart) -> None:
+        def work(maker: Maker | ReportProcesses) -> None:
             from hardsplat.report.maker import for_viewer
             from hardsplat.report.run import shown_of
 
@@ -161,7 +161,7 @@ class RunFiles:
         be given them, but for that."""
         self._report(lambda maker: maker.plots(metrics))
 
-    def _report(self, work: Callable[[Maker | Apart], object]) -> None:
+    def _report(self, work: Callable[[Maker | ReportProcesses], object]) -> None:
         """Has work(the maker of the report) done, after all that was requested before."""
         self.prepare(0)
         assert self._making is not None
@@ -187,7 +187,7 @@ class RunFiles:
             sync_later(self.folder / "splats.ply", path, self.folder, last, last.parent)
         return metrics
 
-    def _write_report(self, maker: Maker | Apart, metrics: dict) -> None:
+    def _write_report(self, maker: Maker | ReportProcesses, metrics: dict) -> None:
         shown = {name: (render.result(), photo) for name, (render, photo) in self._shown.items()}
         if note := maker.report(self.folder, metrics, shown):
             tqdm.write(f"note: {note}")
@@ -204,11 +204,11 @@ def _bytes_of(arrays: Mapping[str, np.ndarray]) -> int:
     return sum(values.nbytes for values in arrays.values())
 
 
-def _maker(apart: bool) -> Maker | Apart:
+def _maker(apart: bool) -> Maker | ReportProcesses:
     if apart:
-        from hardsplat.report.apart import Apart
+        from hardsplat.report.processes import ReportProcesses
 
-        return Apart()
+        return ReportProcesses()
     from hardsplat.report.maker import Maker
 
     maker = Maker()

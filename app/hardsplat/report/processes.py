@@ -30,7 +30,7 @@ _ASKED = ("html", "page")  # whose outcome is sent back
 log = logging.getLogger("hardsplat")
 
 
-class Apart:
+class ReportProcesses:
     """A Maker in other processes, with the same methods. Where one cannot be started or fails, this
     one makes the report."""
 
@@ -143,7 +143,7 @@ def serve(part: str, calls: IO[bytes], answers: IO[bytes]) -> None:
 
 
 def _received(calls: IO[bytes]) -> tuple:
-    """What Apart._send sent."""
+    """What ReportProcesses._send sent."""
     words, sizes = pickle.load(calls)
     arrays = [np.empty(size, np.uint8) for size in sizes]
     for array in arrays:
