@@ -4,6 +4,7 @@ UNIFORM_planes
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer any_value_plane {
     float at[];
 };
+#include "densify/values.glsl"
 
 bool finite(uint g) {
     bool ok = true;

@@ -5,9 +5,16 @@ UNIFORM_planes
 layout(buffer_reference, scalar, buffer_reference_align = 4) restrict buffer any_value_plane {
     float at[];
 };
+#include "densify/values.glsl"
 layout(buffer_reference, scalar, buffer_reference_align = 2) restrict buffer any_moment_plane {
     MOMENT at[];
 };
+
+void put1(uint plane, uint g, float v) { any_value_plane(planes.at[plane].value).at[g] = v; }
+void put3(uint plane, uint g, vec3 v) {
+    any_value_plane values = any_value_plane(planes.at[plane].value);
+    for (uint c = 0u; c < 3u; ++c) values.at[3u * g + c] = v[c];
+}
 
 void copy_values(uint from, uint to) {
     for (uint p = 0u; p < planes.of_splats; ++p) {

@@ -7,10 +7,6 @@
 #include "projection.glsl"
 
 layout(local_size_x = GROUP) in;
-VALUE_means(restrict)
-VALUE_quats(readonly)
-VALUE_log_scales(restrict)
-VALUE_logit_opacities(restrict)
 BUFFER_counts(readonly)
 #include "densify/rank.glsl"
 #include "densify/planes.glsl"
@@ -27,17 +23,18 @@ void main() {
     if (added >= counts.capacity) return;
 
     copy_values(g, added);
-    vec3 log_scale = log_scales(g), longest = vec3(1.0, 0.0, 0.0);
+    vec3 log_scale = value3(PLANE_log_scales, g), longest = vec3(1.0, 0.0, 0.0);
     if (log_scale.y > log_scale.x) longest = vec3(0.0, 1.0, 0.0);
     if (log_scale.z > max(log_scale.x, log_scale.y)) longest = vec3(0.0, 0.0, 1.0);
-    vec3 mean = means(g),
-         away = rotation(normalize(quats(g))) * (longest * exp(log_scale)) * OFFSET;
-    float opacity = OPACITY / (1.0 + exp(-logit_opacities(g)));
+    mat3 R = rotation(normalize(value4(PLANE_quats, g)));
+    vec3 mean = value3(PLANE_means, g), away = R * (longest * exp(log_scale)) * OFFSET;
+    float opacity = OPACITY / (1.0 + exp(-value1(PLANE_logit_opacities, g)));
     for (uint child = 0u; child < 2u; ++child) {
         uint place = child == 0u ? g : added;
-        means(place) = child == 0u ? mean + away : mean - away;
-        log_scales(place) = log_scale + log(mix(vec3(SHORT), vec3(LONG), longest));
-        logit_opacities(place) = log(opacity / (1.0 - opacity));
+        put3(PLANE_means, place, child == 0u ? mean + away : mean - away);
+        vec3 smaller = log(mix(vec3(SHORT), vec3(LONG), longest));
+        put3(PLANE_log_scales, place, log_scale + smaller);
+        put1(PLANE_logit_opacities, place, log(opacity / (1.0 - opacity)));
         zero_moments(place);
         forget_statistics(place);
     }

@@ -4,7 +4,6 @@
 #include "contract/refine.glsl"
 
 layout(local_size_x = GROUP) in;
-VALUE_logit_opacities(readonly)
 BUFFER_refine_settings(readonly)
 BUFFER_counts(readonly)
 #include "densify/finite.glsl"
@@ -14,5 +13,5 @@ void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     mark(g, counts.splats,
          g < counts.splats && finite(g) &&
-             1.0 / (1.0 + exp(-logit_opacities(g))) >= refine_settings.prune_opa);
+             1.0 / (1.0 + exp(-value1(PLANE_logit_opacities, g))) >= refine_settings.prune_opa);
 }

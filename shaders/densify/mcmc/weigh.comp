@@ -9,7 +9,6 @@
 layout(local_size_x = GROUP) in;
 // Everyone finite is alive: the dead have just been relocated.
 layout(constant_id = 1) const bool ADDS = false;
-VALUE_logit_opacities(readonly)
 BUFFER_refine_settings(readonly)
 BUFFER_counts(readonly)
 BUFFER_flags(writeonly)
@@ -23,7 +22,7 @@ void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x, weight = 0u, total;
     bool alive = false;
     if (g < counts.splats) {
-        float opacity = 1.0 / (1.0 + exp(-logit_opacities(g)));
+        float opacity = 1.0 / (1.0 + exp(-value1(PLANE_logit_opacities, g)));
         alive = finite(g) && (ADDS || opacity > refine_settings.min_opacity);
         if (alive) weight = uint(opacity * ONE);
         copies[g] = 0u;

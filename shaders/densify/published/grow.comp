@@ -9,9 +9,6 @@
 #include "random.glsl"
 
 layout(local_size_x = GROUP) in;
-VALUE_means(restrict)
-VALUE_quats(readonly)
-VALUE_log_scales(restrict)
 BUFFER_refine_settings(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
@@ -30,20 +27,19 @@ void main() {
     copy_values(g, added);
     zero_moments(added);
     forget_statistics(added);
-    vec3 log_scale = log_scales(g), scale = exp(log_scale);
+    vec3 log_scale = value3(PLANE_log_scales, g), scale = exp(log_scale);
     if (max(max(scale.x, scale.y), scale.z) <=
         refine_settings.grow_scale3d * refine_settings.extent)
         return;
 
     zero_moments(g);
     forget_statistics(g);
-    vec3 mean = means(g);
-    mat3 R = rotation(normalize(quats(g)));
+    vec3 mean = value3(PLANE_means, g);
+    mat3 R = rotation(normalize(value4(PLANE_quats, g)));
     for (uint child = 0u; child < 2u; ++child) {
         uint place = child == 0u ? g : added;
-        means(place) =
-            mean +
-            R * (scale * random_normal(uvec4(frame.seed, frame.step, g, DRAW_CHILD + child)));
-        log_scales(place) = log_scale - SHRINK;
+        vec3 normal = random_normal(uvec4(frame.seed, frame.step, g, DRAW_CHILD + child));
+        put3(PLANE_means, place, mean + R * (scale * normal));
+        put3(PLANE_log_scales, place, log_scale - SHRINK);
     }
 }

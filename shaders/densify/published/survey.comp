@@ -6,8 +6,6 @@
 #include "contract/refine.glsl"
 
 layout(local_size_x = GROUP) in;
-VALUE_log_scales(readonly)
-VALUE_logit_opacities(readonly)
 BUFFER_refine_settings(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
@@ -16,10 +14,10 @@ BUFFER_grow_stats(readonly)
 #include "densify/mark.glsl"
 
 bool lives(uint g) {
-    float opacity = 1.0 / (1.0 + exp(-logit_opacities(g)));
+    float opacity = 1.0 / (1.0 + exp(-value1(PLANE_logit_opacities, g)));
     if (opacity < refine_settings.prune_opa) return false;
     if (refine_settings.reset_every == 0u || frame.step <= refine_settings.reset_every) return true;
-    vec3 log_scale = log_scales(g);
+    vec3 log_scale = value3(PLANE_log_scales, g);
     if (exp(max(max(log_scale.x, log_scale.y), log_scale.z)) >
         refine_settings.prune_scale3d * refine_settings.extent)
         return false;
