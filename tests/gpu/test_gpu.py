@@ -355,7 +355,8 @@ def test_where_no_atomics_work_tiles_gather(device, own_capabilities, monkeypatc
     probe.probe(device)
     assert not own_capabilities.names & {*atomics, "float_sums"}
     assert TiledRows.resolve(device, TiledOptions()).names["tile_backward"] == "gather"
-    assert running(device, TrainConfig()) == ["tiled"]
+    config = TrainConfig()
+    assert running(device, config.raster, config.gradient) == ["tiled"]
     with pytest.raises(UserError, match="can run no float atomics .*native: sums; cas: sums"):
         rows_of(device, HardwareOptions())
 

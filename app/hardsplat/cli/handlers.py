@@ -124,7 +124,7 @@ def sfm(flags):
 def doctor(flags):
     from hardsplat.study.doctor import report
 
-    text, exit_code = report(**flags)
+    text, exit_code = report(**flags, pipelines=True)
     print(text)
     return exit_code
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.base.files import replacing
+from hardsplat.gpu import crashes
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
@@ -72,15 +73,15 @@ _SEQUENTIAL = DrawPass(
     spec={"SIDE": SIDE},
     slots={"section": "draw/ordered/section_sequential.glsl"},
 )
-_OF = {
+PROBES: dict[str, tuple[ComputePass | DrawPass, ...]] = {
     "float_atomics": _additions("native"),
     "swap_atomics": _additions("cas"),
     "interlock": (_INTERLOCK,),
     "raster_order": (_RASTER_ORDER,),
     "sequential": (_SEQUENTIAL,),
 }
-CHECKED = tuple(_OF)
-PASSES = tuple(owner for owners in _OF.values() for owner in owners)
+CHECKED = tuple(PROBES)
+PASSES = tuple(owner for owners in PROBES.values() for owner in owners)
 
 
 def wanted() -> bool:
@@ -108,6 +109,7 @@ def probe(device: Device) -> dict[str, str]:
     reason."""
     if not wanted():
         return {}
+    crashes.withdraw(device, crashes.load(device.physical))
     path = _path(device)
     failures = _load(path)
     if failures is None:
@@ -122,7 +124,7 @@ def probe(device: Device) -> dict[str, str]:
 
 def measure(device: Device) -> dict[str, str]:
     """Capability -> what went wrong, of those that the device offers."""
-    offered = {name: owners for name, owners in _OF.items() if name in device.capabilities}
+    offered = {name: owners for name, owners in PROBES.items() if name in device.capabilities}
     # together: the first start of a driver takes a second for some of them
     begin_all(device, [owner for owners in offered.values() for owner in owners])
     failures = {}
@@ -160,7 +162,7 @@ def expected_state() -> tuple[float, float, float]:
 def _check_atomics(device: Device, name: str, groups: int, layers: int) -> str | None:
     """Additions of 1 by so many workgroups, and by so many layers of fragments."""
     sums = Buffer(device, 3 * ADDRESSES * contract.itemsize("d_splats2d"), "d_splats2d")
-    compute, draw = _OF[name]
+    compute, draw = PROBES[name]
     drawn = {"threads": (6 * layers,), "extent": (SIDE, SIDE)}
     work: list[tuple[str, ComputePass | DrawPass, dict]]
     work = [("compute", compute, {"groups": (groups, 1, 1)}), ("fragment", draw, drawn)]

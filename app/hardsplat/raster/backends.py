@@ -115,7 +115,15 @@ def running(device: Device, raster: RasterSettings, gradient: GradientSettings) 
     Raises UserError when none runs here.
     """
     named = raster.rasterizer
+    if named != "auto":
+        _check_survived(device, named)
     return [named] if named != "auto" else list(_running(device, raster, gradient))
+
+
+def _check_survived(device: Device, rasterizer: str) -> None:
+    """UserError for one whose pipelines the driver does not survive."""
+    if lacks := device.killed.get(f"rasterizer {rasterizer}"):
+        raise UserError(f"--rasterizer {rasterizer}: {device.name} lacks {lacks}")
 
 
 def _running(device: Device, raster: RasterSettings, gradient: GradientSettings) -> dict[str, Any]:
@@ -125,6 +133,7 @@ def _running(device: Device, raster: RasterSettings, gradient: GradientSettings)
     for name in [name for name in BACKENDS if not unknown(name, raster)] or list(BACKENDS):
         options = BACKENDS[name].options.of(raster, gradient)
         try:
+            _check_survived(device, name)
             BACKENDS[name].first_runnable(device, options)
             runs[name] = options
         except UserError as error:

@@ -39,9 +39,9 @@ _SHOWN = 4  # choices of `auto`
 QUOTES = "'"
 
 
-def report(device: str | int | None = None) -> tuple[str, int]:
+def report(device: str | int | None = None, pipelines: bool = False) -> tuple[str, int]:
     """The text to print, and the exit code: 0 the device can run hardsplat, 1 it cannot, 2 there is
-    no such device, or none."""
+    no such device, or none. pipelines: all are built, in a process that may end."""
     tools = [*_tools(), *_drivers()]
     try:
         from hardsplat.gpu.device import instance  # fails without a Vulkan loader
@@ -61,7 +61,7 @@ def report(device: str | int | None = None) -> tuple[str, int]:
     for i, d in enumerate(devices):
         mark, (major, minor, *_) = "*" if d is chosen else " ", d.api_version
         lines.append(f"{mark} {i}  {d.name}  [{d.kind}]  Vulkan {major}.{minor}  {d.driver}")
-    about, code = _about(devices.index(chosen), chosen)
+    about, code = _about(devices.index(chosen), chosen, pipelines)
     return "\n".join([*lines, "", *about]), code
 
 
@@ -84,8 +84,8 @@ def _drivers() -> list[str]:
     return found or [f"drivers           {drivers.explain()}"]
 
 
-def _about(index: int, physical) -> tuple[list[str], int]:
-    """The chosen device: features, limits, probe, variants, verdict."""
+def _about(index: int, physical, pipelines: bool) -> tuple[list[str], int]:
+    """The chosen device: features, limits, probe, pipelines, variants, verdict."""
     from hardsplat.gpu.device import capabilities, features
     from hardsplat.gpu.device.context import Device
 
@@ -95,12 +95,14 @@ def _about(index: int, physical) -> tuple[list[str], int]:
         remedy = "update its driver or choose another --device"
         return [*lines, "", f"not ready: {name} lacks {', '.join(missing)}; {remedy}"], 1
     try:
+        built = _pipelines(index, physical) if pipelines else []
         device = Device(index)
         probed = _probe(device)
     except UserError as error:
         return [*lines, "", f"not ready: {error}"], 1
-    table, lacking = _variants(device.capabilities)
-    lines += [f"  probe     {probed}", "", *_limits(device), "", *table, *_auto(device), ""]
+    table, lacking = _variants(device)
+    lines += [f"  probe     {probed}", *built, "", *_limits(device), "", *table]
+    lines += [*_auto(device), ""]
     if lacking:
         return [*lines, f"not ready: {name} can run no {' and no '.join(lacking)}"], 1
     if missing := device.capabilities.missing(("shared_memory",)):
@@ -126,6 +128,18 @@ def _probe(device) -> str:
         return "; ".join(f"{name} withdrawn, it lacks {why}" for name, why in failures.items())
     checked = [name for name in probe.CHECKED if name in device.capabilities]
     return f"{', '.join(checked)} work as offered" if checked else "nothing to check"
+
+
+def _pipelines(index: int, physical) -> list[str]:
+    """Builds all in a process that may end; what is not survived is kept for other runs."""
+    from hardsplat.gpu import crashes
+    from hardsplat.study.pipelines import survey
+
+    found = survey(index)
+    crashes.save(physical, found.killed)
+    ends = [f"{variant}: {pipeline}" for variant, pipeline in found.killed.items()]
+    lines = [f"  pipelines {found.built} built in another process"]
+    return lines + [f"            the driver ends the process that builds {end}" for end in ends]
 
 
 def _limits(device) -> list[str]:
@@ -210,23 +224,28 @@ def asked_with(given: str) -> str:
     return ", ".join(part.removesuffix(" True").replace("_", " ") for part in words)
 
 
-def _variants(capabilities) -> tuple[list[str], list[str]]:
+def _variants(device) -> tuple[list[str], list[str]]:
     """The table of all registry rows, and the registries of which none runs."""
+    from hardsplat.raster.core.resolve import option_of
+    from hardsplat.raster.core.resolve import runnable as runnable_of
+
     lines, lacking = ["variants"], []
     width = max(len(name) for _, _, rows in REGISTRIES for name in rows)
     for title, flag, rows in REGISTRIES:
-        runnable = [name for name, row in rows.items() if not capabilities.missing(row.needs)]
+        runnable = runnable_of(device, rows, option_of(flag or ""))
         if not runnable and title not in _OPTIONAL:
             lacking.append(title)
         lines.append(f"  {title}{f' ({flag})' if flag else ''}")
-        cells = {name: _row(capabilities, name, rows, flag, runnable) for name in rows}
+        cells = {name: _row(device, name, rows, flag, runnable) for name in rows}
         lines += [f"    {name:{width}}  {cell}" for name, cell in cells.items()]
     return lines, lacking
 
 
-def _row(capabilities, name: str, rows, flag: str | None, runnable: list[str]) -> str:
-    row = rows[name]
-    if missing := capabilities.missing(row.needs):
+def _row(device, name: str, rows, flag: str | None, runnable: list[str]) -> str:
+    from hardsplat.raster.core.resolve import lacking, option_of
+
+    row, capabilities = rows[name], device.capabilities
+    if missing := lacking(device, row, f"{option_of(flag or '')} {name}"):
         instead = "nothing stands in for it here"
         if runnable:
             instead = f"use {flag} {runnable[0]}" if flag else f"{runnable[0]} is used"

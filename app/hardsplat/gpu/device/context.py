@@ -63,6 +63,7 @@ class Device:
         self.subgroup_sizes = capabilities.subgroup_sizes(physical, self.capabilities)
         self._read_limits()
         self.usage = Usage()
+        self.killed: dict[str, str] = {}  # variants, and what is lacked, see hardsplat.gpu.crashes
         self._procs: dict[str, Any] = {}
         self._at_close: list[Callable[[], None]] = []
         self._shared: dict[str, Any] = {}

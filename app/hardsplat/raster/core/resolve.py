@@ -34,29 +34,42 @@ def thresholds(device: Device, first: int) -> list[int]:
     return sorted(different.values())
 
 
-def runnable(device: Device, registry: Mapping[str, Variant]) -> list[str]:
-    """Names of the variants that the device runs, in the order of the registry."""
-    missing = device.capabilities.missing
-    return [name for name, variant in registry.items() if not missing(variant.needs)]
+def runnable(device: Device, registry: Mapping[str, Variant], option: str = "") -> list[str]:
+    """Names of the variants that the device runs, in the order of the registry. option: that names
+    them; its rows whose pipelines the driver does not survive are left out, see
+    hardsplat.gpu.crashes."""
+    return [name for name, row in registry.items() if not lacking(device, row, f"{option} {name}")]
+
+
+def option_of(flag: str) -> str:
+    """The option that a flag of the command line sets."""
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def lacking(device: Device, row: Variant, variant: str) -> list[str]:
+    """What a device lacks for a row, in words. variant: its option and name."""
+    missing = device.capabilities.missing(row.needs)
+    died = device.killed.get(variant)
+    return [*missing, died] if died else missing
 
 
 def resolve(device: Device, kind: str, registry: Mapping[str, V], name: str, flag: str) -> V:
     """The variant of that name, or for 'auto' the first that runs here. Raises UserError that says
     what is missing."""
-    running, missing = runnable(device, registry), device.capabilities.missing
+    option = option_of(flag)
+    running = runnable(device, registry, option)
+    missing = {n: ", ".join(lacking(device, v, f"{option} {n}")) for n, v in registry.items()}
     if name == "auto":
         if not running:
-            each = (f"{name}: {', '.join(missing(v.needs))}" for name, v in registry.items())
-            lacking = "; ".join(each)
-            raise UserError(f"{device.name} can run no {kind} ({lacking}); see hardsplat doctor")
+            why = "; ".join(f"{n}: {words}" for n, words in missing.items())
+            raise UserError(f"{device.name} can run no {kind} ({why}); see hardsplat doctor")
         return registry[running[0]]
     if name not in registry:
         known = ", ".join(registry)
         raise UserError(f"{flag} {name}: there is no such {kind}; choose from {known}")
     if name not in running:
         instead = f"use {flag} {running[0]}" if running else "no other runs here either"
-        lacking = ", ".join(missing(registry[name].needs))
-        raise UserError(f"{flag} {name}: {device.name} lacks {lacking}; {instead}")
+        raise UserError(f"{flag} {name}: {device.name} lacks {missing[name]}; {instead}")
     return registry[name]
 
 

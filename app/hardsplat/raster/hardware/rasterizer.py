@@ -86,7 +86,7 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
         segments, threshold = options.segments or SEGMENTS[0], options.hybrid_threshold or THRESHOLD
         options = replace(options, segments=segments, hybrid_threshold=threshold)
     choices: dict[str, Sequence[str | int]] = {
-        choice: runnable(device, rows)
+        choice: runnable(device, rows, choice)
         for choice, rows in TIMED.items()
         if getattr(options, choice) == "auto"
     }

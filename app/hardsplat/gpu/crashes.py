@@ -1,0 +1,52 @@
+"""Variants whose pipelines end the process that builds them, on a device with its driver.
+
+`hardsplat doctor` finds them (app/hardsplat/study/pipelines.py) and keeps them on disk; whatever
+opens a device afterwards takes other variants.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from hardsplat.base.files import replacing
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.instance import PhysicalDevice
+from hardsplat.gpu.passes import shader
+
+
+def path_of(physical: PhysicalDevice) -> Path:
+    key = f"{physical.name} {physical.driver}"
+    return shader.cache_dir() / "crashes" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+def load(physical: PhysicalDevice) -> dict[str, str]:
+    """Variant -> the pipeline that is not survived. A variant is a capability, or an option and
+    its row: `reduction hybrid`."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return dict(json.loads(path_of(physical).read_text())["killed"])
+    return {}  # none was found, or not a file of ours
+
+
+def save(physical: PhysicalDevice, killed: Mapping[str, str]) -> None:
+    """Replaces what is kept. Without any, there is no file."""
+    path = path_of(physical)
+    found = {"device": physical.name, "driver": physical.driver, "killed": dict(killed)}
+    with suppress(OSError):  # a read-only home: doctor still names them
+        if killed:
+            with replacing(path) as partial:
+                partial.write_text(json.dumps(found, indent=1))
+        else:
+            path.unlink(missing_ok=True)
+
+
+def withdraw(device: Device, killed: Mapping[str, str]) -> None:
+    """Takes these variants from a device: capabilities, and rows of options."""
+    for variant, pipeline in killed.items():
+        why = f"a driver that survives building {pipeline}"
+        device.killed[variant] = why
+        if variant in device.capabilities:
+            device.capabilities.withdraw(variant, why)

@@ -1,0 +1,92 @@
+"""Pipelines that a driver does not survive: found by another process, which ends here on purpose,
+remembered, and left out."""
+
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.gpu import crashes, probe
+from hardsplat.raster.backends import running
+from hardsplat.raster.hardware.rasterizer import first
+from hardsplat.raster.hardware.rows import HardwareOptions
+from hardsplat.settings.train import TrainConfig
+from hardsplat.study import doctor, pipelines
+from hardsplat.tables.reductions import REDUCTIONS
+from hardsplat.tables.tiles import TILE_BACKWARDS
+
+
+@pytest.fixture
+def few(monkeypatch, tmp_path, session_device):
+    """Few variants, and an own memory of what ended a process."""
+    tiles = {name: TILE_BACKWARDS[name] for name in ("reduce-scatter", "gather")}
+    few = {"reduction": REDUCTIONS, "tile_backward": tiles}
+    monkeypatch.setattr(pipelines, "OPTIONS", few)
+    monkeypatch.setattr(pipelines, "_TRAINING", {"loss": pipelines._TRAINING["loss"]})
+    monkeypatch.setattr(probe, "CHECKED", ("raster_order",))
+    monkeypatch.setattr(session_device, "killed", {})
+    names = set(session_device.capabilities.names)
+    monkeypatch.setattr(session_device.capabilities, "names", names)
+    monkeypatch.setattr(crashes, "path_of", lambda physical: tmp_path / "crashes.json")
+    monkeypatch.delenv("HARDSPLAT_PROBE", raising=False)
+
+
+def index_of(device) -> int:
+    return [p.name for p in device.instance.physical_devices()].index(device.name)
+
+
+def found(device, monkeypatch, ends_at: str) -> dict[str, str]:
+    monkeypatch.setenv(pipelines.CRASH, ends_at)
+    survey = pipelines.survey(index_of(device))
+    crashes.save(device.physical, survey.killed)
+    assert survey.built > 10
+    monkeypatch.setattr(probe, "measure", lambda device: {})
+    probe.probe(device)
+    return survey.killed
+
+
+def test_a_row_that_ends_the_process_is_left_out(device, few, monkeypatch):
+    """The first row of its option, so that another takes its place."""
+    killed = found(device, monkeypatch, "reduce/hybrid.glsl")
+    assert list(killed) == ["reduction hybrid"]
+    assert killed["reduction hybrid"].startswith("draw backward (")
+    assert first(device, HardwareOptions(reduction="auto")).reduction != "hybrid"
+    words = "--reduction hybrid: .* lacks a driver that survives building draw backward"
+    with pytest.raises(UserError, match=words):
+        first(device, HardwareOptions(reduction="hybrid"))
+    line = doctor._row(device, "hybrid", REDUCTIONS, "--reduction", ["quad"])
+    assert line.startswith("does not run: lacks a driver that survives") and "use" in line
+
+
+def test_a_rasterizer_that_ends_the_process_is_left_out(device, few, monkeypatch):
+    killed = found(device, monkeypatch, "tiled/forward.comp")
+    assert list(killed) == ["rasterizer tiled"]
+    config = TrainConfig()
+    assert running(device, config.raster, config.gradient) == ["hardware"]
+    named = TrainConfig.of(rasterizer="tiled")
+    with pytest.raises(UserError, match="--rasterizer tiled: .* survives building"):
+        running(device, named.raster, named.gradient)
+
+
+def test_a_probe_that_ends_the_process_takes_its_capability(device, few, monkeypatch):
+    if "raster_order" not in device.capabilities:
+        pytest.skip(f"{device.name} has no raster_order")
+    monkeypatch.setattr(pipelines, "BACKENDS", {})
+    monkeypatch.setenv(pipelines.CRASH, "probe/order.frag")
+    killed = pipelines.survey(index_of(device)).killed
+    assert list(killed) == ["raster_order"]
+    crashes.withdraw(device, killed)
+    assert "raster_order" not in device.capabilities
+
+
+def test_what_is_kept_is_replaced_and_may_be_damaged(device, few):
+    crashes.save(device.physical, {"reduction hybrid": "a pass"})
+    assert crashes.load(device.physical) == {"reduction hybrid": "a pass"}
+    path = crashes.path_of(device.physical)
+    path.write_text('{"killed": 3}')
+    assert crashes.load(device.physical) == {}
+    crashes.save(device.physical, {})
+    assert not path.exists()
+
+
+def test_a_device_that_cannot_be_opened(few):
+    with pytest.raises(UserError, match="ends the process that opens it"):
+        pipelines.survey(99)
