@@ -6,7 +6,7 @@ import pytest
 from hardsplat.base.errors import UserError
 from hardsplat.gpu import crashes, probe
 from hardsplat.raster.backends import running
-from hardsplat.raster.hardware.rasterizer import first
+from hardsplat.raster.hardware.rasterizer import first_runnable
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study import doctor, pipelines
@@ -48,10 +48,10 @@ def test_a_row_that_ends_the_process_is_left_out(device, few, monkeypatch):
     killed = found(device, monkeypatch, "reduce/hybrid.glsl")
     assert list(killed) == ["reduction hybrid"]
     assert killed["reduction hybrid"].startswith("draw backward (")
-    assert first(device, HardwareOptions(reduction="auto")).reduction != "hybrid"
+    assert first_runnable(device, HardwareOptions(reduction="auto")).reduction != "hybrid"
     words = "--reduction hybrid: .* lacks a driver that survives building draw backward"
     with pytest.raises(UserError, match=words):
-        first(device, HardwareOptions(reduction="hybrid"))
+        first_runnable(device, HardwareOptions(reduction="hybrid"))
     line = doctor._row(device, "hybrid", REDUCTIONS, "--reduction", ["quad"])
     assert line.startswith("does not run: lacks a driver that survives") and "use" in line
 

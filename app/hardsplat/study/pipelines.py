@@ -209,7 +209,7 @@ def described(owner: ComputePass | DrawPass) -> str:
 def _rasterizer_passes(device: Device, request: Request) -> list:
     backend = BACKENDS[request.name]
     config = TrainConfig.of(rasterizer=request.name, **request.options)
-    options = backend.first(device, backend.options.of(config.raster, config.gradient))
+    options = backend.first_runnable(device, backend.options.of(config.raster, config.gradient))
     names = backend.resolve(device, options).names
     _reply(rows={option: str(names[option]) for option in OPTIONS if option in names})
     return backend.passes(device, _SH_PLANES, *_SIZE, options, adam())
