@@ -15,8 +15,9 @@ class WheelHook(BuildHookInterface):
         if version == "editable":
             return
         self._spirv, root = tempfile.TemporaryDirectory(), Path(self.root)
-        # isolated builds have their packages on the path of this process alone
-        path = os.pathsep.join([str(root / "app"), *filter(None, sys.path)])
+        # an isolated build may have its requirements on that path alone
+        given = filter(None, [os.environ.get("PYTHONPATH")])
+        path = os.pathsep.join([str(root / "app"), *given])
         command = [sys.executable, "-m", "tools.catalog", self._spirv.name]
         if subprocess.run(command, cwd=root, env=os.environ | {"PYTHONPATH": path}).returncode:
             why = "for the reason above"

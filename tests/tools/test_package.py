@@ -20,12 +20,7 @@ from tools import catalog
 
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "app" / "hardsplat"
-BUILD = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from hatchling.build import build_wheel
-build_wheel(sys.argv[2])
-"""
+BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
 STEPS = "--data-factor 4 --max-steps 20 --quiet --result-dir"
 COURTYARD = ("-m hardsplat train", ROOT / "scenes/courtyard", STEPS)
 
@@ -64,8 +59,8 @@ def sdist(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel(sdist, tmp_path_factory) -> Path:
-    """Built by an empty Python that gets what the build requires on the path of its process alone,
-    as pip does it, but without a network."""
+    """Built by an empty Python with what the build requires in PYTHONPATH, as pip does it, but
+    without a network."""
     folder = tmp_path_factory.mktemp("wheel")
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     hook = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]
@@ -76,7 +71,7 @@ def wheel(sdist, tmp_path_factory) -> Path:
             (packages / top).symlink_to(found.locate_file(top))
     shutil.unpack_archive(sdist, folder)
     source, python = folder / sdist.name.removesuffix(".tar.gz"), empty(folder / "python")
-    run("-c", BUILD, packages, folder, cwd=source, python=python, PYTHONPATH="")
+    run("-c", BUILD, folder, cwd=source, python=python, PYTHONPATH=str(packages))
     return next(folder.glob("hardsplat-*.whl"))
 
 

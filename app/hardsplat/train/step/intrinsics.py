@@ -11,15 +11,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.passes.declared import ComputePass
-from hardsplat.io.scenes.scene import Scene
-from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
 from hardsplat.results.folder import write_json
+
+if TYPE_CHECKING:  # the build of a wheel, which lists the passes, has no readers of pictures
+    from hardsplat.io.scenes.scene import Scene
+    from hardsplat.io.scenes.views import View
 
 NAME = "intrinsics.json"
 INTRINSICS_PASS = ComputePass(
