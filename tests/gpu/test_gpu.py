@@ -1,7 +1,6 @@
 """The Vulkan layer: device choice, shaders and their errors, checked passes, memory, barriers,
 validation, probe."""
 
-import itertools
 import re
 from collections import Counter
 from dataclasses import replace
@@ -30,8 +29,6 @@ from hardsplat.raster.hardware.rasterizer import rows_of
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.tiled.rows import TiledOptions, TiledRows
 from hardsplat.settings.train import TrainConfig
-from hardsplat.tables.hardware import ORDERINGS, QUADS
-from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from tools import catalog
 
 COPY = """
@@ -370,31 +367,6 @@ def test_the_probe_may_be_off_or_damaged(device, own_capabilities, monkeypatch, 
     path.unlink()
     monkeypatch.setenv("HARDSPLAT_PROBE", "0")
     assert probe.probe(device) == {} and "float_atomics" in own_capabilities
-
-
-WAITING = [name for name, row in ORDERINGS.items() if not row.listed]
-BACKWARD = [
-    (reduction, ordering, atomics, quads)
-    for reduction, ordering, atomics in itertools.product(REDUCTIONS, WAITING, ATOMICS)
-    for quads in (QUADS if REDUCTIONS[reduction].quads else [None])
-]
-
-
-@pytest.mark.parametrize("reduction, ordering, atomics, quads", BACKWARD)
-def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, atomics, quads):
-    """From SPIR-V alone, so also those that this device cannot run: interlock and full quads."""
-    order, reduce = ORDERINGS[ordering], REDUCTIONS[reduction]
-    slots = {"reduce": reduce.slot, "order": order.slot, "atomics": ATOMICS[atomics].slot}
-    if quads:
-        slots["quads"] = QUADS[quads].slot
-    macros = {} if order.attachment else {"STATE_FORMAT": "rgba16f"}
-    source = ShaderSource.of("draw/ordered/backward.frag", slots, macros)
-    info = reflect(shader.compile_source(source))
-    opened = {contract.BINDINGS[binding]: b for binding, b in info.bindings.items()}
-    assert set(opened) == {"d_image", "state", "d_splats2d"}
-    assert opened["state"].kind == ("input" if order.attachment else "storage")
-    assert opened["d_splats2d"].stride == 4
-    assert {*reduce.spec, "SEGMENTS", "ABSOLUTE"} == set(info.spec_ids)
 
 
 # ---- limits

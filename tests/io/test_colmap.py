@@ -96,13 +96,6 @@ def test_round_trip_is_exact(tmp_path, binary):
     assert all(part.flags.writeable for part in vars(got[2]).values())
 
 
-def test_binary_is_preferred_and_rigs_and_frames_are_ignored(model):
-    model(TEXT | {"points3D.txt": "9 0 0 0 0 0 0 0\n"})
-    assert len(read_model(model({}))[2].xyz) == 1
-    folder = model(BINARY | {"rigs.bin": b"junk", "frames.bin": b""})
-    assert len(read_model(folder)[2].xyz) == 2
-
-
 def cameras(offset, layout, *values):
     return "cameras.bin", changed(CAMERAS, offset, layout, *values)
 

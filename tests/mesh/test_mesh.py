@@ -17,7 +17,6 @@ from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.files import load_mesh, save_mesh
 from hardsplat.mesh.first import checked, icosphere
 from hardsplat.mesh.session import MeshSession
-from hardsplat.mesh.silhouettes import bounding_sphere
 from tests.helpers import meshing
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.tables import argv
@@ -265,22 +264,6 @@ def test_damaged_files_say_so_in_a_line(tmp_path, name, content, message):
     with pytest.raises(UserError) as error:
         load_mesh(path)
     assert message in str(error.value) and "\n" not in str(error.value)
-
-
-def test_the_first_sphere_is_where_the_silhouettes_say():
-    views = cameras(8, 64, 64)
-    centre, radius = np.array([0.2, -0.1, 0.15]), 0.7
-    y, x = np.mgrid[0:64, 0:64] + 0.5
-    coverages = []
-    for view in views:
-        rays = np.stack([x, y, np.ones_like(x)], -1) @ np.linalg.inv(view.K).T
-        rays /= np.linalg.norm(rays, axis=-1, keepdims=True)
-        at = view.w2c[:3] @ np.append(centre, 1)
-        coverages.append(((at - (rays @ at)[..., None] * rays) ** 2).sum(-1) < radius**2)
-    found, size = bounding_sphere(views, coverages)
-    assert np.linalg.norm(found - centre) < 0.03 and abs(size - radius) < 0.05
-    with pytest.raises(UserError, match="fewer than two directions"):
-        bounding_sphere(views[:1], coverages[:1])
 
 
 def test_a_short_fit_improves(scene, tmp_path, fits, capsys):

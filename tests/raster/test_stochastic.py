@@ -12,14 +12,13 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.resolve import resolve
 from hardsplat.raster.renderer import Camera, Renderer
-from hardsplat.settings.presets import PRESETS, config_from_file, load_config
+from hardsplat.settings.presets import PRESETS, load_config
 from hardsplat.tables.hardware import ORDERINGS
 from hardsplat.train.measure.measure import evaluation_frame, measure_all
-from hardsplat.train.run.trainer import train
 from tests.helpers import stochastic as estimating
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.goldens import relative_l2
-from tests.helpers.training import open_session, same_state, settings
+from tests.helpers.training import open_session, settings
 from tests.oracle import spsa
 from tests.oracle.loss import l1_dssim
 from tools.make_scene import make_scene
@@ -122,19 +121,6 @@ def test_training_gains_8_db_over_small_splats(device, tmp_path):
     assert after > before + 8
 
 
-def test_a_run_says_how_it_was_made(on_device, scene, tmp_path):
-    given = {"data_dir": scene, "result_dir": tmp_path / "run", "max_steps": 3, "quiet": True}
-    config = load_config(overrides={**given, "gradient": "stochastic"})
-    assert (config.densify.strategy, config.adam.adam_beta1) == ("none", PRESET["adam_beta1"])
-    metrics = train(config)
-    assert metrics["variants"]["gradient"] == "stochastic"
-    assert config_from_file(tmp_path / "run/config.toml").gradient.gradient == "stochastic"
-    assert metrics["evaluations"][-1]["psnr"] > 0
-    mcmc = load_config(overrides={"gradient": "stochastic", "strategy": "mcmc"})
-    found = mcmc.densify.strategy, mcmc.start.init_opa, mcmc.adam.adam_beta1
-    assert found == ("mcmc", 0.5, PRESET["adam_beta1"])
-
-
 @pytest.mark.parametrize("rasterizer", BACKENDS)
 def test_no_ordering_is_needed(device, scene, monkeypatch, rasterizer):
     """A device without ordering, float atomics and subgroup arithmetic trains all the same."""
@@ -156,19 +142,6 @@ def test_no_ordering_is_needed(device, scene, monkeypatch, rasterizer):
     assert all(np.isfinite(values).all() for values in after.buffers.values())
     for name in ("means", "quats", "log_scales", "logit_opacities"):
         assert np.abs(after.buffers[name][:, :300] - before.buffers[name]).max() > 0
-
-
-@pytest.mark.parametrize("rasterizer", BACKENDS)
-def test_runs_of_a_seed_agree_bit_by_bit(device, scene, rasterizer):
-    """Also in batches of other sizes, and from a checkpoint."""
-    states = []
-    for batches in ((6,), (2, 4)):
-        session = open_session(device, settings(scene, rasterizer=rasterizer, **PRESET))
-        for steps in batches:
-            session.run(steps)
-            session.restore(session.snapshot())
-        states.append(session.snapshot())
-    assert same_state(*states)
 
 
 def test_what_does_not_go_together_is_refused(device):

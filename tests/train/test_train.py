@@ -29,7 +29,6 @@ from hardsplat.train.session.session import Session
 from hardsplat.train.step.batch import timed_of
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.watchers.log import Log, stage_table
-from tests.helpers.drawing import fresh_seed
 from tests.helpers.training import densified, open_session, same_state, settings, splats_of
 
 STILL = {q.rate.setting: 0.0 for q in quantities.of("splat")}
@@ -232,19 +231,6 @@ def test_progress_and_table_of_stages(on_device, scene, tmp_path, capfd, monkeyp
     assert "no timestamps" in stage_table({})
 
 
-def test_random_start(scene):
-    loaded = load_scene(scene)
-    few = settings(scene, init_type="random", init_num_pts=50, init_extent=0.25, init_opa=0.3)
-    gaussians = splats_of(few, loaded)
-    assert len(gaussians) == 50 and 0.2 < np.abs(gaussians.means).max() <= 0.25
-    assert gaussians.opacities == pytest.approx(0.3)
-    doubled = splats_of(few.changed(init_scale=2.0), loaded)
-    assert np.array_equal(doubled.means, gaussians.means)
-    assert doubled.scales == pytest.approx(2 * gaussians.scales)
-    other = splats_of(few.changed(seed=1), loaded)
-    assert not np.array_equal(other.means, gaussians.means)
-
-
 def test_splats_of_a_file_to_start_from(device, scene, tmp_path):
     """Of every format, in neighbourly order, with the run's SH degree; opaque and invisible ones
     can still learn. The run may be written where they come from."""
@@ -267,18 +253,6 @@ def test_splats_of_a_file_to_start_from(device, scene, tmp_path):
     assert metrics["splats"] == len(splats) and (tmp_path / "run/earlier_1/splats.ply").is_file()
     with pytest.raises(UserError, match=r"none\.ply: no such file"):
         train(settings(scene, tmp_path / "other", init=tmp_path / "none.ply"))
-
-
-def test_neighbours_stand_side_by_side():
-    """Morton order brings the next point nearer than chance does, also with far points."""
-    rng = np.random.default_rng(fresh_seed())
-    points = np.concatenate([rng.normal(size=(2000, 3)), rng.normal(0, 1e4, (5, 3))])
-    order = order_by_rank(points)
-    assert np.array_equal(np.sort(order), np.arange(len(points)))
-    steps = [np.median(np.linalg.norm(np.diff(p, axis=0), axis=1)) for p in (points[order], points)]
-    assert steps[0] < steps[1] / 4
-    assert len(order_by_rank(np.zeros((0, 3)))) == 0
-    assert order_by_rank(np.zeros((1, 3))).tolist() == [0]
 
 
 @pytest.mark.parametrize("steps", [20, 25, 50])

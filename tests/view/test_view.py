@@ -10,7 +10,6 @@ from functools import partial
 import glfw
 import numpy as np
 import pytest
-from PIL import Image
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
@@ -248,19 +247,6 @@ def test_text(seen):
     seen.shows(background)
 
 
-def test_a_screenshot_is_what_is_shown_without_text(seen, tmp_path):
-    seen.shows(seen.headless())
-    shown = display_of(seen)
-    seen.inputs.on_key(glfw.KEY_O)
-    for number in (1, 2):
-        seen.inputs.on_key(glfw.KEY_C)
-        path = tmp_path / f"screenshot_{number:03d}.png"
-        seen.until(path.exists, "a screenshot")
-        with Image.open(path) as picture:
-            assert np.array_equal(np.asarray(picture), shown)
-    assert str(path) in seen.inputs.note
-
-
 def test_resizing(seen):
     seen.frames(1)
     for size in ((200, 90), (40, 70), (1, 1), (150, 150), (W, H)):
@@ -436,30 +422,6 @@ def view_until_drawn(monkeypatch, target) -> tuple[Viewer, np.ndarray]:
         patch.setattr(Viewer, "turn", turn)
         assert main(["view", str(target)]) == 0
     return found[0], found[1]
-
-
-def test_a_result_is_shown_until_its_window_is_closed(device, training, scene, tmp_path):
-    """Without `stays`, as in the other tests, the window closes with the training."""
-    preview = TrainingWindow((W, H), stays=True)
-    turns, held, turn = [], [0], preview.turn
-
-    def counted(run, wait=False):
-        viewer = preview.viewer
-        if viewer.busy and (viewer.frames or viewer._flying):
-            # Frames are slow, and the first one was just drawn.
-            viewer.frame_ms, viewer._drawn_at = 100.0, time.perf_counter()
-            viewer.inputs.changed = viewer.window.resized = False
-            held[0] = viewer.frames + viewer._flying
-        if (tmp_path / "stays/metrics.json").is_file():
-            turns.append(wait)
-        if len(turns) == 200 or (turns and viewer.frames > held[0]):
-            viewer.inputs.on_key(glfw.KEY_ESCAPE)
-        turn(run, wait)
-
-    preview.turn = counted
-    assert training("stays", preview, max_steps=8, batch_steps=1)["steps"] == 8
-    assert turns and all(turns) and preview.viewer.closed
-    assert preview.viewer.frames > held[0], "the last frame was of a step on the way"
 
 
 def test_view_of_splats_a_result_and_a_scene(device, monkeypatch, scene, training, tmp_path):

@@ -16,7 +16,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.train.run.trainer import train
 from hardsplat.train.strategies.mcmc import grown, mcmc_passes, record_mcmc
 from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
-from tests.helpers.training import open_session, same_state, settings
+from tests.helpers.training import open_session, settings
 from tests.oracle.mcmc import noise, regularizers, relocated
 from tests.oracle.pcg import random_bits
 
@@ -300,22 +300,6 @@ def test_training_improves_and_respects_the_cap(on_device, scene, tmp_path, capf
         wanted.append(n := min(grown(n), 400))
     assert sorted(set(splats)) == wanted and metrics["splats"] == 400
     assert "noise" in metrics["stage_ms"] and "note:" not in capfd.readouterr().out
-
-
-def test_refinement_right_after_a_restore(device, scene):
-    """A session from a checkpoint draws what the one that made it draws, bit by bit."""
-    first = open_session(device, settings(scene, **MCMC))
-    for _ in range(2):
-        first.run(5)
-        first.densify()
-    state = first.snapshot()
-    second = open_session(device, settings(scene, **MCMC))
-    second.restore(state)
-    for session in (first, second):
-        session.densify()
-    refined = first.snapshot()
-    assert refined.splats == grown(state.splats) == grown(grown(grown(300)))
-    assert same_state(refined, second.snapshot())
 
 
 def test_growth_ends_with_memory(device, scene, monkeypatch):
