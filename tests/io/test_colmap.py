@@ -128,19 +128,14 @@ Q, T, NAME = 8 + 4, 8 + 4 + 32, 8 + 64  # offsets in IMAGES
 DAMAGE = {
     "missing file": (("images.bin", None), "not a complete COLMAP model, images.bin not found"),
     "empty file": (("cameras.bin", b""), "cameras.bin: truncated"),
-    "truncated camera": (("cameras.bin", CAMERAS[:-1]), "cameras.bin: truncated"),
     "truncated image": (("images.bin", IMAGES[:-9]), "images.bin: .*(truncated|does not end)"),
     "truncated key points": (only("images.bin", IMAGE_5[:-1]), "images.bin: truncated"),
     "truncated track": (only("points3D.bin", POINT_9[:-1]), "points3D.bin: truncated"),
-    "truncated point": (("points3D.bin", POINTS[:-1]), "points3D.bin: truncated"),
     "bytes left over": (("points3D.bin", POINTS + b"x"), "1 bytes follow the last record"),
     "many cameras": (cameras(0, "<Q", 2**63), f"announces {2**63} cameras, too many for its 120"),
-    "many images": (images(0, "<Q", 10**12), "announces 1000000000000 images"),
     "many points": (points(0, "<Q", ALL), f"announces {ALL} points"),
     "many key points": (images(KEYS_5, "<Q", ALL), "images.bin: truncated"),
-    "long track": (points(TRACK_4, "<Q", ALL), "points3D.bin: truncated"),
     "unterminated name": (only("images.bin", HEAD_5 + b"n" * 99), NO_END),
-    "endless name": (only("images.bin", HEAD_5 + b"n" * 5000 + bytes(9)), NO_END),
     "name not UTF-8": (images(NAME, "B", 0xFF), "image name at byte 72 is not UTF-8"),
     "name with a line break": (
         images(NAME, "B", 10),
@@ -148,11 +143,9 @@ DAMAGE = {
     ),
     "empty name": (only("images.bin", HEAD_6 + bytes(9)), "image 6: name '' is empty"),
     "NaN rotation": (images(Q, "<d", NAN), r"image 5 \(a/b c.jpg\): its pose has a NaN"),
-    "infinite translation": (images(T, "<d", INF), "image 5 .*: its pose has a NaN or infinite"),
     "zero quaternion": (images(Q, "<4d", 0, 0, 0, 0), "5 .*: its rotation quaternion is zero"),
     "missing camera": (images(T + 24, "<I", 8), "refers to camera 8, which the cameras file does"),
     "image twice": (only("images.bin", IMAGE_5, IMAGE_5), "image 5 .*: this id appears twice"),
-    "name twice": (only("images.bin", IMAGE_5, b"\6" + IMAGE_5[1:]), "6 .*: two images have this"),
     "no images": (only("images.bin"), "images.bin: holds no images"),
     "NaN point": (points(16, "<d", NAN), "point 1 of 2 has a NaN or infinite position"),
     "point beyond float32": (
@@ -161,13 +154,9 @@ DAMAGE = {
     ),
     "no points": (only("points3D.bin"), "points3D.bin: holds no points"),
     "unknown model": (cameras(12, "<i", 18), "camera 7: unknown camera model id 18"),
-    "negative model": (cameras(12, "<i", -1), "camera 7: unknown camera model id -1"),
     "camera twice": (cameras(64, "<I", 7), "camera 7 appears twice"),
     "zero width": (cameras(16, "<Q", 0), "camera 7: image size 0x480"),
-    "absurd height": (cameras(24, "<Q", 2**60), f"camera 7: image size 640x{2**60}"),
-    "zero focal length": (cameras(40, "<d", 0), "camera 7: focal length 0 is not positive"),
     "negative focal length": (cameras(32, "<d", -500), "7: focal length -500 is not positive"),
-    "NaN parameter": (cameras(len(CAMERAS) - 8, "<d", NAN), "camera 3: a parameter is NaN"),
 }
 
 
@@ -187,17 +176,12 @@ TEXT_DAMAGE = [
     ("cameras", "7 PINHOLES 640 480 1 1 1 1\n", "cameras.txt:1: unknown camera model PINHOLES"),
     ("cameras", "7 PINHOLE 640 480 1 1 1\n", "7: PINHOLE has 4 parameters, the file gives 3"),
     ("cameras", "7 PINHOLE -640 480 1 1 1 1\n", "camera 7: image size -640x480"),
-    ("cameras", "-7 PINHOLE 640 480 1 1 1 1\n", "cameras.txt:1: expected"),
-    ("images", "\n5 1 0 0 0 1 2 3 7\n\n", "images.txt:2: expected `IMAGE_ID QW"),
     ("images", "5 1 0 0 zero 1 2 3 7 a.jpg\n\n", "images.txt:1: expected `IMAGE_ID QW"),
-    ("images", "5 nan 0 0 0 1 2 3 7 a.jpg\n\n", "image 5 (a.jpg): its pose has a NaN"),
     ("images", "5 1 0 0 0 1 2 3 7 a\n6 1 0 0 0 1 2 3 7 b\n", ".txt:2: expected `X Y POINT3D_ID"),
     ("images", "5 1 0 0 0 1 2 3 7 a\0b\n\n", "control characters"),
-    ("images", "# nothing\n", "holds no images"),
     ("points3D", "9 1 2 3 4 5 6\n", FIELDS),
     ("points3D", "9 1 2 3 4 256 6 0\n", FIELDS),
     ("points3D", "9 1 2 inf 4 5 6 0\n", "point 1 of 1 has a NaN or infinite position"),
-    ("points3D", "", "holds no points"),
 ]
 
 

@@ -7,7 +7,7 @@ right, +y down, +z forward). The gradient of `x` is called `d_x`.
 """
 
 from . import pictures
-from .adam import adam_step, position_lr
+from .adam import adam_step
 from .densify import densify
 from .loss import l1_dssim, psnr, ssim
 from .render import Frame, render
@@ -20,7 +20,6 @@ __all__ = [
     "densify",
     "l1_dssim",
     "pictures",
-    "position_lr",
     "project",
     "project_backward",
     "psnr",

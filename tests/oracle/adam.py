@@ -12,13 +12,3 @@ def adam_step(param, d_param, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-15)
     m_hat = m / (1 - beta1**step)
     v_hat = v / (1 - beta2**step)
     return param - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
-
-
-def position_lr(step, max_steps, extent, lr_init=1.6e-4, lr_final=1.6e-6):
-    """Learning rate of the means: log-linear from lr_init at step 0 to lr_final at max_steps, times
-    the scene extent in world units.
-
-    Inria `get_expon_lr_func` without delay.
-    """
-    t = np.clip(step / max_steps, 0, 1)
-    return extent * np.exp((1 - t) * np.log(lr_init) + t * np.log(lr_final))
