@@ -99,7 +99,7 @@ def changed(old: bytes, new: bytes) -> bytes:
 
 
 DAMAGE = [
-    (b"", "not a PLY file"),
+    (b"", "a.ply: is empty"),
     (GOOD[:200], "the PLY header does not end within 65536 bytes"),
     (changed(b"end_header", b"comment"), "the PLY header does not end"),
     (GOOD[:-1], "a.ply: truncated"),

@@ -344,10 +344,10 @@ def test_models_that_are_none(result, error_of, tmp_path):
     (tmp_path / "alone.ply").write_bytes((result / "splats.ply").read_bytes())
     for name, words in rows(
         """
-        none.ply | no such file
-        . | splats.ply: no such file; give a run folder
-        a.npz | not readable splats
-        b.npz | b.npz: not readable splats: not an .npz, or cut short
+        none.ply | none.ply: not found
+        . | give a run folder
+        a.npz | a.npz: not an .npz, or cut short
+        b.npz | b.npz: not an .npz, or cut short
         alone.ply | add --data-dir SCENE, or use --path orbit
         """
     ):
