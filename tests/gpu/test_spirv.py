@@ -14,6 +14,7 @@ from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.reflect import reflect
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.tables import quantities
+from tests.helpers import needs
 from tools import catalog
 
 TOOLS = {  # executable: its command, and messages of its own limits by a word of the source
@@ -38,7 +39,7 @@ def modules() -> dict[ShaderSource, bytes]:
 @pytest.mark.parametrize("tool", TOOLS)
 def test_modules_are_accepted(modules, tmp_path, tool):
     if not shutil.which(tool):
-        pytest.skip(f"no {tool} (apt-get install spirv-tools spirv-cross)")
+        pytest.skip(needs.lacking(f"no {tool}"))
     arguments, limits = TOOLS[tool]
 
     def refused(each: tuple[int, tuple[ShaderSource, bytes]]) -> str:

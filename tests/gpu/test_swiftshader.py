@@ -46,16 +46,47 @@ def run(environment, *words: str) -> str:
     return done.stdout
 
 
-def test_the_doctor_says_ready(environment):
-    last = run(environment, "-m", "hardsplat", "doctor").splitlines()[-1]
-    assert last.startswith("ready with --rasterizer hardware: SwiftShader")
+def command(environment, *words) -> str:
+    return run(environment, "-m", "hardsplat", *map(str, words))
 
 
-def test_gradients_are_those_of_the_oracle(environment):
-    """With the validation layers on; limits as in test_hardware.py."""
+@pytest.fixture(scope="module")
+def last(environment) -> str:
+    """The verdict of the doctor."""
+    return command(environment, "doctor").splitlines()[-1]
+
+
+def test_the_doctor_says_ready(last):
+    assert last.startswith("ready") and "SwiftShader" in last
+
+
+def test_gradients_are_those_of_the_oracle(environment, last):
+    """With the validation layers on; limits as in test_hardware.py and test_tiled.py."""
     found = json.loads(run(environment, "-m", "tests.helpers.swiftshader").splitlines()[-1])
     assert "SwiftShader" in found["device"] and not found["pushes"]
-    for draw in ("blocks", "segments", "pixels", "lists", "image from lists"):
-        image, worst = found[draw]
+    assert len(found["draws"]) == 5 and bool(found["tiles"]) == ("hardware" not in last)
+    for image, worst in (*found["draws"].values(), *found["tiles"].values()):
         assert image <= 1e-4 and worst <= 1e-3, found
     assert max(found["rejected"].values()) <= 1e-3, found
+
+
+@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
+def test_every_command_runs(environment, last, scene, tmp_path, rasterizer):
+    """Training, its result measured and drawn, a benchmark, and the fit of an image."""
+    if rasterizer == "tiled" and "--rasterizer hardware" in last:
+        pytest.skip("tiles take no subgroups of this size")
+    result, how = tmp_path / "result", ("--rasterizer", rasterizer, "--quiet")
+    own = environment | {"HARDSPLAT_VALIDATION": "0"}  # which the other test has on
+    said = command(own, "train", scene, "--max-steps", 20, "--result-dir", result, *how)
+    assert "SwiftShader" in said
+    assert "PSNR" in command(own, "eval", result)
+    views = ("--path", "held-out", "--output", tmp_path / "views", "--quiet")
+    command(own, "render", result, *views)
+    assert len(list((tmp_path / "views").glob("*.png"))) == 2
+    timed = command(own, "bench", result, "--views", 0, "--repeats", 1, *how)
+    assert timed.startswith("# bench of") and "SwiftShader" in timed
+    picture = next(scene.rglob("*.jpg"))
+    fitted = ("--max-steps", 10, "--blobs", 50, "--frames", 0, "--result-dir", tmp_path / "fit")
+    name = {"hardware": "hardware", "tiled": "binned"}[rasterizer]
+    command(own, "fit", picture, *fitted, "--rasterizer", name, "--quiet")
+    assert (tmp_path / "fit/metrics.json").exists()

@@ -1,20 +1,29 @@
-"""The hardware rasterizer against the float64 oracle on whatever device the environment names:
+"""Both rasterizers against the float64 oracle on whatever device the environment names:
 `python -m tests.helpers.swiftshader` prints what it finds as JSON."""
 
 import json
 
 from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.probe import open_device
 from hardsplat.raster.renderer import Renderer
-from tests.helpers.drawing import PARAMETERS, compare, splats_of
+from hardsplat.tables.tiles import TILE_BACKWARDS
+from tests.helpers.drawing import PARAMETERS, compare, runnable, splats_of
 from tests.helpers.goldens import random_scene, relative_l2
 
 SEED = 3
+DRAWS = {
+    "blocks": dict(ordering="raster_order", block="2x2"),
+    "segments": dict(ordering="raster_order", block="2x2", segments=3),
+    "pixels": dict(block="1x1", blending="programmable", reduction="quad"),
+    "lists": dict(ordering="lists", segments=3),
+    "image from lists": dict(blending="lists"),
+}
 WAYS = {"waiting": {"ordering": "raster_order", "block": "2x2"}, "lists": {"ordering": "lists"}}
 
 
 def exact(device: Device, scene: dict, **options) -> list[float]:
     """[relative error of the image, of the worst gradient]"""
-    with Renderer(device, format="float32", **options) as renderer:
+    with Renderer(device, **options) as renderer:
         image, gradients = compare(renderer, scene)
     return [image, max(gradients.values())]
 
@@ -34,16 +43,16 @@ def rejecting(device: Device, **options) -> float:
 
 
 def main() -> None:
-    device = Device()
+    device = open_device()
     scene = random_scene(SEED, 60, 33, 25, 1, overlap=8)
     found = {
         "device": device.name,
         "pushes": "push_descriptor" in device.capabilities,
-        "blocks": exact(device, scene, ordering="raster_order", block="2x2"),
-        "segments": exact(device, scene, ordering="raster_order", block="2x2", segments=3),
-        "pixels": exact(device, scene, block="1x1", blending="programmable", reduction="quad"),
-        "lists": exact(device, scene, ordering="lists", segments=3),
-        "image from lists": exact(device, scene, blending="lists"),
+        "draws": {name: exact(device, scene, format="float32", **DRAWS[name]) for name in DRAWS},
+        "tiles": {
+            name: exact(device, scene, rasterizer="tiled", tile_backward=name)
+            for name in runnable(device, TILE_BACKWARDS)
+        },
         "rejected": {name: rejecting(device, **options) for name, options in WAYS.items()},
     }
     device.check_validation()
