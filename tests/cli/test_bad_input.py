@@ -176,12 +176,6 @@ def ply(tmp_path) -> Path:
     return path
 
 
-def test_nothing_to_evaluate(refused, tmp_path):
-    words = "no such file; give a run folder of hardsplat train, or a .ply"
-    assert words in refused("eval", tmp_path)
-    assert "none.ply: not found" in refused("eval", tmp_path / "none.ply")
-
-
 def test_splats_without_a_scene(refused, ply, tmp_path):
     assert "add --data-dir SCENE" in refused("eval", ply)
     assert "scene folder not found" in refused("eval", ply, "--data-dir", tmp_path / "nowhere")

@@ -226,19 +226,6 @@ def test_help_shows_the_common_flags_and_says_how_to_see_all(capsys, command):
     assert whole.index("--max-steps") < whole.index("--adam-eps")
 
 
-def test_help_shows_every_flag_with_help_default_and_unit(capsys):
-    text = " ".join(help_of(capsys, "train", "--help", "all").split())
-    for name, f in FIELDS.items():
-        words = f.metadata["help"]
-        assert f"--{name.replace('_', '-')}" in text and words in text
-        number = isinstance(f.default, int | float) and not isinstance(f.default, bool)
-        if number and not f.metadata["shown"]:
-            unit = f.metadata["unit"]
-            assert f"{words} (default: {f.default}{' ' * bool(unit)}{unit})" in text
-    for shown in ("what fits", "7000 30000 steps", "results/<scene name>"):
-        assert f"(default: {shown})" in text
-
-
 HELP = """
 import sys
 from hardsplat.cli import main

@@ -5,11 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.export.convert import convert, importance
-from hardsplat.io.formats import writable
 from hardsplat.io.formats.frames import rotated, upright
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
@@ -219,22 +217,6 @@ def test_bad_input(small, tmp_path, error_of, monkeypatch, argv, words):
     monkeypatch.chdir(tmp_path)
     assert words in error_of("convert", argv)
     assert [p.name for p in tmp_path.iterdir()] == ["in.ply"]
-
-
-@pytest.mark.parametrize("suffix", writable())
-def test_a_failed_conversion_leaves_the_old_file_alone(small, tmp_path, monkeypatch, suffix):
-    out = tmp_path / f"out{suffix}"
-    out.write_bytes(b"old")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.replace", full)
-    words = f"cannot write .*out{re.escape(suffix)}: No space left on device"
-    with pytest.raises(UserError, match=words):
-        convert(small, out, overwrite=True)
-    assert out.read_bytes() == b"old"
-    assert {p.name for p in tmp_path.iterdir()} == {"in.ply", out.name}
 
 
 def test_antialiased_splats_for_viewers_without_the_filter(scene, opened, device, tmp_path):

@@ -129,26 +129,6 @@ def skip_without(device, rasterizer, reduction="auto"):
         buffers.destroy()
 
 
-def test_oracle_gradients_by_central_differences():
-    blobs, seed = clear_blobs(12, 20, 14)  # a step across alpha = 1/255 has no derivative
-    weight = np.random.default_rng(seed).normal(size=(14, 20, 3))
-    inputs = inputs_of(blobs)
-
-    def draw(**changed):
-        return fit2d.draw(**{**inputs, **changed}, width=20, height=14, background=BACKGROUND)
-
-    gradients = draw().backward(weight)
-    for name, value in inputs.items():
-        numeric = np.zeros_like(value)
-        for at in np.ndindex(value.shape):
-            step = np.zeros_like(value)
-            step[at] = 1e-6
-            images = [draw(**{name: value + s}).image for s in (step, -step)]
-            numeric[at] = np.sum(weight * (images[0] - images[1])) / 2e-6
-        limits = dict(rtol=1e-5, atol=1e-6 * np.abs(numeric).max())
-        np.testing.assert_allclose(gradients[name], numeric, err_msg=f"{name}, {seed}", **limits)
-
-
 @pytest.mark.parametrize(
     "rasterizer, reduction",
     [(r, by) for r, row in FIT_RASTERS.items() for by in row.reductions if by != "auto"],
@@ -207,19 +187,6 @@ def test_tiles_of_sorted(device, pixels, atomics):
     skip_without(device, "sorted")
     options = dict(rasterizer="sorted", tile_pixels=pixels, atomics=atomics)
     check(device, random_blobs(4, 120, 50, 35), 50, 35, pixels, **options)
-
-
-@pytest.mark.parametrize("lanes", [8, 16, 32, 64])
-@pytest.mark.parametrize("rasterizer", ["balloted", "sorted"])
-def test_subgroups_of_other_sizes(device, rasterizer, lanes):
-    """Those that the device makes; the others are refused."""
-    skip_without(device, rasterizer)
-    options = dict(rasterizer=rasterizer, subgroup_size=lanes)
-    if lanes in device.subgroup_sizes:
-        check(device, random_blobs(4, 120, 50, 35), 50, 35, lanes, **options)
-    else:
-        with pytest.raises(UserError, match=f"--subgroup-size {lanes}: .* makes subgroups of"):
-            open_rasterizer(device, BlobBuffers(device, 1), 8, 8, FitConfig(**options), STORE)
 
 
 def photograph(width: int, height: int) -> np.ndarray:

@@ -9,12 +9,8 @@ from PIL import Image
 
 from hardsplat.io.media.images import image_size, read_pixels, read_upright, save_png
 from hardsplat.io.media.video import VideoWriter, frames
-from hardsplat.io.scenes.camera_path import read_camera_path
 from hardsplat.io.scenes.masks import read_mask
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.model.gaussians import Gaussians
-from hardsplat.render import shots
-from hardsplat.render.shots import Framing, shots_of
 from tests.helpers.spoiling import spoiled_bytes, spoiled_values, survives
 
 W, H = 24, 16
@@ -59,28 +55,6 @@ def test_transforms_from_within(photographs):
     good = lens | {"ply_file_path": None, "test_filenames": ["images/3.png"], "frames": views}
     path = photographs / "transforms.json"
     survives_values(lambda: open_scene(photographs), path, good, 200)
-
-
-POSE = np.eye(4)
-OURS = [{"c2w": POSE.tolist(), "fov": 50, "time": float(i)} for i in range(3)]
-THEIRS = [{"camera_to_world": POSE.ravel().tolist(), "fov": 60} for _ in range(3)]
-PATHS = {
-    "ours": dict(width=64, height=48, fps=5, loop=True, keyframes=OURS),
-    "nerfstudio": dict(render_width=64, render_height=48, fps=24, camera_path=THEIRS),
-}
-
-
-@pytest.mark.parametrize("kind", PATHS)
-def test_camera_paths_from_within(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(shots, "MOST_FRAMES", 500)
-    path, points = tmp_path / "p.json", np.ones((2, 3))
-    splats = Gaussians.from_points(points, points.astype(np.uint8), 0)
-
-    def read():
-        found = read_camera_path(path)
-        assert 1 <= len(shots_of(Framing(str(path)), found, None, splats)) <= 500
-
-    survives_values(read, path, PATHS[kind], 250)
 
 
 @pytest.mark.parametrize("kind", "PNG JPEG WEBP GIF TIFF BMP PALETTE GREY16".split())

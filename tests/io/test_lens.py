@@ -47,16 +47,6 @@ def test_where_rays_go(name):
     assert np.abs(central(d, rays, np.s_[:, 0], 1e-6) - jacobian[:, :, 0]).max() < 1e-8
 
 
-def test_rays_that_would_come_back_are_not_followed():
-    K = np.array([[20.0, 0, 24], [0, 20, 16], [0, 0, 1]])
-    barrel = Camera(np.eye(4), K, WIDTH, HEIGHT, Distortion(False, (-0.3, 0, 0, 0, 0, 0, 0, 0)))
-    r = np.sqrt(barrel.reach)  # r (1 - 0.3 r^2) turns at 1 / sqrt(0.9)
-    assert 0.9 / np.sqrt(0.9) < r < 1.001 / np.sqrt(0.9)
-    assert Camera(np.eye(4), K, WIDTH, HEIGHT).reach == np.inf
-    with pytest.raises(ValueError, match="has 4 finite coefficients"):
-        Distortion(True, (0.1,))
-
-
 @pytest.mark.parametrize("rasterizer, options", RASTERIZERS)
 @pytest.mark.parametrize("name", LENSES)
 def test_image_and_gradients_against_the_oracle(device, name, rasterizer, options):

@@ -210,14 +210,9 @@ def test_masks(tmp_path):
 NAMES = rows(
     """
     a.jpg | a.jpg | a.jpg
-    a.jpg | a.jpeg | a.jpeg
     a.png | a.jpg | a.jpg
-    a.jpg | a.jpg.png | a.jpg.png
-    a.jpg | a.jpg.JPG | a.jpg.JPG
-    a.JPG | a.png | a.png
     sub/a.jpg | a.png sub/a.PNG | sub/a.PNG
     a.jpg | a.png a.jpg a.jpg.jpg a.jpg.png | a.jpg.png
-    a.jpg | a.png a.jpg | a.jpg
     a.jpg | a.jpeg a.png a.webp | a.png
     a.jpg | b.png a.txt a.jpg.txt sub/a.jpg | -
     a.b.jpg | a.b.png a.png | a.b.png

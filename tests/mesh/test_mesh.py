@@ -15,7 +15,7 @@ from hardsplat.cli import main
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.files import load_mesh, save_mesh
-from hardsplat.mesh.first import checked, icosphere
+from hardsplat.mesh.first import checked
 from hardsplat.mesh.session import MeshSession
 from tests.helpers import meshing
 from tests.helpers.drawing import fresh_seed
@@ -201,26 +201,6 @@ def test_files_come_back(tmp_path):
     clear = (np.abs(at - np.rint(at)) > 1e-3).all(axis=1)  # not between two texels
     off = np.abs(vertices["red"] / 255 - texture[*at.astype(int).T, 0])[clear]
     assert off.max() < 0.003 and clear.mean() > 0.5
-
-
-def test_texture_coordinates_are_made_where_there_are_none(tmp_path):
-    sphere, path = icosphere(2, (0, 0, 0), 1.0, 64), tmp_path / "bare.obj"
-    vertices, faces = sphere.vertices, sphere.faces
-    lines = [f"v {x} {y} {z}\n" for x, y, z in vertices]
-    path.write_text("".join([*lines, *(f"f {a} {b} {c}\n" for a, b, c in faces + 1)]))
-    size = int(np.random.default_rng(fresh_seed()).integers(52, 300))
-    mesh, texture, notes = load_mesh(path, size)
-    assert texture is None and len(notes) == 1 and "texture coordinates are made again" in notes[0]
-    assert np.allclose(mesh.vertices[mesh.faces], vertices[faces], atol=1e-6)
-    assert mesh.uvs.min() >= 0 and mesh.uvs.max() <= 1
-    weights = np.random.default_rng(fresh_seed()).dirichlet([0.3, 0.3, 0.3], (len(faces), 200))
-    at = (mesh.uvs[mesh.uv_faces][:, None] * weights[..., None]).sum(axis=2)
-    texels, _ = oracle.taps(at, (size, size))
-    pairs = np.unique(np.c_[np.repeat(np.arange(len(faces)), 800), texels.ravel()], axis=0)
-    assert len(np.unique(pairs[:, 1])) == len(pairs), "a texel is seen through two triangles"
-    words = "320 triangles do not fit in a texture of 51x51 texels: raise --texture-size to 52"
-    with pytest.raises(UserError, match=words):
-        load_mesh(path, 51)
 
 
 FAN = np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [-1, 0, 0]], float)

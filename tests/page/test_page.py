@@ -167,17 +167,6 @@ def test_the_command(tmp_path, capsys, scene, device, monkeypatch):
     assert "(--sh-degree 2 keeps all)" in capsys.readouterr().out
 
 
-def test_a_page_is_not_replaced_unasked(tmp_path, capsys):
-    ply, page = tmp_path / "splats.ply", tmp_path / "splats.html"
-    save_splats(ply, splats(5))
-    page.write_text("mine")
-    assert hardsplat_export(ply) == 2 and page.read_text() == "mine"
-    error = f"hardsplat: error: {page}: exists; add --overwrite to replace it\n"
-    assert capsys.readouterr().err == error
-    assert hardsplat_export(ply, "--overwrite") == 0 and header_of(page.read_text())["splats"] == 5
-    assert hardsplat_export(tmp_path) == 0 and (tmp_path / "page.html").exists()
-
-
 REFUSED = rows(
     """
     none.ply | none.ply: no such file
@@ -270,31 +259,3 @@ def test_mouse_and_keys(browser, tmp_path):
     browser.key("KeyH")
     assert browser.run("document.querySelector('.hs-help').checkVisibility()")
     assert browser.complaints == []
-
-
-def replaced(nbytes: int) -> str:
-    """Data of another length, behind what announces it."""
-    return r"\1" + base64.b64encode(zlib.compress(bytes(nbytes))).decode()
-
-
-DAMAGE = [  # what is replaced, by what, and what the page says then
-    ('"splats": 400', '"splats": 4000000000', "damaged: number of splats"),
-    (r'"bytes": (\d+)', r'"bytes": 1\1', "damaged: number of bytes"),
-    (r'(hs-data">)[^<]*', replaced(10**7), "damaged: more data than announced"),
-    (r'(hs-data">)[^<]*', replaced(10), "damaged: less data than announced"),
-    ("", "", "this browser offers no WebGL2"),
-]
-
-
-@pytest.mark.parametrize("what, by, message", DAMAGE, ids=[row[2] for row in DAMAGE])
-def test_it_says_why_it_shows_nothing(browser, tmp_path, what, by, message):
-    page = tmp_path / "page.html"
-    write_page(page, splats(), PageScene())
-    if what:
-        page.write_text(re.sub(what, by, page.read_text()))
-    script = "0" if what else "HTMLCanvasElement.prototype.getContext = () => null"
-    added = browser.ask("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
-    browser.open(page.as_uri())
-    browser.wait(f"{STATE} == 'failed'")
-    browser.ask("Page.removeScriptToEvaluateOnNewDocument", identifier=added)
-    assert message in browser.run("document.querySelector('.hs-message').innerText")

@@ -166,26 +166,6 @@ def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatc
     assert ask(TRIANGLE)[1] and not ask(TRIANGLE)[1]
 
 
-DAMAGE = ["", "{", "[]", '{"choices": []}', '{"choices": {"hardware": {"rows": {}}}}']
-
-
-@pytest.mark.parametrize("damage", [*DAMAGE, "no row", "no time", "no date"])
-def test_a_damaged_file_is_ignored_and_rewritten(ask, cache, damage):
-    ask(TRIANGLE)
-    path = next(cache.rglob("variants/*.json"))
-    whole = json.loads(path.read_text())
-    found = next(iter(whole["choices"].values()))
-    if damage == "no row":
-        found["rows"]["shape"] = "dodecahedron"
-    elif damage == "no time":
-        del found["ms"]["shape"]["triangle"]
-    elif damage == "no date":
-        found["date"] = None
-    path.write_text(json.dumps(whole) if damage.startswith("no ") else damage)
-    assert ask(STRIP)[0].shape == "geometry"
-    assert ask({}) == (ask(TRIANGLE)[0], False) and ask({})[0].shape == "geometry"
-
-
 @pytest.mark.parametrize(
     "device, auto", [(machine(timestamp_ns=0.0), "time"), (machine(), "first")]
 )

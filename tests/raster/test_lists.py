@@ -6,13 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.raster.hardware import listed
-from hardsplat.raster.hardware.rasterizer import rows_of
-from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
-from hardsplat.settings.raster import Stochastic
 from hardsplat.tables.formats import FORMATS
 from tests.helpers.drawing import PARAMETERS, compare, splats_of
 from tests.helpers.goldens import random_scene, relative_l2
@@ -136,20 +132,6 @@ def test_finished_pixels_of_unfinished_blocks_take_no_more(device, blending):
         assert T[8, 8] < 1e-4 < T[8, 9] and T[9, 8] > 1e-4
         assert np.abs(found["sh"][0]).max() > 0
         assert not found["sh"][3].any() and not found["opacities"][3].any()
-
-
-def test_what_lists_do_not_go_with(device):
-    waiting = "interlock or raster_order, not with lists"
-    other = "--blending lists goes with --ordering lists, not with interlock"
-    for message, options in (
-        (f"--blending programmable goes with --ordering {waiting}", ("lists", "programmable")),
-        (other, ("interlock", "lists")),
-    ):
-        with pytest.raises(UserError, match=message):
-            Renderer(device, ordering=options[0], blending=options[1])
-    exact = "goes with exact gradients: leave --gradient stochastic out, or use --blending fixed"
-    with pytest.raises(UserError, match=f"--blending lists {exact}"):
-        rows_of(device, HardwareOptions(stochastic=Stochastic(), blending="lists"))
 
 
 class Unordered:

@@ -6,7 +6,7 @@ import pytest
 from hardsplat.base.errors import UserError
 from hardsplat.raster.renderer import Renderer
 from hardsplat.tables.formats import FORMATS
-from hardsplat.tables.hardware import BLOCKS, SHAPES
+from hardsplat.tables.hardware import BLOCKS
 from tests.helpers.drawing import PARAMETERS, compare, splats_of
 from tests.helpers.goldens import random_scene, relative_l2
 from tests.raster.test_hardware import TOLERANCE, in_range
@@ -31,22 +31,6 @@ def test_segments_agree_with_the_oracle(device, waiting, block, format):
         what = f"{segments} segments, seed {seed}: {image}, {gradients}"
         assert image <= TOLERANCE[format][0], what
         assert max(gradients.values()) <= TOLERANCE[format][1], what
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_splats_that_reach_over_their_canvas_stay_on_it(device, waiting, shape):
-    """Large and thin splats, which would cover the canvases above and below."""
-    if missing := device.capabilities.missing(SHAPES[shape].needs):
-        pytest.skip(f"lacks {', '.join(missing)}")
-    for options in (dict(n=40, overlap=200), dict(n=60, anisotropy=200)):
-        seed = 5
-        for block in BLOCKS:
-            scene = random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=1, **options)
-            way = dict(shape=shape, ordering=waiting, block=block)
-            with whole(device, segments=5, **way) as renderer:
-                image, gradients = compare(renderer, scene)
-            what = f"{block}, {options}, seed {seed}: {image}, {gradients}"
-            assert image <= 1e-4 and max(gradients.values()) <= 1e-3, what
 
 
 def test_no_more_than_fit_below_one_another_and_none_for_programmable_blending(device, monkeypatch):

@@ -117,27 +117,6 @@ def test_thresholds(device, row, threshold):
         check(renderer, scene, (row, threshold, scene["seed"]))
 
 
-@pytest.mark.parametrize("row", TILE_BACKWARDS)
-def test_shapes_of_splats(device, row):
-    """Long and thin ones, dots between pixel centres, huge ones with centres far outside."""
-    rng = np.random.default_rng(1)  # not fresh: here one such fragment weighs more
-    with Renderer(device, "tiled", tile_backward=row) as renderer:
-        for length in (100, 1000, 10000):
-            angle, away = rng.uniform(0, np.pi, 6), rng.uniform(-length, length, 6)
-            mean = np.c_[np.cos(angle), np.sin(angle)] * away[:, None] + 32
-            thin = facing(mean, np.tile([length, 1.0], (6, 1)), angle, focal=1000.0)
-            check(renderer, thin, length, 1e-3, 3e-3)  # float32 along 10 000 px, see there
-        angle, sigma = rng.uniform(0, np.pi, 200), np.tile([0.3, 0.1], (200, 1))
-        dots = facing(rng.uniform(0, 64, (200, 2)), sigma, angle, opacity=0.5)
-        check(renderer, dots, "dots")
-        sigma, angle = rng.uniform(100, 400, (12, 2)), rng.uniform(0, np.pi, 12)
-        huge = facing(rng.uniform(-300, 300, (12, 2)), sigma, angle, opacity=0.4)
-        check(renderer, huge, "huge")
-        one = facing([[32.0, 32.0]], [[500.0, 300.0]], [0.3], opacity=0.9)
-        check(renderer, one, "one over all tiles")
-        assert renderer.parameters.counts["pairs"] == 16
-
-
 def test_nothing_to_draw(device):
     camera = Camera(np.eye(4), np.array([[40.0, 0, 16], [0, 40, 16], [0, 0, 1]]), 32, 32)
     scene = splats_of(random_scene(0, 5, 32, 32, 1))[0]
@@ -299,21 +278,6 @@ def test_pairs_that_do_not_fit(device, monkeypatch, row):
     assert renderer.raster.pair_capacity >= wanted
     check(renderer, scene, ("after growth", scene["seed"]))
     renderer.close()
-
-
-def test_deep_tiles_sort_their_own(device, monkeypatch):
-    """More splats of a tile than a workgroup holds give the image of ordered lists."""
-    rng = np.random.default_rng(5)
-    n, size = 6000, (40, 24)
-    scene = strewn(rng, rng.uniform(0, 1, (n, 2)) * size, 0, 1.5, opacity=0.02, size=size)
-    scene["means"] *= rng.choice(rng.uniform(0.8, 1.25, 300), (n, 1)).astype(np.float32)
-    images = []
-    for local in (True, False):
-        listing(monkeypatch, local)
-        with Renderer(device, "tiled") as renderer:
-            images.append(renderer.forward(*splats_of(scene))[0].copy())
-            assert max(map(len, lists(renderer))) > 2 * 1024
-    np.testing.assert_array_equal(*images)
 
 
 def test_more_pairs_than_32_bits_count(device, caplog, monkeypatch):

@@ -312,7 +312,7 @@ BAD_ARGUMENTS = rows(
     """
     --mode normals | there is no such one; choose from image, depth, alpha, count, outlines
     --output film.avi | film.avi: expected an ending of .mp4, .gif, .webp, or a folder for PNG
-    --output /dev/null/new/film.mp4 | film.mp4: cannot be written: Not a directory
+    --output /dev/null/new/film.mp4 | film.mp4: cannot be written: /dev/null is a file
     --output film.mp4 --background transparent | --background transparent is for stills
     --output film.mp4 --depth-raw | --depth-raw is for stills
     --background greenish | --background greenish: expected a colour by name or as #rrggbb

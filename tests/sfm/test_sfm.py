@@ -297,24 +297,6 @@ def test_what_is_done_is_not_done_again(reconstructed, tmp_path, capsys):
 
 
 @needs_pycolmap
-def test_another_folder_gets_copies(reconstructed, tmp_path):
-    folder, _ = reconstructed
-    before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
-    out = tmp_path / "scene"
-    (out / "sparse").mkdir(parents=True)
-    (out / "sparse" / "cameras.txt").touch()
-    with pytest.raises(UserError, match="did not make"):
-        sfm(SfmConfig(data=folder, out=out, quiet=True))
-    own = dict(camera_model="SIMPLE_PINHOLE", camera_mode="single", matching_method="retrieval")
-    found = sfm(SfmConfig(data=folder, out=out, overwrite=True, quiet=True, **own))
-    assert len(found.registered) == len(VIEWS) and "SIMPLE_PINHOLE" in found.cameras[0]
-    assert (out / "sparse_1/cameras.txt").is_file()
-    assert (out / "images" / VIEWS[0]).read_bytes() == (folder / VIEWS[0]).read_bytes()
-    assert before == {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
-    assert all(view.path.parent == out / "images" for view in load_scene(out).views)
-
-
-@needs_pycolmap
 def test_photographs_without_a_common_view(error_of, tmp_path):
     for seed in range(4):
         noise = np.random.default_rng(seed).integers(0, 255, (12, 16, 3)).astype(np.uint8)

@@ -15,7 +15,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.study.bench import bench as module
 from hardsplat.study.bench.bench import Subject, Timing, bench
 from hardsplat.study.bench.measure import STAGES, Bench
-from hardsplat.study.bench.tables import atomic_of, telling, varying
+from hardsplat.study.bench.tables import varying
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 from tests.helpers.tables import rows
 
@@ -87,22 +87,6 @@ def test_rows_stages_and_files(run, on_device, waiting, tmp_path, upstream):
     assert {p.name for p in tmp_path.glob("bench_*.png")} == plots
     earlier = {p.name for p in (tmp_path / "earlier_1").iterdir()}
     assert earlier == {"bench.json", "bench_old.png"} and (tmp_path / "other.png").exists()
-
-
-def test_sizes_and_thresholds(run, tmp_path):
-    axes = dict(reduction=["atomic", "hybrid"], hybrid_threshold=[8, 16])
-    results = run(axes, splats=(0.5, 2), result_dir=tmp_path)
-    names = ("reduction", "hybrid_threshold")
-    found = [(r.splats, *(r.options.get(name) for name in names)) for r in results]
-    rows = (("atomic", None), ("hybrid", 8), ("hybrid", 16))
-    assert found == [(n, *row) for n in (150, 600) for row in rows]
-    assert [atomic_of(r, results) for r in results] == [results[0]] * 3 + [results[3]] * 3
-    told = telling(results, varying(results), lambda r: r.memory)
-    assert told == (["splats"], [results[0], results[3]])
-    text, ms = (tmp_path / "bench.md").read_text(), results[3].stages["backward draw"]
-    assert "## Size x reduction" in text and f"| 600 | atomic | - | {ms:.4g} | 1.000 |" in text
-    files = {p.name for p in tmp_path.iterdir()}
-    assert {"bench_sizes.png", "bench_threshold.png"} <= files
 
 
 def test_a_variant_that_does_not_fit_is_left_out(run, scene, model, tmp_path, monkeypatch, capsys):

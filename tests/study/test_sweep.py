@@ -13,8 +13,7 @@ import pytest
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.study.sweep import executors, one_run, run_file
-from hardsplat.study.sweep.plan import Job, plan
-from hardsplat.study.sweep.sweep import sweep
+from hardsplat.study.sweep.plan import plan
 from hardsplat.study.sweep.sweep_plots import PLOTS, write_plots
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
@@ -68,14 +67,6 @@ def in_process(device, monkeypatch):
     return made
 
 
-def stand_in(monkeypatch, script: str) -> None:
-    """Instead of Python, processes of runs are this shell script."""
-    popen = subprocess.Popen
-    start = lambda command, **how: popen(["/bin/sh", "-c", script, *command[1:]], **how)
-    monkeypatch.setattr(executors.sys, "executable", "/bin/sh")
-    monkeypatch.setattr(executors.subprocess, "Popen", start)
-
-
 def records(folder) -> dict[str, dict]:
     found = (folder / "runs").glob("*/run.json")
     return {path.parent.name.rsplit("-", 1)[0]: json.loads(path.read_text()) for path in found}
@@ -92,26 +83,6 @@ def test_every_combination_once(scene):
     assert "result_dir" not in settings and json.loads(json.dumps(settings)) == settings
     asked = plan(None, few(scene, eval_steps=(3,), save_steps=(5,)), {})[0].settings
     assert (asked["eval_steps"], asked["save_steps"]) == ([3], [5])
-
-
-def test_only_a_whole_record_of_the_same_settings_counts(tmp_path):
-    settings = {"format": "unorm8", "seed": 1}
-    job = Job("0123456789", "format-unorm8-0123456789", {"format": "unorm8"}, settings)
-    folder = tmp_path / "seed-1-0123456789"  # of a sweep over something else
-    folder.mkdir()
-    assert run_file.find(tmp_path, job) == (folder, None)
-    record = run_file.write(folder, run_file.new(job) | {"status": "done"})
-    assert run_file.find(tmp_path, job) == (folder, record)
-    assert [p.name for p in folder.iterdir()] == ["run.json"]
-    others = [{"format": "unorm8", "seed": 2}, {"format": "unorm8"}, {**settings, "sh_degree": 2}]
-    for changed in ({"hardsplat": "0.0.9"}, *({"settings": other} for other in others)):
-        run_file.write(folder, record | changed)  # its own folder: what is in this one stays
-        assert run_file.find(tmp_path, job) == (tmp_path / job.name, None), changed
-    bad = ["", "{", "[]", *(json.dumps({"schema": n}) for n in (1, 2)), json.dumps(record)[:-5]]
-    for text in bad:
-        (folder / "run.json").write_text(text)
-        assert run_file.find(tmp_path, job) == (folder, None)
-    assert run_file.find(tmp_path / "none", job) == (tmp_path / "none" / job.name, None)
 
 
 SCRIPT = """
@@ -213,16 +184,6 @@ def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, 
     assert hardsplat_sweep(scene, FEW, words, tmp_path / "other") == 2
     error = "none of the 1 runs was done; the last: no memory at step 1"
     assert error in capsys.readouterr().err
-
-
-def test_a_run_that_dies_is_recorded_and_the_next_begins(scene, tmp_path, monkeypatch, capfd):
-    stand_in(monkeypatch, 'echo "about to die"; kill -9 $$')
-    how = r"the process ended by signal 9 \(SIGKILL\); see .*log.txt"
-    with pytest.raises(UserError, match=f"none of the 2 runs was done; the last: {how}"):
-        sweep(None, few(scene), {"seed": [1, 2]}, tmp_path)
-    assert [r["status"] for r in records(tmp_path).values()] == ["failed"] * 2
-    assert all(p.read_text() == "about to die\n" for p in tmp_path.glob("runs/*/log.txt"))
-    assert "about to die" in capfd.readouterr().err
 
 
 def test_a_process_trains_and_ends_with_its_parent(scene, tmp_path):

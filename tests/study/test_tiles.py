@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.study.bench.tiles import covariances, ellipse, rectangle
+from hardsplat.study.bench.tiles import covariances, rectangle
 
 WIDTH, HEIGHT = 150, 90  # neither a multiple of 16
 
@@ -44,20 +44,3 @@ def test_rectangle_is_that_of_the_canonical_code(splats):
         low, high = (splat["mean"].astype(float) - 0.5 + reach for reach in (-r, r))
         corners = 16 * np.array(tiles())
         assert count == ((low < corners + 16) & (corners + 1 <= high)).all(axis=1).sum()
-
-
-def test_ellipse_is_the_box_of_what_is_drawn(splats):
-    """The tiles that the box of a sampled outline of alpha = 1/255 meets."""
-    splats2d, opacities, cov = splats
-    found = ellipse(splats2d, opacities, WIDTH, HEIGHT)
-    turn = np.linspace(0, 2 * np.pi, 20001)
-    for splat, opacity, c, count in zip(splats2d, opacities, cov, found):
-        circle = np.sqrt(2 * np.log(opacity * 255.0)) * np.array([np.cos(turn), np.sin(turn)])
-        outline = np.linalg.cholesky(c) @ circle + splat["mean"].astype(float)[:, None]
-        low, high = outline.min(1), outline.max(1)
-        near, corners = 1e-3 * (1 + high - low), 16 * np.array(tiles())  # sampling and float32
-
-        def inside(slack):
-            return ((low - slack < corners + 16) & (high + slack >= corners)).all(axis=1).sum()
-
-        assert inside(-near) <= count <= inside(near)

@@ -5,13 +5,8 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
-from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats import checkpoint as checkpoints
-from hardsplat.raster.core.projection import Perspective
-from hardsplat.raster.core.sinks import adam
-from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
-from tests.helpers.refining import Refining, random_state
 from tests.helpers.training import open_session, same_state, settings
 from tests.oracle import sh as harmonics
 from tests.oracle.adam import adam_step
@@ -134,73 +129,6 @@ def test_steps_against_float64(device, scene, rasterizer, way):
 
 
 # -- moments in bfloat16
-
-
-class Stepper(Refining):
-    """Steps of Adam over splats that nobody sees, one after another."""
-
-    def __init__(self, device, capacity: int, moments: str):
-        super().__init__(device, capacity, 1, moments)
-        around = Perspective(1, adam(moments))
-        run = build_all(device, around.passes())
-        self.record("adam", lambda r: around.record_backward(r, run, capacity))
-
-    def __call__(self, state: dict, config: TrainConfig, steps: int) -> dict:
-        self.run("adam", state, np.zeros((state["means"].shape[1], 3)), config, bias1=1, bias2=1)
-        frame = np.zeros((), contract.dtype("Frame"))
-        frame["bias1"] = frame["bias2"] = 1
-        frame["seed"] = config.run.seed
-        for step in range(1, steps):
-            frame["step"] = step
-            self.resources["frame"].upload(frame)
-            self.recorders["adam"].run_once()
-        return self.state()
-
-
-@pytest.fixture
-def stepper(device):
-    made = Stepper(device, 3000, "bfloat16")
-    yield made
-    made.destroy()
-
-
-def still(**changes) -> TrainConfig:
-    """Nothing moves but moments."""
-    rates = dict.fromkeys("scales_lr opacities_lr quats_lr sh0_lr shN_lr".split(), 0)
-    return TrainConfig.of(means_lr=1e-15, means_lr_final=1e-15, **rates, **changes)
-
-
-def test_rounding_is_unbiased_where_to_nearest_would_freeze(stepper):
-    """v falls by 0.001 of itself where there is no gradient, and rises to the square of one that
-    stays: in the mean as in float64, and each as near as shaders say. To nearest, it would do
-    neither."""
-    n, steps = 3000, 700
-    rng, state = np.random.default_rng(5), random_state(n, 1, moments="bfloat16")
-    state["logit_opacities"] = rng.uniform(-4, 4, (1, n, 1)).astype(np.float32)
-    o = 1 / (1 + np.exp(-state["logit_opacities"][0].astype(np.float64)))
-    d = {
-        "quats": 0.0,
-        "logit_opacities": o * (1 - o),
-    }  # by a weight of n: of the mean over n splats
-    for name, gradient in d.items():
-        both = state[f"adam_{name}"]
-        both[0] = rng.normal(size=both[0].shape)
-        both[1] = rng.uniform(0.05, 0.1, both[1].shape) * (gradient**2 if name != "quats" else 1)
-        both[:] = from_bfloat16(to_bfloat16(both))
-    got = stepper(state, still(opacity_reg=float(n)), steps)
-    assert np.array_equal(got["logit_opacities"], state["logit_opacities"])
-    for name, gradient in d.items():
-        (m, v), nearest = state[f"adam_{name}"].astype(np.float64), state[f"adam_{name}"][1]
-        for _ in range(steps):
-            _, m, v = adam_step(0.0, gradient, m, v, 1, 0.0)
-            nearest = from_bfloat16(to_bfloat16(0.999 * nearest + 0.001 * gradient**2))
-        found = got[f"adam_{name}"][1] / v
-        assert abs(found.mean() - 1) < 5 * found.std() / np.sqrt(found.size), name
-        assert 0.03 < found.std() < 0.07 and np.abs(found - 1).max() < 6 * 0.07, name
-        assert abs((nearest / v).mean() - 1) > 0.3, name
-        if name != "quats":
-            off = (got[f"adam_{name}"][0] - m) / np.maximum(np.abs(m), 1e-30)
-            assert abs(off.mean()) < 5 * off.std() / np.sqrt(n) and np.abs(off).max() < 0.05
 
 
 def test_a_resumed_run_rounds_alike(device, scene, tmp_path):

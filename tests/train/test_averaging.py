@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import OutOfMemory
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.run.trainer import train
 from hardsplat.train.step import averaging
 from tests.helpers.training import open_session, same_state, settings, strategy_of
 
@@ -64,15 +62,6 @@ def test_a_resumed_run_ends_alike(device, scene, tmp_path):
     assert same_state(*ends) and "average_means" not in ends[0].buffers
     third.restore(loaded)  # its last steps are others
     assert not third.parameters.averaged
-
-
-def test_no_memory_for_averages_costs_them_alone(on_device, scene, tmp_path, monkeypatch, capfd):
-    def full(*_):
-        raise OutOfMemory("full", "splats")
-
-    monkeypatch.setattr("hardsplat.train.session.session.begin_averages", full)
-    assert train(settings(scene, tmp_path, **RUN | {"max_steps": 12}))["steps"] == 12
-    assert "note: no averages over the last steps: full" in "".join(capfd.readouterr())
 
 
 GROWTH = {"average_steps": 500, "max_steps": 2_000, "refine_stop_iter": 1_200}

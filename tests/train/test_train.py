@@ -26,7 +26,6 @@ from hardsplat.train.measure.measure import evaluation_frame, measure_all
 from hardsplat.train.run.trainer import train
 from hardsplat.train.session.capacity import fitting
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.batch import timed_of
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.watchers.log import Log, stage_table
 from tests.helpers.training import densified, open_session, same_state, settings, splats_of
@@ -182,20 +181,6 @@ def test_a_new_run_moves_an_earlier_one_aside(on_device, scene, tmp_path, capfd)
     assert not (tmp_path / "earlier_3").exists() and (tmp_path / "ckpts/ckpt_12.npz").is_file()
 
 
-def test_batches_are_as_long_as_the_device_is_fast(on_device, scene, tmp_path, monkeypatch):
-    """And fit the ring of records. Without a strategy the splats stay as many."""
-
-    def curve(**changes):
-        return train(settings(scene, tmp_path, strategy="none", **changes))["curve"]
-
-    with monkeypatch.context() as patch:
-        patch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", 1e-9)
-        found = curve(max_steps=11, reset_every=10)
-    assert found["step"] == list(range(1, 12)) and set(found["splats"]) == {300}
-    monkeypatch.setattr("hardsplat.train.run.stops.LONGEST_BATCH", 4)
-    assert curve(max_steps=11, batch_steps=9)["step"] == [4, 8, 11]
-
-
 def test_the_saved_splats_measure_as_in_training(run, on_device, tmp_path):
     config, metrics = run
     out = tmp_path / "new/folder"
@@ -253,16 +238,6 @@ def test_splats_of_a_file_to_start_from(device, scene, tmp_path):
     assert metrics["splats"] == len(splats) and (tmp_path / "run/earlier_1/splats.ply").is_file()
     with pytest.raises(UserError, match=r"none\.ply: no such file"):
         train(settings(scene, tmp_path / "other", init=tmp_path / "none.ply"))
-
-
-@pytest.mark.parametrize("steps", [20, 25, 50])
-@pytest.mark.parametrize("period", [2, 3, 4, 6])
-def test_timed_steps_are_spread(steps, period):
-    """Whatever steps do every `period` steps is timed as often as it is done."""
-    timed = [batch * steps + timed_of(batch, steps) for batch in range(600)]
-    assert all(t // steps == batch for batch, t in enumerate(timed))
-    shares = np.bincount(np.array(timed) % period, minlength=period) / len(timed)
-    assert np.all(np.abs(shares - 1 / period) < 0.2 / period)
 
 
 def test_stages_are_means_of_what_was_timed_late():

@@ -26,7 +26,6 @@ from hardsplat.train.run.trainer import train
 from hardsplat.view import show
 from hardsplat.view.controls import Controls, fitted, placed
 from hardsplat.view.inputs import Inputs, Viewpoint
-from hardsplat.view.overlay import atlas
 from hardsplat.view.preview import TrainingWindow
 from hardsplat.view.screen import Look
 from hardsplat.view.viewer import Viewer
@@ -220,40 +219,6 @@ def test_photographs(seen):
     seen.shows(seen.photos[0] / 255, 55)
     seen.inputs.on_key(glfw.KEY_P)
     seen.shows(seen.headless(seen.cameras[0]))
-
-
-@pytest.mark.parametrize("seen", [{"size": (500, 200)}], indirect=True)
-def test_text(seen):
-    seen.inputs.on_key(glfw.KEY_O)
-    background = seen.headless()
-    coverage, (w, h) = atlas(seen.viewer.window.font)
-    line = " a line of the caller "  # the lines below are longer: the ground is as wide as they are
-    top = np.s_[:h, : w * len(line)]
-    glyphs = np.concatenate([coverage[ord(c) - 32] for c in line], axis=1)[..., None] / 255
-    expected = background.copy()
-    expected[top] = background[top] * 0.3 * (1 - glyphs) + glyphs
-    assert coverage[ord("A") - 32].max() > 200 and coverage[0].max() == 0
-    seen.shows(expected[top])
-
-    def unlike(part) -> float:
-        return psnr(display_of(seen)[part] / 255, background[part])
-
-    assert unlike(np.s_[6 * h :]) > 45  # below it nothing changed
-    assert unlike(np.s_[h : 2 * h, : 40 * w]) < 25  # the viewer's own line
-    seen.inputs.on_key(glfw.KEY_F1)
-    seen.frames(2)
-    assert unlike(np.s_[8 * h : 9 * h, : 20 * w]) < 25
-    seen.inputs.on_key(glfw.KEY_O)
-    seen.shows(background)
-
-
-def test_resizing(seen):
-    seen.frames(1)
-    for size in ((200, 90), (40, 70), (1, 1), (150, 150), (W, H)):
-        glfw.set_window_size(seen.handle, *size)
-        surface = seen.viewer.surface
-        seen.until(lambda: (surface.width, surface.height) == size, "a new swapchain")
-        seen.shows(seen.headless(fitted(seen.cameras[0], *size)))
 
 
 LOST = ("VkErrorOutOfDateKhr", "VkErrorSurfaceLostKhr", "VkSuboptimalKhr")

@@ -6,11 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from hardsplat import contract
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.projection import Perspective
 from hardsplat.raster.core.sinks import adam
-from hardsplat.raster.core.sort import BLOCK
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.run.trainer import train
@@ -69,17 +67,6 @@ def still(n: int) -> dict:
     return state | {name: np.zeros_like(state[name]) for name in MOMENTS}
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 17, 51])
-@pytest.mark.parametrize("opacity", [1e-4, 0.005, 0.3, 0.9, 0.9999])
-def test_reference_of_relocation(opacity, n):
-    """n copies let through as much as the one did at the centre and along a line."""
-    shared, factor = relocated(opacity, n)
-    assert 1 - (1 - shared) ** n == pytest.approx(opacity, rel=1e-10)
-    x = np.linspace(-12, 12, 4801)
-    along = lambda o, s, m: np.sum(1 - (1 - o * np.exp(-((x / s) ** 2) / 2)) ** m)
-    assert along(shared, factor, n) == pytest.approx(along(opacity, 1, 1), rel=1e-8)
-
-
 SIZES = [(40, 16), (256, 4), (1000, 1), (5001, 16), (999, 4)]
 
 
@@ -128,25 +115,6 @@ def test_any_number_of_copies_shares_exactly(make, opacity, copies):
         np.testing.assert_allclose(factor, relocated(opacity, n)[1], rtol=5e-6)
     else:
         assert (factor > 0).all() and (factor <= 1).all()
-
-
-COUNTS = [(19, 64, 1), (20, 64, 1), (256, 1000, 1), (5000, 5100, 1), (100, 200, -30)]
-
-
-@pytest.mark.parametrize("n, capacity, first", COUNTS)
-def test_counts(make, n, capacity, first):
-    """Also where none is alive: growth keeps the rule that the host counts on."""
-    state = random_state(n, 1, seed=n)
-    state["logit_opacities"][:] = np.where(first < 0, first, state["logit_opacities"])
-    state["logit_opacities"][0, 0] = first
-    refiner = make(capacity)
-    got = refiner(state)
-    assert refiner.splats == min(grown(n), capacity) == min(int(1.05 * n), capacity)
-    assert all(np.isfinite(got[name]).all() for name in STATE)
-    assert first < 0 or (opacities(got) >= MIN * (1 - 1e-5)).all()
-    indirect = refiner.resources["indirect"].download(contract.dtype("Indirect"))[0]
-    assert tuple(indirect["splat_groups"]) == (-(-refiner.splats // 256), 1, 1)
-    assert tuple(indirect["splat_blocks"]) == (-(-refiner.splats // BLOCK), 1, 1)
 
 
 # 70 000 are 274 workgroups: sums of sums, and weights of workgroups in fewer bits.
