@@ -36,6 +36,7 @@ vec3 background(uint step) {
 
 float rate_of(RatePlan plan, uint step, uint sh_degree) {
     if (step % max(plan.every, 1u) != 0u || sh_degree < plan.sh_degree) return 0.0;
+    if (plan.ends != 0u && step >= plan.ends) return 0.0;
     float t = min(float(max(step, plan.since) - plan.since) /
                       float(max(plan.until, plan.since + 1u) - plan.since),
                   1.0);

@@ -35,6 +35,7 @@ TRAIN = subsystem(
             "uint sh_degree": "the plane is at rest below this SH degree",
             "uint warm_up": "steps over which the rate rises linearly from 0; 0 for none",
             "uint since": "step up to which the rate is `first`",
+            "uint ends": "step from which the plane is at rest; 0 for never",
         },
         "PlaneList": {
             "uint count": "planes in the list",

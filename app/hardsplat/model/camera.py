@@ -114,6 +114,19 @@ class Camera:
         past = np.flatnonzero((np.diff(outward) <= 0) | (outward[1:] > farthest))
         return float(r[past[0] if len(past) else -1] ** 2)
 
+    def pixels(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which of (N, 3) points in world units its image holds, their pixels (2, M) as x and y,
+        and their depths (M,) in world units."""
+        seen = points @ self.w2c[:3, :3].T + self.w2c[:3, 3]
+        which = np.flatnonzero(seen[:, 2] > 1e-6)
+        ratio = seen[which, :2] / seen[which, 2:]
+        near = np.sum(ratio**2, axis=1) < self.reach
+        which, ratio = which[near], ratio[near]
+        bent = self.distortion(ratio) if self.distortion else ratio
+        at = np.floor(bent * [self.K[0, 0], self.K[1, 1]] + self.K[:2, 2])
+        inside = ((at >= 0) & (at < [self.width, self.height])).all(axis=1)
+        return which[inside], at[inside].astype(int).T, seen[which[inside], 2]
+
 
 def rotation_matrix(w, x, y, z) -> np.ndarray:
     """(3, 3) of a unit quaternion; (3, 3, N) of N of them, whose components are (N,) each."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hardsplat.settings.option import option, rate, steps, weight
+from hardsplat.settings.option import option, rate, share, steps, weight
 from hardsplat.settings.owner import Owner
 from hardsplat.tables.photographs import EXPOSURES
 
@@ -15,12 +15,18 @@ _TURNS, _FOCAL = "rad, and scene extents", "of the focal length"
 class ExposureSettings(Owner):
     """exposures"""
 
-    flag, values = "exposure", ("affine", "ppisp")
+    flag, values = "exposure", ("affine", "ppisp", "auto")
     exposure: str = option(
-        "none",
+        "auto",
         "photographs differ in exposure: affine: each has a map of colour; ppisp: "
-        "exposure and white balance, and its camera vignetting and response",
+        "exposure and white balance, and its camera vignetting and response; auto: affine where "
+        "photographs show the points of the model in colours that differ, else none",
         choices=tuple(EXPOSURES),
+    )
+    exposure_until: float = share(
+        0.6,
+        "share of the steps over which exposures are trained; after them splats are trained to "
+        "look like the photographs as they are; 1: splats stay those of the mean photograph",
     )
     affine_lr: float = rate(
         0.02, "rate of affine exposures at the first step", aka="exposure_lr_init"
@@ -40,6 +46,11 @@ class ExposureSettings(Owner):
     exposure_reg: float = weight(
         1.0, "weights of what keeps vignetting and response plain, over those published"
     )
+
+    @property
+    def corrected(self) -> bool:
+        """Whether exposures are trained; `auto` has none until photographs are known."""
+        return bool(EXPOSURES[self.exposure].slot)
 
 
 @dataclass(frozen=True, kw_only=True)

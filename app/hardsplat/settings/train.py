@@ -61,14 +61,14 @@ class TrainConfig(Owner):
     def refines_photographs(self) -> bool:
         """Whether anything of photographs or cameras is trained."""
         cameras = self.poses.pose_opt or self.intrinsics.intrinsics_opt
-        return cameras or self.exposure.exposure != "none"
+        return cameras or self.exposure.corrected
 
     def check_gradient(self) -> None:
         """UserError where splats would grow by statistics that the gradients do not come with, or
         quantities of photographs would have none."""
         if self.gradient.gradient == "stochastic":
             without = {
-                "--exposure none": self.exposure.exposure != "none",
+                "--exposure none": self.exposure.corrected,
                 "--no-pose-opt": self.poses.pose_opt,
                 "--no-intrinsics-opt": self.intrinsics.intrinsics_opt,
                 "--depth-lambda 0": self.depth.depth_lambda,

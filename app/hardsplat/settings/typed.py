@@ -196,9 +196,13 @@ class TrainSettings(RasterizerOptions, total=False):
     """pairs of perturbed images a step, averaged (default: 1 pairs)"""
     perturbation: float
     """factor of all perturbations in the table of quantities (default: 1.0)"""
-    exposure: Literal["none", "affine", "ppisp"]
+    exposure: Literal["none", "auto", "affine", "ppisp"]
     """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white
-    balance, and its camera vignetting and response (default: none)"""
+    balance, and its camera vignetting and response; auto: affine where photographs show the points
+    of the model in colours that differ, else none (default: auto)"""
+    exposure_until: float
+    """share of the steps over which exposures are trained; after them splats are trained to look
+    like the photographs as they are; 1: splats stay those of the mean photograph (default: 0.6)"""
     affine_lr: float
     """rate of affine exposures at the first step (default: 0.02)"""
     affine_lr_final: float
@@ -267,11 +271,14 @@ class TrainSettings(RasterizerOptions, total=False):
     score_every: int
     """steps from one that draws scores to the next (default: 10 steps)"""
     overfit_check: int
-    """step up to which six training photographs are held for validation, to see by them whether the
-    run overfits the others; 0: none are (default: 3750 steps)"""
+    """step up to which some training photographs are held for validation, to see by them whether
+    the run overfits the others; 0: none are (default: 3750 steps)"""
     overfit_epochs: int
     """steps a photograph to which a run that overfits is shortened; 0: never (default: 120
     steps)"""
+    length_check: int
+    """step up to which they are held in runs of more than twice as many; where they gain little of
+    what the others gain, the run becomes about twice as long; 0: never (default: 7000 steps)"""
     prune_to: float
     """share of the grown splats that is left, those that contribute most (default: 1.0)"""
     prune_to_iter: int

@@ -35,6 +35,11 @@ class Exposure:
 # fmt: off
 EXPOSURES = {
     "none": Exposure("", "", "one set of colours explains all photographs"),
+    "auto": Exposure(
+        "",
+        "",
+        "affine where photographs show the points of the model in colours that differ, else none",
+    ),
     "affine": Exposure(
         "photographs/exposure/affine.glsl", "photographs/exposure/affine_chain.glsl",
         "a 3x4 map of colour for each photograph (Kerbl et al. 2023, exposure "

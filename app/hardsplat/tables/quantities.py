@@ -91,6 +91,11 @@ def is_chosen(quantity: Quantity, settings: Mapping[str, Any]) -> bool:
     return quantity.chosen is None or settings.get(quantity.chosen[0]) in quantity.chosen[1]
 
 
+def is_exposure(quantity: Quantity) -> bool:
+    """Whether a quantity belongs to the exposure of photographs and cameras."""
+    return quantity.chosen is not None and quantity.chosen[0] == "exposure"
+
+
 def chosen(kind: Of, settings: Mapping[str, Any]) -> list[Quantity]:
     """The quantities of one kind that are trained with these settings."""
     return [q for q in of(kind) if is_chosen(q, settings)]

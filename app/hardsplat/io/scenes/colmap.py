@@ -89,6 +89,20 @@ def read_tracks(folder: str | Path) -> tuple[np.ndarray, np.ndarray]:
     return _FORMATS[suffix].read_tracks(folder / f"points3D{suffix}")
 
 
+def read_seen(root: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """(N, 3) points of a scene's model, and which of them each photograph shows, by its name; both
+    empty where no model has tracks. Raises UserError like read_model."""
+    if (folder := model_folder(root)) is None:
+        return np.zeros((0, 3)), {}
+    _, images, points = read_model(folder)
+    which, ids = read_tracks(folder)
+    order = np.argsort(ids, kind="stable")
+    which, ids = which[order], ids[order]
+    first, end = (np.searchsorted(ids, list(images), side=side) for side in ("left", "right"))
+    shown = zip(images.values(), first, end)
+    return points.xyz, {image.name: np.unique(which[a:b]) for image, a, b in shown}
+
+
 def _check_camera(path, camera, cameras):
     where = f"{path}: camera {camera.id}"
     if camera.id in cameras:

@@ -17,7 +17,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError, reason
 from hardsplat.io.media.images import read_grey
-from hardsplat.io.scenes.colmap import model_folder, read_model, read_tracks
+from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.masks import fitted, read_kept
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.values import json_in
@@ -60,32 +60,15 @@ def known_disparities(
 
 def _points(root: Path) -> dict[str, np.ndarray]:
     """(N, 3) points that each photograph shows, by its name; empty where no model has tracks."""
-    if (folder := model_folder(root)) is None:
-        return {}
-    _, images, points = read_model(folder)
-    which, ids = read_tracks(folder)
-    order = np.argsort(ids, kind="stable")
-    which, ids = which[order], ids[order]
-    first, end = (np.searchsorted(ids, list(images), side=side) for side in ("left", "right"))
-    return {
-        image.name: points.xyz[np.unique(which[a:b])]
-        for image, a, b in zip(images.values(), first, end)
-    }
+    points, seen = read_seen(root)
+    return {name: points[which] for name, which in seen.items()}
 
 
 def _sparse(view: View, points: np.ndarray) -> np.ndarray:
     """One over the depth of each point at its pixel, of the nearest where several share one."""
-    c, out = view.camera, np.zeros((view.camera.height, view.camera.width), np.float32)
-    seen = points @ c.w2c[:3, :3].T + c.w2c[:3, 3]
-    seen = seen[seen[:, 2] > 1e-6]
-    ratio = seen[:, :2] / seen[:, 2:]
-    near = np.sum(ratio**2, axis=1) < c.reach
-    seen, ratio = seen[near], ratio[near]
-    ratio = c.distortion(ratio) if c.distortion else ratio
-    at = np.floor(ratio * [c.K[0, 0], c.K[1, 1]] + c.K[:2, 2])
-    inside = ((at >= 0) & (at < [c.width, c.height])).all(axis=1)
-    x, y = at[inside].astype(int).T
-    np.maximum.at(out, (y, x), (1 / seen[inside, 2]).astype(np.float32))
+    out = np.zeros((view.camera.height, view.camera.width), np.float32)
+    _, (x, y), depths = view.camera.pixels(points)
+    np.maximum.at(out, (y, x), (1 / depths).astype(np.float32))
     return out
 
 

@@ -15,7 +15,8 @@ from hardsplat.settings.presets import for_photographs, of_length
 from hardsplat.settings.raster import Options
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.gradients import finds_statistics
-from hardsplat.train.job.overfit import validation_views
+from hardsplat.train.job import overfit
+from hardsplat.train.job.light import Light
 from hardsplat.train.job.views import Views
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Strategy
@@ -28,7 +29,8 @@ class Job:
     config: the settings as given, with step numbers of the final length. densify: those of
     densification, with the splat budget. moments: how they are stored, a variant of MOMENT_FORMATS.
     rasterizers: those that may run, the first one at first. validation: views held for validation
-    up to `overfit_check`. frozen: the splats stay as they are, poses alone move.
+    until `held_until`. frozen: the splats stay as they are, poses alone move. light: of the views'
+    photographs, where it decided on their exposures.
     """
 
     config: TrainConfig
@@ -38,6 +40,7 @@ class Job:
     rasterizers: tuple[str, ...]
     validation: tuple[int, ...] = ()
     frozen: bool = False
+    light: Light | None = None
 
     @classmethod
     def of(cls, config: TrainConfig, views: Views, device: Device, budget: int = 0) -> Job:
@@ -51,8 +54,14 @@ class Job:
             replace(densify, cap_max=budget or densify.cap_max),
             moments_of(device, config.adam.moments),
             tuple(names if timing_enabled() else names[:1]),
-            tuple(validation_views(config, len(views.cameras))),
+            tuple(overfit.validation_views(config, len(views.cameras))),
         )
+
+    def lit(self, light: Light) -> Job:
+        """The job with the exposures that `auto` finds in the light of its photographs."""
+        found = "affine" if light.differs and not self.estimates else "none"
+        exposure = replace(self.config.exposure, exposure=found)
+        return replace(self, config=replace(self.config, exposure=exposure), light=light)
 
     def shortened(self, steps: int) -> Job:
         """The job with so many steps in all, and schedules of that length, but with the same check
@@ -70,6 +79,24 @@ class Job:
     @property
     def steps(self) -> int:
         return self.config.run.max_steps
+
+    @property
+    def exposed_until(self) -> int:
+        """The step after which exposures are dropped; 0: never, or there are none."""
+        exposure = self.config.exposure
+        ends = exposure.corrected and exposure.exposure_until < 1 and not self.frozen
+        return max(round(exposure.exposure_until * self.steps), 1) if ends else 0
+
+    @cached_property
+    def looks(self) -> tuple[int, ...]:
+        """Steps after which views held for validation are measured, to see whether more help."""
+        length_check = self.densify.budget.length_check
+        return overfit.looks(length_check, self.steps) if self.validation else ()
+
+    @property
+    def held_until(self) -> int:
+        """The step from which views held for validation are trained as well."""
+        return max(self.densify.budget.overfit_check, *self.looks, 0)
 
     @property
     def extent(self) -> float:

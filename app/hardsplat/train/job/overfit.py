@@ -2,39 +2,46 @@
 and then compared with as many others.
 
 Where those others show much better, opacities are regularized for the rest of the run, so that
-splats that few photographs need fade away, and a long run becomes shorter. The photographs that
-were held for validation are trained from then on like all others. Held-out views have no part in
-it.
+splats that few photographs need fade away, and a long run becomes shorter. Where photographs that
+were held gain little while the others gain, a long run becomes shorter as well. They are trained
+from then on like all others. Held-out views have no part in it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from hardsplat.settings.densify import BudgetSettings
 from hardsplat.settings.train import TrainConfig
 
-HELD = 6  # photographs
+HELD, PART = 6, 16  # photographs, or one of so many where that is more
 FEWEST = 4 * HELD  # photographs, of which so many can be spared
 GAP = 3.0  # dB: by so much the others' median must be above that of the validation views
 OPACITY_REG = 0.01  # weight of the mean opacity in the loss of an overfitted run
 # dB around GAP over which the weight grows from nothing to all of it: two runs that differ by their
 # roundings must not go different ways
 RAMP = 1.0
+# of validation views near each end of the check of length, and the part of its steps between them
+LOOKS, APART = 3, 35
+LENGTH = 15 / 7  # steps, over those of the check, of a run to which more give nothing
+# share of what trained photographs gain that those held for validation must gain as well; below it
+# the run becomes shorter, over a ramp for the reason above
+PASSED, PASSED_RAMP = 0.65, 0.2
 
 
 def validation_views(config: TrainConfig, views: int) -> list[int]:
     """Which of n training views are held for validation up to `overfit_check`, evenly spread; none
     where the run does not ask, or is regularized anyhow.
 
-    Runs that train exposures or cameras have none: those of a photograph held for validation would
-    not be known yet.
+    Runs that train cameras have none: those of a photograph held for validation would not be known
+    yet.
     """
     checked = config.densify.strategy == "budget" and config.densify.budget.overfit_check
     regularized = config.loss.opacity_reg or config.loss.scale_reg
-    if not checked or regularized or config.refines_photographs or views < FEWEST:
-        return []
-    return _spread(views, 0.5)
+    cameras = config.poses.pose_opt or config.intrinsics.intrinsics_opt
+    return [] if not checked or regularized or cameras or views < FEWEST else _spread(views, 0.5)
 
 
 def views_to_compare(views: int) -> list[int]:
@@ -43,7 +50,8 @@ def views_to_compare(views: int) -> list[int]:
 
 
 def _spread(views: int, offset: float) -> list[int]:
-    return [int((i + offset) * views / HELD) for i in range(HELD)]
+    held = max(HELD, views // PART)
+    return [int((i + offset) * views / held) for i in range(held)]
 
 
 def overfit_verdict(step: int, apart: list[float], others: list[float]) -> dict:
@@ -73,3 +81,36 @@ def overfitted_length(settings: BudgetSettings, step: int, views: int) -> int:
     """Steps of a run that overfits n photographs, as found after so many steps: at least as many
     follow. 0 for no limit."""
     return max(settings.overfit_epochs * views, 2 * step) if settings.overfit_epochs else 0
+
+
+def looks(check: int, steps: int) -> tuple[int, ...]:
+    """Steps after which views held for validation are measured, up to `check`; none in a run that
+    is not to be shortened. What is measured varies from step to step, so there are several."""
+    if not check or steps <= LENGTH * check:
+        return ()
+    ends = [end - i * check // APART for end in (check // 2, check) for i in range(LOOKS)]
+    return tuple(sorted({max(n, 1) for n in ends}))
+
+
+def length_verdict(
+    steps: int, check: int, held: Mapping[int, float], trained: Mapping[int, float]
+) -> dict:
+    """What a run writes down of its length in the second half of `check` steps.
+
+    steps: that are planned. held: mean PSNR of validation views, dB, after the steps of `looks`.
+    trained: PSNR of batches, dB, by the step after them. length: steps of the run from here on.
+    """
+    middle, near = 3 * check // 4, check // 8
+    held_gain = _gain([(db, n > middle) for n, db in held.items() if n <= check])
+    ends = {n: db for n, db in trained.items() if n <= check}
+    gain = _gain([(db, n > middle) for n, db in ends.items() if -n % (check // 2) < near])
+    passed = held_gain / gain if gain > 0 else 1.0
+    share = float(np.clip((PASSED - passed) / PASSED_RAMP, 0, 1))
+    length = round(steps * (LENGTH * check / steps) ** share)
+    return {"held_gain": held_gain, "gain": gain, "length": length}
+
+
+def _gain(values: Sequence[tuple[float, bool]]) -> float:
+    """The mean of those marked, less the mean of the others; 0 where there are none of one kind."""
+    means = [np.mean([v for v, late in values if late is of] or [np.nan]) for of in (True, False)]
+    return float(np.nan_to_num(means[0] - means[1]))

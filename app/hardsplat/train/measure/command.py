@@ -64,7 +64,7 @@ def evaluate_run(
         )
     if config.intrinsics.intrinsics_opt:
         scene = focused_scene(scene, load_intrinsics(folder))
-    colors = CameraColors.load(folder) if config.exposure.exposure != "none" else None
+    colors = CameraColors.load(folder) if config.exposure.corrected else None
     gaussians = load_splats(ply)
     degree = gaussians.sh_degree
     make_folder(out)

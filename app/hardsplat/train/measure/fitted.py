@@ -30,6 +30,20 @@ def color_fitted(image: np.ndarray, photo: np.ndarray, keep: np.ndarray) -> np.n
     return np.clip(shown @ found[:3] + found[3], 0, 1)
 
 
+def half_psnr(image: np.ndarray, photo: np.ndarray, keep: np.ndarray) -> float:
+    """PSNR in dB of the right half of a render (H, W, 3) against its photograph (H, W, 3) uint8,
+    after gains of red, green and blue that fit the left half best; of every 16th pixel. keep:
+    (H, W) bool, the pixels that count."""
+    shown, wanted, keep = (x[::_STEP, ::_STEP] for x in (np.clip(image, 0, 1), photo / 255, keep))
+    left = np.arange(keep.shape[1]) < keep.shape[1] // 2
+    fit, test = keep & left, keep & ~left
+    if not fit.any() or not test.any():
+        fit = test = keep
+    gains = (shown[fit] * wanted[fit]).sum(0) / np.maximum((shown[fit] ** 2).sum(0), 1e-6)
+    error = np.mean((np.clip(shown[test] * gains, 0, 1) - wanted[test]) ** 2)
+    return -10 * math.log10(max(float(error), 1e-10))
+
+
 def gain(image: np.ndarray, photo: np.ndarray) -> tuple[float, float]:
     """PSNR in dB before and after a fit of colours, of every 16th pixel: fast, for a look at
     whether photographs differ in exposure."""

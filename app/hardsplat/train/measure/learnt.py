@@ -27,7 +27,7 @@ def save_learnt(
     """held_out: refined cameras of the held-out views; with none, they stay as they are. Raises
     UserError where a file cannot be written."""
     c, buffers = job.config, state.buffers
-    if c.exposure.exposure != "none":
+    if c.exposure.corrected:
         names = [scene.views[i].name for i in scene.train]
         save_exposures(folder / NAME, c.exposure.exposure, buffers, names)
     if c.intrinsics.intrinsics_opt:

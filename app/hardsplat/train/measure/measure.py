@@ -25,7 +25,7 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.tables.formats import FORMATS
 from hardsplat.train.measure.camera_colors import CameraColors
-from hardsplat.train.measure.fitted import color_fitted
+from hardsplat.train.measure.fitted import color_fitted, half_psnr
 from hardsplat.train.step.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from hardsplat.train.step.photos import pack
 
@@ -43,7 +43,8 @@ class Measured:
 
     target: (H, W, 4) as it was drawn, see raster.frame.finished; None where no picture was
     requested. photo: (H, W, 3) uint8, over the background. fitted_psnr, fitted_ssim: after a fit of
-    colours, where that was requested.
+    colours, where that was requested. half_psnr: of the right half, after gains that fit the left
+    one, where that was requested.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Measured:
     photo: np.ndarray
     fitted_psnr: float | None = None
     fitted_ssim: float | None = None
+    half_psnr: float | None = None
     background: np.ndarray | tuple[float, ...] = (0.0, 0.0, 0.0)
 
     @property
@@ -97,12 +99,14 @@ class Evaluator:
         fitted: bool = False,
         colored: Colored | None = None,
         words: np.ndarray | None = None,
+        halves: bool = False,
     ) -> Measured:
         """frame: a contract Frame struct (SH degree, background, near plane). picture: the image is
         wanted, not its measures alone.
 
         fitted: also after a fit of colours. colored: what the camera that took the photograph does
-        to an image, before that fit. words: pack(photo), where it is there."""
+        to an image, before that fit. words: pack(photo), where it is there. halves: also
+        half_psnr."""
         self.resources["camera"].upload(camera_data(camera))
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo) if words is None else words)
@@ -112,7 +116,7 @@ class Evaluator:
             self._record()
             self._recorder.run_once()
         target, pixels, background = None, kept_pixels(photo), frame["background"]
-        if picture or fitted:
+        if picture or fitted or halves:
             target = self.resources["target"].download()[: camera.height, : camera.width]
         psnr, ssim = read_metrics(self.resources, camera, pixels)
         shown = over(photo, background)
@@ -121,6 +125,8 @@ class Evaluator:
             after = color_fitted(colored(image) if colored else image, shown, kept(photo))
             both = self._measure_fitted(after, camera, pixels)
             measured.fitted_psnr, measured.fitted_ssim = both
+        if halves and (image := measured.image) is not None:
+            measured.half_psnr = half_psnr(image, shown, kept(photo))
         return measured
 
     def _measure_fitted(
@@ -164,12 +170,13 @@ def measure_all(
     cameras: Sequence[Camera] | None = None,
     fitted: bool = False,
     colors: CameraColors | None = None,
+    halves: bool = False,
 ) -> Iterator[Measured]:
     """Views one by one. The canvas must hold the largest of them. photos: of these views, where
     they have been read already. pictures: of all views, or else of the first alone.
 
     cameras: instead of those of the views. fitted: also after a fit of colours, of images as
-    their cameras made them by `colors`."""
+    their cameras made them by `colors`. halves: also half_psnr."""
     evaluator = Evaluator(device, raster, raster.width, raster.height)
     try:
         photographs = load_images(views, progress=False) if photos is None else photos
@@ -179,7 +186,7 @@ def measure_all(
             colored = partial(colors, number=view.number) if colors else None
             camera, picture = cameras[i] if cameras else view.camera, pictures or i == 0
             yield evaluator.measure(
-                view.name, camera, photo, frame, picture, fitted, colored, words
+                view.name, camera, photo, frame, picture, fitted, colored, words, halves
             )
     finally:
         evaluator.destroy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.errors import OutOfMemory
@@ -49,8 +50,12 @@ class TrainingLoop:
             if s.step == stop:
                 self._refine()
             self._average()
+            if s.exposed and s.step >= s.job.exposed_until:
+                s.end_exposures()
             if s.job.validation and s.step == s.job.densify.budget.overfit_check:
                 self._check_overfit()
+            if s.step in s.job.looks:
+                self._check_length()
             self.keeper.keep(s.step)
         s.drain()
         if s.step == s.job.steps:
@@ -119,10 +124,37 @@ class TrainingLoop:
             return
         length = overfit.overfitted_length(s.job.densify.budget, s.step, len(train))
         if verdict["share"] >= 0.5 and 0 < length < s.job.steps:
-            s.reschedule(s.job.shortened(length))
-            run.save_settings()
-            if run.bar is not None:
-                run.bar.total = length
+            self._shorten(length)
         then = f"from here on, up to step {s.job.steps} (--overfit-check 0: never)"
         tqdm.write(f"note: step {s.step}: {shown}: opacities are regularized {then}")
         s.regularize(overfit.opacity_weight(verdict))
+
+    def _check_length(self) -> None:
+        """Measures the photographs that are held for validation; the last time, decides by them
+        how long the run is."""
+        run, s, log = self.run, self.run.session, self.run.log
+        check = s.job.densify.budget.length_check
+        s.drain()
+        found = self.keeper.measurements.psnr([run.scene.train[i] for i in s.job.validation])
+        log.validation = {**log.validation, str(s.step): float(np.mean(found))}
+        held = {int(step): psnr for step, psnr in log.validation.items()}
+        if s.step < check or not held.keys() >= {*s.job.looks}:
+            return  # a run that was resumed may lack some
+        verdict = overfit.length_verdict(s.job.steps, check, held, dict(zip(log.steps, log.psnrs)))
+        log.overfit = log.overfit | verdict
+        gains = "photographs held for validation gained {held_gain:.1f} dB, others {gain:.1f}"
+        what = f"from step {check // 2} to {check} {gains.format(**verdict)}"
+        _log.info("step %d: %s", s.step, what)
+        if verdict["length"] < s.job.steps:
+            self._shorten(verdict["length"])
+            tqdm.write(
+                f"note: {what}: the run ends with step {s.job.steps} (--length-check 0: not)"
+            )
+
+    def _shorten(self, length: int) -> None:
+        """Ends the run with that step instead."""
+        run = self.run
+        run.session.reschedule(run.job.shortened(length))
+        run.save_settings()
+        if run.bar is not None:
+            run.bar.total = length

@@ -35,6 +35,7 @@ class Measurements:
         self.run = run
         self.refined: list[Camera] = []
         self._busy = False
+        self._photos: dict[int, np.ndarray] = {}  # those that `psnr` was asked of
 
     def _measures(self, views: Sequence[View], quiet: bool = True, **how):
         """Measurements of measure_all, with the splats of now."""
@@ -53,10 +54,17 @@ class Measurements:
             return next(self._measures(self._scene().held_out[:1]), None)
 
     def psnr(self, indices: Sequence[int]) -> list[float]:
-        """PSNR of these views of the scene now, dB."""
-        views = [self.run.scene.views[i] for i in indices]
+        """PSNR of these views of the scene now, dB; while exposures are trained, of their right
+        halves, after a fit to the left ones."""
+        scene, job = self.run.scene, self.run.job
+        for i in set(indices) - self._photos.keys():
+            self._photos[i] = scene.views[i].load()
+        exposed = job.config.exposure.corrected
+        halves = exposed and self.run.session.step < (job.exposed_until or job.steps)
+        views, photos = [scene.views[i] for i in indices], [self._photos[i] for i in indices]
         with self.run.off_clock("measuring"):
-            return [m.psnr for m in self._measures(views, pictures=False)]
+            found = list(self._measures(views, pictures=False, photos=photos, halves=halves))
+        return [m.psnr if m.half_psnr is None else m.half_psnr for m in found]
 
     def measure(self, step: int, planes: Mapping[str, np.ndarray] | None = None) -> None:
         """Measures the held-out views. planes: the trained values of the splats, where these are
@@ -71,7 +79,7 @@ class Measurements:
         gains: list[Future[float]] = []
         shown: Measured | None = None
         c, colors = run.job.config, self._colors()
-        fitted = c.exposure.exposure != "none"
+        fitted = c.exposure.corrected
         how = {"photos": files.photographs.held_out(), "pictures": last}
         views = self._scene().held_out
         self._busy = True

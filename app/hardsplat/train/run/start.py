@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hardsplat.base.clock import PhaseClock
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
 from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.splats import is_antialiased, load_splats, open_splats
 from hardsplat.model import morton
@@ -21,6 +23,7 @@ from hardsplat.results.model import find_model
 from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.train.job.job import Job
+from hardsplat.train.job.light import light_of
 from hardsplat.train.run.ahead import build_ahead
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.session.session import Session
@@ -138,6 +141,20 @@ def known_depths(job: Job, scene: Scene) -> list[np.ndarray] | None:
     return known
 
 
+def _lit(job: Job, loader: Loader, images: Sequence[np.ndarray]) -> Job:
+    """The job with the exposures that its photographs ask for."""
+    root, scene = job.config.scene.data_dir, loader.scene
+    points, seen = read_seen(root) if root is not None else (np.zeros((0, 3)), {})
+    light = light_of([scene.views[i] for i in scene.train], images, points, seen)
+    if light.differs:
+        spread, left = 100 * float(light.gains.std()), round(100 * light.left)
+        tqdm.write(
+            f"note: photographs differ in exposure by {spread:.0f} %, which explains all but "
+            f"{left} % of how their colours differ: --exposure affine (--exposure none: without)"
+        )
+    return job.lit(light)
+
+
 def open_session(device: Device, job: Job, loader: Loader, on_batch, clock: PhaseClock) -> Session:
     """Buffers and commands of the training. Pipelines are built by threads while the last
     photographs are read. on_batch: see Session."""
@@ -145,6 +162,8 @@ def open_session(device: Device, job: Job, loader: Loader, on_batch, clock: Phas
     clock.begin("load")
     c = job.config
     images = list(loader.training(c.run.quiet))
+    if c.exposure.exposure == "auto":
+        job = _lit(job, loader, images)
     ring, fetches = 2 * c.run.batch_steps, not c.depth.depth_lambda
     photos = Photos(device, images, c.run.images, ring, fetches)
     clock.begin("setup")

@@ -29,9 +29,10 @@ def next_stop(settings: RunSettings, session: Session) -> int:
     or the end."""
     step, job = session.step, session.job
     stops = [job.steps, *(n for n in (*settings.eval_steps, *settings.save_steps) if n > step)]
-    check = job.densify.budget.overfit_check
-    if job.validation and step < check:
-        stops.append(check)
+    if job.validation:
+        stops += [n for n in (job.densify.budget.overfit_check, *job.looks) if n > step]
+    if step < job.exposed_until:
+        stops.append(job.exposed_until)
     if every := settings.checkpoint_every:
         stops.append((step // every + 1) * every)
     return min(*stops, session.averaging.next_sample(step), job.strategy.next_due(step))

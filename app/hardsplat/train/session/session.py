@@ -68,7 +68,7 @@ class Session(SessionBuffers):
             known = Depths(device, depths, weight, job.steps, job.extent, photos)
         self.capture = PhotographPasses(job, known)
         self._more_opacity_reg = 0.0  # by the strategy, on top of opacity_reg
-        self.step, self.bound = 0, 0
+        self.step, self.bound, self.exposed = 0, 0, job.exposed_until > 0
         self.room, self.timed_rows = SplatCapacity(device, job, photos), timed_rows
         self.averaging = Averaging(job.config.adam.average_steps, job.strategy)
         self._pairs = PairRoom()
@@ -108,8 +108,11 @@ class Session(SessionBuffers):
 
     def initial(self, gaussians: Gaussians) -> Checkpoint:
         """Step 0 with these splats."""
-        degree = self.job.config.model.sh_degree
-        return Checkpoint.initial(gaussians, degree, self.job.views.items)
+        degree, light = self.job.config.model.sh_degree, self.job.light
+        first = Checkpoint.initial(gaussians, degree, self.job.views.items)
+        if light is not None and self.job.config.exposure.exposure == "affine":
+            first.buffers["affine"][:, :, :3] = light.affine
+        return first
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continues where the checkpoint was made. Raises OutOfMemory like start, UserError where
@@ -138,6 +141,15 @@ class Session(SessionBuffers):
         """Gives the mean opacity this weight in the loss, from the next step on."""
         self.opacity_reg = opacity
         self._weigh_terms()
+
+    def end_exposures(self) -> None:
+        """Leaves photographs as they are from the next step on: the splats learn what is common to
+        those that show them."""
+        self.drain()
+        for q in quantities.QUANTITIES.values():
+            if quantities.is_exposure(q):
+                self.parameters.write(q.name, np.zeros_like(self.trained_of(q.name)))
+        self.exposed = False
 
     def _weigh_terms(self) -> None:
         """Writes the weights of the loss's terms, for the next step on."""
@@ -172,7 +184,7 @@ class Session(SessionBuffers):
             self._weigh_terms()
         self._fit_pairs()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
-        held, until = job.validation, job.densify.budget.overfit_check
+        held, until = job.validation, job.held_until
         views = len(job.views.cameras)
         order = view_order(job.config.run.seed, first, steps, views, held, until)
         for step, view in enumerate(order, first):

@@ -76,9 +76,11 @@ def rate_plan(
     sh_degree: int = 0,
     warm_up: int = 0,
     since: int = 0,
+    ends: int = 0,
 ) -> np.ndarray:
     """The contract's RatePlan struct. last: the rate at step `until`, by default `first`, which it
-    is until step `since`. A rate of 0 leaves its plane at rest."""
+    is until step `since`. ends: the step from which it is 0, if not 0. A rate of 0 leaves its plane
+    at rest."""
     return contract.struct(
         "RatePlan",
         first=first,
@@ -88,14 +90,18 @@ def rate_plan(
         sh_degree=sh_degree,
         warm_up=warm_up,
         since=since,
+        ends=ends,
     )
 
 
-def rate_plans(settings: Mapping[str, Any], extent: float, frozen: bool = False) -> np.ndarray:
+def rate_plans(
+    settings: Mapping[str, Any], extent: float, frozen: bool = False, exposed_until: int = 0
+) -> np.ndarray:
     """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and
     quantities that the settings do not train.
 
     settings: all by name. extent: scene radius, world units. frozen: splats rest too.
+    exposed_until: step from which exposures rest, if not 0.
     """
     planes = sum(quantities.plane_count(kind) for kind in quantities.ORDER)
     plans, steps = np.zeros(planes, contract.dtype("RatePlan")), settings["max_steps"]
@@ -110,8 +116,9 @@ def rate_plans(settings: Mapping[str, Any], extent: float, frozen: bool = False)
         if rate.last:
             last, since = np.float32(settings[rate.last] * scale), 0
         warm_up = settings[rate.warm_up] if rate.warm_up else 0
+        ends = exposed_until if quantities.is_exposure(q) else 0
         for k in range(q.planes(settings["sh_degree"])):
-            own = (float(first), float(last), steps, every, q.joins(k), warm_up, int(since))
+            own = (float(first), float(last), steps, every, q.joins(k), warm_up, int(since), ends)
             plans[place.plane + k] = rate_plan(*own)
     return plans
 

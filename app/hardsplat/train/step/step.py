@@ -46,7 +46,7 @@ def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
         "step_settings": step_settings(
             c.run.seed, *decays, c.scene.background, planes, *degrees, c.scene.near_plane, fetched
         ),
-        "rate_plans": rate_plans(job.flat, job.extent, job.frozen),
+        "rate_plans": rate_plans(job.flat, job.extent, job.frozen, job.exposed_until),
         "refine_settings": refine_settings(job.densify, job.extent),
     }
 
@@ -74,7 +74,7 @@ def allocate_step(
         buffer = resources[name] = Buffer(device, n * contract.itemsize(name), name, host=host)
         if name in values:
             buffer.upload(values[name])
-    exposed = c.exposure.exposure != "none"
+    exposed = c.exposure.corrected
     resources.update(allocate_loss(device, *job.views.canvas, job.estimates > 0, exposed))
 
 

@@ -13,7 +13,7 @@ from hardsplat.train.step.batch import BatchResult
 
 # what a resumed run continues with
 KEPT = ["training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations"]
-KEPT += ["overfit"]
+KEPT += ["overfit", "validation"]
 
 
 @dataclass
@@ -34,6 +34,8 @@ class Log:
     gpu_span_ns: float = 0.0
     evaluations: list[dict] = field(default_factory=list)
     overfit: dict = field(default_factory=dict)  # what was found, see overfit.py
+    # mean PSNR of photographs held for validation, dB, by step
+    validation: dict[str, float] = field(default_factory=dict)
     _begun: float = 0.0
     _last_end: float = 0.0
     _pauses: int = 0

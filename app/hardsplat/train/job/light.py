@@ -1,0 +1,110 @@
+"""Whether photographs differ in exposure, before anything is trained: by the colours in which they
+show the points of the model.
+
+The logarithm of a colour is that of its point, plus a gain of its photograph, plus what neither
+explains: reflections, shadows, points that hide behind others. Where gains take away much of what
+points alone leave unexplained, photographs differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardsplat.io.scenes.views import View
+
+POINTS = 4_000  # that most photographs show, and are compared
+SHARE = 0.7  # of what points leave unexplained may stay with gains, where photographs differ
+ROUNDS = 8  # of the fit, each with weights of the one before
+DARK, BRIGHT = 8, 247  # of 255: colours beyond them have lost what differs
+NOISE = 0.03  # of logarithms, below which all residuals weigh alike
+
+
+@dataclass(frozen=True)
+class Light:
+    """gains: (photographs, 3), logarithms of what each multiplies red, green and blue by, with a
+    mean of 0. left: share of the unexplained that stays with them; 1 where nothing is known."""
+
+    gains: np.ndarray
+    left: float = 1.0
+
+    @property
+    def differs(self) -> bool:
+        return self.left < SHARE
+
+    @property
+    def affine(self) -> np.ndarray:
+        """(3, photographs, 3) float32: what the gains add to the maps of colour of photographs,
+        with a mean of 0."""
+        gains = np.exp(self.gains)
+        added = (gains / gains.mean(axis=0) - 1).astype(np.float32)
+        return np.einsum("pc,cd->cpd", added, np.eye(3, dtype=np.float32))
+
+
+def light_of(
+    views: Sequence[View],
+    images: Sequence[np.ndarray],
+    points: np.ndarray,
+    seen: Mapping[str, np.ndarray],
+) -> Light:
+    """images: of the views, as View.load() has them. points: (N, 3) world units. seen: which of
+    them each photograph shows, by its name."""
+    shown = [seen.get(view.name, np.zeros(0, np.int64)) for view in views]
+    lengths = np.bincount(np.concatenate([*shown, np.zeros(0, np.int64)]), minlength=len(points))
+    longest = np.argsort(-lengths, kind="stable")[:POINTS]
+    chosen = np.zeros(len(points), bool)
+    chosen[longest[lengths[longest] > 1]] = True
+    found = [
+        _colors(view, image, points, which[chosen[which]])
+        for view, image, which in zip(views, images, shown)
+    ]
+    photograph = np.repeat(np.arange(len(views)), [len(which) for which, _ in found])
+    if not len(photograph):
+        return Light(np.zeros((len(views), 3)))
+    point = np.unique(np.concatenate([which for which, _ in found]), return_inverse=True)[1]
+    return _fitted(np.log(np.concatenate([c for _, c in found])), photograph, point, len(views))
+
+
+def _colors(
+    view: View, image: np.ndarray, points: np.ndarray, which: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which points an image shows in colours that say something, and their colours (M, 3) in
+    0..255, each the mean of 3x3 pixels, every second one each way."""
+    inside, (x, y), _ = view.camera.pixels(points[which])
+    height, width = image.shape[:2]
+    far = (x >= 2) & (x < width - 2) & (y >= 2) & (y < height - 2)
+    which, x, y = which[inside[far]], x[far], y[far]
+    around = [image[y + dy, x + dx] for dy in (-2, 0, 2) for dx in (-2, 0, 2)]
+    patch = np.mean(around, axis=0, dtype=np.float64).reshape(-1, image.shape[2])
+    color = patch[:, :3]
+    says = (color.min(1, initial=255) > DARK) & (color.max(1, initial=0) < BRIGHT)
+    if image.shape[2] == 4:  # transparent, or left out by a mask
+        says &= patch[:, 3] == 255
+    return which[says], color[says]
+
+
+def _fitted(logs: np.ndarray, photograph: np.ndarray, point: np.ndarray, photographs: int) -> Light:
+    """logs: (N, 3). photograph, point: (N,) of each. Minimizes the sum of absolute residuals, by
+    weights; gains and points take turns."""
+    points = int(point.max()) + 1
+    gains, weights = np.zeros((photographs, 3)), np.ones(len(logs))
+    alone = _size(logs - _means(logs, weights, point, points)[point])
+    for _ in range(ROUNDS):
+        colors = _means(logs - gains[photograph], weights, point, points)
+        gains = _means(logs - colors[point], weights, photograph, photographs)
+        gains -= gains.mean(axis=0)
+        rest = logs - colors[point] - gains[photograph]
+        weights = 1 / np.maximum(np.abs(rest).mean(axis=1), NOISE)
+    return Light(gains, _size(rest) / alone if alone else 1.0)
+
+
+def _means(values: np.ndarray, weights: np.ndarray, of: np.ndarray, count: int) -> np.ndarray:
+    """(count, 3) weighted means of (N, 3) values by what they are of; 0 of nothing."""
+    whole = np.maximum(np.bincount(of, weights, count), 1e-12)
+    return np.stack([np.bincount(of, weights * v, count) / whole for v in values.T], axis=1)
+
+
+def _size(rest: np.ndarray) -> float:
+    return float(np.median(np.abs(rest)))
