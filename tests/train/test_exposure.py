@@ -19,6 +19,8 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.train.measure.camera_colors import CameraColors
+from hardsplat.train.measure.fitted import half_psnr
+from hardsplat.train.run.trainer import train
 from hardsplat.train.step.exposure import exposure_passes, save_exposures
 from hardsplat.train.step.loss import (
     LOSS_PASSES,
@@ -276,3 +278,40 @@ def test_checkpoints_of_other_photographs(device, scene, tmp_path):
     with pytest.raises(UserError, match="knows 4 photographs, the scene has 7"):
         session.restore(fewer.snapshot())
     plain.restore(fewer.snapshot())
+
+
+@pytest.mark.parametrize("name", ["affine", "ppisp"])
+def test_exposures_end_and_splats_go_on(on_device, scene, tmp_path, name):
+    """After their share of the steps all numbers are 0 and rest; or they are trained to the end."""
+    config = settings(scene, exposure=name, exposure_until=0.5, max_steps=20)
+    of = [q.name for q in EXPOSURES[name].quantities]
+    session = open_session(on_device, config)
+    assert session.job.exposed_until == 10 and session.exposed
+    session.run(10)
+    before = session.snapshot()
+    assert any(before.buffers[q].any() for q in of)
+    session.end_exposures()
+    session.run(4)
+    after = session.snapshot()
+    assert not session.exposed and not any(after.buffers[q].any() for q in of)
+    assert (after.buffers["means"] != before.buffers["means"]).any()
+    train(config)
+    assert not any(
+        checkpoints.load(checkpoints.path_of(tmp_path / name, 20)).buffers[q].any() for q in of
+    )
+    whole = settings(scene, tmp_path / "whole", exposure=name, exposure_until=1.0, max_steps=20)
+    train(whole)
+    end = checkpoints.load(checkpoints.path_of(tmp_path / "whole", 20))
+    assert any(end.buffers[q].any() for q in of)
+
+
+def test_the_right_half_is_measured_with_gains_of_the_left():
+    rng = np.random.default_rng(3)
+    image = rng.uniform(0.1, 0.6, (40, 64, 3))
+    photo = np.round(255 * image * [1.3, 0.8, 1.1]).astype(np.uint8)
+    keep = np.ones(image.shape[:2], bool)
+    assert half_psnr(image, photo, keep) > 50  # 8 bits: 59 dB
+    photo[:, 32:] = np.round(photo[:, 32:] * 0.9)  # light that differs between the halves stays
+    assert 20 < half_psnr(image, photo, keep) < 35
+    keep[:, 32:] = False
+    assert half_psnr(image, photo, keep) > 50  # nothing is left of the right one

@@ -150,16 +150,16 @@ def test_backgrounds(steps):
     assert np.abs(np.corrcoef(first[1:].T, first[:-1].T)[:3, 3:]).max() < 0.2
 
 
-def test_warm_up(steps):
-    """A rate rises linearly over its first steps."""
-    plans = np.array([rate_plan(0.5, warm_up=4)] * 20, contract.dtype("RatePlan"))
+def test_warm_up_and_end(steps):
+    """A rate rises linearly over its first steps, and is 0 from the step where it ends."""
+    plans = np.array([rate_plan(0.5, warm_up=4, ends=5)] * 20, contract.dtype("RatePlan"))
     found = []
     for step in range(6):
         steps(step, TrainConfig())
         steps.resources["rate_plans"].upload(plans)
         steps.begin.run_once()
         found.append(steps.rates[7])
-    np.testing.assert_allclose(found, [0.125, 0.25, 0.375, 0.5, 0.5, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(found, [0.125, 0.25, 0.375, 0.5, 0.5, 0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 150])

@@ -58,8 +58,11 @@ class Job:
         )
 
     def lit(self, light: Light) -> Job:
-        """The job with the exposures that `auto` finds in the light of its photographs."""
+        """The job with the exposures that `auto` finds in the light of its photographs, and in any
+        case with gains that affine ones begin with."""
         found = "affine" if light.differs and not self.estimates else "none"
+        if self.config.exposure.exposure != "auto":
+            found = self.config.exposure.exposure
         exposure = replace(self.config.exposure, exposure=found)
         return replace(self, config=replace(self.config, exposure=exposure), light=light)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from tqdm import tqdm
 
 from hardsplat.base.background import Background
 from hardsplat.base.clock import PhaseClock
-from hardsplat.base.errors import OutOfMemory
+from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.colmap import read_seen
@@ -142,11 +143,14 @@ def known_depths(job: Job, scene: Scene) -> list[np.ndarray] | None:
 
 
 def _lit(job: Job, loader: Loader, images: Sequence[np.ndarray]) -> Job:
-    """The job with the exposures that its photographs ask for."""
+    """The job with the exposures that its photographs ask for, and what they begin with."""
     root, scene = job.config.scene.data_dir, loader.scene
-    points, seen = read_seen(root) if root is not None else (np.zeros((0, 3)), {})
+    points, seen = np.zeros((0, 3)), {}
+    if root is not None:
+        with suppress(UserError):  # of a model that the scene is not read from
+            points, seen = read_seen(root)
     light = light_of([scene.views[i] for i in scene.train], images, points, seen)
-    if light.differs:
+    if light.differs and job.config.exposure.exposure == "auto":
         spread, left = 100 * float(light.gains.std()), round(100 * light.left)
         tqdm.write(
             f"note: photographs differ in exposure by {spread:.0f} %, which explains all but "
@@ -162,7 +166,7 @@ def open_session(device: Device, job: Job, loader: Loader, on_batch, clock: Phas
     clock.begin("load")
     c = job.config
     images = list(loader.training(c.run.quiet))
-    if c.exposure.exposure == "auto":
+    if c.exposure.exposure in ("auto", "affine"):
         job = _lit(job, loader, images)
     ring, fetches = 2 * c.run.batch_steps, not c.depth.depth_lambda
     photos = Photos(device, images, c.run.images, ring, fetches)
