@@ -295,14 +295,11 @@ def test_exposures_end_and_splats_go_on(on_device, scene, tmp_path, name):
     after = session.snapshot()
     assert not session.exposed and not any(after.buffers[q].any() for q in of)
     assert (after.buffers["means"] != before.buffers["means"]).any()
-    train(config)
-    assert not any(
-        checkpoints.load(checkpoints.path_of(tmp_path / name, 20)).buffers[q].any() for q in of
-    )
-    whole = settings(scene, tmp_path / "whole", exposure=name, exposure_until=1.0, max_steps=20)
-    train(whole)
-    end = checkpoints.load(checkpoints.path_of(tmp_path / "whole", 20))
-    assert any(end.buffers[q].any() for q in of)
+    for until, kept in ((0.5, False), (1.0, True)):
+        folder = tmp_path / str(until)
+        train(settings(scene, folder, exposure=name, exposure_until=until, max_steps=20))
+        end = checkpoints.load(checkpoints.path_of(folder, 20))
+        assert any(end.buffers[q].any() for q in of) is kept
 
 
 def test_the_right_half_is_measured_with_gains_of_the_left():

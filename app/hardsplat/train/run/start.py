@@ -145,7 +145,7 @@ def known_depths(job: Job, scene: Scene) -> list[np.ndarray] | None:
 def _lit(job: Job, loader: Loader, images: Sequence[np.ndarray]) -> Job:
     """The job with the exposures that its photographs ask for, and what they begin with."""
     root, scene = job.config.scene.data_dir, loader.scene
-    points, seen = np.zeros((0, 3)), {}
+    points, seen = np.zeros((0, 3)), dict[str, np.ndarray]()
     if root is not None:
         with suppress(UserError):  # of a model that the scene is not read from
             points, seen = read_seen(root)
