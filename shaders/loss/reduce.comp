@@ -35,4 +35,5 @@ void main() {
     history[place].splats = counts.splats;
     history[place].pairs = counts.pairs_wanted;
     history[place].pairs_high = counts.pairs_wanted_high;
+    history[place].checkpoints = counts.checkpoints;
 }

@@ -8,7 +8,7 @@ UNIFORM_planes
 VALUE_means(readonly)
 BUFFER_camera(readonly)
 BUFFER_frame(restrict)
-BUFFER_counts(readonly)
+BUFFER_counts(restrict)
 BUFFER_seen(readonly)
 BUFFER_colors2d(restrict)
 BUFFER_kept_colors(writeonly)
@@ -19,6 +19,7 @@ void main() {
     if (g == 0u) {
         kept_frame.background = frame.background;
         frame.background = vec3(0.0);
+        counts.checkpoints = 0u;  // of the draw that follows
     }
     if (g >= counts.splats || seen[g] == 0u) return;
     kept_colors[g] = colors2d[g].rgb;

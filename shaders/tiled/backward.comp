@@ -19,6 +19,7 @@ float behind[PER_LANE], T[PER_LANE];
 
 #include <share>
 
+void before_batch(uint i) {}
 void before_chunk(uint i) {}
 
 bool finished() {

@@ -10,6 +10,7 @@ vec4 state[PER_LANE];  // sum T_i alpha_i c_i, and T
 #include <share>
 #include <checkpoint>
 #ifndef FILLED_checkpoint
+void before_batch(uint i) {}
 void before_chunk(uint i) {}
 void begin_buckets() {}
 void end_buckets() {}

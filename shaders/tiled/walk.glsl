@@ -27,6 +27,7 @@ shared uint listed[gl_WorkGroupSize.x];  // a list of splats for each subgroup
 shared uint finished_subgroups;
 
 uint tile, begin, end;      // of this workgroup: its tile, and its pairs
+void before_batch(uint i);  // all subgroups: pair begin + i and BATCH - 1 more come next
 void before_chunk(uint i);  // pair begin + i and LANES - 1 more come next
 void visit(uint i);         // splat i of the batch, at this lane's pixels
 bool finished();            // whether they take no more splats
@@ -86,6 +87,7 @@ void walk() {
     for (uint first = begin; first < end; first += BATCH) {
         barrier();
         if (finished_subgroups == gl_NumSubgroups) break;
+        before_batch(first - begin);
         if (own < end) load(own, rank);
         own += BATCH;
         if (own < end) rank = pair_splats[own];  // known by the time that it is needed

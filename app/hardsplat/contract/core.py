@@ -57,6 +57,8 @@ CORE = subsystem(
             "buffers hold",
             "uint pairs_wanted": "pairs that this frame has, low word",
             "uint pairs_wanted_high": "the same, high word",
+            "uint checkpoints": "checkpoints of buckets that this frame has, where those reached "
+            "alone have one",
         },
         # Each member but `draw` is a VkDispatchIndirectCommand.
         "Indirect": {

@@ -22,6 +22,7 @@ AXES = {
     "pair blocks": ("sort blocks of pairs", "splats"),
     "tiles": ("tiles of TILE x TILE pixels, and one more", "pixels"),
     "buckets": ("buckets of the splats of a tile", "splats"),
+    "places": ("checkpoints of buckets", "splats"),
     "subgroups": ("subgroups that have the pixels of a tile", "pixels"),
     "pixels": ("pixels of the canvas", "pixels"),
     "segments": ("depth segments", ""),

@@ -7,7 +7,10 @@ TILES = subsystem(
     "tiles",
     "lists of splats by tile",
     uses=("splats", "sort"),
-    constants={"uint NO_TILE = 0xFFFFFFFF": "of a bucket that the backward pass leaves out"},
+    constants={
+        "uint NO_TILE = 0xFFFFFFFF": "of a bucket that the backward pass leaves out",
+        "uint NO_PLACE = 0xFFFFFFFF": "of a bucket whose checkpoint did not fit",
+    },
     structs={
         # Visible splats in depth order, in loads of 16 bytes, so that what follows the sort reads
         # neighbours. Two structs, since a buffer of both would pass the largest allocation of
@@ -43,12 +46,12 @@ TILES = subsystem(
         "59 uint pair_digits[2][256][pair blocks]": "digit_counts of the sort of pairs",
         "60 uint tile_starts[tiles]": "first pair of every tile, then their number",
         "61 uint tile_order[tiles]": "tiles as workgroups take them: those with most pairs first",
-        "62 vec4 checkpoints[buckets][256]": "colour and T of every pixel of a tile in front of a "
+        "62 vec4 checkpoints[places][256]": "colour and T of every pixel of a tile in front of a "
         "bucket of its splats",
         "63 uint reaches[tiles][subgroups]": "buckets that a subgroup of the forward pass visited "
         "before its pixels were finished",
-        "182 uint bucket_tiles[buckets]": "tile of every bucket of splats; NO_TILE where its "
-        "pixels are finished before it, or it has no splats",
+        "182 uvec2 bucket_tiles[buckets]": "tile of every bucket of splats, NO_TILE where its "
+        "pixels are finished before it or it has no splats; and where its checkpoint is",
         "118 int tile_changes[tiles]": "along each row of tiles, and a place behind it: splats "
         "that begin there less those that end; zero between frames",
         "116 uint tile_cursors[tiles]": "where the next pair of a tile goes",

@@ -77,6 +77,7 @@ LOSS = subsystem(
             "uint splats": "splats alive",
             "uint pairs": "pairs of tile and splat that the step has, low word",
             "uint pairs_high": "the same, high word",
+            "uint checkpoints": "checkpoints of buckets that the step has",
         },
         "LossTerms": {
             f"float weight[{MAX_TERMS}]": "weight of each term",

@@ -88,7 +88,7 @@ class Flat(Projection):
 
 
 WORKGROUP = 128  # threads of a walk in which a tile is a subgroup
-SUBGROUPS = (8, 16, 32, 64)
+SUBGROUPS = (4, 8, 16, 32, 64, 128)
 
 
 def walk_passes(

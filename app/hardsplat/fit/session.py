@@ -22,7 +22,7 @@ from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.step import loss, schedule
-from hardsplat.train.step.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
+from hardsplat.train.step.batch import HISTORY, BatchedSession, Batches, BatchResult, ListNeeds
 from hardsplat.train.step.photos import pack
 
 BETA1, BETA2 = 0.9, 0.999  # Adam's decays
@@ -65,7 +65,7 @@ class FitSession(BatchedSession):
         self.camera = Camera(np.eye(4), np.eye(3), self.width, self.height)
         self.background = np.full(3, float(config.background == "white"))
         self.spacing = float(np.sqrt(self.width * self.height / capacity))
-        self._pairs, self._parts, self._recorded = PairRoom(), Owned(), Recordings(device, {})
+        self._lists, self._parts, self._recorded = ListNeeds(), Owned(), Recordings(device, {})
         try:
             self._allocate(capacity, pack(photo))
         except BaseException:
@@ -164,7 +164,7 @@ class FitSession(BatchedSession):
         """Queues a batch of at most LONGEST_BATCH steps. Waits only for the batch before the
         last."""
         self._batches.wait_for_turn()
-        self._pairs.make(self.raster)
+        self._lists.fit(self.raster)
         if self.raster.resources is not self._drawn_from:
             self.drain()
             self._record()

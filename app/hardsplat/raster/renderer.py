@@ -16,7 +16,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.owned import Owned
@@ -173,7 +173,12 @@ class Renderer:
         self._drawn = None
         self.resources["camera"].upload(camera_data(camera))
         self._forward.run_once()
-        if self.raster.reserve_pairs():
+        try:
+            replaced = self.raster.reserve_pairs()
+        except OutOfMemory:
+            self._release()
+            raise
+        if replaced:
             for recorder in (self._forward, self._backward):
                 self._parts.drop(recorder)
             self._record()

@@ -20,6 +20,12 @@ class TileBackward:
     note: str
     gathers: bool = False
 
+    @property
+    def on_demand(self) -> bool:
+        """Whether checkpoints are stored as far as they fit, for buckets that are reached; else for
+        all, since the backward pass cannot continue from bucket to bucket or sums in one order."""
+        return bool(self.slots) and self.bucket is not None and not self.gathers
+
 
 _SUMS = ("subgroup_tiles", "float_sums")
 

@@ -94,6 +94,7 @@ void main() {
         tile_order[atomicAdd(places[class_of(tile)], 1u)] = tile;
     if (t > 0u) return;
     counts.pairs = kept;
+    counts.checkpoints = 0u;
     counts.pairs_wanted = wanted.x;
     counts.pairs_wanted_high = wanted.y;
     indirect.buckets = fold(kept / BUCKET + TILES);

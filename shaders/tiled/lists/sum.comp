@@ -51,6 +51,7 @@ void main() {
     pair_sums[groups] = saturated(before);
     uint pairs = min(saturated(before), uint(pair_tiles.length()));
     counts.pairs = pairs;
+    counts.checkpoints = 0u;
     counts.pairs_wanted = before.x;
     counts.pairs_wanted_high = before.y;
     indirect.pair_blocks = fold(pairs / BLOCK + 1u);

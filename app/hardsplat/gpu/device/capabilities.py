@@ -15,7 +15,7 @@ _ARITHMETIC = bits("VK_SUBGROUP_FEATURE_{}_BIT", "ARITHMETIC", "BALLOT", "VOTE")
 _SUBGROUP = {"subgroup_quad": vk.VK_SUBGROUP_FEATURE_QUAD_BIT, "subgroup_arithmetic": _ARITHMETIC}
 # What tiles take of compute shaders.
 _TILES = _ARITHMETIC | bits("VK_SUBGROUP_FEATURE_{}_BIT", "SHUFFLE", "SHUFFLE_RELATIVE")
-_TILE_LANES = (8, 16, 32, 64)
+_TILE_LANES = (4, 8, 16, 32, 64, 128)
 
 # What Vulkan does not promise of every device about image formats: name -> (VkFormat, features that
 # its images must have).

@@ -17,7 +17,7 @@ def depth_passes() -> list[ComputePass]:
             "show depth",
             "photographs/depth_show.comp",
             reads=(*shared, "camera", "means"),
-            writes=("frame", "colors2d", "kept_colors", "kept_frame"),
+            writes=("frame", "counts", "colors2d", "kept_colors", "kept_frame"),
         ),
         ComputePass(
             "show colours",

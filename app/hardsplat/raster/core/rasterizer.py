@@ -30,7 +30,8 @@ from hardsplat.raster.core.sinks import Sink
 from hardsplat.tables.formats import FORMATS, TargetFormat
 
 log = logging.getLogger("hardsplat")
-HEADROOM = 1.5  # pairs that are allocated, over those that did not fit
+HEADROOM = 1.15  # what is allocated over what frames need
+SPARE = 0.6  # share of a capacity below which the rest is given back
 
 
 class Variants(Protocol):
@@ -60,8 +61,9 @@ class Rasterizer:
 
     sink: None for no backward pass. projection: another than of 3D splats, with a sink of its own.
     pair_capacity: pairs of a splat and a part of the canvas that fit; a frame that has more
-    (counts.pairs_wanted) is drawn without some, by default the farthest. Raises UserError for
-    options that the device cannot run, OutOfMemory with nothing allocated.
+    (counts.pairs_wanted) is drawn without some, by default the farthest. checkpoint_capacity:
+    checkpoints that fit; without some (counts.checkpoints) the backward pass takes longer. Raises
+    UserError for options that the device cannot run, OutOfMemory with nothing allocated.
     """
 
     plan: Callable[..., Any]  # what `all_passes` takes: projection, rows, ...
@@ -69,7 +71,8 @@ class Rasterizer:
     rows: Variants
     parts = "tile"  # of the canvas, which make pairs with splats
     left_out = "the farthest"
-    pair_capacity = 0
+    pair_capacity = checkpoint_capacity = 0
+    least_pairs = 0  # which are not given back
 
     def __init__(
         self,
@@ -133,9 +136,13 @@ class Rasterizer:
         """The same, or as many as descriptors reach."""
         return 0
 
-    def _pair_bytes(self, pairs: int) -> dict[str, int]:
-        """Bytes of what holds so many pairs, by buffer."""
+    def _pair_bytes(self, pairs: int, checkpoints: int = 0) -> dict[str, int]:
+        """Bytes of what holds so many pairs and checkpoints, by buffer."""
         return {}
+
+    def _most_checkpoints(self, pairs: int) -> int:
+        """Checkpoints of so many pairs at most, as far as memory allows."""
+        return 0
 
     def record_forward(
         self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None
@@ -182,11 +189,16 @@ class Rasterizer:
             recorder, self.pipelines, draw_and_compare, self.height, self._capacity
         )
 
-    def reserve_pairs(self, pairs: int | None = None) -> bool:
-        """Makes the buffers of pairs large enough for `pairs`, by default those of the last frame,
-        which must be done. True where they were replaced: `resources` is another, and what was
-        recorded must be recorded again. Raises OutOfMemory with nothing changed."""
-        pairs = pairs_wanted(self._parameters.counts) if pairs is None else pairs
+    def reserve_pairs(
+        self, pairs: int | None = None, checkpoints: int = 0, give_back: bool = False
+    ) -> bool:
+        """Makes buffers large enough for so many pairs and checkpoints, by default those of the
+        last frame, which must be done. give_back: and not much larger. True where they were
+        replaced: `resources` is another, and what was recorded must be recorded again, also after
+        OutOfMemory, which leaves the capacities as they are."""
+        if pairs is None:
+            counts = self._parameters.counts
+            pairs, checkpoints = pairs_wanted(counts), int(counts["checkpoints"])
         # Else there are no more pairs, and the caller looks ahead.
         limited = self._most_pairs() < min(pairs, self._possible_pairs())
         replaced = limited and self._meet_limit()
@@ -196,13 +208,42 @@ class Rasterizer:
             where, what = self.device.name, self.left_out
             text = "frames have up to %s pairs of %s and splat, %s fit on %s: %s are not drawn"
             log.warning(text, pairs, self.parts, most, where, what)
-        if min(pairs, most) <= self.pair_capacity:
-            return replaced
-        capacity = min(int(pairs * HEADROOM), most)
-        exchange(self.device, self._own, allocate_all(self.device, self._pair_bytes(capacity)))
-        self.pair_capacity = capacity
+        capacity = _fitted(self.pair_capacity, pairs, most, self.least_pairs, give_back)
+        if not checkpoints and capacity > self.pair_capacity:  # as many for a pair as there are
+            share = self.checkpoint_capacity / max(self.pair_capacity, 1)
+            checkpoints = int(capacity * share / HEADROOM)
+        reached, places = self._most_checkpoints(capacity), self.checkpoint_capacity
+        before, ample = self.resources, _fitted(places, checkpoints, reached, 0, give_back)
+        try:
+            self._resize_lists(capacity, ample)
+        except OutOfMemory:
+            if ample <= places:
+                raise
+            self._resize_lists(capacity, places)  # without some it takes longer
+        return replaced or self.resources is not before
+
+    def _resize_lists(self, pairs: int, checkpoints: int) -> None:
+        """Replaces the buffers whose size changes. Those of before are kept until there are others,
+        unless there is no memory for both."""
+        sizes = self._pair_bytes(pairs, checkpoints)
+        before = self._pair_bytes(self.pair_capacity, self.checkpoint_capacity)
+        changed = {name: n for name, n in sizes.items() if n != before[name]}
+        if not changed:
+            return
+        try:
+            exchange(self.device, self._own, allocate_all(self.device, changed))
+        except OutOfMemory:
+            self.device.wait_idle()
+            for name in changed:
+                self._own.pop(name).destroy()
+            try:
+                self._own |= allocate_all(self.device, changed)
+            except OutOfMemory:
+                self._own |= allocate_all(self.device, {name: before[name] for name in changed})
+                self._collect()
+                raise
+        self.pair_capacity, self.checkpoint_capacity = pairs, checkpoints
         self._collect()
-        return True
 
     def _meet_limit(self) -> bool:
         """Frames have more pairs than a descriptor reaches. Returns whether buffers were
@@ -212,3 +253,10 @@ class Rasterizer:
     def destroy(self) -> None:
         for resource in self._own.values():
             resource.destroy()
+
+
+def _fitted(capacity: int, needed: int, most: int, least: int, give_back: bool) -> int:
+    """The capacity for what is needed: that of now, unless it is too small or much too large."""
+    ample = min(max(int(needed * HEADROOM), least), most)
+    too_large = give_back and ample < SPARE * capacity
+    return ample if too_large or min(needed, most) > capacity else capacity

@@ -168,6 +168,7 @@ class HardwareRasterizer(Rasterizer):
             self._add_image("layers", rows.format, self.segments)
         if self.lists:
             self.pair_capacity = min(self.lists.first_pairs, self._most_pairs())
+            self.least_pairs = self.pair_capacity // 4
             self._own |= self.lists.allocate(device, self.pair_capacity)
         if self.projection.differentiates:
             self._own |= self._backward.allocate(device)
@@ -179,7 +180,7 @@ class HardwareRasterizer(Rasterizer):
         reach = self.device.max_buffer // contract.itemsize("fragments")
         return min(self._possible_pairs(), reach)
 
-    def _pair_bytes(self, pairs: int) -> dict[str, int]:
+    def _pair_bytes(self, pairs: int, checkpoints: int = 0) -> dict[str, int]:
         return contract.nbytes({"fragments": pairs})
 
     def record_forward(

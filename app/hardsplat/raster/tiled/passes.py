@@ -28,8 +28,9 @@ def pixels_of(lanes: int, least: int) -> int:
 
 
 def bucket_of(row: TileBackward, lanes: int) -> int:
-    """Splats of a bucket; 0 for a backward pass that takes a tile at once."""
-    return 0 if row.bucket is None else row.bucket or lanes
+    """Splats of a bucket, which chunks of a subgroup's lanes make up; 0 for a backward pass that
+    takes a tile at once."""
+    return 0 if row.bucket is None else max(row.bucket, lanes)
 
 
 def forward_subgroups(lanes: int) -> int:
@@ -69,15 +70,17 @@ def all_passes(
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("camera", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
     stored = ("checkpoints", "reaches", "bucket_tiles") if bucket else ()
+    counted = ("counts",) if bucket else ()
+    buckets = {**share, "ON_DEMAND": row.on_demand} if bucket else {}
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl"}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else ""
     count = count_pass(around.in_order)
     draw = ComputePass(
         "draw",
         "tiled/forward.comp",
-        (*lists, "tile_order"),
-        ("target", *stored),
-        {**walk_of(lanes, FORWARD_PIXELS), **share, "PICTURE": PICTURES[picture].number},
+        (*lists, "tile_order", *counted),
+        ("target", *stored, *counted),
+        {**walk_of(lanes, FORWARD_PIXELS), **buckets, "PICTURE": PICTURES[picture].number},
         slots,
         full_subgroups=True,
     )
@@ -85,7 +88,7 @@ def all_passes(
     if around.differentiates and around.sink:
         reads = (*lists, *(stored or ("tile_order",)))
         walk = walk_of(lanes, BACKWARD_PIXELS if row.cull else FORWARD_PIXELS)
-        backward = _backward_passes(rows, reads, {**walk, **share}, around.sink)
+        backward = _backward_passes(rows, reads, {**walk, **buckets}, around.sink)
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
     listed = [around.image(count, around.listed)] if around.listed else []
     tiles = list_passes(around.in_order, across * down, share, lanes)

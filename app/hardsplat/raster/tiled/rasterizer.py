@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from hardsplat import contract
+from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import Need
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
@@ -50,8 +51,10 @@ from hardsplat.raster.tiled.rows import THRESHOLD, TiledOptions, TiledRows
 TILE = contract.CONSTANTS["TILE"]
 # Pairs that fit at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones.
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20
-# Of a splat, in four buffers; 12 in two where tiles sort their own splats.
-PAIRS = Need(16.0 * PAIRS_PER_SPLAT, 8.0 * PAIRS_PER_SPLAT)
+# Of a splat: 18 bytes a pair in five buffers (12 in two where tiles sort their own splats), and a
+# checkpoint of 4 KiB for 64 pairs.
+PAIRS = Need((18.0 + 64.0) * PAIRS_PER_SPLAT, 4.0 * PAIRS_PER_SPLAT)
+SHARE = 0.5  # of the memory that the driver has left, which checkpoints take at most
 _CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
 
 
@@ -111,7 +114,9 @@ class TiledRasterizer(Rasterizer):
         numbers = backward_subgroups(device.subgroup_size) * contract.CONSTANTS["GRADIENTS"]
         self.record_bytes = numbers * contract.itemsize("pair_records")  # of a pair
         first = max(PAIRS_PER_SPLAT * self._capacity, FEWEST_PAIRS)
-        self.pair_capacity = min(self._most_pairs(), first)
+        self.pair_capacity = self.least_pairs = min(self._most_pairs(), first)
+        most = self._most_checkpoints(self.pair_capacity)
+        self.checkpoint_capacity = -(-most // 2) if row.on_demand else most
         nbytes = splat_bytes(self.projection.in_order, self._capacity, self.width, self.height)
         if self.bucket:
             subgroups = self.tiles * forward_subgroups(device.subgroup_size)
@@ -119,7 +124,19 @@ class TiledRasterizer(Rasterizer):
         self._own |= allocate_all(device, nbytes)
         if "tile_changes" in nbytes:
             buffer_in(self._own, "tile_changes").fill(0)  # each frame leaves it clean
-        self._own |= allocate_all(device, self._pair_bytes(self.pair_capacity))
+        self._allocate_lists()
+
+    def _allocate_lists(self) -> None:
+        """With fewer checkpoints, where memory is short."""
+        while True:
+            try:
+                sizes = self._pair_bytes(self.pair_capacity, self.checkpoint_capacity)
+                self._own |= allocate_all(self.device, sizes)
+                return
+            except OutOfMemory:
+                if not self.rows.tile_backward.on_demand or self.checkpoint_capacity <= 1:
+                    raise
+                self.checkpoint_capacity //= 2
 
     def _possible_pairs(self) -> int:
         return self._capacity * self.tiles
@@ -127,16 +144,31 @@ class TiledRasterizer(Rasterizer):
     def _most_pairs(self) -> int:
         reach = self.device.max_buffer
         most = min(self._possible_pairs(), most_pairs(self.projection.in_order, reach))
-        if self.bucket:  # 1: a canvas of more tiles than that, for which allocation fails
+        if self.bucket and not self.rows.tile_backward.on_demand:
+            # 1: a canvas of more tiles than that, for which allocation fails
             most = min(most, max(reach // _CHECKPOINT_BYTES - self.tiles, 1) * self.bucket)
         return min(most, reach // self.record_bytes) if self.gathers else most
 
-    def _pair_bytes(self, pairs: int) -> dict[str, int]:
+    def _buckets(self, pairs: int) -> int:
+        return pairs // self.bucket + self.tiles if self.bucket else 0
+
+    def _most_checkpoints(self, pairs: int) -> int:
+        most = self._buckets(pairs)
+        if not self.rows.tile_backward.on_demand or not most:
+            return most
+        reach = self.device.max_buffer
+        if budget := self.device.memory_budget():
+            own = self.checkpoint_capacity * _CHECKPOINT_BYTES
+            reach = min(reach, int(SHARE * (budget.free + own)))
+        return max(1, min(most, reach // _CHECKPOINT_BYTES))
+
+    def _pair_bytes(self, pairs: int, checkpoints: int = 0) -> dict[str, int]:
         nbytes = pair_bytes(self.projection.in_order, pairs)
         if self.bucket:
-            buckets = pairs // self.bucket + self.tiles
-            nbytes["checkpoints"] = buckets * _CHECKPOINT_BYTES
-            nbytes["bucket_tiles"] = buckets * contract.itemsize("bucket_tiles")
+            if not self.rows.tile_backward.on_demand:
+                checkpoints = self._buckets(pairs)
+            nbytes["checkpoints"] = checkpoints * _CHECKPOINT_BYTES
+            nbytes["bucket_tiles"] = self._buckets(pairs) * contract.itemsize("bucket_tiles")
         if self.gathers:
             nbytes["pair_records"] = pairs * self.record_bytes
             nbytes["pair_subgroups"] = pairs * contract.itemsize("pair_subgroups")

@@ -15,7 +15,7 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.contents import SessionContents
 from hardsplat.train.session.drawing import Drawing, StepInputs, has_timed_rows
-from hardsplat.train.step.batch import PairRoom
+from hardsplat.train.step.batch import ListNeeds
 from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.photos import Photos
 
@@ -34,7 +34,7 @@ class SessionBuffers(SessionContents):
     room: SplatCapacity
     bound: int
     timed_rows: bool
-    _pairs: PairRoom
+    _lists: ListNeeds
     _shared: dict[str, Buffer | Image]
     _drawing: Drawing | None
 
@@ -94,8 +94,8 @@ class SessionBuffers(SessionContents):
             self._draw()
         self._set(n, self.step)
 
-    def _fit_pairs(self) -> None:
-        self._pairs.make(self.raster)
+    def _fit_lists(self) -> None:
+        self._lists.fit(self.raster)
         if self._drawn.outdated:  # an evaluation may have made room too
             self.drain()
             self._drawn.record(self._inputs())
@@ -103,7 +103,7 @@ class SessionBuffers(SessionContents):
     def _draw(self) -> None:
         """Rasterizer and commands for the room that there is."""
         shared, inputs = self._shared, self._inputs()
-        self._drawing = Drawing(inputs, self.parameters, shared, self._batches, self._pairs)
+        self._drawing = Drawing(inputs, self.parameters, shared, self._batches, self._lists)
 
     def _inputs(self) -> StepInputs:
         return StepInputs(

@@ -57,14 +57,16 @@ class SplatCapacity:
             raise OutOfMemory(f"{n} splats do not fit: {why} at --sh-degree {degree}", "splats")
 
     def first(self, n: int, rasterizer: str) -> int:
-        """Capacity to begin with n splats."""
-        return min(max(roomy(n), self._job.strategy.reached()), self._limit(rasterizer)[0])
+        """Capacity to begin with n splats. Lists are the largest while splats are few and large, so
+        what growth is sure to reach is not allocated before the first growth."""
+        return min(roomy(n), self._limit(rasterizer)[0])
 
     def more(self, wanted: int, before: int, rasterizer: str) -> int:
         """Capacity for `wanted` splats, or as many as fit; `before`, that of now, where there is to
         be no other."""
         limit, why = self._limit(rasterizer)
-        capacity = min(roomy(wanted), limit)
+        reached = self._job.strategy.reached()
+        capacity = min(reached if wanted <= reached else roomy(wanted), limit)
         if capacity < wanted:
             self.stopped = f"growth stops at {max(capacity, before)} splats: {why}"
         refused = self._refused and capacity >= self._refused

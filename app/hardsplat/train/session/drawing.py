@@ -19,7 +19,7 @@ from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.train.job.job import Job
-from hardsplat.train.step.batch import Batches, PairRoom
+from hardsplat.train.step.batch import Batches, ListNeeds
 from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.loss import term_sums_bytes
 from hardsplat.train.step.photos import Photos
@@ -66,13 +66,13 @@ class Drawing:
         parameters: Parameters,
         shared: dict[str, Buffer | Image],
         batches: Batches,
-        pairs: PairRoom,
+        lists: ListNeeds,
     ):
         self._parameters, self._shared, self._batches = parameters, shared, batches
         self._parts, self._recorded = Owned(), Recordings(inputs.device, {})
         try:
             self._allocate(inputs)
-            pairs.make(self.raster, new=True)
+            lists.fit(self.raster, new=True)
             self.record(inputs)
         except BaseException:
             self.destroy()

@@ -30,7 +30,7 @@ from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.contents import of_other_items
 from hardsplat.train.session.drawing import Drawing
 from hardsplat.train.step.averaging import Averaging
-from hardsplat.train.step.batch import HISTORY, Batches, BatchResult, PairRoom
+from hardsplat.train.step.batch import HISTORY, Batches, BatchResult, ListNeeds
 from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.depths import Depths
 from hardsplat.train.step.loss import loss_terms
@@ -71,7 +71,7 @@ class Session(SessionBuffers):
         self.step, self.bound, self.exposed = 0, 0, job.exposed_until > 0
         self.room, self.timed_rows = SplatCapacity(device, job, photos), timed_rows
         self.averaging = Averaging(job.config.adam.average_steps, job.strategy)
-        self._pairs = PairRoom()
+        self._lists = ListNeeds(len(job.views.cameras))
         self._shared: dict[str, Buffer | Image] = {
             **photos.buffers,
             **(known.buffers if known else {}),
@@ -182,7 +182,7 @@ class Session(SessionBuffers):
         if (more := strategy.opacity_reg(first)) != self._more_opacity_reg:
             self._more_opacity_reg = more
             self._weigh_terms()
-        self._fit_pairs()
+        self._fit_lists()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
         held, until = job.validation, job.held_until
         views = len(job.views.cameras)

@@ -4,6 +4,7 @@ back."""
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,8 @@ from hardsplat.gpu.memory.buffer import Buffer
 
 HISTORY = contract.CONSTANTS["HISTORY"]
 LONGEST_BATCH = HISTORY // 2  # two are in flight
-PAIRS_AHEAD = 1.25  # pairs of tile and splat that are allocated, over the most of a step
+AHEAD = 1.2  # pairs that lists are made for, over the most that a step of late needed
+WINDOW = 100  # of late: so many steps at least
 
 
 @dataclass
@@ -144,46 +146,56 @@ def wanted_pairs(records: np.ndarray) -> np.ndarray:
     return records["pairs"].astype(np.int64) + (records["pairs_high"].astype(np.int64) << 32)
 
 
-class PairRoom:
-    """Room for the pairs of tile and splat that steps have asked for, before they ask for more than
-    there is.
+class ListNeeds:
+    """Sizes of a rasterizer's lists from what steps of late needed: the last `window` of them at
+    least. Lists grow before steps need more than fits, and are given back when they need less.
 
     clipped_steps: drawn without their farthest pairs, which did not fit.
     """
 
-    def __init__(self):
-        self.clipped_steps = 0
-        self._most, self._refused = 0, False  # that a step requested; there was no memory for it
+    def __init__(self, window: int = WINDOW):
+        self.clipped_steps, self._window = 0, max(window, WINDOW)
+        self._batches: deque[tuple[int, int, int]] = deque()  # steps, most pairs and checkpoints
+        self._refused = False  # there was no memory for more
 
     def note(self, result: BatchResult) -> None:
-        pairs = wanted_pairs(result.records)
-        self._most = max(self._most, int(pairs.max()))
+        pairs, checkpoints = wanted_pairs(result.records), result.records["checkpoints"]
+        self._batches.append((len(pairs), int(pairs.max()), int(checkpoints.max())))
+        while self._steps - self._batches[0][0] >= self._window:
+            self._batches.popleft()
         self.clipped_steps += int((pairs > result.pair_capacity).sum())
 
-    def make(self, raster, new: bool = False) -> None:
-        """In the rasterizer, unless it was refused: failing to allocate is slow, and pairs are
-        drawn as far as they fit. A new rasterizer is asked anyhow."""
-        if new or not self._refused:
-            try:
-                raster.reserve_pairs(int(self._most * PAIRS_AHEAD))
-            except OutOfMemory:
-                self._refused = self._refused or not new
+    @property
+    def _steps(self) -> int:
+        return sum(steps for steps, _, _ in self._batches)
+
+    def fit(self, raster, new: bool = False) -> None:
+        """Sizes the lists of the rasterizer; they do not grow after there was no memory: failing to
+        allocate is slow, and pairs are drawn as far as they fit. A new rasterizer tries anyhow."""
+        if not self._batches or (self._refused and not new):
+            return
+        pairs, checkpoints = (max(each[i] for each in self._batches) for i in (1, 2))
+        try:
+            give_back = self._steps >= self._window
+            raster.reserve_pairs(int(pairs * AHEAD), checkpoints, give_back)
+        except OutOfMemory:
+            self._refused = self._refused or not new
 
 
 class BatchedSession:
-    """What sessions of splats and of blobs say of their `_batches` and `_pairs`, which they make
+    """What sessions of splats and of blobs say of their `_batches` and `_lists`, which they make
     themselves. on_batch: called with each finished batch, in order."""
 
     on_batch: Callable[[BatchResult], None]
     _batches: Batches
-    _pairs: PairRoom
+    _lists: ListNeeds
 
     def drain(self) -> None:
         """Waits for all batches in flight."""
         self._batches.drain()
 
     def _on_batch(self, result: BatchResult) -> None:
-        self._pairs.note(result)
+        self._lists.note(result)
         self.on_batch(result)
 
     @property
@@ -193,4 +205,4 @@ class BatchedSession:
 
     @property
     def clipped_steps(self) -> int:
-        return self._pairs.clipped_steps
+        return self._lists.clipped_steps

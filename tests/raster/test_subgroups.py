@@ -1,0 +1,63 @@
+"""Tiles with subgroups of other sizes than this device's usual one: lavapipe takes the width of the
+processor's vectors for theirs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hardsplat.raster.core.projection import Perspective
+from hardsplat.raster.core.sinks import STORE
+from hardsplat.raster.tiled.passes import (
+    TILE,
+    all_passes,
+    backward_subgroups,
+    bucket_of,
+    forward_subgroups,
+    pixels_of,
+)
+from hardsplat.raster.tiled.rows import TiledRows
+from hardsplat.tables.reductions import ATOMICS
+from hardsplat.tables.tiles import TILE_BACKWARDS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("bits, lanes", [(128, 4), (512, 16)])
+def test_gradients_with_other_subgroups(device, bits, lanes):
+    """All rows, against the oracle; the largest error measured was 3.6e-6."""
+    if not device.name.startswith("llvmpipe"):
+        pytest.skip("other drivers have one size")
+    own = {"LP_NATIVE_VECTOR_WIDTH": str(bits), "HARDSPLAT_AUTO": "first"}
+    own["PYTHONPATH"] = f"{ROOT / 'app'}:{ROOT}"
+    words = [sys.executable, "-m", "tests.helpers.subgroups"]
+    how = dict(cwd=ROOT, env=os.environ | own, capture_output=True, text=True)
+    done = subprocess.run(words, **how)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    if found["lanes"] != lanes:
+        pytest.skip(f"this processor has no vectors of {bits} bits")
+    assert set(found["rows"]) == set(TILE_BACKWARDS)
+    for image, worst in found["rows"].values():
+        assert image <= 2e-6 and worst <= 2e-5, found
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16, 32, 64, 128])
+@pytest.mark.parametrize("name", TILE_BACKWARDS)
+def test_subgroups_share_the_pixels_of_a_tile(lanes, name):
+    """Of every size: workgroups of whole subgroups, whose pixels are those of the tile, once."""
+    row = TILE_BACKWARDS[name]
+    rows = TiledRows(row, ATOMICS["cas"])
+    passes = {p.name: p for p in all_passes(Perspective(1, STORE), rows, 64, 64, lanes)}
+    for each in ("draw", "draw backward"):
+        spec = passes[each].spec
+        assert spec["LOCAL_SIZE"] % lanes == 0 and spec["LANES"] == lanes
+        if "PER_LANE" in spec:
+            assert spec["LOCAL_SIZE"] * spec["PER_LANE"] == TILE * TILE
+    assert forward_subgroups(lanes) * lanes * pixels_of(lanes, 32) == TILE * TILE
+    assert backward_subgroups(lanes) <= 32  # bits of pair_subgroups
+    if bucket := bucket_of(row, lanes):
+        assert bucket % lanes == 0
