@@ -68,9 +68,8 @@ def main() -> None:
     order = np.random.default_rng(0).choice(scene.train, flags.steps)
     for step, i in enumerate(order, 1):
         loss = (draw(splats, scene.views[i].camera) - photos[i]).abs().mean()
-        flatness = (
-            splats["log_scales"].exp().amin(dim=1).mean() / scene.extent
-        )  # the loss of your own
+        # the loss of your own
+        flatness = splats["log_scales"].exp().amin(dim=1).mean() / scene.extent
         optimizer.zero_grad()
         (loss + 0.1 * flatness).backward()
         optimizer.step()
@@ -84,8 +83,9 @@ def main() -> None:
         ]
         trained = {name: value.cpu().numpy() for name, value in splats.items()}
     print(f"held out: PSNR {np.mean(-10 * np.log10(errors)):.2f} dB")
-    parameters = [trained[name] for name in ("means", "quats", "log_scales", "logits", "sh")]
-    hardsplat.save_splats(flags.ply, hardsplat.Gaussians.from_parameters(*parameters))
+    scales, opacities = np.exp(trained["log_scales"]), 1 / (1 + np.exp(-trained["logits"]))
+    means, quats, sh = (trained[name] for name in ("means", "quats", "sh"))
+    hardsplat.save_splats(flags.ply, hardsplat.Gaussians(means, quats, scales, opacities, sh))
 
 
 if __name__ == "__main__":

@@ -230,7 +230,7 @@ BAD_FLAGS = [
     ("--seed 1 x", ["--seed: expected a whole number", "got 'x'"]),
     ("--config nothing", ["no preset 'nothing'"]),
     ("--formats unorm8", ["unknown flag '--formats'; did you mean '--format'?"]),
-    ("--executor slurm", ["invalid choice: 'slurm'", "local", "dask"]),
+    ("--executor slurm", ["expected one of local, dask, got 'slurm'"]),
     ("--resume", ["unknown flag '--resume'"]),
 ]
 
