@@ -4,6 +4,7 @@ validation, probe."""
 import re
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.base.paths import SHADERS
 from hardsplat.gpu import probe
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.device import context, features, instance
+from hardsplat.gpu.device import context, features, instance, usage
 from hardsplat.gpu.device.instance import PhysicalDevice, ValidationError, choose
 from hardsplat.gpu.device.queue import Fence, once
 from hardsplat.gpu.memory import buffer as memory
@@ -187,6 +188,28 @@ def test_what_is_allocated_is_counted(device):
     for part in parts:
         part.destroy()
     assert usage.by_kind == was and usage.by_name == named and usage.on_device == before
+
+
+def test_the_budget_is_that_of_the_heap(device, own_capabilities, monkeypatch):
+    """As a driver with VK_EXT_memory_budget fills it, which Mesa's software renderer does not."""
+    vk, heap = usage.vk, device._heap
+
+    def fill(physical, head):
+        assert head.sType == vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2
+        more = vk.ffi.cast("VkPhysicalDeviceMemoryBudgetPropertiesEXT*", head.pNext)
+        assert more.sType == vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT
+        more.heapUsage[heap], more.heapBudget[heap] = 3 << 30, 5 << 30
+
+    own_capabilities.withdraw("memory_budget", "it")
+    assert device.memory_budget() is None
+    own_capabilities.names.add("memory_budget")
+    lib = SimpleNamespace(vkGetPhysicalDeviceMemoryProperties2=fill)
+    fake = SimpleNamespace(**{name: getattr(vk, name) for name in dir(vk) if "MEMORY" in name})
+    monkeypatch.setattr(usage, "vk", fake)
+    fake.ffi, fake.lib = vk.ffi, lib
+    budget = device.memory_budget()
+    assert (budget.used, budget.most, budget.free) == (3 << 30, 5 << 30, 2 << 30)
+    assert usage.Budget(4, 3).free == 0
 
 
 BOUND = [("splats2d", "splats"), ("ssim_grads", "pixels"), ("other", "")]
