@@ -10,7 +10,8 @@ import time
 import pytest
 
 from hardsplat.base import files
-from hardsplat.base.files import remove_abandoned, replacing
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import check_free, remove_abandoned, replacing, written
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path):
@@ -93,3 +94,15 @@ def test_a_process_of_its_own_syncs_files(tmp_path, monkeypatch):
     files.sync_later(tmp_path / "gone", tmp_path / "a file", tmp_path)
     assert time.monotonic() - begun < 1
     assert started[0].wait(20) == 0
+
+
+def test_files_that_cannot_be_made(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("")
+    words = f"cannot write {tmp_path / 'a/b/c'}: {tmp_path / 'a'} is a file, not a folder"
+    with pytest.raises(UserError) as caught, written(path := tmp_path / "a/b/c"):
+        with replacing(path):
+            raise AssertionError("not reached")
+    assert str(caught.value) == words
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(UserError, match="cannot write .*/d: no files can be made in"):
+        check_free(tmp_path / "d", True)

@@ -108,6 +108,24 @@ def test_scenes_that_are_spoiled(refused, scene, tmp_path, name, spoil, words):
     assert re.search(words, refused("train", tmp_path / "broken"))
 
 
+@pytest.mark.parametrize("name", ["", "images", "masks", "depths"])
+def test_folders_that_cannot_be_listed(refused, scene, tmp_path, monkeypatch, name):
+    """What walks over such a folder takes it for an empty one."""
+    folder = Path(shutil.copytree(scene, tmp_path / "closed")) / name
+    folder.mkdir(exist_ok=True)
+    scandir = os.scandir
+
+    def denied(path="."):
+        if Path(path) == folder:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    flags = "--depth-lambda 0.1" if name == "depths" else ""
+    error = refused("train", tmp_path / "closed", flags)
+    assert error == f"{folder}: cannot be read: Permission denied"
+
+
 # -- flags, machine, folders
 
 

@@ -255,3 +255,8 @@ def test_whoever_reads_the_output_may_stop():
         done = python("-m", "hardsplat", "doctor", stdout=full)
     error = "hardsplat: error: the output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (2, error)
+
+
+def test_an_error_of_a_file_that_no_command_expects(stand_in, error_of):
+    stand_in("hardsplat.study.doctor", "report", PermissionError(13, "Permission denied", "a/b"))
+    assert error_of("doctor") == "a/b: Permission denied"

@@ -1,13 +1,16 @@
 """`hardsplat convert`: what is kept, turned and ordered, in pieces, and what is refused."""
 
 import re
+import resource
 
 import numpy as np
 import pytest
 
+from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.export.convert import convert, importance
+from hardsplat.io.formats import writable
 from hardsplat.io.formats.frames import rotated, upright
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
@@ -217,6 +220,22 @@ def test_bad_input(small, tmp_path, error_of, monkeypatch, argv, words):
     monkeypatch.chdir(tmp_path)
     assert words in error_of("convert", argv)
     assert [p.name for p in tmp_path.iterdir()] == ["in.ply"]
+
+
+@pytest.mark.parametrize("suffix", writable())
+def test_a_full_disk_leaves_the_old_file_alone(small, tmp_path, suffix):
+    out = tmp_path / f"out{suffix}"
+    out.write_bytes(b"old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(UserError) as caught:
+            convert(small, out, overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert str(caught.value) == f"cannot write {out}: File too large"
+    assert out.read_bytes() == b"old"
+    assert {p.name for p in tmp_path.iterdir()} == {"in.ply", out.name}
 
 
 def test_antialiased_splats_for_viewers_without_the_filter(scene, opened, device, tmp_path):

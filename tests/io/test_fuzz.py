@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from hardsplat.io.formats.ply import load_points
+from hardsplat.io.media.exr import read_exr
 from hardsplat.io.media.images import image_size, read_pixels, read_upright, save_png
 from hardsplat.io.media.video import VideoWriter, frames
+from hardsplat.io.scenes.depths import read_depth
 from hardsplat.io.scenes.masks import read_mask
 from hardsplat.io.scenes.scene import load_scene
 from tests.helpers.spoiling import spoiled_bytes, spoiled_values, survives
@@ -55,6 +58,39 @@ def test_transforms_from_within(photographs):
     good = lens | {"ply_file_path": None, "test_filenames": ["images/3.png"], "frames": views}
     path = photographs / "transforms.json"
     survives_values(lambda: open_scene(photographs), path, good, 200)
+
+
+@pytest.mark.parametrize("kind", ["png", "npy"])
+def test_depth_maps(tmp_path, kind):
+    """Their headers and their bytes; a chunk of a PNG may announce 4 GB."""
+    values = np.random.default_rng(0).integers(0, 65536, (H, W), np.uint16)
+    path = tmp_path / f"a.{kind}"
+    np.save(path, values) if kind == "npy" else Image.fromarray(values).save(path)
+
+    def read():
+        assert read_depth(path).ndim == 2
+
+    whole = path.read_bytes()
+    spoil = lambda rng: path.write_bytes(spoiled_bytes(whole, rng, 128))
+    survives(read, spoil, 150, seed=777, memory=30 << 20, path=path)
+
+
+def test_light(tmp_path):
+    OpenEXR = pytest.importorskip("OpenEXR", reason="pip install OpenEXR")
+    path, about = tmp_path / "a.exr", {"compression": OpenEXR.ZIP_COMPRESSION}
+    light = np.random.default_rng(0).random((H, W, 3)).astype(np.float32)
+    OpenEXR.File(about | {"type": OpenEXR.scanlineimage}, {"RGB": light}).write(str(path))
+    whole = path.read_bytes()
+    spoil = lambda rng: path.write_bytes(spoiled_bytes(whole, rng, 400))
+    survives(lambda: read_exr(path), spoil, 100, seed=4242, memory=60 << 20, path=path)
+
+
+def test_points(tmp_path):
+    names = [f"float {c}" for c in "xyz"] + [f"uchar {c}" for c in ("red", "green", "blue")]
+    head = ["ply", "format ascii 1.0", "element vertex 50", *(f"property {n}" for n in names)]
+    whole = "\n".join([*head, "end_header", *["1.5 2.25 3.125 4 5 6"] * 50, ""]).encode()
+    path = tmp_path / "a.ply"
+    survives_bytes(lambda: load_points(path), path, whole, 100)
 
 
 @pytest.mark.parametrize("kind", "PNG JPEG WEBP GIF TIFF BMP PALETTE GREY16".split())

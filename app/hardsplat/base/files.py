@@ -20,9 +20,20 @@ _WRITTEN: set[Path] = set()  # by `replacing` in this process
 
 
 def check_free(path: Path, overwrite: bool) -> None:
-    """UserError where a file is there that no one asked to replace."""
+    """UserError where a file is there that no one asked to replace, or its folder is there and
+    takes no files."""
     if path.exists() and not overwrite:
         raise UserError(f"{path}: exists; add --overwrite to replace it")
+    if path.parent.is_dir() and not os.access(path.parent, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write {path}: no files can be made in {path.parent}")
+
+
+def check_listed(folder: Path) -> None:
+    """UserError where a folder cannot be listed: what walks over it takes it for an empty one."""
+    try:
+        os.scandir(folder).close()
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
 def ensure_folder(folder: Path) -> None:

@@ -40,9 +40,12 @@ def main(argv: list[str] | None = None) -> int:
         remedy = command.remedies.get(grown) if command and grown else None
         print(f"hardsplat: error: {error}" + (f": {remedy}" if remedy else ""), file=sys.stderr)
         return 2
-    except OSError as error:  # of stdout: files have names
+    except OSError as error:
+        if error.filename is not None and os.environ.get("HARDSPLAT_DEBUG", "0") == "0":
+            print(f"hardsplat: error: {error.filename}: {error.strerror}", file=sys.stderr)
+            return 2
         if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC):
-            raise
+            raise  # else it is stdout, which has no name
         # so that nothing more is said when Python flushes it at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:  # its reader has enough, as in `hardsplat doctor | head`

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 
 from hardsplat.base.clock import PhaseClock, process_began
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import check_listed
 from hardsplat.cli.flags import add_groups, name_position, settings, show_log
 from hardsplat.settings.presets import SAVED_NAME, load_config
 from hardsplat.settings.train import GROUPS
@@ -110,6 +111,8 @@ def require_scene(config):
         raise UserError(f"no scene given: hardsplat train SCENE, {A_SCENE}")
     if not folder.exists():
         raise UserError(f"scene {folder} does not exist")
+    if folder.is_dir():
+        check_listed(folder)
     saved = (folder / SAVED_NAME).is_file()
     if config.run.resume:
         if not saved and (folder / "ckpts").is_dir():

@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 
 from hardsplat import contract
 from hardsplat.base.errors import UserError, reason
-from hardsplat.base.files import Behind, replacing
+from hardsplat.base.files import Behind, check_listed, replacing
 from hardsplat.contract.footprint import STATISTICS
 from hardsplat.io.formats.base import SplatStream, in_memory, reading
 from hardsplat.io.formats.npz import check_sizes
@@ -92,7 +92,10 @@ def newest(result_dir: Path) -> Path | None:
 
 
 def _all(result_dir: Path) -> list[Path]:
-    return [p for p in (Path(result_dir) / "ckpts").glob("ckpt_*.npz") if p.stem[5:].isdigit()]
+    if not (folder := Path(result_dir) / "ckpts").is_dir():
+        return []
+    check_listed(folder)
+    return [p for p in folder.glob("ckpt_*.npz") if p.stem[5:].isdigit()]
 
 
 def _age(path: Path) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import ensure_folder, written
+from hardsplat.base.files import check_listed, ensure_folder, written
 from hardsplat.io.scenes import colmap_binary, colmap_text
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
 from hardsplat.io.scenes.lens import intrinsics
@@ -52,6 +52,7 @@ def read_model(
     folder = Path(folder)
     suffix, missing = _missing(folder)
     if missing:
+        check_listed(folder)
         raise UserError(f"{folder}: not a complete COLMAP model, {', '.join(missing)} not found")
     paths = [folder / (p + suffix) for p in _PARTS]
     files = _FORMATS[suffix]
@@ -192,6 +193,7 @@ def _paths(folder: Path, names: Sequence[str]) -> list[Path]:
         if not stays_below(name):
             what = f"the model's image name {name!r} leads out of this folder"
             raise UserError(f"{folder}: {what}; rename it in the model")
+    check_listed(folder)
     paths = [folder / name for name in names]
     missing = [path for path in paths if not os.path.isfile(path)]
     if missing:

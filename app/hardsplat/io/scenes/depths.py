@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError, reason
+from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import read_grey
 from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.masks import fitted, read_kept
@@ -75,6 +76,7 @@ def _sparse(view: View, points: np.ndarray) -> np.ndarray:
 def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Maps in world units; zeros for photographs that have none, or one that fits nothing."""
     parameters = _parameters(root)
+    check_listed(root / FOLDER)
     files = sorted((root / FOLDER).rglob("*"))
     there = {path.stem: path for path in files if path.suffix.lower() in (".png", ".npy")}
     maps: list[np.ndarray] = []
@@ -84,7 +86,7 @@ def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> l
         scale = offset = 0.0
         raw = np.zeros(points.shape, np.float32)
         if path is not None:
-            raw = fitted(_read(path), view.camera.width, view.camera.height, view.lens)
+            raw = fitted(read_depth(path), view.camera.width, view.camera.height, view.lens)
             scale, offset = parameters.get(Path(view.name).stem) or _fit(raw, points)
         maps.append(np.maximum(raw * np.float32(scale) + np.float32(offset), 0) * (scale > 0))
         scales.append(scale)
@@ -106,7 +108,7 @@ def _fit(raw: np.ndarray, points: np.ndarray) -> tuple[float, float]:
     return scale, float(np.median(wanted) - scale * np.median(found))
 
 
-def _read(path: Path) -> np.ndarray:
+def read_depth(path: Path) -> np.ndarray:
     """(H, W) float32 of a depth map. Raises UserError where it is something else."""
     unusable = f"{path}: not a usable depth map"
     try:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import read_rgb8
 from hardsplat.io.scenes.lens import Lens
 
@@ -33,8 +34,10 @@ class Masks:
 
     def __init__(self, root: Path):
         self._there: dict[str, Path] = {}
-        folder = root / FOLDER
-        for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        if not (folder := root / FOLDER).is_dir():
+            return
+        check_listed(folder)
+        for path in sorted(folder.rglob("*")):
             if path.suffix.lower() in ENDINGS and path.is_file():
                 self._there.setdefault(_key(path.relative_to(folder)), path)
 

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import image_size
 from hardsplat.io.scenes.colmap import model_folder, read_colmap
 from hardsplat.io.scenes.lens import Lens
@@ -125,8 +126,9 @@ def load_scene(
     Raises UserError for anything missing, damaged or contradictory.
     """
     root = Path(data_dir)
-    if not root.is_dir():
+    if not root.exists():
         raise UserError(f"{root}: scene folder not found")
+    check_listed(root)
     if data_factor < 1:
         raise UserError(f"--data-factor {data_factor}: must be 1 or more")
     source = _read(root, data_factor)

@@ -12,6 +12,7 @@ from pathlib import Path
 from PIL import Image
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import image_size
 from hardsplat.io.scenes.masks import Masks
 from hardsplat.sfm.job.cameras import CameraBody, SharedCamera, device_of, shared_cameras
@@ -79,7 +80,7 @@ def listed(folder: Path, endings: set[str] = READABLE) -> list[str]:
 def find_photographs(scene: Path, camera_mode: str = "auto") -> PhotographFolder:
     """The photographs of a scene folder with their sizes, cameras and masks. UserError where there
     are none."""
-    folder = image_folder(scene)
+    check_listed(folder := image_folder(scene))
     found = PhotographFolder(folder)
     names = listed(folder)
     stems = {Path(name).with_suffix("") for name in names}
