@@ -24,6 +24,7 @@ from hardsplat.sfm.job import video
 from hardsplat.sfm.job.cameras import device_of
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import find_photographs, listed
+from hardsplat.sfm.process import StageProgress
 from hardsplat.sfm.run import sfm
 from tests.helpers import needs
 from tests.helpers.tables import rows
@@ -142,6 +143,15 @@ def test_bad_input_is_a_line_and_leaves_nothing(error_of, tmp_path, monkeypatch)
     words = "none of the 1 photographs can be used; one.jpg: not a readable image"
     assert words in error_of("sfm", tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.mp4", "a.txt", "one.jpg"]
+
+
+def test_a_stage_that_did_something_is_told_however_short_it_was(capsys):
+    progress = StageProgress({"features": 20.0, "matches": 40.0}, False, "")
+    for stage, seconds in (("features", 0), ("matches", 1e-4)):
+        progress.begin(stage, 13)
+        progress.end(stage, seconds)
+    assert capsys.readouterr().out == "matches    13 in 1 s\n"
+    assert progress.spent == {"features": 0, "matches": 1e-4}
 
 
 def test_without_pycolmap(error_of, tmp_path, monkeypatch):

@@ -64,13 +64,14 @@ class StageProgress:
             self._bar.set_postfix_str(text)
 
     def end(self, stage: str, seconds: float) -> None:
-        """Ends a stage. Its time over the expected one is the pace of those that follow."""
+        """Ends a stage. Its time over the expected one is the pace of those that follow. seconds: 0
+        where nothing was left to do, about which nothing is printed."""
         self.close()
         share = 1 - self._before / max(self._total, 1)
         if seconds > 4 and share > 0.5 and self._seconds.get(stage):
             self._pace = min(max(seconds / share / self._seconds[stage], 0.3), 4.0)
         self.spent[stage] = self.spent.get(stage, 0) + seconds
-        if seconds >= 0.05 and stage != "similar":
+        if seconds and stage != "similar":
             stages = list(self._seconds)
             left = stages[stages.index(stage) + 1 :] if stage in stages else []
             rest = sum(self._seconds[s] for s in left) * self._pace
