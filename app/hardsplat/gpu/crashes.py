@@ -1,7 +1,7 @@
 """Variants whose pipelines end the process that builds them, on a device with its driver.
 
-`hardsplat doctor` finds them (app/hardsplat/study/pipelines.py) and keeps them on disk; whatever
-opens a device afterwards takes other variants.
+`hardsplat doctor` finds them (app/hardsplat/study/pipelines.py) and keeps them on disk. Devices
+that are opened afterwards do without them.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def _unknown(device: Device) -> bool:
 
 
 def probe(device: Device) -> dict[str, str]:
-    """Withdraws the capabilities of `device` that do not do what they say; returns them with the
+    """Withdraws the capabilities of `device` that do not work as offered; returns them with the
     reason."""
     if not wanted():
         return {}
@@ -200,7 +200,7 @@ def _check_section(device: Device) -> str | None:
 
 
 _CHECKS: dict[str, Callable[[Device], str | None]] = {
-    "float_atomics": partial(_check_atomics, name="float_atomics", groups=1024, layers=LAYERS),
+    "float_atomics": partial(_check_atomics, name="float_atomics", groups=512, layers=128),
     # fewer, since each waits for the others
     "swap_atomics": partial(_check_atomics, name="swap_atomics", groups=64, layers=16),
     "interlock": lambda device: _check_order(device, _INTERLOCK),

@@ -193,7 +193,7 @@ class Surface:
         """Queues `commands`, shows the upper left width x height px of `image`, which they drew,
         and signals the fence. After ready()."""
         if self._index is None:
-            raise RuntimeError("present() needs a ready() that says yes before it")
+            raise RuntimeError("present() needs a ready() that returned True")
         index, self._index = self._index, None
         self._free.reset()
         self._record(self._images[index], image, width, height)

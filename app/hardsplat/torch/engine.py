@@ -107,13 +107,13 @@ class Engine:
             camera = frame.camera
             self._drawn = None
             self.give(splats, camera.width, camera.height, frame.call)
-            told = frame_data(frame.sh_degree, frame.background, frame.near)
-            for name, data in (("camera", camera_data(camera)), ("frame", told)):
+            settings = frame_data(frame.sh_degree, frame.background, frame.near)
+            for name, data in (("camera", camera_data(camera)), ("frame", settings)):
                 if self._structs.get(name) != (raw := data.tobytes()):
                     self.link.write(self._views[name], raw)
                     self._structs[name] = raw
             self._splats.write_table()
-            self._look()
+            self._note_pairs()
             self.link.run(
                 self._forward, self._forward_rest, watched=bool(self._raster.pair_capacity)
             )
@@ -127,17 +127,17 @@ class Engine:
         """Whether all images of a call are complete: the device alone counts pairs of tile and
         splat. Where they are not, the capacity has grown: draw them again."""
         with self.lock:
-            self._look()
+            self._note_pairs()
             if not (short := self._short.pop(call, None)):
                 return True
-            wanted, room = short
+            wanted, capacity = short
             if self._raster.reserve_pairs(wanted):
                 self._drawn = None
                 self._record_again()
                 return False
-            return self._raster.pair_capacity == room  # else another call made room
+            return self._raster.pair_capacity == capacity  # else another call let it grow
 
-    def _look(self) -> None:
+    def _note_pairs(self) -> None:
         """Notes the pairs that the last image requested, if they exceeded the capacity."""
         if self._watched is not None:
             self.link.land()

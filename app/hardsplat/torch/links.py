@@ -67,7 +67,7 @@ class Link:
         return _Downloaded(self._lent[name], self._where)
 
     def shared(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The same numbers where `address` knows them, if there is such memory."""
+        """A copy of the numbers where `address` knows them, if there is such memory."""
         return tensor
 
     def enter(self) -> None:

@@ -12,7 +12,7 @@ SCHEDULES = ("declared", "serial", "reversed")
 
 
 def schedule() -> str:
-    """HARDSPLAT_SCHEDULE: the order of passes between which the declarations ask for no barrier.
+    """HARDSPLAT_SCHEDULE: the order of passes between which the declarations need no barrier.
 
     It tests the declarations, which no validation layer can check where shaders reach memory by
     address. declared: as they were recorded, for the device to run at once. serial: one after the

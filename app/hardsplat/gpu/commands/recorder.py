@@ -146,7 +146,7 @@ class Recorder:
             depth = self._image(owner.bind.get(owner.depth.image, owner.depth.image))
         if extent is None:
             if image is None:
-                what = f"pass {owner.name} has no attachment that says how many px it draws"
+                what = f"pass {owner.name} has no attachment, whose size a draw has"
                 raise ValueError(what)
             extent = image.width, image.height
         framebuffer = framebuffer_of(self.device, pipeline, image, depth, extent)

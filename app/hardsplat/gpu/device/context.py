@@ -36,7 +36,7 @@ class Device:
     environment's HARDSPLAT_VALIDATION. surfaces: instance extensions for a window
     (app/hardsplat/gpu/surface.py); without any, no extension of windows is enabled. draws: whether
     the queue must draw; else it is one that only computes, where there is such a one, and the
-    attribute `draws` says so.
+    attribute `draws` is False.
     """
 
     def __init__(

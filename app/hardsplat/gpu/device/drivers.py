@@ -1,5 +1,5 @@
 """The Vulkan drivers that are installed here, and why one of them does not load: what the Vulkan
-loader does not say.
+loader does not report.
 
 A driver is a library that a manifest names: a JSON file in one of the folders that the loader looks
 into. Where the library cannot be loaded, for want of another package as a rule, the loader

@@ -47,7 +47,7 @@ class Fence:
         return vk.lib.vkGetFenceStatus(self.device.handle, self._handles[0])
 
     def wait(self, eager: bool = False) -> None:
-        """Waits in slices: Python answers Ctrl-C only between calls. eager: asks without a pause at
+        """Waits in slices: Python answers Ctrl-C only between calls. eager: polls at
         first, since a thread that is woken up is some 60 us late."""
         until = time.perf_counter() + _EAGER if eager else 0.0
         while eager and self._status() == vk.VK_NOT_READY and time.perf_counter() < until:
@@ -95,7 +95,7 @@ class Submission:
     appear many times.
 
     signal: a semaphore that they signal when they are done. wait: one that they wait for. Must not
-    outlive any of them. What Vulkan is told is written once, since the package takes longer for
+    outlive any of them. Its VkSubmitInfo is written once, since the package takes longer for
     that than the driver for the rest.
     """
 

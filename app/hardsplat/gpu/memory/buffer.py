@@ -31,7 +31,7 @@ class Buffer:
     and `upload` and `download` copy.
 
     addressed: shaders reach it by `address`, not by a descriptor, so it may be as large as one
-    allocation. grows_with: see OutOfMemory; by default what the contract says. shared: `fd()` hands
+    allocation. grows_with: see OutOfMemory; by default that of the contract. shared: `fd()` hands
     its memory to others; takes the capability `memory_fd`. Raises OutOfMemory.
     """
 
@@ -168,10 +168,10 @@ def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
     with ThreadPoolExecutor(_MOVERS) as movers:
         for number, parts in enumerate(_pieces(copies, size)):
             if len(filling) == _MOVERS:
-                send()  # which makes room for this one
+                send()  # which frees a piece for this one
             begin = number % _MOVERS * size
-            room = staging_of(parts[0].buffer.device).array()[begin:][:size]
-            filling.append((movers.submit(_fill, room, parts), parts, begin))
+            piece = staging_of(parts[0].buffer.device).array()[begin:][:size]
+            filling.append((movers.submit(_fill, piece, parts), parts, begin))
         while filling:
             send()
 
@@ -205,9 +205,9 @@ def _pieces(copies: Iterable[tuple[Buffer, int, np.ndarray]], size: int) -> Iter
         yield parts
 
 
-def _fill(room: np.ndarray, parts: Sequence[_Part]) -> None:
+def _fill(piece: np.ndarray, parts: Sequence[_Part]) -> None:
     for part in parts:
-        room[part.place :][: part.raw.size] = part.raw
+        piece[part.place :][: part.raw.size] = part.raw
 
 
 def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
@@ -221,7 +221,7 @@ def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
             for at in range(0, raw.size, size):
                 part, place = raw[at : at + size], number % _MOVERS * size
                 if len(moves) == _MOVERS:
-                    moves.popleft().result()  # which makes room for this one
+                    moves.popleft().result()  # which frees a piece for this one
                 copy_regions(buffer, staging, [(at, place, part.size)])
                 moves.append(movers.submit(np.copyto, part, staging.array()[place:][: part.size]))
                 number += 1

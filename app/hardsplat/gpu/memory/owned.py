@@ -14,7 +14,7 @@ T = TypeVar("T", bound=Destroyable)
 
 
 class Owned:
-    """Buffers, images, recorders and whatever else is destroyed with their owner, the last
+    """Buffers, images, recorders and all else that is destroyed with their owner, the last
     first."""
 
     def __init__(self, parts: Iterable[Destroyable] = ()):

@@ -37,7 +37,7 @@ class ComputePass(_Pass):
     names them here too, so that these may run at once.
 
     full_subgroups: the shader counts on subgroups of the device's size without idle lanes, which
-    some drivers give only to those who ask. subgroup: another size of subgroups, of
+    some drivers give only on request. subgroup: another size of subgroups, of
     device.subgroup_sizes; 0 for the usual one.
     """
 

@@ -20,7 +20,7 @@ KINDS = {  # by the kinds of hardsplat.gpu.passes.reflect
     "input": vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
 }
 _SETS = 64  # of a pool
-_BINDINGS = 16  # of every kind, for a set; a set with more of one leaves room to none beside it
+_BINDINGS = 16  # of every kind, for a set; one with more of a kind leaves fewer sets to its pool
 
 
 def descriptor_writes(
@@ -76,11 +76,11 @@ class DescriptorSets:
         vk.vkCmdBindDescriptorSets(commands, point, pipeline.layout, 0, 1, [handle], 0, None)
 
     def _add_pool(self) -> None:
-        room = _SETS * _BINDINGS
-        sizes = [vk.VkDescriptorPoolSize(kind, room) for kind in KINDS.values()]
+        most = _SETS * _BINDINGS
+        sizes = [vk.VkDescriptorPoolSize(kind, most) for kind in KINDS.values()]
         pool = self.device.create("DescriptorPool", maxSets=_SETS, pPoolSizes=sizes)
         self._pools.append(pool)
-        self._left, self._sets_left = dict.fromkeys(KINDS.values(), room), _SETS
+        self._left, self._sets_left = dict.fromkeys(KINDS.values(), most), _SETS
 
     def destroy(self) -> None:
         for pool in self._pools:

@@ -143,7 +143,7 @@ def _build(
 
 def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[str, Pipeline]:
     """The pipelines of passes by the passes' names, each made once per device, those that are not
-    there yet side by side. Raises like `build`."""
+    there yet by several threads. Raises like `build`."""
     owners, known = list(owners), device.pipelines
     keys = [owner.key() for owner in owners]
     begin_all(device, owners)
@@ -161,7 +161,7 @@ def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[
 
 def begin_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> None:
     """Has the pipelines of passes built by threads, those that are not there yet, for a later
-    `build_all`, which says what went wrong.
+    `build_all`, which raises what went wrong.
 
     Only on a CPU does it wait for them: Mesa's software renderer must not draw while pipelines are
     made, and its cores have nothing else to do.

@@ -1,4 +1,4 @@
-"""What a SPIR-V module says of itself: bindings and planes with their access and layout, workgroup
+"""What a SPIR-V module declares: bindings and planes with their access and layout, workgroup
 size, specialization constants (SPIR-V specification, unified1)."""
 
 from __future__ import annotations

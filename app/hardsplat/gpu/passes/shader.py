@@ -4,7 +4,7 @@ hash of the expanded source.
 `#include "file.glsl"` looks in shaders/include, then shaders/, then among the headers that
 `hardsplat.contract` writes; each file enters once. `#include <slot>` enters the file that the
 caller names for that slot: a variant is another file in the slot, never a maze of `#if`. A filled
-slot defines FILLED_slot; a file that asks for FILLED_slot has a default, so that the slot may stay
+slot defines FILLED_slot; a file that tests FILLED_slot has a default, so that the slot may stay
 empty.
 """
 
@@ -111,7 +111,7 @@ def expand(source: ShaderSource) -> str:
 
 
 def compiler() -> str:
-    """Path of glslang's executable, or a UserError that says how to get it."""
+    """Path of glslang's executable, or a UserError with how to get it."""
     for name in ("glslangValidator", "glslang"):
         if path := shutil.which(name):
             return path
