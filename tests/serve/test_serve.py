@@ -24,7 +24,7 @@ from hardsplat.serve import clients
 from hardsplat.serve import server as served
 from hardsplat.serve.clients import rotation, wxyz_of
 from hardsplat.serve.door import Address, Door, address_of, free_port, open_server
-from hardsplat.serve.messages import RefusedMessage, check_message, number, one_of
+from hardsplat.serve.messages import SCHEMA, RefusedMessage, check_message, number, one_of
 from hardsplat.serve.server import Frames
 from hardsplat.serve.watch import Server
 from hardsplat.train.run.trainer import train
@@ -343,6 +343,16 @@ WRONG = [  # a message, what differs in it, and what the answer names
     (CLICK, dict(name=None), "name: expected at most 64 characters"),
     (CLICK, dict(ray_origin=[0]), "ray_origin: expected 3 numbers"),
 ]
+
+
+BAD_VALUES = [("fov", 4), ("fov", True), ("position", [1, 2]), ("position", [1, 2, 1e10])]
+BAD_VALUES += [("image_width", 3.5), ("wxyz", [1e-9, 0, 0, 0]), ("look_at", "abc")]
+
+
+def test_values_of_messages_are_checked():
+    for name, value in BAD_VALUES:
+        with pytest.raises(RefusedMessage, match="^expected "):
+            SCHEMA["ViewerCameraMessage"][name](value)
 
 
 def test_messages_of_the_page_fit_the_schema():
