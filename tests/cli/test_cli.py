@@ -50,6 +50,7 @@ def stand_in(monkeypatch):
 def scene(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "garden").mkdir()
+    (tmp_path / "garden" / "transforms.json").touch()
     monkeypatch.setattr("hardsplat.cli.train.reading", lambda config, parts: nullcontext())
     return "garden"
 
@@ -175,6 +176,7 @@ def test_bad_command_lines_get_one_line(error_of, scene, tmp_path, line):
 
 def test_a_result_folder_is_no_scene(error_of, train, scene, tmp_path):
     result = tmp_path / "garden"
+    (result / "transforms.json").unlink()
     (result / "config.toml").write_text("")
     words = "this is a result folder; add --resume to continue it, or give its scene"
     assert error_of("train", scene) == f"{result}: {words}"

@@ -210,7 +210,7 @@ BAD = rows("""
     in.ply out.ply --crop box 0 0 0 1 1 | --crop box 0 0 0 1 1: expected box
     in.ply out.ply --crop sphere 0 0 nan 1 | --crop sphere 0 0 nan 1: expected box
     in.ply out.ply --crop sphere 99 0 0 1 | none of its 400 splats is left; --crop or --min-opacity
-    in.ply out.ply --up up | argument --up: invalid choice: 'up'
+    in.ply out.ply --up up | --up: expected one of x, y, z, -x, -y, -z, got 'up'
     in.ply in.ply/a.ply | cannot write in.ply/a.ply:
 """)
 
