@@ -30,7 +30,7 @@ class FitConfig(Owner):
     )
     max_steps: int = option(2000, "steps", min=1, aka="iterations steps")
     rasterizer: str = option(
-        "auto", "who draws; auto: the first that runs here", choices=("auto", *FIT_RASTERS)
+        "auto", "what draws; auto: the first that runs here", choices=("auto", *FIT_RASTERS)
     )
     reduction: str = option(
         "auto",
@@ -88,7 +88,7 @@ class FitConfig(Owner):
         shown="$HARDSPLAT_DEVICE, else the first",
     )
     quiet: bool = option(False, "no progress bar")
-    verbose: bool = option(False, "say more")
+    verbose: bool = option(False, "print more")
 
     def __post_init__(self):
         super().__post_init__()

@@ -14,7 +14,7 @@ SWEPT = "hardware"
 
 
 def blending_of(axes: Mapping[str, Sequence]) -> dict[str, str]:
-    """The setting of blending where several formats are compared and nothing is said of it: they
+    """The setting of blending where several formats are compared and it is not given: they
     differ in what the blending unit does in them."""
     return (
         {"blending": "fixed"} if len(axes.get("format", ())) > 1 and "blending" not in axes else {}

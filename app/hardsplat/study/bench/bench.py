@@ -122,7 +122,7 @@ class Timing:
     that are timed.
 
     errors: gradients are compared with those of a float32 target too, in the first view, or in
-    those that error_views says: first or all.
+    those that error_views names: first or all.
     """
 
     upstream: str = "random"
@@ -146,7 +146,7 @@ def bench(
     """Measures every combination of `axes` (see OPTIONS) at every size, prints Markdown tables and
     writes bench.json, bench.md and plots into result_dir.
 
-    What the device cannot run or hold is left out with a line that says why. Raises UserError for
+    What the device cannot run or hold is left out with a line that names the reason. Raises UserError for
     bad input, or when nothing could be measured.
     """
     if timing.repeats < 1:

@@ -251,8 +251,8 @@ class Bench(GradientErrors):
     def _warm_up(self, frame: Recorder) -> None:
         spent, frames = 0.0, 1
         while spent < (0.0 if self.device.physical.kind == "CPU" else WARM_SECONDS):
-            begun = time.perf_counter()
+            started = time.perf_counter()
             complete(self.device, *[frame] * frames)
-            took = time.perf_counter() - begun
+            took = time.perf_counter() - started
             spent += took
             frames = max(1, min(_MOST_FRAMES, int(frames * _WARM_BATCH / took)))

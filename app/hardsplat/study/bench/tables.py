@@ -12,7 +12,7 @@ _OF_REDUCTION = ("reduction", "hybrid_threshold")
 
 def varying(results: list[Measurement]) -> list[str]:
     """Options, and `splats`, in which the rows differ. A state format that always follows the
-    format says nothing of its own."""
+    format adds nothing of its own."""
     sizes = ["splats"] if len({r.splats for r in results}) > 1 else []
     options = [r.options for r in results]
     follows = all(o.get("state_format") == o.get("format") for o in options)
@@ -26,8 +26,8 @@ def value(result: Measurement, name: str) -> str:
 
 def label(result: Measurement, names: Iterable[str]) -> str:
     """What tells a row from the others, for plots."""
-    told = " ".join(v for n in names if (v := value(result, n)) != "-")
-    return told or result.options["rasterizer"]
+    named = " ".join(v for n in names if (v := value(result, n)) != "-")
+    return named or result.options["rasterizer"]
 
 
 def telling(
@@ -89,7 +89,7 @@ def values_of(result: Measurement, names: Iterable[str]) -> list[str]:
 
 
 def markdown(results: list[Measurement], about: dict, skipped: list[str]) -> str:
-    # what was asked for says more than what follows from it
+    # what was asked for comes before what follows from it
     names = sorted(varying(results), key=lambda n: n != "splats" and n not in about["axes"])
     given = {n: v for n, v in results[0].options.items() if n not in names}
     if "format" in names and "state_format" in given:

@@ -24,12 +24,12 @@ from hardsplat.study.sweep import run_file
 from hardsplat.study.sweep.plan import Job
 
 _running: set[subprocess.Popen] = set()
-_GLANCE = 0.2  # seconds between looks at what a run says
+_GLANCE = 0.2  # seconds between reads of what a run prints
 RESOURCE = "device"  # of a Dask worker: one run at a time
 
 
 def execute(folder: Path, job: Job, device: str | None = None, show: bool = False) -> dict:
-    """Does a run in `folder` and returns its record. show: what it says appears on stderr too,
+    """Does a run in `folder` and returns its record. show: what it prints appears on stderr too,
     besides log.txt.
 
     An interrupted run resumes from its checkpoint; anything else in the folder is half a run, which
@@ -67,8 +67,8 @@ def _process(folder: Path, device: str | None, show: bool) -> tuple[int, Keyboar
     text = codecs.getincrementaldecoder("utf-8")("replace").decode
     # Output goes to a file, not a pipe, which would break with us; a session of its own: the
     # terminal's Ctrl-C reaches the run through us, once.
-    with open(folder / "log.txt", "ab") as log, open(folder / "log.txt", "rb") as said:
-        said.seek(0, os.SEEK_END)
+    with open(folder / "log.txt", "ab") as log, open(folder / "log.txt", "rb") as printed:
+        printed.seek(0, os.SEEK_END)
         streams: dict = dict(stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
         run = subprocess.Popen(command, env=environment, start_new_session=True, **streams)
         _running.add(run)
@@ -78,7 +78,7 @@ def _process(folder: Path, device: str | None, show: bool) -> tuple[int, Keyboar
                     with suppress(subprocess.TimeoutExpired):
                         code = run.wait(_GLANCE)
                     if show:
-                        sys.stderr.write(text(said.read()))
+                        sys.stderr.write(text(printed.read()))
                         sys.stderr.flush()
                 except KeyboardInterrupt as again:
                     if interrupted:

@@ -16,7 +16,7 @@ from hardsplat.study.bench.axes import SWEPT
 from hardsplat.tables.reductions import REDUCTIONS
 
 # where and how a run is made, not what it is
-ASIDE = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")
+NOT_ITS_OWN = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")
 _NAME = 80  # characters of a folder's name that speak of its settings
 
 
@@ -54,7 +54,7 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
 
 def as_json(config: TrainConfig) -> dict[str, Any]:
     """All settings that matter, as JSON has them."""
-    values = {name: value for name, value in config.flat().items() if name not in ASIDE}
+    values = {name: value for name, value in config.flat().items() if name not in NOT_ITS_OWN}
     return {n: str(v) if isinstance(v, Path) else listed(v) for n, v in values.items()}
 
 
@@ -76,7 +76,7 @@ def _name(varied: Mapping[str, Any], key: str) -> str:
 
 def _for_a_sweep(config: TrainConfig) -> TrainConfig:
     """Drawn by hardware, with quality measured at four points of the run and no files on its way,
-    where settings say nothing else."""
+    where settings name nothing else."""
     quarters = {max(1, config.run.max_steps * i // 4) for i in (1, 2, 3)}
     preferred = dict(save_steps=(), checkpoint_every=0, rasterizer=SWEPT)
     preferred["eval_steps"] = tuple(sorted(quarters))

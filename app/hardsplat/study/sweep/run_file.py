@@ -36,7 +36,7 @@ KEYS = new(Job("", "", {}, {})).keys()
 
 
 def write(folder: Path, record: dict) -> dict:
-    """Whole or not at all, so that a file which says `done` is."""
+    """Writes run.json whole or not at all, so that a run whose file has `done` is complete."""
     write_json(folder / NAME, record)
     return record
 

@@ -91,5 +91,5 @@ def _views(folder: Path, found: list[Point]) -> tuple[list[dict], int]:
 def difference(render: np.ndarray, photo: np.ndarray) -> np.ndarray:
     """(H, W) uint8: the largest difference of a pixel's channels, LOUDER times; black where there
     is none."""
-    apart = np.abs(render.astype(np.int16) - photo).max(axis=2)
-    return np.minimum(apart * LOUDER, 255).astype(np.uint8)
+    off = np.abs(render.astype(np.int16) - photo).max(axis=2)
+    return np.minimum(off * LOUDER, 255).astype(np.uint8)

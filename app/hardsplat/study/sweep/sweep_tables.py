@@ -28,7 +28,7 @@ class Point:
     runs: list[dict]
 
     def values(self, get: Number) -> list[float]:
-        """Of the runs that have the number."""
+        """Numbers of the runs that have one."""
         return [v for r in self.runs if (v := get(r)) is not None]
 
     def mean(self, get: Number) -> float | None:
