@@ -117,7 +117,7 @@ BAD = rows(f"""
     --hybrid-threshold x | --hybrid-threshold: expected a whole number, got 'x'
     --data-factor 0 | --data-factor: expected a whole number of at least 1, got 0
     --format nosuch | --format: expected one of {", ".join(FORMATS)}, got 'nosuch'
-    --result-dir file | cannot make the folder file: File exists; choose another --result-dir
+    --result-dir file | cannot make the folder file: file is a file, not a folder; choose
 """)
 
 

@@ -302,7 +302,7 @@ class FitSettings(TypedDict, total=False):
     max_steps: int
     """steps (default: 2000)"""
     rasterizer: Literal["auto", "binned", "hardware", "balloted", "sorted"]
-    """who draws; auto: the first that runs here (default: auto)"""
+    """what draws; auto: the first that runs here (default: auto)"""
     reduction: Literal[
         "auto",
         "reduce-scatter",
@@ -358,4 +358,4 @@ class FitSettings(TypedDict, total=False):
     quiet: bool
     """no progress bar (default: False)"""
     verbose: bool
-    """say more (default: False)"""
+    """print more (default: False)"""

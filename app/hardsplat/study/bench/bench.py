@@ -146,8 +146,8 @@ def bench(
     """Measures every combination of `axes` (see OPTIONS) at every size, prints Markdown tables and
     writes bench.json, bench.md and plots into result_dir.
 
-    What the device cannot run or hold is left out with a line that names the reason. Raises UserError for
-    bad input, or when nothing could be measured.
+    What the device cannot run or hold is left out with a line that names the reason. Raises
+    UserError for bad input, or when nothing could be measured.
     """
     if timing.repeats < 1:
         raise UserError(f"--repeats {timing.repeats}: at least 1 draw must be timed")
