@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import written
 from hardsplat.io.media.images import save_png
 from hardsplat.io.media.video import VideoWriter
 from hardsplat.model.camera import Camera
@@ -98,8 +99,6 @@ class Videos(_Sink):
 
 
 def _save_npy(path: Path, values: np.ndarray) -> None:
-    try:
+    with written(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, values)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error

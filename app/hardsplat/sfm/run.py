@@ -161,16 +161,13 @@ def _copy(data: Path, scene: Path) -> None:
 
 
 def _job(scene: Path, photographs: PhotographFolder, plan: Plan, config: SfmConfig) -> dict:
-    def mask_of(photograph):
-        return str(photograph.mask.absolute()) if photograph.mask else None
-
     auto = config.camera_model == "auto"
     chosen = "image_size", "max_features", "method", "mapper", "threads"
     return {
         "scene": str(scene.absolute()),
         "images": str(photographs.folder.absolute()),
         "photographs": [
-            {"name": p.name, "camera": p.camera, "mask": mask_of(p), "stamp": p.stamp}
+            {"name": p.name, "camera": p.camera, "mask": p.mask and str(p.mask), "stamp": p.stamp}
             for p in photographs.items
         ],
         "cameras": [asdict(camera) for camera in photographs.cameras],

@@ -45,7 +45,7 @@ class FitPreview:
     def open(self, device: Device, session: FitSession, title: str) -> None:
         try:
             size = session.width, session.height
-            self.window = window.Window(f"{title} - hardsplat", size, self, self._size)
+            self.window = window.Window(f"{title} - hardsplat", size, None, self._size)
             self._surface, self._fence = Surface(device, self.window.handle), Fence(device)
             self._overlay = Buffer(device, contract.itemsize("overlay"), "overlay", host=True)
             self._parts += [self._fence, self._overlay]
@@ -127,9 +127,3 @@ class FitPreview:
                 part.destroy()
         self.window = self._surface = self._image = self._commands = self._drawn = None
         self._parts = []
-
-    # -- what the window tells ---------------------------------------------------------------------
-
-    def on_key(self, key: int) -> None: ...
-    def on_drag(self, button: int, dx: float, dy: float, shift: bool, height: int) -> None: ...
-    def on_scroll(self, notches: float) -> None: ...

@@ -44,8 +44,8 @@ def start() -> list[str]:
 
 
 class Window:
-    """handler: has on_key(key), on_drag(button, dx, dy, shift, height), on_scroll(notches); px as
-    glfw counts them.
+    """handler: None, or has on_key(key), on_drag(button, dx, dy, shift, height),
+    on_scroll(notches); px as glfw counts them.
 
     size: (width, height) of the inside, px of the screen; None: of `image`, larger where that is
     small, smaller where the monitor is.
@@ -62,9 +62,10 @@ class Window:
             raise UserError("no window: the display refuses to open one")
         self.handler, self.resized = handler, True
         self._cursor: tuple[float, float] | None = None
-        glfw.set_key_callback(self.handle, self._on_key)
-        glfw.set_scroll_callback(self.handle, lambda w, x, y: handler.on_scroll(y))
-        glfw.set_cursor_pos_callback(self.handle, self._on_cursor)
+        if handler is not None:
+            glfw.set_key_callback(self.handle, self._on_key)
+            glfw.set_scroll_callback(self.handle, lambda w, x, y: handler.on_scroll(y))
+            glfw.set_cursor_pos_callback(self.handle, self._on_cursor)
         glfw.set_framebuffer_size_callback(self.handle, self._on_size)
 
     def _on_size(self, window, width: int, height: int) -> None:

@@ -1,11 +1,12 @@
 """Every setting of `hardsplat sfm`: defaults, help and limits. Names follow COLMAP, or nerfstudio's
 ns-process-data."""
 
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.settings.option import checked, option
+from hardsplat.settings.option import option
+from hardsplat.settings.owner import Owner
 
 CAMERA_MODELS = (
     "auto SIMPLE_PINHOLE PINHOLE SIMPLE_RADIAL RADIAL OPENCV FULL_OPENCV SIMPLE_RADIAL_FISHEYE "
@@ -17,7 +18,7 @@ MAPPERS = ("auto", "incremental", "global")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Input:
+class Input(Owner):
     """input and output"""
 
     data: Path | None = option(
@@ -45,7 +46,7 @@ class Input:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cameras:
+class Cameras(Owner):
     """cameras"""
 
     camera_model: str = option(
@@ -65,7 +66,7 @@ class Cameras:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Matching:
+class Matching(Owner):
     """features and matches"""
 
     max_image_size: int = option(
@@ -99,14 +100,12 @@ class SfmConfig(Input, Cameras, Matching):
     UserError."""
 
     def __post_init__(self):
-        for name in SFM_FIELDS:
-            object.__setattr__(self, name, checked(name, getattr(self, name), name, SFM_FIELDS))
+        super().__post_init__()
         for name in ("max_image_size", "max_num_features"):
             if 0 < (value := getattr(self, name)) < 64:
                 raise UserError(f"{name} {value}: must be 64 or more, or 0")
 
 
-SFM_GROUPS: dict[str, tuple[Field, ...]] = {
-    group.__doc__ or "": fields(group) for group in SfmConfig.__bases__
-}
-SFM_FIELDS: dict[str, Field] = {f.name: f for group in SFM_GROUPS.values() for f in group}
+_OWNERS = (Input, Cameras, Matching)
+SFM_GROUPS = {owner.__doc__ or "": tuple(owner.options().values()) for owner in _OWNERS}
+SFM_FIELDS = SfmConfig.options()

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
+from hardsplat.base.files import replacing, written
 
 ANALYSED = 320  # px, longer side of the pictures that sharpness and motion are measured on
 CANDIDATES = 8  # frames looked at for each that may be kept
@@ -141,17 +141,14 @@ def extract_frames(
     if not seen:
         raise UserError(f"{video}: has no frames")
     wanted = set(choose(sharpness, motion, most))
-    written = 0
-    try:
-        for number, (_, picture) in enumerate(frames(video, apart)):
-            progress(seen + number + 1, 2 * seen)
-            if number in wanted:
-                written += 1
-                with replacing(folder / f"frame_{written:05d}.jpg") as partial:
-                    image = Image.fromarray(picture)
-                    image.save(partial, format="JPEG", quality=_QUALITY, subsampling=0)
-                if written == len(wanted):
-                    break
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error.strerror or error}") from error
-    return written
+    count = 0
+    for number, (_, picture) in enumerate(frames(video, apart)):
+        progress(seen + number + 1, 2 * seen)
+        if number in wanted:
+            count += 1
+            with written(folder), replacing(folder / f"frame_{count:05d}.jpg") as partial:
+                image = Image.fromarray(picture)
+                image.save(partial, format="JPEG", quality=_QUALITY, subsampling=0)
+            if count == len(wanted):
+                break
+    return count
