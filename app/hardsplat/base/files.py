@@ -85,7 +85,7 @@ def sync_later(*paths: Path) -> None:
     disk takes some 10 s a GB (docs/results/files.md). A file that is gone is left out."""
     command = [sys.executable, "-I", "-S", "-c", _SYNC, *map(str, paths)]
     none = subprocess.DEVNULL
-    with suppress(OSError):  # the system writes them within half a minute
+    with suppress(OSError, TypeError):  # without it the system writes them within half a minute
         subprocess.Popen(command, stdin=none, stdout=none, stderr=none, start_new_session=True)
 
 
