@@ -16,5 +16,7 @@ class OutOfMemory(UserError):
 
 
 def reason(error: BaseException, most: int = 200) -> str:
-    """The first line of an exception's message, or its type where it has none."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:most]
+    """What the system answers to an OSError; of others the first line of the message, or the type
+    where there is none."""
+    text = getattr(error, "strerror", None) or str(error)
+    return (text.splitlines() or [type(error).__name__])[0][:most]

@@ -128,8 +128,7 @@ class VideoWriter:
             self._discard(error)
             if isinstance(error, UserError) or not isinstance(error, Exception):
                 raise
-            cause = error.__cause__ or error
-            why = getattr(cause, "strerror", None) or reason(cause)
+            why = reason(error.__cause__ or error)
             raise UserError(f"{self.path}: cannot be written: {why}") from None
 
     def write(self, frame: np.ndarray) -> None:
@@ -197,5 +196,4 @@ def frames(path: str | Path, apart: float = 0.0) -> Iterator[tuple[float, np.nda
             if first is None:
                 raise UserError(f"{path}: has no frames")
     except (av.FFmpegError, ValueError, OSError) as error:
-        why = getattr(error, "strerror", None) or reason(error)
-        raise UserError(f"{path}: not a readable video: {why}") from None
+        raise UserError(f"{path}: not a readable video: {reason(error)}") from None
