@@ -185,9 +185,14 @@ def test_what_is_allocated_is_counted(device):
     if budget:
         assert budget.used >= 0 and 0 < budget.most <= device.memory_bytes
         assert budget.free == max(budget.most - budget.used, 0)
+    assert device.memory_peak()["allocated"] == usage.peak and usage.driver >= 0
     for part in parts:
         part.destroy()
     assert usage.by_kind == was and usage.by_name == named and usage.on_device == before
+    usage.restart()
+    peak = device.memory_peak()
+    assert (peak["allocated"], peak["host"]) == (before, usage.by_kind["host"])
+    assert peak["driver"] == (device.memory_budget().used or None if budget else None)
 
 
 def test_the_budget_is_that_of_the_heap(device, own_capabilities, monkeypatch):

@@ -91,6 +91,8 @@ def test_a_run_learns_and_says_what_it_did(run):
     assert memory["parameters"] >= m["splats"] * 23 * 4
     assert memory["optimizer"] == 2 * memory["parameters"]
     assert memory["photographs"] == 7 * 32 * 24 * 3 + 4  # a word more, for the last pixel
+    assert m["memory_peak"]["allocated"] >= sum(memory.values()) - memory["photographs"]
+    assert m["memory_peak"]["driver"] is None or m["memory_peak"]["driver"] > 0
     # Nothing of the other rasterizer, nor of mesh fits.
     assert {purpose for purpose, size in memory.items() if not size} == {"tiles", "mesh"}
 

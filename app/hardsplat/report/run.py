@@ -71,7 +71,7 @@ def page_values(
         stages=by_stage(metrics["stage_ms"]),
         passes=metrics["stage_ms"],
         stage_bars=drawn.get(STAGES),
-        memory={purpose: n for purpose, n in metrics["memory_bytes"].items() if n},
+        memory=_memory(metrics),
         memory_bars=drawn[MEMORY],
         about=_about(metrics),
         config=_settings(config),
@@ -90,6 +90,13 @@ def _about(metrics: dict) -> dict[str, str]:
     if "rasterizer" in metrics:
         about["rasterizer"] = metrics["rasterizer"]
     return about | {name.replace("_", " "): v for name, v in metrics["variants"].items()}
+
+
+def _memory(metrics: dict) -> int:
+    """Bytes on the device at the peak, as the driver counts them where it does; earlier runs have
+    those of the end alone."""
+    peak = metrics.get("memory_peak", {"driver": None, "allocated": None})
+    return peak["driver"] or peak["allocated"] or sum(metrics["memory_bytes"].values())
 
 
 def processor(kind: str) -> str:

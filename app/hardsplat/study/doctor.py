@@ -156,7 +156,7 @@ def _limits(device) -> list[str]:
     ]
     return [
         "limits",
-        f"  memory          {device.memory_bytes / 2**30:.1f} GiB",
+        f"  memory          {device.memory_bytes / 2**30:.1f} GiB{_free(device)}",
         f"  largest buffer  {device.max_buffer / 2**20:.0f} MiB",
         f"  largest image   {device.max_image} px a side",
         f"  subgroup size   {device.subgroup_size}",
@@ -164,6 +164,11 @@ def _limits(device) -> list[str]:
         f"  splats          in training at SH degree {_SH_DEGREE}, beside the photographs, about",
         *(f"                  {line}" for line in fitting),
     ]
+
+
+def _free(device) -> str:
+    budget = device.memory_budget()
+    return f", {budget.free / 2**30:.1f} of it free" if budget else ""
 
 
 def _fitting(device, rasterizer: str, moments: str, when: str) -> str:

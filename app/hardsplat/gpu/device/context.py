@@ -121,6 +121,15 @@ class Device:
             return None
         return budget_of(self.physical.handle, self._heap)
 
+    def memory_peak(self) -> dict[str, int | None]:
+        """Bytes on the device at their peak since `usage.restart`: `allocated` by us, and `driver`,
+        which adds what the driver keeps for itself, at the times when this was called; None where
+        it does not count. host: memory of the host that the device reaches, now."""
+        if budget := self.memory_budget():
+            self.usage.driver = max(self.usage.driver, budget.used)
+        host, driver = self.usage.by_kind["host"], self.usage.driver or None
+        return {"allocated": self.usage.peak, "driver": driver, "host": host}
+
     def create(self, kind: str, **fields) -> Any:
         """A Vulkan object: what vkCreate`kind` makes of a Vk`kind`CreateInfo with these fields."""
         info = getattr(vk, f"Vk{kind}CreateInfo")(**fields)

@@ -26,17 +26,23 @@ class Budget(NamedTuple):
 
 class Usage:
     """Bytes that buffers and images of ours have, by kind (KINDS) and by name. peak: the most that
-    there were at once on the device, those of the host left out."""
+    there were at once on the device, those of the host left out. driver: the most that the driver
+    reported when it was asked, 0 where it cannot."""
 
     def __init__(self) -> None:
         self.by_kind: Counter[str] = Counter()
         self.by_name: Counter[str] = Counter()
-        self.peak = 0
+        self.peak = self.driver = 0
         self._lock = threading.Lock()
 
     @property
     def on_device(self) -> int:
         return self.by_kind["buffers"] + self.by_kind["images"]
+
+    def restart(self) -> None:
+        """Forgets the peaks of before."""
+        with self._lock:
+            self.peak, self.driver = self.on_device, 0
 
     def add(self, kind: str, name: str, nbytes: int) -> None:
         """Counts an allocation; what is freed has a negative size."""

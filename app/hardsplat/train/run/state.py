@@ -84,6 +84,7 @@ class RunState:
             "stage_ms": stages,
             "step_ms": sum(stages.values()),
             "memory_bytes": session.memory(),
+            "memory_peak": self.device.memory_peak(),
             "evaluations": log.evaluations,
             "overfit": log.overfit,
             "curve": {

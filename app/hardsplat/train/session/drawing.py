@@ -104,6 +104,7 @@ class Drawing:
         self._recorded.destroy()
         self._drawn_from = self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch}
+        inputs.device.memory_peak()  # buffers were replaced
         self._recorded = recorded = Recordings(inputs.device, self.resources)
         step = Step(inputs.device, inputs.job, self.raster, inputs.capture, inputs.photos)
         self.sizes = recorded(step.record_sizes)

@@ -77,6 +77,7 @@ class Session(SessionBuffers):
             **(known.buffers if known else {}),
         }
         self._drawing: Drawing | None = None
+        device.usage.restart()
         try:
             self._allocate_shared()
         except BaseException:
