@@ -61,13 +61,14 @@ def test_the_doctor_says_ready(last):
 
 
 def test_gradients_are_those_of_the_oracle(environment, last):
-    """With the validation layers on; limits as in test_hardware.py and test_tiled.py."""
+    """With the validation layers on. Measured: 1.2e-7, 8.3e-7 and, where blocks are rejected,
+    3.3e-7."""
     found = json.loads(run(environment, "-m", "tests.helpers.swiftshader").splitlines()[-1])
     assert "SwiftShader" in found["device"] and not found["pushes"]
     assert len(found["draws"]) == 5 and bool(found["tiles"]) == ("hardware" not in last)
     for image, worst in (*found["draws"].values(), *found["tiles"].values()):
-        assert image <= 1e-4 and worst <= 1e-3, found
-    assert max(found["rejected"].values()) <= 1e-3, found
+        assert image <= 5e-7 and worst <= 4e-6, found
+    assert max(found["rejected"].values()) <= 2e-6, found
 
 
 @pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
