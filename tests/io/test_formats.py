@@ -20,10 +20,10 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.formats import FILE_FORMATS, checkpoint, readable, writable
 from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
-from hardsplat.model.gaussians import SH_C0, Gaussians
+from hardsplat.model.gaussians import SH_C0
 from hardsplat.results.model import find_model
 from tests.helpers import needs
-from tests.helpers.splat_files import covariances, differences, rotations, some_splats
+from tests.helpers.splat_files import differences, rotations, some_splats
 
 NONE = dict(means=0, shape=1e-6, opacities=1e-7, sh0=0, shN=0)
 LOSS = {  # of some_splats(), about half as much again as measured
@@ -257,26 +257,6 @@ def test_checkpoints_of_training_are_read_and_their_run_is_found(tmp_path):
 
 
 # -- readers and writers that others wrote
-
-
-@pytest.fixture(scope="module")
-def gsply():
-    return needs.module("gsply")
-
-
-@pytest.mark.parametrize("suffix", [".ply", ".compressed.ply", ".spz"])
-def test_gsply_reads_what_we_write(tmp_path, suffix, gsply):
-    path, spz = tmp_path / f"a{suffix}", suffix == ".spz"
-    save_splats(path, some_splats(700, 2))
-    ours = load_splats(path)
-    theirs = gsply.read_spz(path) if spz else gsply.plyread(str(path))
-    sh = np.concatenate([theirs.sh0[:, None], theirs.shN.reshape(len(ours), -1, 3)], axis=1)
-    opacities = 1 / (1 + np.exp(-theirs.opacities.astype(np.float64)))
-    g = Gaussians(theirs.means, theirs.quats, np.exp(theirs.scales), opacities, sh)
-    g = rotated(g, to_ours(FILE_FORMATS["spz" if spz else "ply"].frame))
-    for name in ("means", "opacities", "sh"):
-        np.testing.assert_allclose(getattr(g, name), getattr(ours, name), atol=3e-6)
-    np.testing.assert_allclose(covariances(g), covariances(ours), rtol=1e-5, atol=1e-7)
 
 
 @pytest.fixture(scope="module")

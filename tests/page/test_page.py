@@ -169,7 +169,7 @@ def test_the_command(tmp_path, capsys, scene, device, monkeypatch):
 
 REFUSED = rows(
     """
-    none.ply | none.ply: no such file
+    none.ply | none.ply: not found
     splats.ply page.pdf | page.pdf: a page ends in .html
     splats.ply --max-splats 0 | --max-splats 0: expected a number of 1 to 4194304
     splats.ply --sh-degree 4 | --sh-degree 4: expected a number of 0 to 3

@@ -3,22 +3,17 @@
 import json
 import logging
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from hardsplat.base.errors import OutOfMemory
 from hardsplat.cli import main
-from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core import choose as module
 from hardsplat.raster.core import trial
 from hardsplat.raster.core.choose import BUDGET, choose, greedy, lines, remembered
-from hardsplat.raster.core.trial import Trial
 from hardsplat.raster.core.trial import scene as trial_scene
-from hardsplat.raster.hardware.passes import sources
-from hardsplat.raster.hardware.rows import HardwareOptions, Rows
+from hardsplat.raster.hardware.rows import HardwareOptions
 
 SOURCES = set()
 KNOBS = {"shape": ["quad", "triangle", "geometry"], "block": ["2x2", "1x1"], "atomics": ["native"]}
@@ -177,9 +172,6 @@ def test_without_timing_the_first_are_taken(ask, cache, monkeypatch, device, aut
 # ---- on this device
 
 
-SHAPES_ONLY = dict(block="1x1", reduction="atomic", atomics="cas", segments=1)
-
-
 @pytest.fixture
 def forgetful(device, cache, compiled):
     """The device without what it remembers, but for its shaders."""
@@ -208,27 +200,3 @@ def test_the_program_says_it(scene, on_device, cache, forgetful, capsys, tmp_pat
     assert (lines(found)[0] in said) == ("DEBUG" in LEVELS[flag])
     saved = json.loads((tmp_path / "run" / "metrics.json").read_text())["variants"]
     assert saved["shape"] == found["rows"]["shape"] and saved["atomics"] == "cas"
-
-
-def test_a_candidate_that_fails_and_a_device_that_is_lost(device):
-    ordering = Rows.first(device, HardwareOptions()).names["ordering"]
-    options = HardwareOptions(**SHAPES_ONLY, shape="quad", ordering=ordering)
-
-    def trial(error):
-        def make(*given, **named):
-            raise error
-
-        return Trial(device, make, lambda o: sources(device, o))
-
-    for error, why in (
-        (OutOfMemory("full"), "OutOfMemory: full"),
-        (RuntimeError("driver\nlines"), "RuntimeError: driver"),
-    ):
-        one = trial(error)
-        one.prepare([options, replace(options, shape="no such")])
-        assert one.attempt(options) == (None, why) and one.spent == 0
-        one.destroy()
-    one = trial(DeviceLost("gone"))
-    with pytest.raises(DeviceLost):
-        one.attempt(options)
-    one.destroy()

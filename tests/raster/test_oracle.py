@@ -87,19 +87,6 @@ def test_gradients_where_the_jacobian_is_clamped():
     check_gradients(scene)
 
 
-def test_compensation_keeps_what_a_small_splat_adds_up_to():
-    """Opacity times area is that of the splat without dilation: s^2 / (s^2 + 0.3)."""
-    scene = float64_scene(12, n=1, width=31, height=31, sh_degree=0, depth=(3.0, 3.0))
-    scene |= {"quats": np.array([[1.0, 0, 0, 0]]), "opacities": np.array([0.9])}
-    scene |= {"w2c": np.eye(4), "K": np.array([[60.0, 0, 15.5], [0, 60, 15.5], [0, 0, 1]])}
-    scene["means"] = np.array([[0.0, 0, 3]])
-    for s in (0.3, 1.0, 4.0):
-        scene["scales"] = np.full((1, 3), s * 3 / 60)
-        p = render(**scene_of(scene), antialiased=True).projection
-        np.testing.assert_allclose(p.opacity, 0.9 * s**2 / (s**2 + 0.3), rtol=1e-12)
-        assert render(**scene_of(scene)).projection.opacity == 0.9
-
-
 def stack(opacities, pixels=1):
     """Splats one behind the other on the first pixel; front red, then green and blue."""
     n = len(opacities)

@@ -149,15 +149,6 @@ def test_a_config_checks_itself():
     assert TrainConfig.of(eval_steps=[1, 2]).run.eval_steps == (1, 2)
 
 
-@pytest.mark.parametrize("name, value", [("tile_backward", "atomic"), ("rasterizer", "hardware")])
-def test_deterministic_and_a_flag_that_is_not(toml, name, value):
-    """Also with a default that is named, and where a file asks for determinism."""
-    words = rf"^--deterministic takes --{name.replace('_', '-')} \w+, not {value}: [^\n]*$"
-    for preset, flags in ((None, {"deterministic": True}), (toml("deterministic = true"), {})):
-        with pytest.raises(UserError, match=words):
-            load_config(preset, {**flags, name: value})
-
-
 NAMED = [{}, {"rasterizer": "auto"}, {"rasterizer": "tiled", "tile_backward": "gather"}]
 
 

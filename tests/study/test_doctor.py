@@ -8,7 +8,6 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
-from hardsplat.gpu import probe
 from hardsplat.gpu.device import capabilities, context, features, instance
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.sinks import moments_of
@@ -111,15 +110,6 @@ def test_no_device(capsys, monkeypatch):
     text, code = run(capsys)
     assert code == 2
     assert text.splitlines()[-1].startswith("not ready: no Vulkan device: install a GPU driver")
-
-
-def test_probe_failures_are_shown_and_withdrawn(capsys, monkeypatch, tmp_path):
-    why = "a working float_atomics (start-up probe: sums came out short)"
-    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
-    monkeypatch.setattr(probe, "measure", lambda device: {"float_atomics": why})
-    text, code = run(capsys)
-    assert code == 0 and row(text, "native").endswith("use --atomics cas")
-    assert f"float_atomics withdrawn, it lacks {why}" in row(text, "probe")
 
 
 @pytest.mark.parametrize("moments", MOMENT_FORMATS)

@@ -34,16 +34,6 @@ def _framed(z, u, v, slack=0.0):
     return (z > 0) & (np.abs(u - 16) < 16 + slack) & (np.abs(v - 12) < 12 + slack)
 
 
-def test_the_files_read_back(scene):
-    out, count = scene
-    cameras, images, points = read_model(out / "sparse" / "0")
-    assert [(c.model, c.width, c.height) for c in cameras.values()] == [("PINHOLE", 32, 24)]
-    assert {i.name for i in images.values()} == {p.name for p in (out / "images").iterdir()}
-    assert len(images) == SIZE["views"] and points.xyz.shape == (count, 3) and count > 250
-    for path in (out / "images").iterdir():
-        assert Image.open(path).size == (32, 24)
-
-
 def test_points_land_on_their_colour(scene):
     points, views = _projections(scene[0])
     errors, shuffled = [], []

@@ -157,19 +157,6 @@ def test_draws_go_by_weight(make, step):
     assert chosen.sum() >= room - np.bincount(classes).max()
 
 
-def test_smaller_gradients_fill_the_room_that_is_left(make):
-    n, config = 1500, CONFIG.changed(grow_absolute=4e-4, grow_least=1e-4)
-    state, stats = opaque_state(n), random_stats(n)
-    chosen = chosen_by(make(4000)(state, stats, 1500, config), state)
-    mean = np.where(stats[:, 1] > 0, stats[:, 0] / np.maximum(stats[:, 1], 1), 0)
-    room = strategy_of(config).target(1500) - 1 - n
-    strong, weak = mean >= 4e-4 * (1 + 1e-6), mean >= 1e-4 * (1 + 1e-6)
-    weak &= mean < 4e-4 * (1 - 1e-6)
-    assert strong.sum() + 100 < room < (strong | weak).sum() - 100, "the scene of the test"
-    assert chosen[strong].all() and not chosen[mean < 1e-4 * (1 - 1e-6)].any()
-    assert 0.9 * room < chosen.sum() <= room
-
-
 @pytest.mark.parametrize("share", [0.9, 0.4, 0.01])
 def test_thinning_leaves_those_that_show_most(make, share):
     """A fifth of the way, on a logarithmic scale; classes are 1/64 octave wide."""
