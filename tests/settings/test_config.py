@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hardsplat.base.errors import UserError
-from hardsplat.raster.backends import BACKENDS
+from hardsplat.raster.backends import BACKENDS, unused
 from hardsplat.settings.learning import GradientSettings, StochasticSettings
 from hardsplat.settings.option import checked, kind
 from hardsplat.settings.presets import (
@@ -183,7 +183,8 @@ FOREIGN = [  # named in a flag -> what a UserError says that it belongs to, and 
     ({"format": "unorm8", "rasterizer": "tiled"}, "--rasterizer hardware", "tiled"),
     ({"tile_threshold": 4, "rasterizer": "hardware"}, "--rasterizer tiled", "hardware"),
     ({"gradient_pairs": 2}, "--gradient stochastic", "auto"),
-    ({"ppisp_lr": 0.1, "exposure": "none"}, "--exposure affine", "none"),
+    ({"ppisp_lr": 0.1, "exposure": "none"}, "--exposure ppisp", "none"),
+    ({"affine_lr": 0.1, "exposure": "none"}, "--exposure affine", "none"),
     ({"pose_lr": 1e-4}, "--pose-opt", "none"),
     ({"intrinsics_lr": 1e-4}, "--intrinsics-opt", "none"),
 ]
@@ -194,12 +195,13 @@ def test_settings_whose_owner_is_not_chosen(toml, named, owner, has):
     """Errors of flags and a user's own file; shipped presets, saved files and sweeps drop them."""
     (name,) = [n for n in named if OWNERS[n].flag not in ("", n)]
     flag = name.replace("_", "-")
-    words = f"^--{flag} belongs to {owner}; this run has {has}: leave it out or add {owner}$"
-    with pytest.raises(UserError, match=words):
+    words = f"belongs to {owner}; this run has {has}: leave it out or add {owner}$"
+    with pytest.raises(UserError, match=f"^--{flag} {words}"):
         load_config(None, named)
     text = "\n".join(f"{n} = {v!r}" for n, v in named.items()).replace("'", '"')
-    with pytest.raises(UserError, match=words):
-        load_config(toml(text))
+    mine = toml(text)
+    with pytest.raises(UserError, match=f"^{mine}: {name} {words}"):
+        load_config(mine)
     others = {n: v for n, v in named.items() if n != name}
     assert load_config(None, named, sweep=True) == load_config(None, others)
     saved = toml(text)
@@ -219,6 +221,33 @@ def test_resume_takes_the_settings_of_the_run(monkeypatch, tmp_path, given):
     assert (config.scene.data_dir, config.run.result_dir) == (tmp_path / "garden", Path("run"))
     found = config.model.sh_degree, config.run.seed, config.run.ckpt, config.run.resume
     assert found == (1, 8, None, True)
+
+
+def test_settings_of_an_older_version_are_left_out_with_a_note(monkeypatch, tmp_path, capfd):
+    """Settings that are gone, and choices: in a run's own file alone."""
+    monkeypatch.chdir(tmp_path)
+    save_config(TrainConfig.of(data_dir=tmp_path, sh_degree=1).flat(), f"run/{SAVED_NAME}")
+    saved = Path("run") / SAVED_NAME
+    text = saved.read_text().replace('reduction = "auto"', 'reduction = "ballot"')
+    saved.write_text(text + "adam_every = 3\n")
+    for config in (
+        load_config(overrides={"resume": True, "data_dir": "run"}),
+        load_config(saved),
+        config_from_file(saved),
+    ):
+        assert (config.model.sh_degree, config.raster.hardware.reduction) == (1, "auto")
+    notes = [line for line in capfd.readouterr().out.splitlines() if "older version" in line]
+    assert notes and all('reduction = "ballot", adam_every = 3' in note for note in notes)
+    assert len(notes) == len(set(notes))
+    saved.rename("mine.toml")
+    with pytest.raises(UserError, match="mine.toml: unknown key 'adam_every'"):
+        load_config("mine.toml")
+
+
+def test_options_that_stochastic_gradients_do_not_use():
+    config = TrainConfig.of(gradient="stochastic", block="1x1", tile_threshold=4, strategy="none")
+    assert unused(config.raster, config.gradient) == ["block", "tile_threshold"]
+    assert unused(config.raster, GradientSettings()) == []
 
 
 # -- schedules

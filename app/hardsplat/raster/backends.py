@@ -108,6 +108,20 @@ def unknown(rasterizer: str, raster: RasterSettings) -> list[str]:
     return sorted(n for n in others if flat[n] != FIELDS[n].default)
 
 
+# that gradients from perturbed images do not use, since they draw forward alone
+_ANALYTIC = ["block", "hybrid_threshold", "least_transmittance", "reduction", "state_format"]
+_ANALYTIC += ["atomics", "tile_backward", "tile_threshold"]
+
+
+def unused(raster: RasterSettings, gradient: GradientSettings) -> list[str]:
+    """Options that are not left at their defaults, although this gradient does not use them."""
+    if gradient.gradient != "stochastic":
+        return []
+    flat, by_unit = raster.flat(), raster.hardware.blending in ("auto", "fixed")
+    names = [*_ANALYTIC, *(["ordering"] if by_unit else [])]
+    return sorted(name for name in names if flat[name] != FIELDS[name].default)
+
+
 def running(device: Device, raster: RasterSettings, gradient: GradientSettings) -> list[str]:
     """Names of the rasterizers that the settings leave open and that run here: one where named,
     else those that lack no option that was named.

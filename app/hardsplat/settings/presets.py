@@ -1,11 +1,12 @@
-"""Settings as TOML: presets by name, and the file saved beside a result. The settings themselves
-are in `config.py`."""
+"""Settings as TOML: presets by name, and the file saved with a result. The settings themselves are
+in `train.py`."""
 
 import json
 import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import Field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +48,17 @@ def load_config(
     out of range.
     """
     flags = dict(overrides or {})
-    values, mine, layers = dict(flags), dict(flags), []  # layers: from the highest to the lowest
+    values, layers = dict(flags), []  # layers: from the highest to the lowest
+    named = {name: f"--{name.replace('_', '-')}" for name in flags}
     resumed = values.get("resume") and not preset
     if resumed:
         values = _continued(values)
     elif preset:
         file = _find_preset(preset)
-        layers.append(read_settings(file))
+        layers.append(read_saved(file) if file.name == SAVED_NAME else read_settings(file))
         if file.parent != PRESETS and file.name != SAVED_NAME:
-            mine = {n: v for n, v in layers[0].items() if v != FIELDS[n].default} | mine
+            own = [n for n, value in layers[0].items() if value != FIELDS[n].default]
+            named = {name: f"{file}: {name}" for name in own} | named
     if _first("gradient", values, *layers) == "stochastic":  # whose noise wants other rates
         layers.append(read_settings(PRESETS / "stochastic.toml"))
     strategy = _first("strategy", values, *layers)
@@ -67,7 +70,7 @@ def load_config(
         values["max_epochs"] = 0
     flat = TrainConfig.of(**(values if resumed else _stretched(values, layers))).flat()
     if not sweep:
-        check_owners(mine, flat)
+        check_owners(named, flat)
     if flat["data_dir"] is not None:  # so that the saved file holds from any folder
         folder = flat["data_dir"] = Path(os.path.abspath(flat["data_dir"]))
         flat["result_dir"] = flat["result_dir"] or _default_result_dir(folder)
@@ -129,7 +132,7 @@ def _at_length(name: str, value: Any, factor: float) -> int:
 
 def config_from_file(path: str | Path) -> TrainConfig:
     """The settings saved by `save_config`, exactly."""
-    return TrainConfig.of(**read_settings(Path(path)))
+    return TrainConfig.of(**read_saved(Path(path)))
 
 
 def save_config(settings: Mapping[str, Any], path: str | Path) -> None:
@@ -170,16 +173,40 @@ def read_settings(
 ) -> dict[str, Any]:
     """The settings of a TOML file, checked one by one so that an error names the file. known,
     names: as FIELDS and NAMES, of another command."""
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read settings from {path}: {error.strerror}") from None
-    except ValueError as error:  # bad TOML or bad UTF-8
-        raise UserError(f"{path}: not a valid TOML file: {error}") from None
+    values = _parsed(path)
     for name in values:
         if name not in known:
             raise UserError(f"{path}: unknown key '{name}'{nearest(name, names)}")
     return {name: checked(name, value, f"{path}: {name}", known) for name, value in values.items()}
+
+
+def read_saved(path: Path) -> dict[str, Any]:
+    """The settings that a run saved. Those that an older version had, and choices of that version
+    that are none any more, are left out with a note."""
+    values = _parsed(path)
+    known = {name: value for name, value in values.items() if _is_known(name, value)}
+    if dropped := [f"{name} = {_toml(v)}" for name, v in values.items() if name not in known]:
+        _note_once(f"note: {path}: of an older version, and left out: {', '.join(dropped)}")
+    return {name: checked(name, v, f"{path}: {name}", FIELDS) for name, v in known.items()}
+
+
+def _is_known(name: str, value: Any) -> bool:
+    choices = FIELDS[name].metadata["choices"] if name in FIELDS else ()
+    return name in FIELDS and not (choices and isinstance(value, str) and value not in choices)
+
+
+@cache
+def _note_once(note: str) -> None:
+    print(note)
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read settings from {path}: {error.strerror}") from None
+    except ValueError as error:  # bad TOML or bad UTF-8
+        raise UserError(f"{path}: not a valid TOML file: {error}") from None
 
 
 def _find_preset(preset: str | Path) -> Path:
@@ -211,6 +238,6 @@ def _continued(flags: dict[str, Any]) -> dict[str, Any]:
             "nothing to resume: name the result folder, hardsplat train RESULT --resume"
         )
     saved = Path(flags["result_dir"]) / SAVED_NAME
-    values = read_settings(saved) if saved.is_file() else {}
+    values = read_saved(saved) if saved.is_file() else {}
     values.pop("ckpt", None)  # where that run started, not where it got to
     return values | flags

@@ -5,7 +5,7 @@ fields, where names are flat. Names follow gsplat's simple_trainer; values are t
 3DGS (Kerbl et al. 2023) but for what configs/published.toml sets back.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -135,20 +135,19 @@ def looked_at(flat: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_owners(named: Iterable[str], flat: Mapping[str, Any]) -> None:
+def check_owners(named: Mapping[str, str], flat: Mapping[str, Any]) -> None:
     """UserError where the run, of all these settings by name, does not choose the owner of one that
-    was named."""
-    for name in named:
+    was named. named: where each setting was named, as the error begins."""
+    for name, where in named.items():
         owner = OWNERS[name]
         if name != owner.flag and not owner.chosen(flat):
             flag = f"--{owner.flag.replace('_', '-')}"
-            value, found = owner.values[0], flat[owner.flag]
+            own = (v for v in owner.values if name.startswith(f"{v}_"))  # ppisp_lr: of ppisp
+            value, found = next(own, owner.values[0]), flat[owner.flag]
             has = "none" if found is False else found
             add = flag if value is True else f"{flag} {value}"
-            raise UserError(
-                f"--{name.replace('_', '-')} belongs to {add}; this run has {has}: leave it out "
-                f"or add {add}"
-            )
+            what = f"{where} belongs to {add}; this run has {has}"
+            raise UserError(f"{what}: leave it out or add {add}")
 
 
 def check_deterministic(named: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.splats import is_antialiased, load_splats, open_splats
 from hardsplat.model import morton
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.backends import unused
 from hardsplat.results.model import find_model
 from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import TrainConfig, scene_folder
@@ -47,6 +48,9 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
     if given is not None and is_antialiased(find_model(given)[0]) != antialiased:
         how = "without" if antialiased else "with"
         notes.append(f"the splats of {given} were trained {how} --antialiased")
+    if idle := unused(config.raster, config.gradient):
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
+        notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")
     for note in notes:
         tqdm.write(f"note: {note}")
 
