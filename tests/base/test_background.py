@@ -9,7 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from hardsplat.base.background import Background
+from hardsplat.base import background as module
+from hardsplat.base.background import Background, outcome
 from hardsplat.base.clock import LONGEST_START, PhaseClock
 from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.views import View
@@ -28,6 +29,28 @@ def test_tasks_of_a_line_keep_their_order_and_others_do_not_wait_for_them():
     assert done == [3, 1, 2]
     assert seconds.keys() == {"first", "second"} and 0.1 < seconds["first"] < 10
     background.close()
+
+
+def test_no_wait_is_without_a_limit(monkeypatch):
+    """A thread that hangs, on a disk that is gone for example, costs a UserError with its name."""
+    monkeypatch.setattr(module, "PATIENCE", 0.2)
+    background, gate = Background(room=10), threading.Event()
+    slow = background.do("splats.ply", lambda: gate.wait(20), nbytes=8)
+    with pytest.raises(UserError, match="^the file: not done after 0 s"):
+        outcome(slow, "the file", 0.1)
+    with pytest.raises(UserError, match="^splats.ply: not done after 0 s"):
+        background.do("more", print, nbytes=8)
+    with pytest.raises(UserError, match="^splats.ply: not done after 0 s"):
+        background.finish(quiet=True)
+    gate.set()
+    assert outcome(slow, "the file") is True
+    with pytest.raises(TimeoutError, match="of the disk"):
+        outcome(background.do("disk", _timed_out), "the file")
+    background.close()
+
+
+def _timed_out():
+    raise TimeoutError("of the disk")
 
 
 def test_memory_of_waiting_tasks_is_bounded():

@@ -9,12 +9,17 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tqdm import tqdm
 
+from hardsplat.base.errors import UserError
+
+T = TypeVar("T")
 WORKERS = min(16, max(2, os.cpu_count() or 2))
+PATIENCE = 600.0  # s that a file may take before a run gives up waiting for it
 ROOM = 4 << 30  # bytes of what waits to be written, at most a quarter of the memory
-_PATIENCE = 0.5  # seconds of waiting before a progress line appears
+_SOON = 0.5  # seconds of waiting before a progress line appears
 
 
 @dataclass
@@ -22,6 +27,17 @@ class _Task:
     what: str
     nbytes: int
     future: Future
+
+
+def outcome(future: Future[T], what: str, seconds: float = PATIENCE) -> T:
+    """What a thread found. what: it does, in a word or two. Raises UserError where that takes
+    longer."""
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if future.done():
+            raise  # by the thread, not by the wait
+        raise UserError(f"{what}: not done after {seconds:.0f} s; is the disk at hand?") from None
 
 
 class Background:
@@ -43,7 +59,9 @@ class Background:
         """Has `work()` done by a thread. what: in a word or two, for people. nbytes: of memory that
         it keeps until it is done. Returns the outcome to come."""
         while nbytes and self._held() and self._held() + nbytes > self.room:
-            wait([task.future for task in self._open()], return_when=FIRST_COMPLETED)
+            tasks = [task.future for task in self._open()]
+            if not wait(tasks, PATIENCE, FIRST_COMPLETED).done:
+                raise UserError(f"{self._names()}: not done after {PATIENCE:.0f} s")
         pool = self._pool
         if line:
             pool = self._lines.setdefault(line, ThreadPoolExecutor(1, line))
@@ -64,15 +82,20 @@ class Background:
     def finish(self, quiet: bool = False) -> dict[str, float]:
         """Waits for all tasks, with a progress line when that takes long. Returns the seconds that
         this took until the last one of each name was done. Raises what one of them raised, after
-        the others are done."""
+        the others are done, and where nothing is done any more."""
         begun, bar, waiting = time.perf_counter(), None, self._open()
-        everything, seconds = len(waiting), dict.fromkeys((task.what for task in waiting), 0.0)
+        everything, ended = len(waiting), begun
+        seconds = dict.fromkeys((task.what for task in waiting), 0.0)
         try:
             while waiting:
                 wait([task.future for task in waiting], timeout=0.1, return_when=FIRST_COMPLETED)
-                seconds |= dict.fromkeys((t.what for t in waiting), time.perf_counter() - begun)
+                now, before = time.perf_counter(), len(waiting)
+                seconds |= dict.fromkeys((t.what for t in waiting), now - begun)
                 waiting = self._open()
-                if bar is None and time.perf_counter() - begun > _PATIENCE:
+                ended = now if len(waiting) < before else ended
+                if now - ended > PATIENCE:
+                    raise UserError(f"{self._names()}: not done after {PATIENCE:.0f} s")
+                if bar is None and time.perf_counter() - begun > _SOON:
                     how = dict(unit="file", leave=False, disable=True if quiet else None)
                     bar = tqdm(total=everything, desc="finishing", **how)
                 if bar is not None:
@@ -93,6 +116,9 @@ class Background:
     def _open(self) -> list[_Task]:
         with self._lock:
             return [task for task in self._tasks if not task.future.done()]
+
+    def _names(self) -> str:
+        return ", ".join(dict.fromkeys(task.what for task in self._open()))
 
     def _held(self) -> int:
         return sum(task.nbytes for task in self._open())

@@ -58,6 +58,8 @@ class Progress:
 class _Callback(Watcher):
     """Calls `on_batch` in its turn when a batch was done since the last one."""
 
+    title = "on_batch"
+
     def __init__(self, on_batch: Callable[[Progress], object]):
         self._on_batch, self._seen = on_batch, 0
 
@@ -102,8 +104,9 @@ def train(
 
     scene: the folder of a COLMAP model or a transforms.json, or a Scene, for example one of
     `Scene.of_images`. on_batch: called between batches (a second of training at most) when another
-    one is done; what it raises ends the run. preset: a name in configs/ or a .toml file. watchers:
-    other observers, such as `hardsplat.Server`. settings: the flags of `hardsplat train`.
+    one is done; what it raises is printed, and it is not called again. preset: a name in configs/
+    or a .toml file. watchers: other observers, such as `hardsplat.Server`. settings: the flags of
+    `hardsplat train`.
 
     Raises UserError for bad input; KeyboardInterrupt after Ctrl-C, with everything saved. The
     device is closed at the end.

@@ -5,10 +5,12 @@ import signal
 
 import pytest
 
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.io.formats.checkpoint import load
 from hardsplat.train.api import Progress
 from hardsplat.train.run.trainer import Trainer, train
-from hardsplat.train.watchers.watch import Watcher
+from hardsplat.train.watchers.watch import Watcher, Watchers
 from tests.helpers.training import settings
 
 
@@ -112,15 +114,70 @@ def test_every_method_may_be_called_from_every_callback(
     assert saved.step == ends and saved.log["evaluations"][-1]["step"] == ends
 
 
-def test_an_exception_of_a_watcher_ends_the_run(device, scene, tmp_path):
+class Fails(Watcher):
+    """Raises in one of its methods, or where it is asked something."""
+
+    title = "the broken one"
+
+    def __init__(self, where):
+        self.calls = []
+        self.where = where
+
+    def __getattribute__(self, name):
+        if name in ("open", "turn", "batch", "measured", "close", "shown", "paused", "lingering"):
+            self.calls.append(name)
+            if name == self.where:
+                raise ZeroDivisionError("it broke")
+        return super().__getattribute__(name)
+
+
+WHERE = ["open", "batch", "measured", "close", "paused"]
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_what_a_watcher_raises_is_noted_once_and_training_goes_on(
+    device, scene, tmp_path, capfd, where
+):
+    """The others are called as before, and the splats are the same."""
+    bad, last = Fails(where), Told()
+    own = dict(max_steps=10, eval_steps=(5,))
+    run = Trainer(settings(scene, tmp_path / "run", **own), [bad, last], device)
+    metrics = run.train()
+    run.close()
+    assert metrics["steps"] == 10 and (tmp_path / "run" / "metrics.json").is_file()
+    assert last.told[-1] == ("close",) and ("batch", 10) in last.told
+    out, err = capfd.readouterr()
+    note = "note: the broken one is switched off, and the training continues: it broke"
+    assert out.count(note) == 1 and err.count("ZeroDivisionError: it broke") == 1
+    assert bad.calls.count(where) == 1 or where == "close"
+
+
+@pytest.mark.parametrize("error", [DeviceLost("gone"), OutOfMemory("full")])
+def test_a_lost_or_full_device_ends_the_run_with_everything_saved(device, scene, tmp_path, error):
     def ask(run):
         if run.session.step >= 5:
-            raise ZeroDivisionError
+            raise error
 
-    last = Told()
-    run = Trainer(settings(scene, tmp_path / "run"), [Told(ask), last], device)
-    with pytest.raises(ZeroDivisionError):
+    run = Trainer(settings(scene, tmp_path / "run"), [Told(ask)], device)
+    with pytest.raises(UserError, match="is saved: continue with"):
         run.train()
     run.close()
     run.close()
-    assert last.told[-1] == ("close",)
+
+
+@pytest.mark.parametrize("part", ["Maker.viewer", "Maker.warm"])
+def test_a_report_that_fails_costs_a_note(on_device, scene, tmp_path, monkeypatch, capfd, part):
+    def fail(*given):
+        raise RuntimeError("no fonts")
+
+    monkeypatch.setattr(f"hardsplat.report.maker.{part}", fail)
+    metrics = train(settings(scene, tmp_path / "run", max_steps=5))
+    assert metrics["steps"] == 5 and (tmp_path / "run" / "metrics.json").is_file()
+    assert capfd.readouterr().out.count("no fonts") == 1
+
+
+def test_all_are_closed_whatever_one_of_them_raises(capfd):
+    watchers = [Told(), Fails("close"), Told()]
+    Watchers(watchers).close()
+    assert watchers[0].told == watchers[2].told == [("close",)]
+    assert capfd.readouterr().out.count("it broke") == 1

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from tqdm import tqdm
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hardsplat.report.maker import Maker
     from hardsplat.report.processes import ReportProcesses
 
+T = TypeVar("T")
 REPORT = "report.html"
 # s of training that are left, from which a process of its own has been started by the time that
 # there is a report to make
@@ -48,7 +49,9 @@ class RunFiles:
         self._job, self._may_apart = job, apart
         self.scene, self.background = photographs.scene, photographs.background
         self._photos_saved = self._late = False  # late: large files are synced after the end
-        self._making: Future[Maker | ReportProcesses] | None = None
+        # None: there will be no report
+        self._making: Future[Maker | ReportProcesses | None] | None = None
+        self._failed = False  # something of the report did
         # renders, which threads make, and photographs that the report shows
         self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}
 
@@ -134,7 +137,17 @@ class RunFiles:
         """Starts what will make the report, once. seconds_left: of training, about."""
         if self._making is None:
             apart = self._may_apart and seconds_left > LONG
-            self._making = self.background.do("report", partial(_maker, apart), line="report")
+            make = partial(self._guarded, partial(_maker, apart))
+            self._making = self.background.do("report", make, line="report")
+
+    def _guarded(self, work: Callable[[], T]) -> T | None:
+        """The result of work that belongs to the report, which a failure ends with a note."""
+        try:
+            return None if self._failed else work()
+        except Exception as error:
+            self._failed, why = True, str(error) or type(error).__name__
+            tqdm.write(f"note: the report is left out, and the run continues: {why}")
+            return None
 
     def viewer(self, planes: Mapping[str, np.ndarray], name: str | None) -> None:
         """The report's viewer of splats from their trained values, which begins at the held-out
@@ -166,7 +179,12 @@ class RunFiles:
         self.prepare(0)
         assert self._making is not None
         making = self._making
-        self.background.do("report", lambda: work(making.result()), line="report")
+
+        def task() -> None:
+            if maker := making.result():  # of the same line, so it is done
+                self._guarded(lambda: work(maker))
+
+        self.background.do("report", task, line="report")
 
     # -- at the end --------------------------------------------------------------------------------
 
@@ -196,8 +214,8 @@ class RunFiles:
         """Drops what was not started."""
         self.background.close()
         made = self._making
-        if made and made.done() and not made.cancelled() and not made.exception():
-            made.result().close()
+        if made and made.done() and not made.cancelled() and (maker := made.result()):
+            self._guarded(maker.close)
 
 
 def _bytes_of(arrays: Mapping[str, np.ndarray]) -> int:

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from hardsplat.base.background import outcome
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.io.formats.checkpoint import Checkpoint
@@ -47,14 +48,14 @@ class CheckpointKeeper:
         being written: splats.ply is waited for, the checkpoint appears after the measurement."""
         run = self.run
         if self._last_splats:  # the checkpoint ends with the measurement that this is called from
-            self._last_splats.result()
+            outcome(self._last_splats, "splats.ply")
             return
         run.session.drain()
         with run.off_clock("files"):
             self.take()
             splats = run.files.splats(self.planes(), "splats.ply")
-            for file in (run.files.checkpoint(self.state), splats):
-                file.result()
+            outcome(run.files.checkpoint(self.state), "the checkpoint")
+            outcome(splats, "splats.ply")
 
     def publish(self, step: int) -> None:
         """Measurements and splats for the user: before a refinement of the same step, which
@@ -117,7 +118,7 @@ class CheckpointKeeper:
             with suppress(UserError):
                 self.take()
         try:
-            self.run.files.checkpoint(self.state).result()
+            outcome(self.run.files.checkpoint(self.state), "the checkpoint")
         except UserError as unsaved:
             return str(unsaved)
         cap = f" --cap-max {self.state.splats}" if isinstance(error, OutOfMemory) else ""

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 from tqdm import tqdm
 
+from hardsplat.base.background import outcome
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.views import View
@@ -103,7 +104,7 @@ class Measurements:
         result = self._log(step, measures, shown)
         if planes is not None and c.poses.pose_opt:
             result["refined"] = self._measure_refined(Gaussians.from_planes(planes))
-        if note := uneven([gain.result() for gain in gains]):
+        if note := uneven([outcome(gain, "a fit of colours") for gain in gains]):
             tqdm.write(note)
 
     def _log(self, step: int, measures: list[Measured], example: Measured) -> dict:

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.base.background import Background
+from hardsplat.base.background import Background, outcome
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.scenes.views import load_images
 from hardsplat.settings.scene import SceneSettings
@@ -45,12 +45,12 @@ class Loader:
         they are waited for. Raises UserError for one that cannot be read."""
         begun, self._training = self._training, []  # the caller keeps them
         for photo in tqdm(begun, desc="photographs", unit="", disable=True if quiet else None):
-            yield photo.result()
+            yield outcome(photo, "a photograph")
 
     def held_out(self) -> Iterator[np.ndarray]:
         """The held-out photographs in order. Raises UserError for one that cannot be read."""
         if self._held_out is not None:
-            return (photo.result() for photo in self._held_out)
+            return (outcome(photo, "a photograph") for photo in self._held_out)
         return load_images(self.scene.held_out, progress=False)
 
     def each_held_out(self, work: Callable[[str, np.ndarray], object]) -> bool:
@@ -66,7 +66,7 @@ class Loader:
 
 
 def _after(photo: Future[np.ndarray], work: Callable[[np.ndarray], object]) -> None:
-    work(photo.result())
+    work(outcome(photo, "a photograph"))
 
 
 def _import_neighbours() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.base.background import Background
+from hardsplat.base.background import Background, outcome
 from hardsplat.base.clock import PhaseClock
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device
@@ -125,7 +125,9 @@ class FirstSplats:
                 session.room.check(self.count, session.rasterizer)
             start = self._checkpoint
             if start is None:
-                start = session.initial(self._begun.result() if self._begun else self._make())
+                start = session.initial(
+                    outcome(self._begun, "the first splats") if self._begun else self._make()
+                )
             session.restore(start)
         except OutOfMemory as error:
             grows = "random splats" if self._random else error.grows_with

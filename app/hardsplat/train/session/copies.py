@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from hardsplat.base.background import Background
+from hardsplat.base.background import Background, outcome
 
 Allocate = Callable[[str, tuple[int, ...]], np.ndarray]
 
@@ -44,7 +44,7 @@ class SnapshotBuffers:
         """What gives the arrays of the next copy, with anything in them. The copy before the last
         one is lost, unless a file is being written of it."""
         if self._ready is not None:
-            self._ready.result()
+            outcome(self._ready, "memory for a copy of the splats")
         if not self._idle():
             self._arrays[1 - self._last] = {}
         self._users[1 - self._last], arrays = None, self._arrays[1 - self._last]

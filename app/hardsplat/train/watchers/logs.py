@@ -59,7 +59,7 @@ class _Records(Watcher):
     """A record for every batch and every measurement, written at once. A run that goes on keeps the
     records up to its step."""
 
-    name = ""
+    name = title = ""
 
     def __init__(self) -> None:
         self._file: IO[str] | None = None
@@ -111,7 +111,7 @@ def _read(path: Path) -> list[str]:
 class JsonLines(_Records):
     """metrics.jsonl: an object a line with some of COLUMNS."""
 
-    name = "metrics.jsonl"
+    name = title = "metrics.jsonl"
 
     def begin(self, path: Path, step: int) -> Iterable[str]:
         for line in _read(path):
@@ -129,7 +129,7 @@ class JsonLines(_Records):
 class Csv(_Records):
     """metrics.csv: a line of COLUMNS, then records that leave out what they do not know."""
 
-    name = "metrics.csv"
+    name = title = "metrics.csv"
 
     def begin(self, path: Path, step: int) -> Iterable[str]:
         yield ",".join(COLUMNS) + "\n"
@@ -146,6 +146,8 @@ class Csv(_Records):
 class TensorBoard(Watcher):
     """Scalars, and now and then a held-out view next to its photograph, in the folder
     `tensorboard`. Takes the package tensorboardX."""
+
+    title = "TensorBoard"
 
     def __init__(self) -> None:
         try:

@@ -4,17 +4,26 @@ happens, and gives them a turn between batches."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import ExitStack
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from hardsplat.gpu.device.context import Device
+from tqdm import tqdm
+
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.log import Log
+
+T = TypeVar("T")
+FATAL = (DeviceLost, OutOfMemory, ValidationError)  # the training cannot continue
 
 
 class Running(Protocol):
@@ -37,10 +46,11 @@ class Watcher:
     """Does nothing; watchers overwrite what they need. All of it is called in the thread that
     trains.
 
-    What goes wrong with a watcher is its own affair, but for a lost device: an exception ends the
-    run.
+    title: its name in notes. What one raises, but for a device that is lost or full, switches it
+    off with a note, and the training continues. A UserError of `open` ends the run instead.
     """
 
+    title = ""
     surfaces: Sequence[str] = ()  # instance extensions that the device must be opened with
     batch_seconds = math.inf  # how long a batch may take while it is `shown`
 
@@ -85,38 +95,54 @@ class Watchers:
         self._all = tuple(watchers)
         self.surfaces = tuple(dict.fromkeys(name for each in watchers for name in each.surfaces))
 
+    def _each(self, call: Callable[[Watcher], T], but: type[Exception] = DeviceLost) -> list[T]:
+        """What the call of each returns. but: what it may raise here, besides FATAL."""
+        found = []
+        for watcher in self._all:
+            try:
+                found.append(call(watcher))
+            except (*FATAL, but):
+                raise
+            except Exception as error:
+                self._switch_off(watcher, error)
+        return found
+
+    def _switch_off(self, watcher: Watcher, error: Exception) -> None:
+        self._all = tuple(each for each in self._all if each is not watcher)
+        if not isinstance(error, UserError):
+            tqdm.write("".join(traceback.format_exception(error)), file=sys.stderr)
+        name, why = watcher.title or type(watcher).__name__, str(error) or type(error).__name__
+        tqdm.write(f"note: {name} is switched off, and the training continues: {why}")
+        with suppress(Exception):
+            watcher.close()
+
     @property
     def batch_seconds(self) -> float:
-        return min((each.batch_seconds for each in self._all if each.shown), default=math.inf)
+        wanted = self._each(lambda each: each.batch_seconds if each.shown else math.inf)
+        return min(wanted, default=math.inf)
 
     @property
     def paused(self) -> bool:
-        return any(watcher.paused for watcher in self._all)
+        return any(self._each(lambda each: each.paused))
 
     @property
     def lingering(self) -> bool:
-        return any(watcher.lingering for watcher in self._all)
+        return any(self._each(lambda each: each.lingering))
 
     def open(self, run: Running) -> None:
         self._run = run
-        for watcher in self._all:
-            watcher.open(run)
+        self._each(lambda each: each.open(run), UserError)
 
     def turn(self, wait: bool = False) -> None:
-        for watcher in self._all:
-            watcher.turn(self._run, wait)
+        self._each(lambda each: each.turn(self._run, wait))
 
     def batch(self) -> None:
-        for watcher in self._all:
-            watcher.batch(self._run)
+        self._each(lambda each: each.batch(self._run))
 
     def measured(self, result: dict, example: Measured) -> None:
-        for watcher in self._all:
-            watcher.measured(self._run, result, example)
+        self._each(lambda each: each.measured(self._run, result, example))
 
     def close(self) -> None:
         """Closes each of them, whatever the others raise. They are not called again."""
-        with ExitStack() as stack:
-            for watcher in self._all:
-                stack.callback(watcher.close)
-            self._all = ()
+        self._each(lambda each: each.close())
+        self._all = ()
