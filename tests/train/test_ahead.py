@@ -15,7 +15,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.measure import Evaluator
-from hardsplat.train.run.ahead import build_ahead
+from hardsplat.train.run.start import build_ahead
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
 

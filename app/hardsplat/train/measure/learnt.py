@@ -26,15 +26,15 @@ def save_learnt(
 ) -> None:
     """held_out: refined cameras of the held-out views; with none, they stay as they are. Raises
     UserError where a file cannot be written."""
-    c, buffers = job.config, state.buffers
+    c, buffers, views = job.config, state.buffers, scene.views
     if c.exposure.corrected:
         names = [scene.views[i].name for i in scene.train]
         save_exposures(folder / NAME, c.exposure.exposure, buffers, names)
     if c.intrinsics.intrinsics_opt:
         save_intrinsics(folder, buffers["intrinsics"][0])
-        scene = focused_scene(scene, buffers["intrinsics"][0])
+        views = focused_scene(scene, buffers["intrinsics"][0]).views
     if c.poses.pose_opt or c.intrinsics.intrinsics_opt:
-        cameras = [view.camera for view in scene.views]
+        cameras = [view.camera for view in views]
         found = [*moved([cameras[i] for i in scene.train], buffers), *held_out]
         changed = [*scene.train, *(scene.test if held_out else ())]
         for i, camera in zip(changed, found, strict=True):

@@ -10,6 +10,7 @@ from tqdm import tqdm
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.train.job import overfit
 from hardsplat.train.run.keeping import CheckpointKeeper
+from hardsplat.train.run.memory import MemoryWatch
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.stops import batch_steps, next_stop
 from hardsplat.train.run.tuner import RasterizerTuner
@@ -22,6 +23,7 @@ class TrainingLoop:
 
     def __init__(self, run: RunState, keeper: CheckpointKeeper, tuner: RasterizerTuner):
         self.run, self.keeper, self._tuner = run, keeper, tuner
+        self._memory = MemoryWatch(run, keeper)
         self._warned = False  # that growth has stopped
         self._averages = run.job.config.adam.average_steps > 0
 
@@ -32,6 +34,7 @@ class TrainingLoop:
         while s.step < s.job.steps:
             s.wait_for_turn()
             run.files.background.check()
+            self._memory.check()
             self._watch()
             if run.ending:
                 break

@@ -46,13 +46,16 @@ class Measurements:
         return measure_all(self.run.device, session.raster, views, frame, quiet, **how)
 
     def example(self) -> Measured | None:
-        """The first held-out view, measured now; None where none is held out, and while they all
-        are being measured."""
+        """The first held-out view, measured now; None where none is held out, where there is no
+        memory, and while they all are being measured."""
         if self._busy:
             return None
         self.run.session.drain()
-        with self.run.off_clock("measuring"):
-            return next(self._measures(self._scene().held_out[:1]), None)
+        try:
+            with self.run.off_clock("measuring"):
+                return next(self._measures(self._scene().held_out[:1]), None)
+        except OutOfMemory:
+            return None
 
     def psnr(self, indices: Sequence[int]) -> list[float]:
         """PSNR of these views of the scene now, dB; while exposures are trained, of their right
@@ -71,8 +74,11 @@ class Measurements:
         """Measures the held-out views. planes: the trained values of the splats, where these are
         the last: then all renders are kept, some for the report."""
         if self.run.scene.test and not self.run.stop.asked:
-            with self.run.off_clock("measuring"):
-                self._measure(step, planes)
+            try:
+                with self.run.off_clock("measuring"):
+                    self._measure(step, planes)
+            except OutOfMemory as error:
+                tqdm.write(f"note: step {step}: held-out views are not measured: {error}")
 
     def _measure(self, step: int, planes: Mapping[str, np.ndarray] | None) -> None:
         run, files, last = self.run, self.run.files, planes is not None

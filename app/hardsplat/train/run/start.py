@@ -14,25 +14,32 @@ from hardsplat.base.background import Background, outcome
 from hardsplat.base.clock import PhaseClock
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.passes.pipelines import begin_all
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.splats import is_antialiased, load_splats, open_splats
 from hardsplat.model import morton
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.backends import unused
+from hardsplat.raster.backends import BACKENDS, unused
 from hardsplat.results.model import find_model
 from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import light_of
-from hardsplat.train.run.ahead import build_ahead
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.session.session import Session
+from hardsplat.train.step.capture import PhotographPasses
+from hardsplat.train.step.loss import METRIC_PASSES
 from hardsplat.train.step.photos import Photos
+from hardsplat.train.step.step import step_passes
 
 # of given splats: formats of 8 bits have opacities of 0 and 1
 _OPACITIES, _LEAST_SCALE = (1e-3, 1 - 1e-3), 1e-9
+
+# of a pixel, as long as no photograph has alpha; the passes of another number are built when they
+# are needed
+PHOTO_BYTES = 3
 
 
 def print_notes(config: TrainConfig, scene: Scene) -> None:
@@ -163,6 +170,26 @@ def _lit(job: Job, loader: Loader, images: Sequence[np.ndarray]) -> Job:
             f"{left} % of how their colours differ: --exposure affine (--exposure none: without)"
         )
     return job.lit(light)
+
+
+def build_ahead(device: Device, job: Job) -> None:
+    """Has threads begin with the pipelines that a session of the job builds, for each of its
+    rasterizers in turn, and those that measure it.
+
+    Nothing is lost where it builds other passes: it builds those itself. Raises UserError for what
+    the device cannot run.
+    """
+    planes = (job.config.model.sh_degree + 1) ** 2
+    for name in job.rasterizers:
+        backend, options = BACKENDS[name], job.options(name)
+        first = backend.first_runnable(device, options)
+        if len(job.rasterizers) == 1 and first != options:
+            continue  # the session will time what is left open, which takes the device
+        sink = job.sink(bool(job.config.depth.depth_lambda))
+        begin_all(device, backend.passes(device, planes, *job.views.canvas, first, sink))
+        if name == job.rasterizers[0]:
+            begin_all(device, step_passes(job, PhotographPasses(job), PHOTO_BYTES))
+    begin_all(device, METRIC_PASSES)
 
 
 def open_session(device: Device, job: Job, loader: Loader, on_batch, clock: PhaseClock) -> Session:

@@ -36,7 +36,7 @@ class SplatCapacity:
         self._device, self._job, self._photos = device, job, photos
         self._most = job.densify.cap_max
         self.stopped = ""
-        self._refused = 0  # capacity that did not fit
+        self._refused, self._why = 0, ""  # capacity that did not fit
 
     def _limit(self, rasterizer: str) -> tuple[int, str]:
         """What `fitting` comes to, as a number and in words."""
@@ -70,7 +70,13 @@ class SplatCapacity:
         if capacity < wanted:
             self.stopped = f"growth stops at {max(capacity, before)} splats: {why}"
         refused = self._refused and capacity >= self._refused
+        if refused and not self.stopped:
+            self.stopped = f"growth stops at {before} splats: {self._why}"
         return before if capacity <= before or refused else capacity
+
+    def close(self, why: str) -> None:
+        """Leaves the capacity as it is from here on."""
+        self._refused, self._why = 1, why
 
     def refuse(self, capacity: int, before: int, error: OutOfMemory) -> None:
         """Notes that there was no memory for that capacity. It is not requested again: failing to

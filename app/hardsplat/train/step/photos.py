@@ -4,6 +4,7 @@ memory has those of the next steps."""
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -44,7 +45,8 @@ class Photos:
     mode: auto, gpu, host or stream. fetches: the steps have a fetch_pass, which `host` takes;
     without one that is `gpu`. auto: `host` where the device has memory of its own and a buffer
     holds all photographs, else by memory. most_steps: of a batch, two of which are in flight;
-    fewer than half of the ring where one buffer of the device holds fewer photographs.
+    fewer than half of the ring where a buffer of the device, or its free memory, holds fewer
+    photographs.
 
     `place(step, view)` gives the first pixel of a view's photograph in `buffer`, or in
     `photographs` where it is fetched from there. When streaming it writes the photograph there
@@ -65,13 +67,16 @@ class Photos:
                 f"--images {mode}: the photographs need {total >> 20} MiB, {device.name} "
                 f"allows {device.max_buffer >> 20} MiB in one buffer; use --images stream"
             )
-        fits = in_one and total <= SHARE_OF_MEMORY * device.memory_bytes
+        budget = device.memory_budget()  # less than its memory where other programs have some
+        room = SHARE_OF_MEMORY * min(device.memory_bytes, budget.free if budget else math.inf)
+        fits = in_one and total <= room
         self.fetched = mode == "host" and fetches
         self.streamed = mode == "stream" or (mode == "auto" and not fits)
         self._starts = np.cumsum([0, *(-(-n // 4) * 4 if self.fetched else n for n in pixels)])
         self._whole: Buffer | None = None
         if self.streamed:
-            self._ring = min(ring, device.max_buffer // self._bytes(self._stride))
+            each = self._bytes(self._stride)
+            self._ring = min(ring, device.max_buffer // each, max(int(room // each), 2))
             if self._ring < min(ring, 2):
                 raise UserError(
                     f"two photographs do not fit in one buffer of {device.name}: raise "

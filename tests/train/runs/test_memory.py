@@ -1,0 +1,84 @@
+"""Runs on devices whose memory other programs take."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import OutOfMemory
+from hardsplat.gpu.device.usage import Budget
+from hardsplat.io.formats.checkpoint import newest
+from hardsplat.train.run import memory
+from hardsplat.train.run.measuring import Measurements
+from hardsplat.train.run.trainer import Trainer, train
+from hardsplat.train.session import capacity
+from hardsplat.train.step.photos import Photos
+from hardsplat.train.watchers.watch import Watcher
+from tests.helpers.training import settings
+
+GIB = 1 << 30
+
+
+class Takes(Watcher):
+    """Other programs take all but 10 MiB of the memory after steps 5, 10 and 20."""
+
+    def __init__(self, device, monkeypatch):
+        self.most = 4 * GIB
+        monkeypatch.setattr(device, "memory_budget", lambda: Budget(GIB, self.most))
+
+    def turn(self, run, wait=False):
+        self.most = GIB + (10 << 20) if run.session.step in (5, 10, 20) else 4 * GIB
+
+
+def test_a_run_is_saved_before_others_have_taken_all_memory(
+    device, scene, tmp_path, monkeypatch, capfd
+):
+    """Once each time. It goes on with the memory that it has."""
+    monkeypatch.setattr(memory, "SECONDS", 0.0)
+    monkeypatch.setattr(capacity, "MORE", 0)
+    monkeypatch.setattr(capacity, "TIMES", 1.0)
+    taking = Takes(device, monkeypatch)
+    own = dict(batch_steps=5, deterministic=True, rasterizer="auto", strategy="mcmc")
+    run = Trainer(settings(scene, tmp_path / "run", **own), [taking], device)
+    metrics = run.train()
+    out = capfd.readouterr().out
+    assert metrics["steps"] == 30 and newest(tmp_path / "run").name == "ckpt_30.npz"
+    assert out.count("10 MiB are left: step 10 is saved") == 1
+    assert out.count("10 MiB are left: step 25 is saved") == 1
+    assert out.count("other programs take the memory of") == 3
+    grown = metrics["curve"]["splats"]
+    assert out.count(f"growth stops at {grown[2]} splats: other programs take") == 1
+    assert grown[0] < grown[2] == metrics["splats"]
+
+
+@pytest.mark.parametrize("budget", [None, Budget(GIB, GIB + (100 << 20))])
+def test_a_run_that_fills_the_memory_itself_is_left_alone(monkeypatch, budget):
+    monkeypatch.setattr(memory, "SECONDS", 0.0)
+    device = SimpleNamespace(memory_budget=lambda: budget, memory_bytes=8 * GIB)
+    memory.MemoryWatch(SimpleNamespace(device=device), None).check()
+
+
+def test_fewer_photographs_are_in_flight_where_little_memory_is_free(device, monkeypatch):
+    images = [np.zeros((40, 50, 3), np.uint8)] * 30
+    size = images[0].size + 4
+    for free, steps in ((100 * size, 10), (10 * size, 2), (0, 1)):
+        monkeypatch.setattr(device, "memory_budget", lambda free=free: Budget(0, free))
+        photos = Photos(device, images, "stream", ring=20)
+        assert photos.most_steps == steps and photos.buffer.nbytes < (2 * steps + 1) * size
+        photos.buffer.destroy()
+    automatic = Photos(device, images, "auto", ring=20)
+    assert automatic.streamed
+    automatic.buffer.destroy()
+
+
+def test_held_out_views_that_do_not_fit_cost_a_note(on_device, scene, tmp_path, monkeypatch, capfd):
+    def full(self, *given, **how):
+        raise OutOfMemory("no memory for it")
+        yield
+
+    monkeypatch.setattr(Measurements, "_measures", full)
+    metrics = train(settings(scene, tmp_path / "run", max_steps=10, eval_steps=(5,)))
+    assert metrics["steps"] == 10 and not metrics["evaluations"]
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["steps"] == 10
+    assert capfd.readouterr().out.count("held-out views are not measured: no memory") == 2
