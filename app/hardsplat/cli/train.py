@@ -58,8 +58,12 @@ def handle(flags):
         from hardsplat.train.run.trainer import train
 
         show_log({"verbose": config.run.verbose, "quiet": config.run.quiet})
-        watchers = [with_window and _window(), address is not None and _server(address)]
-        train(config, list(filter(None, watchers)), parts, device, photographs)
+        watchers = [window for window in [with_window and _window()] if window]
+        if address is not None:
+            from hardsplat.serve.watch import Server
+
+            watchers.append(Server(address))
+        train(config, watchers, parts, device, photographs)
 
 
 def opening(wanted):
@@ -146,13 +150,6 @@ def _no_scene(folder, saved):
         return f"neither camera poses nor photographs are in it; a scene is {A_SCENE}"
     alone = f"(hardsplat sfm {shlex.quote(str(folder))} does that alone)"
     return f"{found} without camera poses; add --sfm to find them first {alone}"
-
-
-def _server(address):
-    """The pages of --serve."""
-    from hardsplat.serve.watch import Server
-
-    return Server(address)
 
 
 def _window():

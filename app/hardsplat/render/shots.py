@@ -70,11 +70,7 @@ def shots_of(
     cameras = [scene.views[i].camera for i in scene.train] if scene else []
     base = _base(cameras[0] if cameras and not keys else None, keys, framing)
     if keys:
-        if keys.frames and not frames:
-            _check_frames(path, len(keys.c2w), "which it lists")
-            w2c, focal = np.linalg.inv(keys.c2w), keys.focal
-        else:
-            w2c, focal = along(keys, frames or _frames_of(path, keys, framing.fps or FPS))
+        w2c, focal = _poses_of(path, keys, frames, framing.fps or FPS)
         poses = [(pose, f * base.height) for pose, f in zip(w2c, focal)]
     else:
         setting = scene_bounds(gaussians, cameras, direction(framing.up))
@@ -93,20 +89,20 @@ def shots_of(
     return shots
 
 
-def _frames_of(path: str, keys: CameraPath, fps: float) -> int:
-    """The number of frames of its seconds at its pace, or at `fps` where it has none. Raises
-    UserError for too many."""
+def _poses_of(path: str, keys: CameraPath, frames: int | None, fps: float):
+    """(world to camera (N, 4, 4), focal lengths (N, 2) in heights of the image): as many as its
+    file lists, or its seconds have at its pace, or at `fps`. Raises UserError for too many."""
     seconds, pace = keys.times[-1] - keys.times[0], keys.fps or fps
-    frames = max(1, round(seconds * pace) + 1)
-    _check_frames(path, frames, f"{seconds:g} s at {pace:g} a second")
-    return frames
-
-
-def _check_frames(path: str, frames: int, why: str) -> None:
-    if frames > MOST_FRAMES:
+    count, why = len(keys.c2w), "which it lists"
+    if not keys.frames:
+        count, why = max(1, round(seconds * pace) + 1), f"{seconds:g} s at {pace:g} a second"
+    if not frames and count > MOST_FRAMES:
         advice = "correct the times of its keyframes, or add --frames N"
-        most = f"{frames} frames, {why}; there may be {MOST_FRAMES}: {advice}"
+        most = f"{count} frames, {why}; there may be {MOST_FRAMES}: {advice}"
         raise UserError(f"--path {path}: would be {most}")
+    if keys.frames and not frames:
+        return np.linalg.inv(keys.c2w), keys.focal
+    return along(keys, frames or count)
 
 
 def _base(camera: Camera | None, keys: CameraPath | None, framing: Framing) -> Camera:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import cv2
@@ -26,36 +26,34 @@ def frames(path: Path, apart: float = 0.0) -> Iterator[tuple[float, np.ndarray]]
 
     Raises UserError where it cannot be read.
     """
-    from imageio_ffmpeg import read_frames
-
     select = f"select='isnan(prev_selected_t)+gte(t-prev_selected_t,{apart - 1e-6:.6f})'"
     how = ["-vf", select, "-fps_mode", "passthrough"]
-    try:
-        with closing(read_frames(f"file:{path.absolute()}", output_params=how)) as reader:
-            meta = next(reader)
-            width, height = meta["size"]
-            step = max(apart, 1 / (meta["fps"] or 30))
-            for number, data in enumerate(reader):
-                yield number * step, np.frombuffer(data, np.uint8).reshape(height, width, 3)
-    except (OSError, RuntimeError, ValueError, KeyError, IndexError, StopIteration) as error:
-        raise UserError(f"{path}: not a readable video: {_reason(error)}") from None
+    with _reading(path, output_params=how) as (meta, reader):
+        width, height = meta["size"]
+        step = max(apart, 1 / (meta["fps"] or 30))
+        for number, data in enumerate(reader):
+            yield number * step, np.frombuffer(data, np.uint8).reshape(height, width, 3)
 
 
 def duration(path: Path) -> float:
     """Seconds that a video lasts, 0 where the file does not say. Raises UserError like frames."""
+    with _reading(path) as (meta, _):
+        return float(meta["duration"])
+
+
+@contextmanager
+def _reading(path: Path, **how) -> Iterator[tuple[dict, Iterator[bytes]]]:
+    """What ffmpeg tells of a video, and its frames. Raises UserError with the last line of what
+    ffmpeg said, which names the problem."""
     from imageio_ffmpeg import read_frames
 
     try:
-        with closing(read_frames(f"file:{path.absolute()}")) as reader:
-            return float(next(reader)["duration"])
+        with closing(read_frames(f"file:{path.absolute()}", **how)) as reader:
+            yield next(reader), reader
     except (OSError, RuntimeError, ValueError, KeyError, IndexError, StopIteration) as error:
-        raise UserError(f"{path}: not a readable video: {_reason(error)}") from None
-
-
-def _reason(error) -> str:
-    """The last line of what ffmpeg said, which names the problem."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and "===" not in line]
-    return (lines[-1] if lines else type(error).__name__).split("] ")[-1]
+        lines = [line.strip() for line in str(error).splitlines() if "===" not in line]
+        why = next((line for line in reversed(lines) if line), type(error).__name__)
+        raise UserError(f"{path}: not a readable video: {why.split('] ')[-1]}") from None
 
 
 def spacing(seconds: float, most: int) -> float:
