@@ -28,6 +28,7 @@ from hardsplat.render.paths import spread
 from hardsplat.render.shots import AROUND, FPS, MOST_FRAMES, VIEWS, Framing, Shot, shots_of
 from hardsplat.render.sink import Stills, Videos
 from hardsplat.results.model import find_model, run_of
+from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import PICTURES
@@ -92,7 +93,7 @@ def render(
         format=_format(modes, look.format, config.raster.hardware.format),
         antialiased=config.raster.antialiased,
     )
-    color, transparent = _background(look.background, config)
+    color, transparent = _background(look.background, config.scene.background)
     keys = None
     if path not in (*VIEWS, *AROUND):
         if not Path(path).is_file():
@@ -100,7 +101,7 @@ def render(
             raise UserError(f"--path {path}: neither a file nor one of {known}")
         keys = read_camera_path(path)
     out = _output(output, file, path, transparent, depth_raw)
-    scene = _scene(config, path, file)
+    scene = _scene(config.scene, path, file)
     gaussians = load_splats(file)
     degree = gaussians.sh_degree if look.sh_degree is None else look.sh_degree
     if not 0 <= degree <= gaussians.sh_degree:
@@ -199,10 +200,10 @@ def _format(modes: list[str], wanted: str | None, configured: str) -> str:
     return wanted or (configured if len(pickiest) == len(FORMATS) else pickiest[0])
 
 
-def _background(wanted: str | None, config: TrainConfig) -> tuple[tuple[float, ...], bool]:
+def _background(wanted: str | None, trained: str) -> tuple[tuple[float, ...], bool]:
     """Colour in 0..1, and whether there is none."""
     if wanted is None:
-        return BACKGROUNDS[config.scene.background], False
+        return BACKGROUNDS[trained], False
     if wanted == "transparent":
         return BACKGROUNDS["black"], True
     try:
@@ -240,11 +241,10 @@ def is_video(path: Path) -> bool:
     return path.suffix.lower() in CODECS
 
 
-def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
+def _scene(given: SceneSettings, path: str, file: Path) -> Scene | None:
     """The scene where its cameras are wanted; an orbit does without."""
     if path not in (*VIEWS, *AROUND):
         return None
-    given = config.scene
     if given.data_dir is None or (path == "orbit" and not given.data_dir.is_dir()):
         if path != "orbit":
             why = f"nothing says which scene it shows, and --path {path} is of its cameras"

@@ -33,7 +33,10 @@ def serve(
     frames = None
     try:
         parameters.upload(shown.gaussians)
-        title, look = f"{shown.title} - hardsplat", look_of(shown.config, degree)
+        title, look = (
+            f"{shown.title} - hardsplat",
+            look_of(shown.config.scene, shown.config.raster, degree),
+        )
         frames = Frames(gpu, place, title, look, setting, start, cameras, busy=False)
         frames.server.gui.add_markdown(f"{len(shown.gaussians)} splats")
         print(f"view: {frames.door.url} (Ctrl-C ends)", flush=True)

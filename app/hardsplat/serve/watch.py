@@ -59,7 +59,8 @@ class Server(Watcher):
 
     def open(self, run: Running) -> None:
         scene, rows = run.scene, run.session.raster.rows.names
-        look = look_of(run.config, run.config.model.sh_degree, rows)
+        of = run.config
+        look = look_of(of.scene, of.raster, of.model.sh_degree, rows)
         setting = scene_bounds(dots_of(scene), [scene.views[i].camera for i in scene.train])
         views = scene.views[0].camera, cameras_of(scene)
         title = f"{scene.name} - hardsplat"

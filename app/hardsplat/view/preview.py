@@ -16,7 +16,8 @@ from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.hardware.rasterizer import TIMED
 from hardsplat.raster.hardware.rows import HardwareOptions
-from hardsplat.settings.train import TrainConfig
+from hardsplat.settings.rasterizers import RasterSettings
+from hardsplat.settings.scene import SceneSettings
 from hardsplat.train.measure.measure import BACKGROUNDS
 from hardsplat.train.watchers.watch import Running, Watcher
 from hardsplat.view import window
@@ -60,15 +61,13 @@ def inputs_of(
     return Inputs(controls, points, 0, can_pause, sh_degree)
 
 
-def look_of(config: TrainConfig, sh_degree: int = 3, rows: Mapping[str, Any] = {}) -> Look:
+def look_of(
+    scene: SceneSettings, raster: RasterSettings, sh_degree: int = 3, rows: Mapping[str, Any] = {}
+) -> Look:
     """How a run's splats are drawn. rows: those that its rasterizer is made of, by option."""
-    own: dict[str, Any] = {
-        "format": config.raster.hardware.format,
-        "antialiased": config.raster.antialiased,
-    }
+    own: dict[str, Any] = {"format": raster.hardware.format, "antialiased": raster.antialiased}
     options = HardwareOptions(**own | {name: rows[name] for name in _DRAWN if name in rows})
-    of = config.scene
-    return Look(options, BACKGROUNDS[of.background], of.near_plane, sh_degree)
+    return Look(options, BACKGROUNDS[scene.background], scene.near_plane, sh_degree)
 
 
 class TrainingWindow(Watcher):
@@ -90,7 +89,7 @@ class TrainingWindow(Watcher):
         """The window, at the first camera. Screenshots go to the folder of the run."""
         config, scene, session = run.config, run.scene, run.session
         try:
-            look = look_of(config, rows=session.raster.rows.names)
+            look = look_of(config.scene, config.raster, rows=session.raster.rows.names)
             degree = config.model.sh_degree
             inputs = inputs_of(scene, dots_of(scene), can_pause=True, sh_degree=degree)
             title = f"{scene.name} - hardsplat"

@@ -99,7 +99,13 @@ def view(target: str | Path, data_dir: str | Path | None = None, **asked) -> Non
         inputs = Inputs(around(shown.gaussians), sh_degree=degree)
     parameters = Parameters(gpu, len(shown.gaussians), degree)
     parameters.upload(shown.gaussians)
-    viewer = Viewer(gpu, f"{shown.title} - hardsplat", look_of(shown.config), inputs, folder=Path())
+    viewer = Viewer(
+        gpu,
+        f"{shown.title} - hardsplat",
+        look_of(shown.config.scene, shown.config.raster),
+        inputs,
+        folder=Path(),
+    )
     try:
         while not viewer.closed:
             viewer.turn(parameters, degree, [f"{len(shown.gaussians)} splats"], wait=True)
