@@ -10,19 +10,47 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
 from hardsplat.gpu.passes.declared import ComputePass, DepthTest, DrawPass, Pipeline
+from hardsplat.raster.core.projection import for_score
+from hardsplat.raster.core.sinks import SCORES
 from hardsplat.raster.hardware.rows import Rows
 from hardsplat.tables.formats import TargetFormat
-from hardsplat.tables.hardware import Block, Shape
+from hardsplat.tables.hardware import Shape
 from hardsplat.tables.pictures import PictureMode
 
 _SPLATS = ("splats2d", "colors2d", "order")
 
 
-def canvas_of(rows: Rows, width: int, height: int, segments: int) -> dict[str, int | float]:
-    """Constants of every draw of splats on a canvas of width x height px."""
-    canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments}
-    shape = {"VERTICES": rows.shape.vertices, "SHAPE": rows.shape.number}
-    return {**canvas, "LARGEST": rows.format.largest, **shape}
+@dataclass(frozen=True)
+class Blocked:
+    """A canvas of width x height px in depth segments, and in blocks of pixels, each drawn by one
+    fragment of a backward draw."""
+
+    rows: Rows
+    width: int
+    height: int
+    segments: int
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Across and down."""
+        block = self.rows.block
+        return -(-self.width // block.width), -(-self.height // block.height)
+
+    @property
+    def spec(self) -> dict[str, int | float]:
+        """Constants of what goes block by block."""
+        (across, _), block = self.blocks, self.rows.block
+        return {"BLOCK_W": block.width, "BLOCK_H": block.height, "BLOCKS_X": across}
+
+    def canvas(self, whole: bool = False) -> dict[str, int | float]:
+        """Constants of every draw of splats. whole: on a canvas of whole blocks."""
+        (across, down), block, shape = self.blocks, self.rows.block, self.rows.shape
+        width, height = self.width, self.height
+        if whole:
+            width, height = across * block.width, down * block.height
+        canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": self.segments}
+        corners = {"VERTICES": shape.vertices, "SHAPE": shape.number}
+        return {**canvas, "LARGEST": self.rows.format.largest, **corners}
 
 
 def macros(rows: Rows, format: TargetFormat) -> dict[str, str]:
@@ -37,7 +65,9 @@ def outline(shape: Shape, shifted: bool = False) -> dict:
     return {**parts, "outline": slots, "rectangle": shape.rectangle}
 
 
-def forward_passes(rows: Rows, canvas: dict, picture: PictureMode) -> list[ComputePass | DrawPass]:
+def forward_passes(blocked: Blocked, picture: PictureMode) -> list[ComputePass | DrawPass]:
+    """Draws of the blending unit, or of fragments in order."""
+    rows, segments = blocked.rows, blocked.segments
     draw = DrawPass(
         **outline(rows.shape),
         name="draw",
@@ -47,10 +77,10 @@ def forward_passes(rows: Rows, canvas: dict, picture: PictureMode) -> list[Compu
         attachment="target",
         format=rows.format.vk,
         clear=(0.0, 0.0, 0.0, 1.0),
-        spec={**canvas, "PICTURE": picture.number},
+        spec={**blocked.canvas(), "PICTURE": picture.number},
     )
     if not rows.blending.ordered:
-        shifted, segments = rows.format.shifted, int(canvas["SEGMENTS"])
+        shifted = rows.format.shifted
         spec = {**draw.spec, "BACK_TO_FRONT": True}
         fixed = replace(draw, **outline(rows.shape, shifted), blend=True, spec=spec)
         if not rows.layered(segments):
@@ -81,23 +111,6 @@ def sums(rows: Rows) -> tuple[dict[str, str], dict[str, int]]:
     if rows.reduction.quads:
         slots["quads"] = rows.quads.slot
     return slots, {"THRESHOLD": rows.threshold} if "THRESHOLD" in rows.reduction.spec else {}
-
-
-def begin_blocks(rows: Rows, width: int, height: int, segments: int, first: int = 0) -> ComputePass:
-    """The drawn image, d_image -> D and T of each block of pixels at the beginning of each depth
-    segment from `first` on."""
-    wide, tall = rows.block.width, rows.block.height
-    across, _ = blocks_of(rows.block, width, height)
-    spec = {"FIRST": first, "BLOCK_W": wide, "BLOCK_H": tall, "BLOCKS_X": across}
-    return ComputePass(
-        "begin backward",
-        "draw/begin_blocks.comp",
-        ("layers", "frame", "d_image"),
-        ("blocks", "d_image"),
-        {**rows.layers(segments), **spec},
-        {"state": rows.state_format.packing},
-        bind=rows.layers_bound(segments),
-    )
 
 
 # Of draws whose fragments of finished blocks do not run.
@@ -132,26 +145,11 @@ def with_unfinished(
         raise
 
 
-def blocks_of(block: Block, width: int, height: int) -> tuple[int, int]:
-    """How many blocks cover a canvas, across and down."""
-    return -(-width // block.width), -(-height // block.height)
-
-
 @dataclass(frozen=True)
-class Backward:
-    """A way from d_image to d_splats2d on a canvas of width x height px in depth segments, in
-    blocks of pixels, each drawn by one fragment. scores: with draws of SCORES."""
+class Backward(Blocked):
+    """A way from d_image to d_splats2d. scores: with draws of SCORES."""
 
-    rows: Rows
-    width: int
-    height: int
-    segments: int
     scores: bool = False
-
-    @property
-    def blocks(self) -> tuple[int, int]:
-        """Across and down."""
-        return blocks_of(self.rows.block, self.width, self.height)
 
     def passes(self) -> list[ComputePass | DrawPass]:
         raise NotImplementedError
@@ -163,3 +161,21 @@ class Backward:
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """score: the word of a draw of SCORES after a blank."""
         raise NotImplementedError
+
+    def _begin_passes(self, first: int) -> list[ComputePass]:
+        """The drawn image, d_image -> D and T of each block of pixels at the beginning of each
+        depth segment from `first` on; and the same of scores."""
+        begin = ComputePass(
+            "begin backward",
+            "draw/begin_blocks.comp",
+            ("layers", "frame", "d_image"),
+            ("blocks", "d_image"),
+            {**self.rows.layers(self.segments), "FIRST": first, **self.spec},
+            {"state": self.rows.state_format.packing},
+            bind=self.rows.layers_bound(self.segments),
+        )
+        return [begin, *(for_score(begin, name) for name in SCORES if self.scores)]
+
+    def _record_begin(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str) -> None:
+        begin = run.get(f"begin backward{score}", run["begin backward"])
+        recorder.run(begin, threads=self.blocks)

@@ -22,14 +22,11 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
-from hardsplat.raster.core.projection import for_score, scored
-from hardsplat.raster.core.sinks import SCORES
+from hardsplat.raster.core.projection import scored
 from hardsplat.raster.hardware.draws import (
     UNFINISHED,
     Backward,
-    begin_blocks,
-    blocks_of,
-    canvas_of,
+    Blocked,
     outline,
     sums,
     unfinished_draw,
@@ -45,28 +42,12 @@ FRAGMENTS = Need(64.0, 64.0)  # of a splat, for 8 fragments: bonsai_7k has 6.6 o
 
 
 @dataclass(frozen=True)
-class FragmentLists:
-    """A list for each block of each depth segment of a canvas of width x height px."""
-
-    rows: Rows
-    width: int
-    height: int
-    segments: int
+class FragmentLists(Blocked):
+    """A list for each block of each depth segment."""
 
     @property
-    def blocks(self) -> tuple[int, int]:
-        """Across and down."""
-        return blocks_of(self.rows.block, self.width, self.height)
-
-    @property
-    def spec(self) -> dict[str, int]:
-        (across, down), block = self.blocks, self.rows.block
-        return {
-            "BLOCK_W": block.width,
-            "BLOCK_H": block.height,
-            "BLOCKS_X": across,
-            "BLOCKS_Y": down,
-        }
+    def spec(self) -> dict[str, int | float]:
+        return {**super().spec, "BLOCKS_Y": self.blocks[1]}
 
     @property
     def blends(self) -> bool:
@@ -77,8 +58,7 @@ class FragmentLists:
     def passes(self, picture: PictureMode = PICTURES["image"]) -> list[ComputePass | DrawPass]:
         """order, splats2d, and the drawn image or what is to become it -> fragment_lists,
         fragments."""
-        rows, block, (across, down) = self.rows, self.rows.block, self.blocks
-        lists = ("fragment_lists", "fragments")
+        rows, lists = self.rows, ("fragment_lists", "fragments")
         begin = ComputePass(
             "list begin",
             "draw/lists/begin.comp",
@@ -87,7 +67,6 @@ class FragmentLists:
             {**self.spec, **rows.layers(self.segments)},
             bind=rows.layers_bound(self.segments),
         )
-        whole = canvas_of(rows, across * block.width, down * block.height, self.segments)
         size = {"WIDTH": self.width, "HEIGHT": self.height, "RANKED": True}
         append = DrawPass(
             **outline(rows.shape),
@@ -95,10 +74,10 @@ class FragmentLists:
             fragment="draw/lists/append.frag",
             reads=("counts", "splats2d", "colors2d", "order", "fragment_lists"),
             writes=("counts", *lists),
-            spec={**whole, **self.spec, **size},
+            spec={**self.canvas(whole=True), **self.spec, **size},
             slots={"claim": "draw/lists/claim_together.glsl" if _together(rows) else ""},
         )
-        spec: dict[str, int | float] = {**self.spec, "SEGMENTS": self.segments}
+        spec = {**self.spec, "SEGMENTS": self.segments}
         sort = ComputePass("list sort", "draw/lists/sort.comp", lists, lists, spec)
         if self.blends:
             reads = ("order", "splats2d", "colors2d", *lists)
@@ -155,7 +134,6 @@ class Listed(Backward):
 
     def passes(self) -> list[ComputePass | DrawPass]:
         rows, splats = self.rows, ("order", "splats2d", "colors2d")
-        begin = begin_blocks(rows, self.width, self.height, self.segments, first=1)
         slots, limit = sums(rows)
         spec = {"SEGMENTS": self.segments, "LARGEST": rows.format.largest}
         walk = ComputePass(
@@ -172,8 +150,7 @@ class Listed(Backward):
             },
         )
         lists = [] if self.lists.blends else self.lists.passes()
-        begins = (for_score(begin, name) for name in SCORES if self.scores)
-        return [*lists, begin, *begins, *scored(walk, self.scores)]
+        return [*lists, *self._begin_passes(first=1), *scored(walk, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
         (across, down), packed = self.blocks, self.rows.state_format.packed
@@ -183,8 +160,7 @@ class Listed(Backward):
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, the lists -> d_splats2d."""
         across, down = self.blocks
-        begin = run.get(f"begin backward{score}", run["begin backward"])
-        recorder.run(begin, threads=(across, down))
+        self._record_begin(recorder, run, score)
         recorder.run(run[f"draw backward{score}"], threads=(across, down * self.segments))
 
 

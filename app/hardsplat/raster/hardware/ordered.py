@@ -15,13 +15,10 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
-from hardsplat.raster.core.projection import for_score, scored
-from hardsplat.raster.core.sinks import SCORES
+from hardsplat.raster.core.projection import scored
 from hardsplat.raster.hardware.draws import (
     UNFINISHED,
     Backward,
-    begin_blocks,
-    canvas_of,
     macros,
     outline,
     sums,
@@ -40,8 +37,7 @@ class Ordered(Backward):
         return self.segments > 1 and self.rows.block.pixels > 1
 
     def passes(self) -> list[ComputePass | DrawPass]:
-        rows, canvas = self.rows, canvas_of(self.rows, self.width, self.height, self.segments)
-        slots, limit = sums(rows)
+        rows, (slots, limit) = self.rows, sums(self.rows)
         splats = ("counts", "splats2d", "colors2d", "order", "d_image")
         draw = DrawPass(
             **outline(rows.shape),
@@ -52,7 +48,7 @@ class Ordered(Backward):
             attachment="state" if rows.ordering.attachment else None,
             format=rows.state_format.vk,
             in_order=rows.ordering.attachment,
-            spec={**canvas, **limit},
+            spec={**self.canvas(), **limit},
             slots={**slots, "order": rows.ordering.slot},
             macros=macros(rows, rows.state_format),
         )
@@ -66,11 +62,7 @@ class Ordered(Backward):
                 bind=rows.layers_bound(self.segments),
             )
             return [begin, *scored(draw, self.scores)]
-        (across, down), (wide, tall) = self.blocks, (rows.block.width, rows.block.height)
-        spec: dict[str, int | float] = {"BLOCK_W": wide, "BLOCK_H": tall, "BLOCKS_X": across}
-        covered = {"CANVAS_WIDTH": across * wide, "CANVAS_HEIGHT": down * tall}
-        state = {"state": rows.state_format.packing}
-        begin = begin_blocks(rows, self.width, self.height, self.segments)
+        state, begins = {"state": rows.state_format.packing}, self._begin_passes(first=0)
         blocks = replace(
             draw,
             fragment="draw/ordered/backward_blocks.frag",
@@ -78,16 +70,15 @@ class Ordered(Backward):
             writes=("blocks", "d_splats2d"),
             attachment=None,
             in_order=False,
-            spec={**draw.spec, **covered, **spec},
+            spec={**draw.spec, **self.canvas(whole=True), **self.spec},
             slots={**slots, **state, "section": rows.ordering.section},
             macros={},
         )
-        begins = [begin, *(for_score(begin, name) for name in SCORES if self.scores)]
         if not self._rejects:
             return [*begins, *scored(blocks, self.scores)]
         least = {"LEAST": rows.least_transmittance}
         name, fragment = "begin backward unfinished", "draw/ordered/unfinished.frag"
-        unfinished = unfinished_draw(name, fragment, "blocks", {**spec, **least}, state)
+        unfinished = unfinished_draw(name, fragment, "blocks", {**self.spec, **least}, state)
         reads, spec = (*blocks.reads, "unfinished"), {**blocks.spec, **least}
         blocks = replace(blocks, reads=reads, depth=UNFINISHED, spec=spec)
         return [*begins, unfinished, *scored(blocks, self.scores)]
@@ -106,8 +97,8 @@ class Ordered(Backward):
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, order -> d_splats2d."""
         across, down = self.blocks
-        begin, tall = run.get(f"begin backward{score}", run["begin backward"]), down * self.segments
-        recorder.run(begin, threads=(across, down))
+        tall = down * self.segments
+        self._record_begin(recorder, run, score)
         if self._rejects:
             unfinished = run["begin backward unfinished"]
             recorder.run(unfinished, threads=(3,), extent=(across, tall))

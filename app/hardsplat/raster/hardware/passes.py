@@ -8,7 +8,7 @@ from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core.projection import Perspective, Projection, for_images
 from hardsplat.raster.core.sinks import STORE
 from hardsplat.raster.core.sort import ranking_lanes
-from hardsplat.raster.hardware.draws import canvas_of, forward_passes
+from hardsplat.raster.hardware.draws import Blocked, forward_passes
 from hardsplat.raster.hardware.listed import FragmentLists, Listed
 from hardsplat.raster.hardware.ordered import Ordered
 from hardsplat.raster.hardware.rows import HardwareOptions, Rows
@@ -32,7 +32,7 @@ def all_passes(
     if rows.blending.listed:
         forward = FragmentLists(rows, *size).passes(drawn)
     else:
-        forward = forward_passes(rows, canvas_of(rows, *size), drawn)
+        forward = forward_passes(Blocked(rows, *size), drawn)
     if picture == "image":
         forward = for_images(around, forward)
     backward: list[ComputePass | DrawPass] = []

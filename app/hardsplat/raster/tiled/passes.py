@@ -43,23 +43,6 @@ def backward_subgroups(lanes: int) -> int:
     return TILE * TILE // (lanes * pixels_of(lanes, BACKWARD_PIXELS))
 
 
-def passes(
-    rows: TiledRows,
-    width: int,
-    height: int,
-    sh_planes: int,
-    sink: Sink | None,
-    lanes: int,
-    antialiased: bool = False,
-    picture: str = "image",
-) -> list[ComputePass]:
-    """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a
-    canvas of width x height px, for subgroups of `lanes`."""
-    in_order = not is_local(rows.tile_backward, lanes)
-    around = Perspective(sh_planes, sink, antialiased, in_order=in_order, lanes=lanes)
-    return all_passes(around, rows, width, height, lanes, picture)
-
-
 def all_passes(
     around: Projection, rows: TiledRows, width: int, height: int, lanes: int, picture: str = "image"
 ) -> list[ComputePass]:
@@ -145,5 +128,6 @@ def _backward_passes(
 
 def sources(device: Device, options: TiledOptions) -> set[ShaderSource]:
     """The shaders of a rasterizer with these options."""
-    made = passes(TiledRows.resolve(device, options), 1, 1, 1, STORE, device.subgroup_size)
-    return {source for p in made for source in p.sources()}
+    rows, lanes = TiledRows.resolve(device, options), device.subgroup_size
+    around = Perspective(1, STORE, in_order=not is_local(rows.tile_backward, lanes), lanes=lanes)
+    return {source for p in all_passes(around, rows, 1, 1, lanes) for source in p.sources()}
