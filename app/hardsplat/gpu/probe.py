@@ -64,15 +64,9 @@ _RASTER_ORDER = replace(
     format=_FLOAT32,
     in_order=True,
 )
-_SEQUENTIAL = DrawPass(
-    "probe sequential",
-    _LAYERS,
-    "probe/section.frag",
-    ("blocks",),
-    ("blocks",),
-    spec={"SIDE": SIDE},
-    slots={"section": "draw/ordered/section_sequential.glsl"},
-)
+_SECTION, _SLOTS = "probe/section.frag", {"section": "draw/ordered/section_sequential.glsl"}
+_SEQUENTIAL = DrawPass("probe sequential", _LAYERS, _SECTION, ("blocks",), ("blocks",))
+_SEQUENTIAL = replace(_SEQUENTIAL, spec={"SIDE": SIDE}, slots=_SLOTS)
 PROBES: dict[str, tuple[ComputePass | DrawPass, ...]] = {
     "float_atomics": _additions("native"),
     "swap_atomics": _additions("cas"),
@@ -173,27 +167,25 @@ def _check_atomics(device: Device, name: str, groups: int, layers: int) -> str |
         got = sums.download(np.float32, 3 * ADDRESSES).reshape(3, ADDRESSES)
         for way, should, summed in zip(_WAYS, expected, got):
             if (summed != should).any():
-                wrong.append(
-                    f"{should.sum():.0f} additions of 1 to {way} in {stage} shaders gave "
-                    f"{summed.sum():.0f}"
-                )
+                what = f"{should.sum():.0f} additions of 1 to {way} in {stage} shaders"
+                wrong.append(f"{what} gave {summed.sum():.0f}")
     sums.destroy()
     return wrong[0] if wrong else None
 
 
 def _check_order(device: Device, owner: DrawPass) -> str | None:
-    state = Image(device, SIDE, SIDE, _FLOAT32, np.float32, "state")
-    state.upload(np.zeros((SIDE, SIDE, 4), np.float32))
-    _run(device, owner, {"state": state}, **_DRAWN)
-    pixels = state.download()
-    state.destroy()
-    return _verdict(pixels)
-
-
-def _check_section(device: Device) -> str | None:
-    blocks = Buffer(device, SIDE * SIDE * contract.itemsize("blocks"), "blocks")
+    """The states of a draw of all layers, in an image or a buffer."""
+    (name,) = owner.writes
+    if name == "state":
+        state = Image(device, SIDE, SIDE, _FLOAT32, np.float32, name)
+        state.upload(np.zeros((SIDE, SIDE, 4), np.float32))
+        _run(device, owner, {name: state}, **_DRAWN)
+        pixels = state.download()
+        state.destroy()
+        return _verdict(pixels)
+    blocks = Buffer(device, SIDE * SIDE * contract.itemsize(name), name)
     blocks.fill(0)
-    _run(device, _SEQUENTIAL, {"blocks": blocks}, **_DRAWN)
+    _run(device, owner, {name: blocks}, **_DRAWN)
     pixels = blocks.download(np.uint32).reshape(SIDE, SIDE, 4)
     blocks.destroy()
     return _verdict(pixels)
@@ -203,9 +195,9 @@ _CHECKS: dict[str, Callable[[Device], str | None]] = {
     "float_atomics": partial(_check_atomics, name="float_atomics", groups=512, layers=128),
     # fewer, since each waits for the others
     "swap_atomics": partial(_check_atomics, name="swap_atomics", groups=64, layers=16),
-    "interlock": lambda device: _check_order(device, _INTERLOCK),
-    "raster_order": lambda device: _check_order(device, _RASTER_ORDER),
-    "sequential": _check_section,
+    "interlock": partial(_check_order, owner=_INTERLOCK),
+    "raster_order": partial(_check_order, owner=_RASTER_ORDER),
+    "sequential": partial(_check_order, owner=_SEQUENTIAL),
 }
 
 
