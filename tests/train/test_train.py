@@ -23,6 +23,7 @@ from hardsplat.train.job.job import Job
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.measure.measure import evaluation_frame, measure_all
+from hardsplat.train.run.closing import besides_training
 from hardsplat.train.run.trainer import train
 from hardsplat.train.session.capacity import fitting
 from hardsplat.train.session.session import Session
@@ -63,6 +64,14 @@ def test_large_files_of_a_finished_run_are_synced_after_its_end(
     assert all(file.exists() for file in later)
     of_run = [name for name in synced if name.startswith(("splats.ply", "metrics.json."))]
     assert bool(of_run) != large, synced
+
+
+def test_the_log_names_every_second_besides_training():
+    parts = {"imports": 1.02, "device": 0.01, "training": 9.0, "compile": 1.13, "files": 2.4}
+    seconds = {"parts": parts | {"total": 13.56}, "files": {"splats": 2.3, "report": 0.0}}
+    words = "imports 1.0 s, compile 1.1 s, files 2.4 s (splats 2.3)"
+    assert besides_training(seconds) == words
+    assert besides_training({"parts": {"load": 0.2, "total": 0.2}, "files": {}}) == "load 0.2 s"
 
 
 def test_a_run_learns_and_says_what_it_did(run):

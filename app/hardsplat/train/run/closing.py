@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
 
 from tqdm import tqdm
@@ -11,6 +12,8 @@ from hardsplat.train.run.files import REPORT
 from hardsplat.train.run.resume import resume_command
 from hardsplat.train.run.state import RunState
 from hardsplat.train.watchers.log import stage_table
+
+_log = logging.getLogger("hardsplat")
 
 
 def print_outcome(run: RunState, metrics: dict) -> None:
@@ -37,5 +40,21 @@ def print_outcome(run: RunState, metrics: dict) -> None:
         f"{quality}{metrics['splats']} splats, {run.log.training_seconds:.1f} s of "
         f"training on {run.device.name}, {run.clock.total():.1f} s in all{since}"
     )
+    _log.info("besides training: %s", besides_training(metrics["seconds"]))
     print(f"result: {run.folder}  report: {run.folder / REPORT}")
     print(f"look around in it: hardsplat view {folder}")
+
+
+def besides_training(seconds: dict) -> str:
+    """`imports 1.0 s, compile 1.1 s, files 2.4 s (splats 2.3)`: the phases of a run that took a
+    twentieth of a second or more, and the files that its end waited for. seconds: of
+    metrics.json."""
+
+    def named(parts: dict[str, float], unit: str) -> str:
+        longer = {name: spent for name, spent in parts.items() if spent >= 0.05}
+        return ", ".join(f"{name} {spent:.1f}{unit}" for name, spent in longer.items())
+
+    phases = {k: s for k, s in seconds["parts"].items() if k not in ("training", "files", "total")}
+    files = named({"files": seconds["parts"].get("files", 0.0)}, " s")
+    waited = named(seconds["files"], "")
+    return ", ".join(filter(None, [named(phases, " s"), files + f" ({waited})" * bool(waited)]))
