@@ -31,21 +31,23 @@ class Backend:
     cannot run.
 
     first_runnable: options with the first rows that run instead of those that would be timed.
-    sources: the shaders it is made of. passes: of (device, SH planes, width, height, options,
-    sink), all that it builds at first, for options without anything left to time. needs: what one
-    splat takes in training, besides hardsplat.contract.footprint.needs. without: buffers that it
-    does not have.
+    sources: the shaders it is made of. needs: what one splat takes in training, besides
+    hardsplat.contract.footprint.needs. without: buffers that it does not have.
     """
 
-    rasterizer: Callable[..., Rasterizer]
+    rasterizer: type[Rasterizer]
     options: type[HardwareOptions] | type[TiledOptions]
     resolve: Callable[[Device, Any], Variants]
     first_runnable: Callable[[Device, Any], Any]
     sources: Callable[[Device, Any], set[ShaderSource]]
-    passes: Callable[..., list]
     note: str
     needs: Mapping[str, Need] = field(default_factory=dict)
     without: tuple[str, ...] = ()
+
+    def passes(self, *how) -> list:
+        """All that it builds at first. how: device, SH planes, width, height, options without
+        anything left to time, sink."""
+        return self.rasterizer.all_passes(*self.rasterizer.plan(*how))
 
 
 BACKENDS = {
@@ -55,7 +57,6 @@ BACKENDS = {
         hardware.rows_of,
         hardware.first_runnable,
         hardware.sources,
-        lambda *how: hardware.all_passes(*hardware.plan(*how)),
         "quads through the graphics pipeline, gradients reduced in the fragment shader",
         {"fragments": FRAGMENTS},
         without=COUNTED,
@@ -66,7 +67,6 @@ BACKENDS = {
         TiledRows.resolve,
         tiled.first_runnable,
         tiled.sources,
-        lambda *how: tiled.all_passes(*tiled.plan(*how)),
         "splats listed by tile of 16x16 pixels, in compute shaders alone",
         {"pairs": PAIRS},
     ),

@@ -24,6 +24,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import allocate_all, exchange
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.raster.core import stochastic
 from hardsplat.raster.core.parameters import Parameters, pairs_wanted
 from hardsplat.raster.core.projection import Projection
 from hardsplat.raster.core.sinks import Sink
@@ -66,8 +67,8 @@ class Rasterizer:
     UserError for options that the device cannot run, OutOfMemory with nothing allocated.
     """
 
-    plan: Callable[..., Any]  # what `all_passes` takes: projection, rows, ...
-    all_passes: Callable[..., list]
+    rows_of: Callable[..., Any]  # device, options, whether there are gradients -> rows
+    all_passes: Callable[..., list]  # what `plan` returns, and a picture
     rows: Variants
     parts = "tile"  # of the canvas, which make pairs with splats
     left_out = "the farthest"
@@ -107,6 +108,24 @@ class Rasterizer:
             parameters.set_perturbations(dict(options.stochastic.perturbations))
         self._collect()
 
+    @classmethod
+    def plan(
+        cls,
+        device: Device,
+        sh_planes: int,
+        width: int,
+        height: int,
+        options: Any,
+        sink: Sink | None,
+        projection: Projection | None = None,
+    ) -> tuple:
+        """What `all_passes` takes of a rasterizer. Raises UserError for options that the device
+        cannot run."""
+        rows = cls.rows_of(device, options, sink is not None)
+        how = options.antialiased, options.stochastic, options.lens, cls._in_order(device, rows)
+        projection = projection or stochastic.projection(device, sh_planes, sink, *how)
+        return projection, rows, width, height, cls._divided(device, rows, height)
+
     def _passes(self, picture: str = "image") -> list[ComputePass | DrawPass]:
         return self.all_passes(*self._plan, picture)
 
@@ -120,6 +139,16 @@ class Rasterizer:
         self.resources: dict[str, Buffer | Image] = {**self._parameters.all, **self._own}
 
     # what one rasterizer does differently from another
+
+    @classmethod
+    def _in_order(cls, device: Device, rows: Any) -> bool:
+        """Whether splats are sorted by depth before they are drawn."""
+        return True
+
+    @classmethod
+    def _divided(cls, device: Device, rows: Any, height: int) -> int:
+        """What divides the work of a pass: lanes of a subgroup, or depth segments."""
+        return device.subgroup_size
 
     def _target(self) -> TargetFormat:
         """The format of finished images."""

@@ -41,12 +41,6 @@ def all_passes(
     return [*around.passes(rows.shape.command, picture), *forward, *backward]
 
 
-def segments_of(device: Device, rows: Rows, segments: int, height: int) -> int:
-    """How many depth segments are drawn: as many as named, as far as their canvases fit below one
-    another; one where the shader blends, front to back."""
-    return 1 if rows.blending.ordered else max(1, min(segments, device.max_image // height))
-
-
 def sources(device: Device, options: HardwareOptions) -> set[ShaderSource]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
     rows, around = Rows.first(device, options), Perspective(1, STORE, lanes=ranking_lanes(device))

@@ -17,14 +17,11 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.raster.core import stochastic
 from hardsplat.raster.core.choose import choose
-from hardsplat.raster.core.projection import Projection
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.resolve import Variant, runnable, thresholds
-from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.hardware.listed import FragmentLists, Listed
-from hardsplat.raster.hardware.passes import all_passes, backward_of, segments_of, sources
+from hardsplat.raster.hardware.passes import all_passes, backward_of, sources
 from hardsplat.raster.hardware.rows import (
     SEGMENTS,
     THRESHOLD,
@@ -124,35 +121,24 @@ def first_runnable(device: Device, options: HardwareOptions) -> HardwareOptions:
     return options
 
 
-def plan(
-    device: Device,
-    sh_planes: int,
-    width: int,
-    height: int,
-    options: HardwareOptions,
-    sink: Sink | None,
-    projection: Projection | None = None,
-) -> tuple[Projection, Rows, int, int, int]:
-    """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device
-    cannot run."""
-    rows = rows_of(device, options, backward=sink is not None)
-    segments = segments_of(device, rows, rows.segments, height)
-    rows.names["segments"] = segments
-    if rows.ordering.listed and segments == 1:
-        rows.names.pop("state_format", None)  # there is no state between draws
-    how = options.antialiased, options.stochastic, options.lens
-    projection = projection or stochastic.projection(device, sh_planes, sink, *how)
-    return projection, rows, width, height, segments
-
-
 class HardwareRasterizer(Rasterizer):
     """See Rasterizer; options: HardwareOptions. Pairs are those of fragment lists."""
 
-    plan = staticmethod(plan)
+    rows_of = staticmethod(rows_of)
     all_passes = staticmethod(all_passes)
     rows: Rows
     parts, left_out = "block of pixels", "the others"
     lists: FragmentLists | None = None
+
+    @classmethod
+    def _divided(cls, device: Device, rows: Rows, height: int) -> int:
+        """Depth segments: as many as named, as far as their canvases fit below one another; one
+        where the shader blends, front to back."""
+        segments = max(1, min(rows.segments, device.max_image // height))
+        rows.names["segments"] = segments = 1 if rows.blending.ordered else segments
+        if rows.ordering.listed and segments == 1:
+            rows.names.pop("state_format", None)  # there is no state between draws
+        return segments
 
     def _target(self) -> TargetFormat:
         return self.rows.target

@@ -23,12 +23,10 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.resources import allocate_all, buffer_in
 from hardsplat.gpu.passes.declared import Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.raster.core import stochastic
 from hardsplat.raster.core.choose import choose
-from hardsplat.raster.core.projection import Perspective, Projection
+from hardsplat.raster.core.projection import Perspective
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.resolve import thresholds
-from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.tiled.lists import (
     grid,
     is_local,
@@ -58,11 +56,11 @@ SHARE = 0.5  # of the memory that the driver has left, which checkpoints take at
 _CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
 
 
-def rows_of(device: Device, options: TiledOptions) -> TiledRows:
+def rows_of(device: Device, options: TiledOptions, backward: bool = True) -> TiledRows:
     """The rows of these options, with the fastest threshold where they name none. Raises UserError
-    for what the device cannot run."""
+    for what the device cannot run. backward: there are gradients too."""
     rows = TiledRows.resolve(device, options)
-    if options.tile_threshold or "tile_threshold" not in rows.names:
+    if not backward or options.tile_threshold or "tile_threshold" not in rows.names:
         return rows
     choices = {"tile_threshold": thresholds(device, THRESHOLD)}
 
@@ -80,30 +78,16 @@ def first_runnable(device: Device, options: TiledOptions) -> TiledOptions:
     return replace(options, tile_threshold=names.get("tile_threshold", options.tile_threshold))
 
 
-def plan(
-    device: Device,
-    sh_planes: int,
-    width: int,
-    height: int,
-    options: TiledOptions,
-    sink: Sink | None,
-    projection: Projection | None = None,
-) -> tuple[Projection, TiledRows, int, int, int]:
-    """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device
-    cannot run."""
-    rows, lanes = (rows_of if sink else TiledRows.resolve)(device, options), device.subgroup_size
-    how = options.antialiased, options.stochastic, options.lens
-    in_order = not is_local(rows.tile_backward, lanes)
-    projection = projection or stochastic.projection(device, sh_planes, sink, *how, in_order)
-    return projection, rows, width, height, lanes
-
-
 class TiledRasterizer(Rasterizer):
     """See Rasterizer; options: TiledOptions."""
 
-    plan = staticmethod(plan)
+    rows_of = staticmethod(rows_of)
     all_passes = staticmethod(all_passes)
     rows: TiledRows
+
+    @classmethod
+    def _in_order(cls, device: Device, rows: TiledRows) -> bool:
+        return not is_local(rows.tile_backward, device.subgroup_size)
 
     def _allocate(self) -> None:
         device, row = self.device, self.rows.tile_backward
