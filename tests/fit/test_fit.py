@@ -27,7 +27,6 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.io.media.video import CODECS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.tables.fits import FIT_RASTERS
-from hardsplat.tables.reductions import ATOMICS
 from tests.helpers import needs
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.goldens import relative_l2
@@ -179,14 +178,6 @@ def test_who_draws_nothing_changes_nothing(device, rasterizer):
     others = np.r_[9:39, 41:71]
     assert not found.planes[:, np.setdiff1d(np.arange(71), others)].any()
     assert relative_l2(found.planes[:, others], gradients.planes) < 1e-5
-
-
-@pytest.mark.parametrize("atomics", ATOMICS)
-@pytest.mark.parametrize("pixels", [8, 64, 256])
-def test_tiles_of_sorted(device, pixels, atomics):
-    skip_without(device, "sorted")
-    options = dict(rasterizer="sorted", tile_pixels=pixels, atomics=atomics)
-    check(device, random_blobs(4, 120, 50, 35), 50, 35, pixels, **options)
 
 
 def photograph(width: int, height: int) -> np.ndarray:

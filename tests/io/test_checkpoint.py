@@ -19,8 +19,7 @@ from hardsplat.gpu.device.queue import Fence
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.settings.presets import load_config
-from hardsplat.train.measure.command import evaluate_run
-from hardsplat.train.run import keeping, measuring
+from hardsplat.train.run import keeping
 from hardsplat.train.run.trainer import Trainer, train
 from hardsplat.train.session import session as sessions
 from hardsplat.train.step import batch
@@ -93,23 +92,6 @@ def test_the_newest_is_the_one_written_last(tmp_path):
         path.touch()
         os.utime(path, (when, when))
     assert checkpoints.newest(tmp_path).name == "ckpt_30.npz"
-
-
-def test_a_checkpoint_that_cannot_be_written(tmp_path, monkeypatch):
-    items = {"splat": 2, "photograph": 0, "camera": 0, "scene": 1}
-    shapes = checkpoints.shapes(0, items).items()
-    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes}
-    path = checkpoints.path_of(tmp_path, 1)
-    checkpoints.save(path, Checkpoint(1, 0, arrays))
-    before = path.read_bytes()
-
-    def full(*given, **how):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("zipfile.ZipFile.open", full)
-    with pytest.raises(UserError, match="No space left on device; free some space"):
-        checkpoints.save(path, Checkpoint(1, 0, arrays))
-    assert path.read_bytes() == before and len(list(path.parent.iterdir())) == 1
 
 
 def _flipped(path):
@@ -280,33 +262,6 @@ def test_ctrl_c_saves_and_its_command_goes_on(scene, tmp_path, on_device, number
     assert (out / "splats.ply").is_file() and saved(out) == [step]
     assert main(["train", str(out), "--resume", "--max-steps", str(step + 5), "--quiet"]) == 0
     assert saved(out)[-1] == step + 5
-
-
-def test_after_an_interrupt_nothing_is_measured(on_device, scene, tmp_path, monkeypatch, capfd):
-    """Neither what was due nor the rest of what was begun; a run whose steps are all done still
-    ends whole."""
-    before = measuring.measure_all
-
-    def measured(*arguments, **how):
-        for m in before(*arguments, **how):
-            signal.raise_signal(signal.SIGINT)
-            yield m
-
-    monkeypatch.setattr(measuring, "measure_all", measured)
-    with pytest.raises(KeyboardInterrupt) as interrupt:
-        train(settings(scene, tmp_path, eval_steps=(10,)))
-    assert interrupt.value.args == (signal.SIGINT,)
-    state = checkpoints.load(tmp_path / "ckpts/ckpt_10.npz")
-    assert state.step == 10 and state.log["evaluations"] == []
-    (tmp_path / "splats.ply").unlink()
-    words = f"without splats.ply; resume it first: hardsplat train {tmp_path} --resume"
-    with pytest.raises(UserError, match=f"interrupted run {words}"):
-        evaluate_run(str(tmp_path))
-    metrics = train(resumed(tmp_path))
-    assert metrics["steps"] == 30 and metrics["evaluations"] == []
-    assert not list(tmp_path.glob("renders/*.render.png"))
-    words = f"interrupted, so not measured (hardsplat eval {tmp_path} does it)"
-    assert words in capfd.readouterr().out
 
 
 # -- failures

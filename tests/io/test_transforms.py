@@ -122,23 +122,6 @@ def test_both_conventions_give_the_same_scene(tmp_path):
     assert any(words in note for note in both.notes)
 
 
-def test_nerf_synthetic(tmp_path):
-    scene = load_scene(synthetic(tmp_path), test_every=2)
-    names = "test/r_0.png test/r_1.png train/r_0.png train/r_1.png train/r_2.png"
-    assert " ".join(v.name for v in scene.views) == names
-    # The scene's own split, whatever --test-every says.
-    assert scene.test == [0, 1] and scene.train == [2, 3, 4]
-    camera = scene.views[2].camera
-    focal = 0.5 * W / np.tan(0.5 * ANGLE)
-    np.testing.assert_allclose(camera.K, [[focal, 0, W / 2], [0, focal, H / 2], [0, 0, 1]])
-    assert len(scene.points) == 0 and scene.points.shape == (0, 3)
-    (tmp_path / "transforms_test.json").unlink()
-    scene = load_scene(tmp_path)
-    assert scene.views[-1].name == "val/r_0.png" and scene.test == [3]
-    (tmp_path / "transforms_val.json").unlink()
-    assert load_scene(tmp_path, test_every=3).test == [0]
-
-
 FOUR = (0.03, -0.01, 0.002, -0.001)
 
 

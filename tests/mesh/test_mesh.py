@@ -5,9 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-import trimesh
 from plyfile import PlyData
-from scipy.spatial import cKDTree
 
 from hardsplat import contract
 from hardsplat.base.errors import UserError
@@ -167,25 +165,6 @@ def test_adam_and_smoothing(device):
     assert np.abs(found_texture.reshape(-1, 3) - wanted).max() < 1e-5, f"seed {seed}"
 
 
-def test_loop_subdivision_is_that_of_trimesh():
-    rng = np.random.default_rng(seed := fresh_seed())
-    whole = meshing.ball(rng, 1)
-    kept = (whole.faces != 0).all(axis=1)
-    border, _ = checked(whole.vertices, whole.faces[kept], whole.uvs, whole.uv_faces[kept])
-    for mesh in (whole, border):
-        fine, along = mesh.subdivided(smooth=True)
-        coarse = mesh.vertices.astype(np.float64), mesh.faces
-        wanted, faces = trimesh.remesh.subdivide_loop(*coarse, 1)
-        assert len(fine.faces) == len(faces) == 4 * len(mesh.faces)
-        centres = fine.vertices[fine.faces].mean(axis=1), wanted[faces].mean(axis=1)
-        for ours, theirs in ((fine.vertices, wanted), centres):
-            distance, partner = cKDTree(theirs).query(ours)
-            assert distance.max() < 1e-5, f"seed {seed}"
-            assert len(set(partner)) == len(ours) == len(theirs), f"seed {seed}"
-        assert np.allclose(along.sum(axis=1), 1)
-        assert along.shape == (len(fine.vertices), len(mesh.vertices))
-
-
 def test_files_come_back(tmp_path):
     rng = np.random.default_rng(2)
     mesh, texture = meshing.ball(rng), rng.random((48, 48, 3))
@@ -221,29 +200,6 @@ def test_what_cannot_be_fitted_is_refused_in_a_line(vertices, faces, message):
     with pytest.raises(UserError) as error:
         checked(vertices, faces)
     assert str(error.value).startswith(f"mesh: {message}") and "\n" not in str(error.value)
-
-
-DAMAGED = [
-    ("a.stl", "", "a mesh is an .obj or .ply file"),
-    ("a.obj", "", "a.obj: "),
-    ("a.obj", "v 0 0 0\nv 1 0 0\n", "a.obj: "),
-    ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9\n", "a.obj: "),
-    ("a.obj", "v 0 0 zero\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "a.obj: "),
-    ("a.obj", "v 0 0 nan\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "a.obj: "),
-    ("a.ply", "ply\nformat ascii 1.0\nelement vertex 3\n", "a.ply: "),
-    ("a.ply", "\x00\x01\x02", "a.ply: "),
-    (None, "", "mesh not found"),
-]
-
-
-@pytest.mark.parametrize("name, content, message", DAMAGED)
-def test_damaged_files_say_so_in_a_line(tmp_path, name, content, message):
-    path = tmp_path / (name or "none.obj")
-    if name:
-        path.write_text(content)
-    with pytest.raises(UserError) as error:
-        load_mesh(path)
-    assert message in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_short_fit_improves(scene, tmp_path, fits, capsys):

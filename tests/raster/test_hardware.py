@@ -170,17 +170,6 @@ def test_finished_pixels_take_no_more(device, rasterizer, options):
         assert error < 1e-5 if same else error > 0.05
 
 
-def test_depth_ties_break_by_index_and_frames_repeat(device):
-    rng = np.random.default_rng(fresh_seed())
-    gaussians, camera = ball(64, opacities=0.3, sh=rng.normal(0, 1, (64, 1, 3))), before(32.0, 32)
-    with Renderer(device, format="float32") as renderer:
-        first = renderer.forward(gaussians, camera)[0]
-        for _ in range(3):
-            assert np.array_equal(renderer.forward(gaussians, camera)[0], first)
-    # equal splats cross the alpha cut-off together
-    assert relative_l2(first, exact(gaussians, camera, termination="none").image) < 2e-4
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("format", ["float16", "float32"])
 def test_splats_that_are_not_finite_do_not_exist(device, format, bad):

@@ -108,20 +108,6 @@ def test_numbers_take_their_colours_from_the_palette(paint):
         assert len(np.unique(shown.reshape(-1, 3), axis=0)) > 8
 
 
-def test_straight_alpha(paint):
-    """Over the background, what is transparent is what was opaque."""
-    gaussians, camera = fresh()
-    for picture in ("image", "outlines", "depth"):
-        opaque = paint(gaussians, modes=(picture,)).draw(picture, camera)[..., :3].astype(float)
-        sheer = paint(gaussians, modes=(picture,), transparent=True)
-        shown = sheer.draw(picture, camera).astype(float)
-        alpha = shown[..., 3:] / 255
-        over = shown[..., :3] * alpha + (1 - alpha) * 255 * np.array(BACKGROUND)
-        held = shown[..., :3] < 255  # a colour above 1 is cut where it is not mixed with others
-        assert alpha.min() < 0.9 and held.mean() > 0.5, picture
-        assert np.abs(over - opaque)[held].max() <= 2, picture
-
-
 def ring_of_cameras(up, centre, n=7, radius=3.0, height=1.2) -> list[Camera]:
     rng = np.random.default_rng(n)
     e1 = np.cross(up, [0.3, 0.5, 0.7])

@@ -21,7 +21,6 @@ from hardsplat.cli import main
 from hardsplat.io.media.video import VideoWriter
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.sfm.job import video
-from hardsplat.sfm.job.cameras import device_of
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import find_photographs, listed
 from hardsplat.sfm.process import StageProgress
@@ -58,23 +57,6 @@ def photograph(width=300, height=200, **tags) -> Image.Image:
     file = io.BytesIO()
     Image.new("RGB", (width, height)).save(file, "JPEG", exif=exif(**tags))
     return Image.open(file)
-
-
-FOCAL = [
-    (dict(focal_35=28), 28 * np.hypot(300, 200) / np.hypot(36, 24)),
-    (dict(focal_mm=10.0, plane=200.0, unit=3), 10 / 10 * 200),  # 200 px a cm
-    (dict(focal_mm=10.0, plane=400.0, unit=3, pixels=600), 200),  # the same, made smaller since
-    (dict(focal_mm=10.0), None),
-    (dict(focal_35=2800), None),  # no lens has that
-    (dict(), None),
-]
-
-
-@pytest.mark.parametrize("tags, focal", FOCAL)
-def test_focal_lengths_of_exif(tags, focal):
-    device = device_of(photograph(**tags))
-    assert device.focal == (None if focal is None else pytest.approx(focal, rel=1e-6))
-    assert bool(device.key) == bool(tags)
 
 
 def test_what_counts_as_a_photograph(tmp_path):

@@ -4,8 +4,6 @@ import csv
 import json
 import re
 import subprocess
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -184,31 +182,6 @@ def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, 
     assert hardsplat_sweep(scene, FEW, words, tmp_path / "other") == 2
     error = "none of the 1 runs was done; the last: no memory at step 1"
     assert error in capsys.readouterr().err
-
-
-def test_a_process_trains_and_ends_with_its_parent(scene, tmp_path):
-    settings = few(scene, max_steps=100_000, sh_degree=0, strategy="none", eval_steps=())
-    job = plan(None, settings, {})[0]
-    folder = tmp_path / job.name
-
-    def status() -> str:
-        return record["status"] if (record := run_file.read(folder)) else ""
-
-    def stop():
-        while status() != "running" or not (folder / "config.toml").is_file():
-            assert status() != "done"
-            time.sleep(0.05)
-        time.sleep(0.5)
-        executors.stop()
-
-    thread = threading.Thread(target=stop)
-    thread.start()
-    record = executors.execute(folder, job)
-    thread.join()
-    log = (folder / "log.txt").read_text()
-    assert record["status"] == "interrupted", log
-    assert list(folder.glob("ckpts/*")) and "checkpoint and splats.ply saved" in log
-    assert "Fatal" not in log
 
 
 def test_a_dask_cluster_of_this_machine(scene, tmp_path, capsys):

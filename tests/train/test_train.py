@@ -28,7 +28,7 @@ from hardsplat.train.run.trainer import train
 from hardsplat.train.session.capacity import fitting
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
-from hardsplat.train.watchers.log import Log, stage_table
+from hardsplat.train.watchers.log import Log
 from tests.helpers.training import open_session, same_state, settings, splats_of
 
 # For runs so short that the published rates hardly move anything.
@@ -204,26 +204,6 @@ def test_the_saved_splats_measure_as_in_training(run, on_device, tmp_path):
     alone.write_bytes((config.run.result_dir / "splats.ply").read_bytes())
     found = evaluate_run(str(alone), data_dir=str(config.scene.data_dir))
     assert found["psnr"] == pytest.approx(table["psnr"], abs=1e-4)
-
-
-TABLE = """
-stage              ms   share
-draw            3.000   75.0%
-sort            1.000   25.0%
-whole step      4.000  100.0%
-"""
-
-
-def test_progress_and_table_of_stages(on_device, scene, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("hardsplat.base.progress.SECONDS", 0.0)
-    for quiet in (True, False):
-        metrics = train(settings(scene, tmp_path, max_steps=5, quiet=quiet, profile=not quiet))
-        out, err = capfd.readouterr()
-        assert ("100 %, 5 of 5" in err) is not quiet and (err == "") is quiet
-        assert ("draw backward" in out) is not quiet
-    assert stage_table(metrics["stage_ms"]) in out
-    assert stage_table({"draw": 3.0, "sort": 1.0}).strip() == TABLE.strip()
-    assert "no timestamps" in stage_table({})
 
 
 def test_splats_of_a_file_to_start_from(device, scene, tmp_path):

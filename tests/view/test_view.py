@@ -177,25 +177,6 @@ def test_mouse_and_keys_through_the_display(seen, display):
     seen.shows(seen.headless())
 
 
-def test_pictures_besides_the_image(seen):
-    image = seen.headless()
-    for number, picture in enumerate(("depth", "alpha", "count", "outlines")):
-        seen.inputs.on_key(glfw.KEY_2 + number)
-        seen.frames(3)
-        shown = display_of(seen)
-        assert seen.inputs.picture == picture and psnr(shown / 255, image) < 30
-    T = seen.renderer.forward(seen.gaussians, seen.cameras[0], 1, GREY)[1]
-    seen.inputs.on_key(glfw.KEY_3)
-    seen.shows(np.repeat(1 - T[..., None], 3, axis=2), 40)  # a palette of 256 greys
-    seen.inputs.on_key(glfw.KEY_1)
-    seen.shows(image)
-
-
-def display_of(seen) -> np.ndarray:
-    w, h = seen.viewer.window.size
-    return seen.display.pixels()[:h, :w]
-
-
 def test_photographs(seen):
     seen.inputs.on_key(glfw.KEY_RIGHT)
     photo, camera = seen.photos[1] / 255, seen.cameras[1]
@@ -347,21 +328,6 @@ def test_the_window_shows_the_splats_of_the_moment(training, device, display, sc
     training("shown", Watched(watch))
     assert compared and compared[0][0] >= 45 and compared[0][1] > 300
     renderer.close()
-
-
-def test_pausing(training):
-    steps = []
-
-    def watch(preview, run):
-        if len(steps) == 0 and run.session.step >= 10:
-            preview.viewer.inputs.on_key(glfw.KEY_SPACE)
-        if preview.paused:
-            steps.append(run.session.step)
-            if len(steps) == 20:
-                preview.viewer.inputs.on_key(glfw.KEY_SPACE)
-
-    metrics = training("paused", Watched(watch), max_steps=20)
-    assert len(steps) == 20 and len(set(steps)) == 1 and metrics["steps"] == 20
 
 
 def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):

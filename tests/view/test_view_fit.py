@@ -5,15 +5,12 @@ import time
 import glfw
 import numpy as np
 import pytest
-from PIL import Image
 
 from hardsplat.base.errors import OutOfMemory
-from hardsplat.cli import main
 from hardsplat.fit.blobs import Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.session import FitSession
 from hardsplat.view.fit_preview import FitPreview
-from tests.helpers.tables import argv
 from tests.helpers.xvfb import NEEDS_DISPLAY
 
 pytestmark = NEEDS_DISPLAY
@@ -77,21 +74,3 @@ def test_closing_the_window_and_failing_let_the_fit_go_on(session, gpu, monkeypa
     while preview.shown and time.perf_counter() < end:
         preview.turn(session)
     assert not preview.shown and "the window is closed: full" in capsys.readouterr().out
-
-
-def hardsplat_fit(folder, steps: int) -> int:
-    Image.fromarray(np.full((18, 24, 3), 90, np.uint8)).save(folder / "a.png")
-    words = f"--view --max-steps {steps} --frames 0 --quiet --result-dir"
-    return main(argv("fit", folder / "a.png", words, folder / "out"))
-
-
-def test_the_command(display, tmp_path, monkeypatch):
-    shown, turn = [], FitPreview.turn
-
-    def watched(self, session):
-        turn(self, session)
-        shown.append(self.shown)
-
-    monkeypatch.setattr(FitPreview, "turn", watched)
-    assert hardsplat_fit(tmp_path, 20) == 0
-    assert any(shown) and (tmp_path / "out" / "reconstruction.png").is_file()

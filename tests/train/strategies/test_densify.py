@@ -156,18 +156,6 @@ def opaque(n: int, planes: int = 1) -> tuple[dict, np.ndarray]:
     return state, random_stats(n)
 
 
-@pytest.mark.parametrize("gradient", [0, np.nan])
-def test_nothing_to_do(make, gradient):
-    """Nor does a gradient that is no number grow anything."""
-    state, stats = opaque(1000)
-    stats[:, 0] = gradient
-    densifier = make(2000)
-    got = densifier(state, stats)
-    for name in STATE:
-        assert got[name].tobytes() == state[name].tobytes(), "rows that stay do not move"
-    assert_sizes(densifier, 1000, 1000)
-
-
 @pytest.mark.parametrize("n", [0, 1000])
 def test_all_pruned(make, n):
     state, stats = random_state(n, 1), random_stats(n)
@@ -191,15 +179,6 @@ def test_rows_that_are_not_numbers_are_pruned(make):
     for row, (name, value) in bad.items():
         state[name][-1, row, -1] = value
     assert_same_set(make(2 * n, 4)(state, stats, LATE), want)
-
-
-def test_screen_radius_and_resets_can_be_off(make):
-    n = 1000
-    state, stats = random_state(n, 1), random_stats(n)
-    for off in (dict(prune_screen=0.0, strategy="adaptive"), dict(reset_every=0)):
-        config = TrainConfig.of(**off)
-        got = make(2 * n)(state, stats, LATE, config)
-        assert_same_set(got, reference(state, stats, LATE, config))
 
 
 RESETS = [(0, "float32"), (1, "float32"), (1000, "float32"), (999, "bfloat16")]

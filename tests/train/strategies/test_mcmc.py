@@ -1,7 +1,6 @@
 """MCMC densification against the float64 reference, and by what must hold whatever was drawn."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -94,27 +93,6 @@ def test_relocation_against_reference(make, n, planes):
     for name in STATE:
         assert got[name][:, untouched].tobytes() == state[name][:, untouched].tobytes(), name
         assert name not in MOMENTS or not got[name][:, ~untouched].any(), name
-
-
-@pytest.mark.parametrize("copies", [1, 50, 5000])
-@pytest.mark.parametrize("opacity", [0.006, 0.5, 0.99999])
-def test_any_number_of_copies_shares_exactly(make, opacity, copies):
-    """(1 - o')^n = 1 - o down to dead opacities, and eq. 9 as far as its sum has digits."""
-    n = copies + 1
-    state = random_state(n, 1)
-    state["logit_opacities"][:] = -20
-    state["logit_opacities"][0, n // 2] = math.log(opacity / (1 - opacity))
-    config = mcmc(min_opacity=1e-6)
-    got = make(n)(state, config=config)
-    opacity = opacities(state)[n // 2]
-    shared = -math.expm1(math.log1p(-opacity) / n)
-    np.testing.assert_allclose(opacities(got), max(shared, 1e-6), rtol=2e-5)
-    assert (got["means"] == state["means"][:, n // 2 : n // 2 + 1]).all()
-    factor = np.exp(got["log_scales"][0].astype(np.float64) - state["log_scales"][0, n // 2])
-    if n <= 51:
-        np.testing.assert_allclose(factor, relocated(opacity, n)[1], rtol=5e-6)
-    else:
-        assert (factor > 0).all() and (factor <= 1).all()
 
 
 # 70 000 are 274 workgroups: sums of sums, and weights of workgroups in fewer bits.
