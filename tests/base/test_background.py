@@ -1,6 +1,7 @@
 """What a run does beside its training: order, bounded memory, errors, and the clock of a command's
 parts."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -148,6 +149,22 @@ def test_a_run_reads_each_photograph_once(on_device, scene, tmp_path, monkeypatc
     assert set("load device setup training measuring files total".split()) <= set(seconds)
     assert np.isclose(sum(seconds.values()) - seconds["total"], seconds["total"])
     assert abs(seconds["training"] - metrics["seconds"]["training"]) < 0.2
+
+
+def test_the_log_and_training_add_up_to_the_time_of_the_command(scene, tmp_path):
+    """But for the end of the process, which nothing of it can time, and phases below 0.05 s."""
+    command = [sys.executable, "-m", "hardsplat", "train", str(scene), "--max-steps", "20"]
+    command += ["--verbose", "--quiet", "--result-dir", str(tmp_path / "run")]
+    begun = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    wall, out = time.perf_counter() - begun, done.stdout + done.stderr
+    (line,) = [line for line in out.splitlines() if "besides training: " in line]
+    named = [float(n) for n in re.findall(r"([\d.]+) s", re.sub(r"\(.*?\)", "", line))]
+    whole, training = (
+        float(re.search(rf"([\d.]+) s {what}", out)[1]) for what in ("in all", "of training")
+    )
+    assert len(named) >= 5 and abs(sum(named) + training - whole) < 0.02 * wall + 0.4
+    assert whole <= wall + 0.1 and wall - whole < 0.02 * wall + 1.0
 
 
 def test_a_damaged_held_out_photograph_is_said_soon(on_device, scene, tmp_path, monkeypatch):

@@ -60,7 +60,9 @@ class Measuring(Trainer):
         self.files.prepare = lambda seconds_left: None  # no report
 
     def write_results(self) -> dict:
-        return self.state.metrics()
+        metrics = self.state.metrics()
+        metrics["seconds"] |= {"parts": self.clock.read(), "files": {}}
+        return metrics
 
 
 def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: float) -> int:
