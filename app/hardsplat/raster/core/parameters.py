@@ -217,9 +217,8 @@ class Parameters:
         whole: list[tuple[Buffer, np.ndarray]] = []
         for buffer, plane, half in self._plane_by_plane(name, out):
             if half:
-                plane[:] = from_bfloat16(buffer.download(np.uint16, plane.size)).reshape(
-                    plane.shape
-                )
+                bits = buffer.download(np.uint16, plane.size)
+                plane[:] = from_bfloat16(bits).reshape(plane.shape)
             else:
                 whole.append((buffer, plane))
         download_all(whole)
@@ -270,8 +269,7 @@ class Parameters:
         clear_all([*(buffer for buffers in each for buffer in buffers), *self._follow.values()])
 
     def set_count(self, n: int) -> None:
-        counts = np.zeros(1, contract.dtype("Counts"))
-        counts["splats"], counts["capacity"] = n, self.capacity
+        counts = contract.struct("Counts", splats=n, capacity=self.capacity)
         self._fixed["counts"].upload(counts)
 
     @property
