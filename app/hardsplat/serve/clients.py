@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,8 @@ class Client:
 
     def jump(self, camera: Camera) -> None:
         """Has the browser look through a camera, as far as it can: in its middle, without roll."""
-        with self.handle.atomic():
+        # viser raises ValueError where rounding leaves no distance to what the browser looks at
+        with suppress(ValueError), self.handle.atomic():
             self.handle.camera.wxyz = wxyz_of(camera.w2c[:3, :3].T)
             self.handle.camera.position = camera.position
             self.handle.camera.fov = fov_of(camera)

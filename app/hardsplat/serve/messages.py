@@ -127,6 +127,8 @@ def check_message(raw: Any, elements: dict[str, Check]) -> None:
         raise RefusedMessage(f"{kind}: expected the fields {', '.join(fields)}")
     for name in message.keys() - {"type"}:
         _checked(f"{kind}: {name}", fields[name], message[name])
+    if kind == "ViewerCameraMessage" and math.dist(message["position"], message["look_at"]) < 1e-9:
+        raise RefusedMessage(f"{kind}: look_at: expected another place than position")
     if kind == "GuiUpdateMessage":
         check, updates = elements.get(message["uuid"]), message["updates"]
         if check is None or updates.keys() != {"value"}:
