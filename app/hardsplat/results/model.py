@@ -53,8 +53,8 @@ def run_of(file: Path) -> Path:
 
 
 def home_of(file: Path) -> Path:
-    """Where files made of a model go by default: beside it, and those of a checkpoint or of an
-    earlier step into a folder named like it, so that those of the last step stay."""
+    """The folder for files made of a model by default: its own. Those of a checkpoint or of an
+    earlier step have a folder named like it, so that those of the last step stay."""
     folder = run_of(file)
     own = (folder / SAVED_NAME).is_file() and file.name != "splats.ply"
     return folder / file.stem if own else file.parent

@@ -1,4 +1,4 @@
-"""What a rasterizer can be told: dataclasses of settings."""
+"""Options of rasterizers: dataclasses of settings."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class CameraColors:
             return cls({})
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise UserError(
-                f"{path}: is not what a run learnt of its cameras; leave it out to "
+                f"{path}: is not what a run found of its cameras; leave it out to "
                 "measure without it"
             ) from None
         return cls(planes)

@@ -113,7 +113,7 @@ class Drawing:
         self.actions = {name: recorded(record) for name, record in actions.items()}
 
     def _poisoned(self, record: Callable[..., None]) -> Callable[..., None]:
-        """The same step, before which tests may have all scratch filled, see step_poison."""
+        """A step before which tests may have all scratch filled, see step_poison."""
         if (value := step_poison()) is None:
             return record
 

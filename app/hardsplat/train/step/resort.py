@@ -22,7 +22,7 @@ from hardsplat.train.strategies.strategy import Strategy
 
 EVERY = 1_000  # steps
 _ROLES = 3  # of a plane: values, first and second moments
-# each step writes it anew, and it has room for the numbers of any plane
+# each step writes it again, and it has room for the numbers of any plane
 _MOVED = {"moved": "splats2d"}
 
 
