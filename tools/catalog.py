@@ -16,6 +16,7 @@ from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
+from hardsplat.model.region import Region
 from hardsplat.raster import tensors
 from hardsplat.raster.core.pictures import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.core.projection import Perspective, Projection
@@ -45,6 +46,7 @@ from hardsplat.train.step.poses import pose_passes
 from hardsplat.train.step.resort import resort_passes
 from hardsplat.train.step.schedule import FIT_SCHEDULE_PASSES, schedule_passes
 from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.strategies.refine import within_region
 
 
 def passes() -> Iterator[ComputePass | DrawPass]:
@@ -120,6 +122,9 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         yield from (
             *strategy.passes(moments, photo_bytes=4),
             *resort_passes(moments, strategy.follows),
+        )
+        yield from (
+            within_region(p, Region.everywhere()) for p in strategy.passes(moments, photo_bytes=4)
         )
     yield fetch_pass(4)
     config = TrainConfig()

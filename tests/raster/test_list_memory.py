@@ -85,6 +85,7 @@ def test_lists_grow_and_are_given_back(device, monkeypatch):
     """The device counts them: buffers are as large as capacities say, and freed."""
     monkeypatch.setattr(rasterizer, "FEWEST_PAIRS", 64)
     monkeypatch.setattr(rasterizer, "PAIRS_PER_SPLAT", 1)
+    monkeypatch.setattr(rasterizers, "HEADROOM", 1.15)
     names = ("checkpoints", "bucket_tiles", "pair_splats")
     with Renderer(device, "tiled") as renderer:
         renderer.forward(*splats_of(deep_scene()))

@@ -10,7 +10,8 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
-from hardsplat.study.sweep import executors, one_run, run_file
+from hardsplat.study import workers
+from hardsplat.study.sweep import one_run, run_file
 from hardsplat.study.sweep.plan import plan
 from hardsplat.study.sweep.sweep_plots import PLOTS, write_plots
 from hardsplat.tables.formats import FORMATS
@@ -61,7 +62,7 @@ def in_process(device, monkeypatch):
     monkeypatch.setattr(device, "close", lambda: None)  # others need it still
     for module in ("hardsplat.train.run.trainer", "hardsplat.study.sweep.one_run"):
         monkeypatch.setattr(f"{module}.open_device", lambda wanted: device)
-    monkeypatch.setattr(executors.subprocess, "Popen", start)
+    monkeypatch.setattr(workers.subprocess, "Popen", start)
     return made
 
 

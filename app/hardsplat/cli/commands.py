@@ -47,6 +47,17 @@ scene [SCENE]: folder with images/ and sparse/0/, or transforms.json; same as --
             "pixels": "raise --data-factor",
         },
     ),
+    "plan": Command(
+        "plan the blocks of a large scene, which train --blocks then trains",
+        """
+scene [SCENE]: scene folder, COLMAP or transforms.json; same as --data-dir
+--config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
+""",
+        train.plan,
+        "SCENE",
+        train.add_settings,
+        many=True,
+    ),
     "view": Command(
         "look at a result, at splats, or at a scene, in a window or in browsers",
         """

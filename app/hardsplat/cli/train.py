@@ -51,6 +51,13 @@ def handle(flags):
     if with_sfm and not config.run.resume:
         find_poses(photographs or config.scene.data_dir, config)
     require_scene(config)
+    if config.blocks.blocks is not None:
+        if with_window or address is not None:
+            raise UserError("--view and --serve do not show blocks: leave them out")
+        from hardsplat.blocks.run import train_blocks
+
+        train_blocks(config)
+        return
     # a window asks for more of a device
     device = None if with_window else opening(config.run.device)
     # what is resumed has a checkpoint, or else no one wants its photographs
@@ -64,6 +71,17 @@ def handle(flags):
 
             watchers.append(Server(address))
         train(config, watchers, parts, device, photographs)
+
+
+def plan(flags):
+    """`hardsplat plan`."""
+    preset = flags.pop("config", None)
+    name_position(flags, "scene", "data_dir", "the scene is")
+    config = load_config(preset, {"blocks": "auto"} | settings(flags))
+    require_scene(config)
+    from hardsplat.blocks.run import plan_scene
+
+    print(f"written: {plan_scene(config)}")
 
 
 def opening(wanted):

@@ -60,6 +60,11 @@ class SeenSplats:
         front."""
         return self.directions(0)[:, 0] / SH_C0
 
+    def weights(self) -> Iterator[np.ndarray]:
+        """For each camera (N,) float32: the sum over its pixels of alpha times the transmittance in
+        front."""
+        return (weight for weight, _ in self._by_camera())
+
     def directions(self, sh_degree: int) -> np.ndarray:
         """(N, (sh_degree + 1)^2) float64: sum over the pixels of all cameras of alpha times the
         transmittance in front times the SH basis in the direction of view."""

@@ -71,9 +71,14 @@ def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = Fals
         raise UserError(f"{path}: there are no splats to write")
     if row.morton:
         gaussians = gaussians[morton.order(gaussians.means)]
-    splats = _rotated(in_memory(gaussians, antialiased), to_ours(row.frame).T)
+    save_stream(path, in_memory(gaussians, antialiased))
+
+
+def save_stream(path: Path, splats: SplatStream) -> None:
+    """Writes splats in the order of their pieces, as `save_splats` does."""
+    row = format_to_write(path)
     with written(path), replacing(path) as partial:
-        row.write(partial, splats)
+        row.write(partial, _rotated(splats, to_ours(row.frame).T))
 
 
 def save_planes(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from hardsplat.base.errors import UserError
+from hardsplat.settings.blocks import BlockSettings
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.learning import AdamSettings, GradientSettings, LossSettings, ModelSettings
 from hardsplat.settings.owner import Owner, part
@@ -45,6 +46,7 @@ class TrainConfig(Owner):
     intrinsics: IntrinsicsSettings = part(IntrinsicsSettings)
     depth: DepthSettings = part(DepthSettings)
     densify: DensifySettings = part(DensifySettings)
+    blocks: BlockSettings = part(BlockSettings)
 
     @classmethod
     def of(cls, **flat: Any) -> Self:

@@ -290,6 +290,20 @@ class TrainSettings(RasterizerOptions, total=False):
     """opacity at which a splat is dead (default: 0.005)"""
     noise_lr: float
     """noise of the means over their rate, in a scene of extent 1 (default: 500000.0)"""
+    blocks: str
+    """train the scene in blocks on all devices, and join them: auto (as many as fit), a number, or
+    2x3 (default: none)"""
+    block_devices: str
+    """devices that train blocks, by index or part of the name, separated by commas (default:
+    all)"""
+    cluster: str
+    """train blocks on this Dask cluster, tcp://HOST:PORT, whose workers see the same files
+    (default: this machine)"""
+    scheduler_file: str | Path
+    """the same by the file that the cluster's scheduler wrote (default: none)"""
+    polish_steps: int
+    """steps over all photographs after blocks are joined, where they fit one device; 0: none
+    (default: 1500 steps)"""
 
 
 class FitSettings(TypedDict, total=False):

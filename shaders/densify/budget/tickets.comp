@@ -5,6 +5,10 @@
 #include "common.glsl"
 #include "contract/refine.glsl"
 #include "random.glsl"
+#include <region>
+#ifndef FILLED_region
+bool may_grow(uint g) { return true; }
+#endif
 
 layout(local_size_x = GROUP) in;
 BUFFER_refine_settings(readonly)
@@ -22,7 +26,8 @@ void main() {
     ScoreStat stat = score_stats[g];
     bool strong = stat.grad >= refine_settings.grow_absolute * stat.views,
          grows =
-             stat.views > 0.0 && (strong || stat.grad >= refine_settings.grow_least * stat.views);
+             stat.views > 0.0 && may_grow(g) &&
+             (strong || stat.grad >= refine_settings.grow_least * stat.views);
     float weight = grows ? stat.edges / stat.views : 0.0;
     uint ticket = NO_TICKET;
     if (weight > 0.0) {

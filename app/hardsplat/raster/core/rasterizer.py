@@ -31,7 +31,7 @@ from hardsplat.raster.core.sinks import Sink
 from hardsplat.tables.formats import FORMATS, TargetFormat
 
 log = logging.getLogger("hardsplat")
-HEADROOM = 1.15  # what is allocated over what frames need
+HEADROOM = 1.5  # what is allocated over what frames need: each replacement takes some 0.3 s
 SPARE = 0.6  # share of a capacity below which the rest is given back
 
 

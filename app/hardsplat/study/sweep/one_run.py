@@ -7,12 +7,8 @@ its standard input closes: its parent may be gone. `--quiet` leaves out progress
 
 from __future__ import annotations
 
-import logging
-import os
 import shutil
-import signal
 import sys
-import threading
 import time
 import traceback
 from contextlib import closing
@@ -33,6 +29,7 @@ from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.study.bench.bench import commit
 from hardsplat.study.bench.measure import Bench
 from hardsplat.study.sweep import run_file
+from hardsplat.study.workers import as_child
 from hardsplat.train.run.trainer import train
 
 
@@ -109,26 +106,10 @@ def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     return {"view": view.name, "errors": errors, "cosines": cosines}
 
 
-def _stop_with_parent() -> None:
-    """Interrupts this process when standard input ends."""
-
-    def watch():
-        while os.read(0, 1 << 10):  # not sys.stdin, whose lock the interpreter wants at its end
-            pass
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=watch, daemon=True).start()
+def work(folder: Path, device: str | None, quiet: bool) -> int:
+    """Does the run of a folder; the exit code."""
+    return run(folder, device, quiet)["status"] == "failed"
 
 
 if __name__ == "__main__":
-    # a shell's background jobs ignore it, and so would this
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    _stop_with_parent()
-    silent = sys.argv[2:] == ["--quiet"]
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("hardsplat").setLevel(logging.WARNING if silent else logging.INFO)
-    try:
-        record = run(Path(sys.argv[1]), os.environ.get("HARDSPLAT_DEVICE") or None, silent)
-        sys.exit(record["status"] == "failed")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(as_child(work))

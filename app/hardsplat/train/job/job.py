@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from hardsplat.gpu.device.context import Device
+from hardsplat.model.region import Region
 from hardsplat.raster.backends import BACKENDS, running
 from hardsplat.raster.core.choose import timing_enabled
 from hardsplat.raster.core.sinks import Sink, adam, moments_of
@@ -30,7 +31,8 @@ class Job:
     densification, with the splat budget. moments: how they are stored, a variant of MOMENT_FORMATS.
     rasterizers: those that may run, the first one at first. validation: views held for validation
     until `held_until`. frozen: the splats stay as they are, poses alone move. light: of the views'
-    photographs, where it decided on their exposures.
+    photographs, where it decided on their exposures. region: where
+    splats may grow, by default everywhere.
     """
 
     config: TrainConfig
@@ -41,9 +43,17 @@ class Job:
     validation: tuple[int, ...] = ()
     frozen: bool = False
     light: Light | None = None
+    region: Region | None = None
 
     @classmethod
-    def of(cls, config: TrainConfig, views: Views, device: Device, budget: int = 0) -> Job:
+    def of(
+        cls,
+        config: TrainConfig,
+        views: Views,
+        device: Device,
+        budget: int = 0,
+        region: Region | None = None,
+    ) -> Job:
         """budget: most splats, by default as the settings have it. Raises UserError for what the
         device cannot run."""
         config.check_gradient()
@@ -55,6 +65,7 @@ class Job:
             moments_of(device, config.adam.moments),
             tuple(names if timing_enabled() else names[:1]),
             tuple(overfit.validation_views(config, len(views.cameras))),
+            region=region,
         )
 
     def lit(self, light: Light) -> Job:
@@ -141,7 +152,12 @@ class Job:
 
 
 def prepare(
-    config: TrainConfig, views: Views, device: Device, splats: int, resumed: int = 0
+    config: TrainConfig,
+    views: Views,
+    device: Device,
+    splats: int,
+    resumed: int = 0,
+    region: Region | None = None,
 ) -> Job:
     """The job of a run, made once. splats: at first. resumed: steps that were made already.
 
@@ -153,4 +169,4 @@ def prepare(
         sized = config
     densify = sized.densify
     budget = STRATEGIES[densify.strategy].budget(densify, views.cameras, splats)
-    return Job.of(sized, views, device, budget)
+    return Job.of(sized, views, device, budget, region)

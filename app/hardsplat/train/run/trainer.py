@@ -21,6 +21,7 @@ from hardsplat.base.stop import StopRequest
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.model.region import Region
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job import overfit
@@ -57,14 +58,15 @@ def train(
     clock: PhaseClock | None = None,
     device: Device | Future[Device] | None = None,
     photographs: Loader | None = None,
+    region: Region | None = None,
 ) -> dict:
     """Trains by these settings and returns what metrics.json holds. watchers: windows and other
-    observers. clock: of the command that this is. device, photographs: see Trainer.
+    observers. clock: of the command that this is. device, photographs, region: see Trainer.
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what
     is trained.
     """
-    return Trainer(config, watchers, device, photographs, clock).train()
+    return Trainer(config, watchers, device, photographs, clock, region).train()
 
 
 class Trainer:
@@ -73,7 +75,7 @@ class Trainer:
     session: there is one from the first splats to the last measurement, or as long as watchers keep
     the run open. device: one that is open or about to be; by default opened as the settings say. It
     is left open. photographs: by default those of the scene that the settings name. The run closes
-    them.
+    them. region: where splats may grow, by default everywhere.
     """
 
     session: Session
@@ -88,6 +90,7 @@ class Trainer:
         device: Device | Future[Device] | None = None,
         photographs: Loader | None = None,
         clock: PhaseClock | None = None,
+        region: Region | None = None,
     ):
         self.log, self.stopping = Log(), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.run.log)]), *watchers])
@@ -104,7 +107,7 @@ class Trainer:
             make_folder(self.folder)
             self._lock = FolderLock(self.folder)
             remove_abandoned(self.folder)
-            self._begin(config, device, start)
+            self._begin(config, device, start, region)
         except BaseException:
             self.close()
             raise
@@ -114,6 +117,7 @@ class Trainer:
         config: TrainConfig,
         device: Device | Future[Device] | None,
         checkpoint: Checkpoint | None,
+        region: Region | None,
     ) -> None:
         """Everything up to the first step. checkpoint: where an earlier run ended. Splats are made
         by a thread while the device is opened."""
@@ -128,7 +132,7 @@ class Trainer:
         self.device = device or open_device(config.run.device, *surfaces)
         self.clock.compiling = lambda: self.device.build_seconds
         views = training_views(self.scene)
-        job = prepare(config, views, self.device, splats.count, splats.step)
+        job = prepare(config, views, self.device, splats.count, splats.step, region)
         self._tuner = RasterizerTuner(job.rasterizers)
         how = (self.photographs, self._on_batch, self.clock)
         self.session = open_session(self.device, job, *how)

@@ -33,7 +33,7 @@ from hardsplat.train.step.schedule import (
     record_end,
     step_settings,
 )
-from hardsplat.train.strategies.refine import refine_settings
+from hardsplat.train.strategies.refine import refine_settings, within_region
 
 
 def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
@@ -89,7 +89,7 @@ def step_passes(
     """All but those of the rasterizer. in_order: it sorts splats by depth, so that they can be put
     in another order too, if their number changes at all."""
     strategy, moments, averages = job.strategy, job.moments, job.config.adam.average_steps
-    refining = strategy.passes(moments, photo_bytes)
+    refining = [within_region(p, job.region) for p in strategy.passes(moments, photo_bytes)]
     resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()
     averaging, exposure = Averaging(averages, strategy).passes(), job.config.exposure.exposure
     losses = loss_passes(photo_bytes, job.estimates > 0, exposure, capture.cameras)

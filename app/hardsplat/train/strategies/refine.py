@@ -4,6 +4,7 @@ that are removed."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.model.region import Region
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
@@ -119,3 +121,11 @@ def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:
     for name in ("ticket_counts", "turn"):
         buffers[name].fill(0)
     return buffers
+
+
+def within_region(p: ComputePass, region: Region | None) -> ComputePass:
+    """The pass, which finds candidates for growth in the region alone."""
+    if region is None or p.name != "densify tickets":
+        return p
+    slots = {**p.slots, "region": "densify/budget/region.glsl"}
+    return replace(p, slots=slots, spec={**p.spec, **region.constants()}, reads=(*p.reads, "means"))

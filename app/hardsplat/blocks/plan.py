@@ -1,0 +1,122 @@
+"""plan.json: how a scene is cut into blocks, and what each block trains on. It may be edited."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardsplat.base.errors import UserError
+from hardsplat.blocks.cut import Box
+from hardsplat.model.region import OPEN, Region
+from hardsplat.results.folder import write_json
+
+NAME, SCHEMA = "plan.json", 1
+LARGEST = 64 << 20  # bytes of a file that is read
+MARGIN = 0.1  # of a block's size, by which the region is wider in which it grows
+
+
+@dataclass(frozen=True)
+class Block:
+    """name: of its folder. photographs: names, those that show most of it first. cap: most splats
+    inside. steps: of its training. seconds: expected."""
+
+    name: str
+    box: Box
+    photographs: tuple[str, ...]
+    cap: int
+    steps: int
+    seconds: float = 0.0
+
+    def region(self, axes: np.ndarray) -> Region:
+        """Where it may grow. axes: (3, 3), horizontal ones first."""
+        ends, size = np.array([self.box.low, self.box.high]), np.array(self.box.size)
+        wider = np.where(np.abs(ends) < OPEN, ends + [-MARGIN * size, MARGIN * size], ends)
+        u, v = (tuple(map(float, row)) for row in axes[:2])
+        low, high = (tuple(map(float, row)) for row in wider)
+        return Region((u, v), low, high)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """scene: its folder. axes: (3, 3) rows, two horizontal axes and up."""
+
+    scene: str
+    axes: np.ndarray
+    blocks: tuple[Block, ...]
+
+    def places(self, means: np.ndarray) -> np.ndarray:
+        """(N, 2) positions of (N, 3) means seen from above, world units."""
+        return means.astype(np.float64) @ self.axes[:2].T
+
+    def save(self, path: Path) -> None:
+        """Raises UserError where the file cannot be written."""
+        write_json(path, {"schema": SCHEMA, **asdict(self), "axes": self.axes.tolist()})
+
+
+def load_plan(path: Path, photographs: Sequence[str], scene: str) -> Plan:
+    """The plan in a file, checked. photographs: names of the scene's training views. Raises
+    UserError that names the file and what is wrong with it."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise UserError(f"{path}: larger than {LARGEST >> 20} MiB, so no plan")
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON: {error}") from None
+    try:
+        plan = _plan(table)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{path}: not a plan of blocks ({error!r})") from None
+    _check(plan, path, set(photographs), scene)
+    return plan
+
+
+def _plan(table: dict[str, Any]) -> Plan:
+    if table["schema"] != SCHEMA:
+        raise ValueError(f"schema {table['schema']}")
+    axes = np.array(table["axes"], np.float64)
+    if axes.shape != (3, 3) or not np.allclose(axes @ axes.T, np.eye(3), atol=1e-4):
+        raise ValueError("axes are not orthonormal")
+    return Plan(str(table["scene"]), axes, tuple(map(_block, table["blocks"])))
+
+
+def _block(row: dict[str, Any]) -> Block:
+    box = Box(*(tuple(map(float, row["box"][name])) for name in ("low", "high", "size")))  # type: ignore[arg-type]
+    names = tuple(map(str, row["photographs"]))
+    block = Block(
+        str(row["name"]), box, names, int(row["cap"]), int(row["steps"]), float(row["seconds"])
+    )
+    numbers = [*box.low, *box.high, *box.size, block.seconds]
+    if not (len(numbers) == 7 and all(map(math.isfinite, numbers)) and min(box.size) > 0):
+        raise ValueError(f"block {block.name}: its box")
+    if block.cap < 1 or block.steps < 1 or not block.name.replace("-", "").isalnum():
+        raise ValueError(f"block {block.name}: its name, cap or steps")
+    return block
+
+
+def _check(plan: Plan, path: Path, photographs: set[str], scene: str) -> None:
+    if not plan.blocks:
+        raise UserError(f"{path}: has no blocks")
+    if len({block.name for block in plan.blocks}) < len(plan.blocks):
+        raise UserError(f"{path}: two blocks have one name")
+    for block in plan.blocks:
+        if not block.photographs:
+            raise UserError(
+                f"{path}: block {block.name} has no photographs: leave it out or add some"
+            )
+        if missing := [name for name in block.photographs if name not in photographs]:
+            raise UserError(
+                f"{path}: block {block.name} names {missing[0]}, which is no training photograph "
+                f"of {scene}: the plan is of another scene ({plan.scene}), or was edited"
+            )
+    for i, a in enumerate(plan.blocks):
+        for b in plan.blocks[:i]:
+            if np.all(np.maximum(a.box.low, b.box.low) < np.minimum(a.box.high, b.box.high)):
+                raise UserError(f"{path}: blocks {b.name} and {a.name} overlap")

@@ -1,0 +1,98 @@
+"""Makes a plan from a scaffold: where to cut, and which photographs belong to a block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.base.errors import UserError
+from hardsplat.blocks.assign import photographs_of, shares
+from hardsplat.blocks.cut import Box, cut_grid, cut_into, cut_to_fit, upright_axes
+from hardsplat.blocks.plan import Block, Plan
+from hardsplat.export.contribution import SeenSplats
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.splats import load_splats
+
+FEWEST = 50  # photographs of a block, where the program decides how many blocks there are
+FILLED = 0.7  # share of a device's memory that a block's splats may take
+MOST_BLOCKS = 4_096
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How many blocks: a number, columns x rows, or as many as fit the devices.
+
+    Raises UserError for any other word.
+    """
+
+    word: str
+
+    def __post_init__(self):
+        if not (self.word == "auto" or re.fullmatch(r"[1-9]\d{0,3}(x[1-9]\d{0,3})?", self.word)):
+            raise UserError(f"--blocks {self.word}: takes auto, a number such as 4, or 2x3")
+
+    def cut(self, places: np.ndarray, fits) -> list[Box]:
+        """Boxes around (N, 2) places. fits: whether a block with n of them fits a device."""
+        if self.word == "auto":
+            return cut_to_fit(places, fits, MOST_BLOCKS)
+        if "x" in self.word:
+            return cut_grid(places, *map(int, self.word.split("x")))
+        return cut_into(places, int(self.word))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a training of the whole scene would have, and what limits a block.
+
+    splats: in all, at the end. steps: in all. device_splats: most that the smallest device holds.
+    step_seconds: of a step of the scaffold.
+    """
+
+    splats: int
+    steps: int
+    device_splats: int
+    step_seconds: float
+
+
+def make_plan(
+    scene: Scene, scaffold: Path, wanted: Wanted, sizes: Sizes, near: float, device: str | None
+) -> Plan:
+    """The plan for a scene.
+
+    scaffold: file of its splats. near: plane before which splats are not drawn, world units.
+    Raises UserError where a block has no photograph, or too few of them are left for one.
+    """
+    gaussians = load_splats(scaffold)
+    cameras = [scene.views[i].camera for i in scene.train]
+    axes = upright_axes(cameras, gaussians.means)
+    places = gaussians.means.astype(np.float64) @ axes[:2].T
+    weights = np.array(list(SeenSplats(gaussians, cameras, near, device).weights()), np.float32)
+    growth = sizes.splats / len(gaussians)
+    boxes = wanted.cut(places, lambda n: n * growth <= FILLED * sizes.device_splats)
+
+    def listed(boxes: Sequence[Box]) -> list[list[int]]:
+        share = shares(boxes, places, weights)
+        rows = zip(boxes, share.T)
+        return [photographs_of(box, s, cameras, axes[:2], scene.points) for box, s in rows]
+
+    photographs = listed(boxes)
+    while wanted.word == "auto" and len(boxes) > 1 and min(map(len, photographs)) < FEWEST:
+        boxes = cut_into(places, len(boxes) - 1)
+        photographs = listed(boxes)
+    if not all(photographs):
+        raise UserError(
+            f"--blocks {wanted.word}: a block would have no photographs; use fewer blocks"
+        )
+    blocks = []
+    for number, (box, mine) in enumerate(zip(boxes, photographs)):
+        names = tuple(scene.views[scene.train[i]].name for i in mine)
+        steps = max(1, round(sizes.steps * len(mine) / len(cameras)))
+        block = Block(f"block-{number:03d}", box, names, 1, steps)
+        cap = max(1, round(sizes.splats * block.region(axes).inside(gaussians.means).mean()))
+        seconds = round(steps * sizes.step_seconds * max(1.0, cap / len(gaussians)), 1)
+        blocks.append(replace(block, cap=cap, seconds=seconds))
+    return Plan(scene.name, axes, tuple(blocks))

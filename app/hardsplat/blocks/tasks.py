@@ -1,0 +1,134 @@
+"""Training of blocks as tasks: on this machine's devices or a Dask cluster, each in a process of
+its own."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hardsplat.base.errors import UserError
+from hardsplat.base.lock import FolderLock
+from hardsplat.base.progress import Bar
+from hardsplat.base.version import __version__
+from hardsplat.blocks.leaf import OUTCOME, TASK
+from hardsplat.blocks.plan import Plan
+from hardsplat.gpu.device.instance import Instance, validation_wanted
+from hardsplat.settings.blocks import BlockSettings
+from hardsplat.study.workers import how_it_ended, on_workers, run_child
+
+TRIES = 3  # of a block whose process ends without an outcome
+FREE = 120.0  # s that a block waits for the process of a worker that is gone to save and end
+
+
+def train_on_workers(
+    tasks: Sequence[Path], settings: BlockSettings
+) -> Iterator[tuple[Path, str | None]]:
+    """(folder, why it failed, or None) of blocks as they end. Raises UserError where there is no
+    worker with a device."""
+    if not tasks:
+        return
+    devices: Sequence[str | None] = devices_of(settings)
+    scheduler = scheduler_of(settings)
+    if scheduler is None and len(devices) == 1:
+        for task in tasks:
+            yield task, train_here(task, devices[0])
+        return
+    work = [(task, __version__) for task in tasks]
+    for number, outcome in on_workers(train_task, work, devices, scheduler):
+        failed = isinstance(outcome, Exception)
+        yield tasks[number], " ".join(str(outcome).split()) if failed else outcome
+
+
+def devices_of(settings: BlockSettings) -> list[str | None]:
+    """Devices that train blocks, by index; those that draw in software only where there are no
+    others."""
+    if settings.block_devices:
+        return [word.strip() for word in settings.block_devices.split(",")]
+    found = Instance(validation_wanted()).physical_devices()
+    real = [i for i, device in enumerate(found) if device.kind != "CPU"]
+    return [str(i) for i in real or range(min(1, len(found)))]
+
+
+def train_task(folder: Path, version: str) -> str | None:
+    """Trains a block on a worker; why that cannot be, or None."""
+    if version != __version__:
+        return f"this worker has hardsplat {__version__}, the command has {version}"
+    if not (folder / TASK).is_file():
+        return f"this worker does not see {folder}: share the result folder among all workers"
+    return train_here(folder, None)
+
+
+def train_here(folder: Path, device: str | None) -> str | None:
+    """Trains a block in a child of this process, and again where that ends without an outcome, up
+    to TRIES times; why that failed, or None."""
+    code = 0
+    for _ in range(TRIES):
+        _wait_until_free(folder)
+        (folder / OUTCOME).unlink(missing_ok=True)
+        code, interrupted = run_child("hardsplat.blocks.leaf", folder, device, show=False)
+        if interrupted:
+            raise interrupted
+        with suppress(OSError, ValueError):
+            return json.loads((folder / OUTCOME).read_text()).get("error")
+    return how_it_ended(code, folder)
+
+
+def _wait_until_free(folder: Path) -> None:
+    """Waits for a process that still holds the folder, such as one whose worker is gone."""
+    end = time.monotonic() + FREE
+    while True:
+        try:
+            FolderLock(folder).release()
+            return
+        except UserError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
+
+
+def scheduler_of(settings: BlockSettings) -> str | None:
+    """The address of the cluster that the settings name; None for this machine. Raises UserError
+    for a file that names none."""
+    file = settings.scheduler_file
+    if settings.cluster or file is None:
+        return settings.cluster
+    try:
+        return str(json.loads(file.read_text())["address"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"--scheduler-file {file}: names no scheduler ({error})") from None
+
+
+@contextmanager
+def follow(plan: Plan, tasks: Sequence[Path], quiet: bool) -> Iterator[None]:
+    """One progress bar for all blocks, over their steps."""
+    ended, total = threading.Event(), sum(block.steps for block in plan.blocks)
+    bar = Bar(total=total, desc=f"{len(tasks)} blocks", unit="", disable=quiet)
+
+    def look() -> None:
+        while not ended.wait(1.0):
+            bar.update(sum(map(_steps, tasks)) - bar.n)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield
+        bar.update(total - bar.n)
+    finally:
+        ended.set()
+        thread.join()
+        bar.close()
+
+
+def _steps(task: Path) -> int:
+    """How many steps a block has made, by the last whole line of its metrics.jsonl."""
+    try:
+        with open(task / "metrics.jsonl", "rb") as file:
+            file.seek(max(0, file.seek(0, 2) - 4096))
+            lines = file.read().splitlines()
+        return int(json.loads(lines[-1])["step"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0

@@ -1,0 +1,191 @@
+"""Plans of blocks: cuts, photographs of a block, plan.json, and what is joined."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.blocks.assign import photographs_of, shares
+from hardsplat.blocks.cut import (
+    LEAST_SHARE,
+    Box,
+    cut_grid,
+    cut_in_two,
+    cut_into,
+    cut_to_fit,
+    upright_axes,
+    whole,
+)
+from hardsplat.blocks.join import join
+from hardsplat.blocks.plan import MARGIN, Block, Plan, load_plan
+from hardsplat.blocks.planner import Wanted
+from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.model.camera import Camera
+from hardsplat.model.framing import look_at
+from hardsplat.model.region import OPEN
+from tests.helpers.drawing import fresh_seed
+from tests.helpers.splat_files import some_splats
+
+K = np.array([[50.0, 0, 32], [0, 50, 24], [0, 0, 1]])
+
+
+def looking(position, target=(0, 0, 0), up=(0, 0, 1)) -> Camera:
+    w2c = look_at(np.array(position, float), np.array(target, float), np.array(up, float))
+    return Camera(w2c, K, 64, 48)
+
+
+def owners(boxes, places) -> np.ndarray:
+    """(boxes, N) bool."""
+    return np.array([box.holds(places) for box in boxes])
+
+
+CUTS = {
+    "5 blocks": lambda places: cut_into(places, 5),
+    "3x2": lambda places: cut_grid(places, 3, 2),
+    "1x4": lambda places: cut_grid(places, 1, 4),
+    "to fit": lambda places: cut_to_fit(places, lambda n: n <= 300, 64),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_each_place_lies_in_one_block(name):
+    rng = np.random.default_rng(seed := fresh_seed())
+    places = rng.normal(size=(2_000, 2)) * [5, 1] + rng.integers(0, 2, (2_000, 1)) * 9
+    boxes = CUTS[name](places)
+    far = np.concatenate([places, rng.uniform(-1e6, 1e6, (100, 2)), [box.low for box in boxes]])
+    assert (owners(boxes, far).sum(axis=0) == 1).all(), seed
+    counts = owners(boxes, places).sum(axis=1)
+    if name == "to fit":
+        assert counts.max() <= 300, seed
+    else:
+        assert len(boxes) == {"5 blocks": 5, "3x2": 6, "1x4": 4}[name]
+    if "x" in name:
+        assert counts.max() - counts.min() <= 2, (counts, seed)
+
+
+def test_a_cut_leaves_a_third_of_the_length_on_either_side():
+    places = np.concatenate([np.zeros((900, 2)), np.linspace([0, 0], [10, 1], 100)])
+    low, high = cut_in_two(whole(places), places)
+    length = whole(places).size[0]
+    assert low.size[0] == pytest.approx(LEAST_SHARE * length) and low.high[0] == high.low[0]
+
+
+def test_up_is_across_the_plane_of_the_cameras():
+    """Cameras on a ring that all look down by 30 degrees; the world lies on its side."""
+    turns = np.linspace(0, 2 * np.pi, 12, endpoint=False)
+    ring = [(4 * np.cos(t), 4 * np.sin(t), 2.3) for t in turns]
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(500, 3)) * [1, 5, 0.5]
+    rotation = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    cameras = []
+    for position in ring:
+        camera = looking(position)
+        w2c = camera.w2c.copy()
+        w2c[:3, :3] = w2c[:3, :3] @ rotation.T
+        cameras.append(replace(camera, w2c=w2c))
+    axes = upright_axes(cameras, means @ rotation.T)
+    np.testing.assert_allclose(axes @ axes.T, np.eye(3), atol=1e-9)
+    assert axes[2] @ rotation[:, 2] == pytest.approx(1, abs=1e-6)
+    assert abs(axes[0] @ rotation[:, 1]) > 0.99
+
+
+def test_photographs_are_chosen_by_what_they_show():
+    boxes = cut_grid(np.array([[-1.0, 0], [1, 0]] * 50), 2, 1)
+    places = np.array([[-1.0, 0], [1, 0]])
+    weights = [np.array(pair, np.float32) for pair in ((1, 0), (0.96, 0.04), (0.5, 0.5), (0, 2))]
+    share = shares(boxes, places, weights)
+    np.testing.assert_allclose(share, [[1, 0], [0.96, 0.04], [0.5, 0.5], [0, 1]], atol=1e-6)
+    axes, cameras = np.eye(3)[:2], [looking((-1, y, 0), (9, y, 0)) for y in (-1, 0, 1, 2)]
+    points = np.random.default_rng(0).uniform([0.5, -1, -1], [1.5, 1, 1], (400, 3))
+    assert photographs_of(boxes[0], share[:, 0], cameras, axes, points) == [0, 1, 2]
+    assert photographs_of(boxes[1], share[:, 1], cameras, axes, points) == [3, 2]
+    inside = [*cameras[:1], looking((0.1, 0, 0), (9, 0, 0)), *cameras[2:]]
+    assert photographs_of(boxes[1], share[:, 1], inside, axes, points) == [3, 2, 1]
+
+
+def plan_of(*boxes: Box) -> Plan:
+    blocks = [Block(f"block-{n}", box, ("a.jpg", "b.jpg"), 10, 20) for n, box in enumerate(boxes)]
+    return Plan("scene", np.eye(3), tuple(blocks))
+
+
+LEFT, RIGHT = Box((-OPEN, -OPEN), (1.0, OPEN), (4, 2)), Box((1.0, -OPEN), (OPEN, OPEN), (3, 2))
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path):
+    plan = plan_of(LEFT, RIGHT)
+    plan.save(tmp_path / "plan.json")
+    read = load_plan(tmp_path / "plan.json", ["a.jpg", "b.jpg", "c.jpg"], "scene")
+    assert read.blocks == plan.blocks and (read.axes == plan.axes).all()
+    region = read.blocks[0].region(read.axes)
+    assert region.low == (-OPEN, -OPEN) and region.high == (1 + MARGIN * 4, OPEN)
+
+
+BROKEN = {
+    "no JSON": (lambda t: "{", "not valid JSON"),
+    "a list": (lambda t: [], "not a plan"),
+    "another schema": (lambda t: t | {"schema": 9}, "schema 9"),
+    "axes": (lambda t: t | {"axes": [[1, 0, 0]] * 3}, "not orthonormal"),
+    "no axes": (lambda t: t | {"axes": "x"}, "not a plan"),
+    "no blocks": (lambda t: t | {"blocks": []}, "has no blocks"),
+    "a name that leads elsewhere": (lambda t: changed(t, name="../x"), "its name"),
+    "NaN": (lambda t: changed(t, box={**t["blocks"][0]["box"], "low": [float("nan"), 0]}), "box"),
+    "no steps": (lambda t: changed(t, steps=0), "steps"),
+    "one name twice": (lambda t: changed(t, name="block-1"), "one name"),
+    "no photographs": (lambda t: changed(t, photographs=[]), "has no photographs"),
+    "another scene": (lambda t: changed(t, photographs=["z.jpg"]), "no training photograph"),
+    "an overlap": (lambda t: changed(t, box=t["blocks"][1]["box"]), "overlap"),
+}
+
+
+def changed(table: dict, **values) -> dict:
+    first, *others = table["blocks"]
+    return table | {"blocks": [first | values, *others]}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_plan_is_refused_in_a_line(tmp_path, what):
+    path = tmp_path / "plan.json"
+    plan_of(LEFT, RIGHT).save(path)
+    spoil, words = BROKEN[what]
+    table = spoil(json.loads(path.read_text()))
+    path.write_text(table if isinstance(table, str) else json.dumps(table))
+    with pytest.raises(UserError) as error:
+        load_plan(path, ["a.jpg", "b.jpg"], "scene")
+    assert words in str(error.value) and str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("word", ["0", "2x", "x2", "-1", "2x0", "many", ""])
+def test_numbers_of_blocks_are_checked(word):
+    with pytest.raises(UserError, match="auto, a number"):
+        Wanted(word)
+
+
+def test_every_splat_comes_from_the_block_that_owns_it(tmp_path):
+    """Both blocks have all splats, in colours of their own."""
+    splats = some_splats(400, 1)
+    border = float(np.median(splats.means[:, 0]))
+    plan = plan_of(
+        Box((-OPEN, -OPEN), (border, OPEN), (1, 1)), Box((border, -OPEN), (OPEN, OPEN), (1, 1))
+    )
+    files = []
+    for number in range(2):
+        own = replace(splats, sh=np.full_like(splats.sh, number), check=False)
+        files.append(tmp_path / f"{number}.ply")
+        save_splats(files[-1], own)
+    assert join(plan, files, tmp_path / "out") == len(splats)
+    joined = load_splats(tmp_path / "out/splats.ply")
+    assert len(joined) == len(splats)
+    assert (joined.sh[:, 0, 0] == (joined.means[:, 0] >= border)).all()
+    both = np.sort(joined.means.view("f4,f4,f4"), axis=0)
+    assert (both == np.sort(np.ascontiguousarray(splats.means).view("f4,f4,f4"), axis=0)).all()
+    index = json.loads((tmp_path / "out/tiles.json").read_text())
+    assert [row["splats"] for row in index["tiles"]] == [
+        int((splats.means[:, 0] < border).sum()),
+        int((splats.means[:, 0] >= border).sum()),
+    ]
+    for row in index["tiles"]:
+        tile = load_splats(tmp_path / "out" / row["file"])
+        np.testing.assert_array_equal(tile.means.min(axis=0), np.float32(row["low"]))

@@ -1,0 +1,158 @@
+"""`train --blocks`: a region in training, blocks on workers, one that is killed, bad input."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from hardsplat.blocks.tasks import train_task
+from hardsplat.cli import main
+from hardsplat.io.splats import load_splats
+from hardsplat.model.region import Region
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.views import training_views
+from hardsplat.train.session.session import Session
+from hardsplat.train.step.photos import Photos
+from tests.helpers import needs
+from tests.helpers.tables import argv
+from tests.helpers.training import OPENED, settings, splats_of
+
+FAST = "--max-steps 60 --sh-degree 1 --deterministic --cap-max 700 --refine-start-iter 5"
+FAST += " --refine-every 10 --refine-stop-iter 50 --checkpoint-every 10 --polish-steps 4 --quiet"
+
+
+def test_splats_outside_of_a_region_do_not_grow(device, scene):
+    from hardsplat.io.scenes.scene import load_scene
+
+    config = settings(
+        scene,
+        strategy="budget",
+        cap_max=2_000,
+        score_every=2,
+        grow_least=0.0,
+        grow_absolute=1e-9,
+        refine_stop_iter=200,
+        max_steps=1_000,
+    )
+    loaded = load_scene(scene)
+    first = splats_of(config, loaded)
+    middle = float(np.median(first.means[:, 0]))
+    axes = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+    region = Region(axes, (middle, -1e30), (1e30, 1e30))
+    job = Job.of(config, training_views(loaded), device, region=region)
+    photos = Photos(device, [loaded.views[i].load() for i in loaded.train], "gpu", 100)
+    OPENED.append(session := Session(device, job, photos, lambda batch: None, None))
+    session.start(first)
+    for _ in range(3):
+        session.run(10)
+        session.refine()
+    session.drain()
+    splats = session.gaussians()
+    grown = region.inside(splats.means).sum() - region.inside(first.means).sum()
+    others = len(splats) - len(first) - grown
+    assert grown > 100 and others < 0.3 * grown  # halves of splats at the border lie outside
+
+
+@pytest.fixture(scope="module")
+def planned(scene, tmp_path_factory):
+    """(scene, folder) with a scaffold and the plan of two blocks."""
+    folder = tmp_path_factory.mktemp("blocks") / "planned"
+    words = f"plan {scene} --blocks 2 {FAST} --result-dir"
+    assert main([*argv(words), str(folder)]) == 0
+    assert {"plan.json", "plan.png", "scaffold", "config.toml"} <= set(os.listdir(folder))
+    return scene, folder
+
+
+def train(scene, folder, *more) -> int:
+    return main([*argv(f"train {scene} --blocks 2 {FAST} --result-dir"), str(folder), *more])
+
+
+def children(folder) -> list[int]:
+    """Processes that train blocks below a folder."""
+    words = ["pgrep", "-f", f"hardsplat.blocks.leaf {folder.resolve()}/"]
+    found = subprocess.run(words, capture_output=True, text=True)
+    return list(map(int, found.stdout.split()))
+
+
+def parent(process: int) -> int:
+    return int((open(f"/proc/{process}/stat").read().rpartition(")")[2].split())[1])
+
+
+def test_a_killed_worker_costs_nothing_but_time(planned, tmp_path, capfd):
+    """Two workers on one software device leave the bytes of one device, also where one of them is
+    killed after its first checkpoint."""
+    needs.module("distributed")
+    scene, plan = planned
+    alone, killed = tmp_path / "alone", tmp_path / "killed"
+    for folder in (alone, killed):
+        shutil.copytree(plan, folder)
+    assert train(scene, alone, "--block-devices", "0") == 0
+    victims: list[int] = []
+
+    def kill() -> None:
+        for _ in range(3_000):
+            for child in children(killed):
+                if any((killed / "blocks").glob("*/ckpts/*")):
+                    victims.append(parent(child))
+                    os.kill(victims[0], signal.SIGKILL)
+                    return
+            time.sleep(0.02)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    assert train(scene, killed, "--block-devices", "0,0") == 0
+    killer.join()
+    assert victims, "no worker was killed"
+    assert (killed / "splats.ply").read_bytes() == (alone / "splats.ply").read_bytes()
+    metrics = json.loads((killed / "metrics.json").read_text())
+    assert metrics["splats"] == len(load_splats(killed / "splats.ply"))
+    assert len(metrics["blocks"]) == 2 and metrics["evaluations"][0]["psnr"] > 10
+    assert metrics["seams"]["across"] + metrics["seams"]["within"] == 2
+    (alone / "splats.ply").unlink()  # finished blocks are joined again, not trained again
+    capfd.readouterr()
+    assert main(["train", str(alone), "--resume"]) == 0
+    assert "2 of 2 blocks were trained before" in "".join(capfd.readouterr())
+    assert (killed / "splats.ply").read_bytes() == (alone / "splats.ply").read_bytes()
+
+
+REFUSED = {
+    "--blocks 0": "takes auto, a number",
+    "--blocks 2 --strategy mcmc": "--strategy mcmc",
+    "--blocks 2 --exposure affine": "--exposure affine",
+    "--blocks 2 --pose-opt": "--pose-opt",
+    "--blocks 500": "no photographs",
+    "--polish-steps 5": "belongs to --blocks",
+    "--blocks 2 --view": "do not show blocks",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_blocks_cannot_have_is_refused(planned, tmp_path, error_of, words):
+    scene, plan = planned
+    if words == "--blocks 500":
+        shutil.copytree(plan / "scaffold", tmp_path / "run/scaffold")
+    line = error_of(f"train {scene} {words} --quiet --result-dir {tmp_path / 'run'}")
+    assert REFUSED[words] in line
+
+
+@pytest.mark.parametrize("flag", ["--cluster tcp://127.0.0.1:1", "--scheduler-file nothing.json"])
+def test_a_cluster_that_is_not_there_is_named(planned, tmp_path, error_of, flag, monkeypatch):
+    scene, plan = planned
+    needs.module("distributed")
+    monkeypatch.setattr("hardsplat.study.workers.ANSWER", "1s")
+    shutil.copytree(plan, tmp_path / "run")
+    line = error_of(f"train {scene} --blocks 2 {FAST} {flag} --result-dir {tmp_path / 'run'}")
+    assert flag.split()[1] in line
+
+
+def test_workers_that_differ_are_named(tmp_path):
+    assert "this worker has hardsplat" in (train_task(tmp_path, "0") or "")
+    from hardsplat.base.version import __version__
+
+    assert "does not see" in (train_task(tmp_path, __version__) or "")
