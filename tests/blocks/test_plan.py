@@ -19,7 +19,7 @@ from hardsplat.blocks.cut import (
     whole,
 )
 from hardsplat.blocks.join import join
-from hardsplat.blocks.plan import MARGIN, Block, Plan, load_plan
+from hardsplat.blocks.plan import MARGIN, BlockPlan, SceneBlock, load_plan
 from hardsplat.blocks.planner import Wanted
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.camera import Camera
@@ -105,9 +105,11 @@ def test_photographs_are_chosen_by_what_they_show():
     assert photographs_of(boxes[1], share[:, 1], inside, axes, points) == [3, 2, 1]
 
 
-def plan_of(*boxes: Box) -> Plan:
-    blocks = [Block(f"block-{n}", box, ("a.jpg", "b.jpg"), 10, 20) for n, box in enumerate(boxes)]
-    return Plan("scene", np.eye(3), tuple(blocks))
+def plan_of(*boxes: Box) -> BlockPlan:
+    blocks = [
+        SceneBlock(f"block-{n}", box, ("a.jpg", "b.jpg"), 10, 20) for n, box in enumerate(boxes)
+    ]
+    return BlockPlan("scene", np.eye(3), tuple(blocks))
 
 
 LEFT, RIGHT = Box((-OPEN, -OPEN), (1.0, OPEN), (4, 2)), Box((1.0, -OPEN), (OPEN, OPEN), (3, 2))

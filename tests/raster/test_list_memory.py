@@ -7,7 +7,7 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
-from hardsplat.gpu.device.usage import Budget
+from hardsplat.gpu.device.usage import MemoryBudget
 from hardsplat.raster.core import rasterizer as rasterizers
 from hardsplat.raster.core.rasterizer import HEADROOM, SPARE
 from hardsplat.raster.renderer import Renderer
@@ -150,7 +150,7 @@ def test_a_training_with_little_free_memory_is_slower_not_dead(
     """The driver reports that another program has nearly all: checkpoints take half of what is
     left at most."""
     free = 40 * CHECKPOINT
-    budget = lambda self: Budget(1 << 30, (1 << 30) + free)
+    budget = lambda self: MemoryBudget(1 << 30, (1 << 30) + free)
     monkeypatch.setattr(type(on_device), "memory_budget", budget)
     metrics = train(settings(scene, tmp_path, rasterizer="tiled", max_steps=12))
     assert metrics["splats"] > 0 and np.isfinite(metrics["loss"][-1] if "loss" in metrics else 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.blocks.plan import Block, Plan
+from hardsplat.blocks.plan import BlockPlan, SceneBlock
 from hardsplat.io.splats import open_splats, save_stream
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.folder import write_json
@@ -19,7 +19,7 @@ from hardsplat.results.folder import write_json
 TILES, INDEX = "tiles", "tiles.json"
 
 
-def join(plan: Plan, files: Sequence[Path], folder: Path) -> int:
+def join(plan: BlockPlan, files: Sequence[Path], folder: Path) -> int:
     """Writes the splats that each block owns to tiles/NAME.ply, all of them to splats.ply, and
     tiles.json with counts and bounds; returns how many splats there are.
 
@@ -45,7 +45,7 @@ def join(plan: Plan, files: Sequence[Path], folder: Path) -> int:
     return total
 
 
-def _survey(plan: Plan, block: Block, file: Path) -> tuple[int, list, list]:
+def _survey(plan: BlockPlan, block: SceneBlock, file: Path) -> tuple[int, list, list]:
     """How many splats of a file a block owns, and the bounds of their means, world units."""
     count, low, high = 0, np.full(3, np.inf), np.full(3, -np.inf)
     for piece in _owned(plan, block, file):
@@ -56,6 +56,6 @@ def _survey(plan: Plan, block: Block, file: Path) -> tuple[int, list, list]:
     return (count, low.tolist(), high.tolist()) if count else (0, [], [])
 
 
-def _owned(plan: Plan, block: Block, file: Path) -> Iterator[Gaussians]:
+def _owned(plan: BlockPlan, block: SceneBlock, file: Path) -> Iterator[Gaussians]:
     for piece in open_splats(file).pieces():
         yield piece[block.box.holds(plan.places(piece.means))]

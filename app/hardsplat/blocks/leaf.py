@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.blocks.plan import Block, Plan, load_plan
+from hardsplat.blocks.plan import BlockPlan, SceneBlock, load_plan
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats, save_splats
@@ -55,7 +55,7 @@ def train_block(folder: Path, device: str | None, quiet: bool) -> dict[str, Any]
 
 
 def settings_of(
-    config: TrainConfig, block: Block, start: Path, first: int, outside: int
+    config: TrainConfig, block: SceneBlock, start: Path, first: int, outside: int
 ) -> TrainConfig:
     """The settings of a block's training. start: file of its first splats. first, outside: how many
     there are, and how many of them lie outside of its region."""
@@ -70,7 +70,7 @@ def settings_of(
     )
 
 
-def part_of(scene: Scene, block: Block) -> Scene:
+def part_of(scene: Scene, block: SceneBlock) -> Scene:
     """The scene with the photographs of a block alone, none held out."""
     wanted = set(block.photographs)
     views = [view for view in scene.views if view.name in wanted]
@@ -82,7 +82,7 @@ def part_of(scene: Scene, block: Block) -> Scene:
 
 
 def _start(
-    scaffold: Path, scene: Scene, plan: Plan, block: Block, path: Path, kept: bool
+    scaffold: Path, scene: Scene, plan: BlockPlan, block: SceneBlock, path: Path, kept: bool
 ) -> tuple[int, int]:
     """Writes the scaffold's splats that the block's photographs may show, unless they were written;
     returns how many there are, and how many of them lie outside of the region."""

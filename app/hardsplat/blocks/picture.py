@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.files import replacing
-from hardsplat.blocks.plan import Plan
+from hardsplat.blocks.plan import BlockPlan
 from hardsplat.model.region import OPEN
 
 NAME = "plan.png"
 DOTS = 50_000  # splats that are drawn
 
 
-def draw_plan(plan: Plan, means: np.ndarray, positions: np.ndarray, path: Path) -> None:
+def draw_plan(plan: BlockPlan, means: np.ndarray, positions: np.ndarray, path: Path) -> None:
     """Writes a PNG. means: (N, 3) of the scaffold's splats. positions: (V, 3) of the cameras."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle

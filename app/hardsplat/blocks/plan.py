@@ -22,7 +22,7 @@ MARGIN = 0.1  # of a block's size, by which the region is wider in which it grow
 
 
 @dataclass(frozen=True)
-class Block:
+class SceneBlock:
     """name: of its folder. photographs: names, those that show most of it first. cap: most splats
     inside. steps: of its training. seconds: expected."""
 
@@ -43,12 +43,12 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BlockPlan:
     """scene: its folder. axes: (3, 3) rows, two horizontal axes and up."""
 
     scene: str
     axes: np.ndarray
-    blocks: tuple[Block, ...]
+    blocks: tuple[SceneBlock, ...]
 
     def places(self, means: np.ndarray) -> np.ndarray:
         """(N, 2) positions of (N, 3) means seen from above, world units."""
@@ -59,7 +59,7 @@ class Plan:
         write_json(path, {"schema": SCHEMA, **asdict(self), "axes": self.axes.tolist()})
 
 
-def load_plan(path: Path, photographs: Sequence[str], scene: str) -> Plan:
+def load_plan(path: Path, photographs: Sequence[str], scene: str) -> BlockPlan:
     """The plan in a file, checked. photographs: names of the scene's training views. Raises
     UserError that names the file and what is wrong with it."""
     try:
@@ -78,19 +78,19 @@ def load_plan(path: Path, photographs: Sequence[str], scene: str) -> Plan:
     return plan
 
 
-def _plan(table: dict[str, Any]) -> Plan:
+def _plan(table: dict[str, Any]) -> BlockPlan:
     if table["schema"] != SCHEMA:
         raise ValueError(f"schema {table['schema']}")
     axes = np.array(table["axes"], np.float64)
     if axes.shape != (3, 3) or not np.allclose(axes @ axes.T, np.eye(3), atol=1e-4):
         raise ValueError("axes are not orthonormal")
-    return Plan(str(table["scene"]), axes, tuple(map(_block, table["blocks"])))
+    return BlockPlan(str(table["scene"]), axes, tuple(map(_block, table["blocks"])))
 
 
-def _block(row: dict[str, Any]) -> Block:
+def _block(row: dict[str, Any]) -> SceneBlock:
     box = Box(*(tuple(map(float, row["box"][name])) for name in ("low", "high", "size")))  # type: ignore[arg-type]
     names = tuple(map(str, row["photographs"]))
-    block = Block(
+    block = SceneBlock(
         str(row["name"]), box, names, int(row["cap"]), int(row["steps"]), float(row["seconds"])
     )
     numbers = [*box.low, *box.high, *box.size, block.seconds]
@@ -101,7 +101,7 @@ def _block(row: dict[str, Any]) -> Block:
     return block
 
 
-def _check(plan: Plan, path: Path, photographs: set[str], scene: str) -> None:
+def _check(plan: BlockPlan, path: Path, photographs: set[str], scene: str) -> None:
     if not plan.blocks:
         raise UserError(f"{path}: has no blocks")
     if len({block.name for block in plan.blocks}) < len(plan.blocks):

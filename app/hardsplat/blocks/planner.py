@@ -12,7 +12,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.blocks.assign import photographs_of, shares
 from hardsplat.blocks.cut import Box, cut_grid, cut_into, cut_to_fit, upright_axes
-from hardsplat.blocks.plan import Block, Plan
+from hardsplat.blocks.plan import BlockPlan, SceneBlock
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.splats import load_splats
@@ -60,7 +60,7 @@ class Sizes:
 
 def make_plan(
     scene: Scene, scaffold: Path, wanted: Wanted, sizes: Sizes, near: float, device: str | None
-) -> Plan:
+) -> BlockPlan:
     """The plan for a scene.
 
     scaffold: file of its splats. near: plane before which splats are not drawn, world units.
@@ -91,8 +91,8 @@ def make_plan(
     for number, (box, mine) in enumerate(zip(boxes, photographs)):
         names = tuple(scene.views[scene.train[i]].name for i in mine)
         steps = max(1, round(sizes.steps * len(mine) / len(cameras)))
-        block = Block(f"block-{number:03d}", box, names, 1, steps)
+        block = SceneBlock(f"block-{number:03d}", box, names, 1, steps)
         cap = max(1, round(sizes.splats * block.region(axes).inside(gaussians.means).mean()))
         seconds = round(steps * sizes.step_seconds * max(1.0, cap / len(gaussians)), 1)
         blocks.append(replace(block, cap=cap, seconds=seconds))
-    return Plan(scene.name, axes, tuple(blocks))
+    return BlockPlan(scene.name, axes, tuple(blocks))

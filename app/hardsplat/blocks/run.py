@@ -23,7 +23,7 @@ from hardsplat.blocks.join import join
 from hardsplat.blocks.leaf import OUTCOME, TASK
 from hardsplat.blocks.picture import NAME as PICTURE
 from hardsplat.blocks.picture import draw_plan
-from hardsplat.blocks.plan import NAME, Plan, load_plan
+from hardsplat.blocks.plan import NAME, BlockPlan, load_plan
 from hardsplat.blocks.planner import Sizes, Wanted, make_plan
 from hardsplat.blocks.seams import at_seams
 from hardsplat.blocks.tasks import follow, scheduler_of, train_on_workers
@@ -78,7 +78,7 @@ def _held(config: TrainConfig) -> Iterator[Path]:
         lock.release()
 
 
-def _planned(config: TrainConfig, folder: Path) -> tuple[Scene, Plan]:
+def _planned(config: TrainConfig, folder: Path) -> tuple[Scene, BlockPlan]:
     """The plan that is in the folder, or else a new one."""
     s = config.scene
     scene = load_scene(
@@ -96,7 +96,9 @@ def _planned(config: TrainConfig, folder: Path) -> tuple[Scene, Plan]:
     return scene, plan
 
 
-def _train(config: TrainConfig, scene: Scene, plan: Plan, folder: Path, started: float) -> dict:
+def _train(
+    config: TrainConfig, scene: Scene, plan: BlockPlan, folder: Path, started: float
+) -> dict:
     tasks = [_task(config, plan, block.name, folder) for block in plan.blocks]
     todo = [task for task in tasks if _outcome(task).get("status") != "done"]
     if len(todo) < len(tasks):
@@ -156,7 +158,7 @@ def _shared(config: TrainConfig) -> TrainConfig:
     return c.changed(exposure="none")
 
 
-def _plan(config: TrainConfig, scene: Scene, folder: Path) -> Plan:
+def _plan(config: TrainConfig, scene: Scene, folder: Path) -> BlockPlan:
     cameras = [scene.views[i].camera for i in scene.train]
     sized = for_photographs(config, len(cameras))
     budget = STRATEGIES["budget"].budget(sized.densify, cameras, len(scene.points))
@@ -211,7 +213,7 @@ def _scaffold(config: TrainConfig, scene: Scene, folder: Path, budget: int) -> f
     return table["seconds"]["training"] / max(table["steps"], 1)
 
 
-def _print_plan(plan: Plan) -> None:
+def _print_plan(plan: BlockPlan) -> None:
     total = sum(block.seconds for block in plan.blocks)
     tqdm.write(f"{len(plan.blocks)} blocks, about {total:.0f} s of training on one device:")
     for block in plan.blocks:
@@ -221,7 +223,7 @@ def _print_plan(plan: Plan) -> None:
         )
 
 
-def _task(config: TrainConfig, plan: Plan, name: str, folder: Path) -> Path:
+def _task(config: TrainConfig, plan: BlockPlan, name: str, folder: Path) -> Path:
     """The folder of a block, with its task.json."""
     path = (folder / "blocks" / name).resolve()
     make_folder(path)

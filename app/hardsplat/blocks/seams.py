@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.blocks.assign import shares
-from hardsplat.blocks.plan import Plan
+from hardsplat.blocks.plan import BlockPlan
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.splats import load_splats
@@ -18,7 +18,7 @@ MOSTLY = 0.9  # share of what a view shows, above which it looks into one block 
 
 
 def at_seams(
-    plan: Plan, scene: Scene, scaffold: Path, config: TrainConfig, views: Sequence[dict]
+    plan: BlockPlan, scene: Scene, scaffold: Path, config: TrainConfig, views: Sequence[dict]
 ) -> dict[str, float | int | None]:
     """Mean PSNR, dB, of held-out views that look across a border and of those that do not, and how
     many there are. views: of eval.json, in the order of the scene's held-out views."""

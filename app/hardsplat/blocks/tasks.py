@@ -15,7 +15,7 @@ from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.version import __version__
 from hardsplat.blocks.leaf import OUTCOME, TASK
-from hardsplat.blocks.plan import Plan
+from hardsplat.blocks.plan import BlockPlan
 from hardsplat.gpu.device.instance import Instance, validation_wanted
 from hardsplat.settings.blocks import BlockSettings
 from hardsplat.study.workers import how_it_ended, on_workers, run_child
@@ -103,7 +103,7 @@ def scheduler_of(settings: BlockSettings) -> str | None:
 
 
 @contextmanager
-def follow(plan: Plan, tasks: Sequence[Path], quiet: bool) -> Iterator[None]:
+def follow(plan: BlockPlan, tasks: Sequence[Path], quiet: bool) -> Iterator[None]:
     """One progress bar for all blocks, over their steps."""
     ended, total = threading.Event(), sum(block.steps for block in plan.blocks)
     bar = Bar(total=total, desc=f"{len(tasks)} blocks", unit="", disable=quiet)

@@ -26,7 +26,7 @@ DESERTED = 30.0  # s after which a paused run continues when everybody has left
 
 class Server(Watcher):
     """Shows a run in browsers. address: "", PORT, HOST:PORT or [IPV6]:PORT; without a host only
-    this machine can connect. The URL has a token, without which nobody comes in.
+    this machine can connect. The URL has a token, without which it refuses connections.
 
     Raises UserError without viser and for an address that is none. Whatever goes wrong with it
     afterwards closes it with a note, and the run continues.

@@ -112,9 +112,10 @@ def on_workers(
     devices: Sequence[str | None],
     scheduler: str | None,
 ) -> Iterator[tuple[int, Any]]:
-    """(number of a task, what work(*task) returned or the exception it raised) as tasks end, on the
-    workers of the cluster at `scheduler`, which see the same files; or on a cluster of this machine
-    with a worker for each of `devices`.
+    """(number of a task, what work(*task) returned or the exception it raised) as tasks end.
+
+    They are done by the workers of the cluster at `scheduler`, which see the same files; or on a
+    cluster of this machine with a worker for each of `devices`.
 
     A task whose worker dies is done by another one, three times at most. Raises UserError where
     distributed is not installed, or no worker of the cluster offers a device.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hardsplat.base.errors import OutOfMemory
-from hardsplat.gpu.device.usage import Budget
+from hardsplat.gpu.device.usage import MemoryBudget
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.train.run import memory
 from hardsplat.train.run.measuring import Measurements
@@ -25,7 +25,7 @@ class Takes(Watcher):
 
     def __init__(self, device, monkeypatch):
         self.most = 4 * GIB
-        monkeypatch.setattr(device, "memory_budget", lambda: Budget(GIB, self.most))
+        monkeypatch.setattr(device, "memory_budget", lambda: MemoryBudget(GIB, self.most))
 
     def turn(self, run, wait=False):
         self.most = GIB + (10 << 20) if run.session.step in (5, 10, 20) else 4 * GIB
@@ -52,7 +52,7 @@ def test_a_run_is_saved_before_others_have_taken_all_memory(
     assert grown[0] < grown[2] == metrics["splats"]
 
 
-@pytest.mark.parametrize("budget", [None, Budget(GIB, GIB + (100 << 20))])
+@pytest.mark.parametrize("budget", [None, MemoryBudget(GIB, GIB + (100 << 20))])
 def test_a_run_that_fills_the_memory_itself_is_left_alone(monkeypatch, budget):
     monkeypatch.setattr(memory, "SECONDS", 0.0)
     device = SimpleNamespace(memory_budget=lambda: budget, memory_bytes=8 * GIB)
@@ -63,7 +63,7 @@ def test_fewer_photographs_are_in_flight_where_little_memory_is_free(device, mon
     images = [np.zeros((40, 50, 3), np.uint8)] * 30
     size = images[0].size + 4
     for free, steps in ((100 * size, 10), (10 * size, 2), (0, 1)):
-        monkeypatch.setattr(device, "memory_budget", lambda free=free: Budget(0, free))
+        monkeypatch.setattr(device, "memory_budget", lambda free=free: MemoryBudget(0, free))
         photos = Photos(device, images, "stream", ring=20)
         assert photos.most_steps == steps and photos.buffer.nbytes < (2 * steps + 1) * size
         photos.buffer.destroy()

@@ -15,7 +15,7 @@ import vulkan as vk
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device import capabilities, features
 from hardsplat.gpu.device.instance import Instance, ValidationError, choose, validation_wanted
-from hardsplat.gpu.device.usage import Budget, Usage, budget_of
+from hardsplat.gpu.device.usage import MemoryBudget, Usage, budget_of
 
 T = TypeVar("T")
 # threads that build pipelines; more of them wait for one another in Python
@@ -115,7 +115,7 @@ class Device:
         sizes = [(heap.size, i) for i, heap in enumerate(heaps) if heap.flags & local]
         self.memory_bytes, self._heap = max(sizes)
 
-    def memory_budget(self) -> Budget | None:
+    def memory_budget(self) -> MemoryBudget | None:
         """What the driver reports now of the heap with `memory_bytes`; None where it cannot."""
         if "memory_budget" not in self.capabilities:
             return None

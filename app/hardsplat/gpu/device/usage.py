@@ -11,7 +11,7 @@ import vulkan as vk
 KINDS = ("buffers", "images", "host")  # the last is memory of the host that the device reaches
 
 
-class Budget(NamedTuple):
+class MemoryBudget(NamedTuple):
     """Bytes of a device's largest local heap, by VK_EXT_memory_budget. used: what this process has
     there, by the driver's count. most: what it may have before allocations fail or become slow,
     which falls when other programs take memory."""
@@ -54,11 +54,11 @@ class Usage:
                 del self.by_name[name]
 
 
-def budget_of(physical, heap: int) -> Budget:
+def budget_of(physical, heap: int) -> MemoryBudget:
     """The budget of a heap of a VkPhysicalDevice with VK_EXT_memory_budget, now."""
     stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT
     more = vk.ffi.new("VkPhysicalDeviceMemoryBudgetPropertiesEXT*", {"sType": stype})
     stype = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2
     head = vk.ffi.new("VkPhysicalDeviceMemoryProperties2*", {"sType": stype, "pNext": more})
     vk.lib.vkGetPhysicalDeviceMemoryProperties2(physical, head)
-    return Budget(int(more.heapUsage[heap]), int(more.heapBudget[heap]))
+    return MemoryBudget(int(more.heapUsage[heap]), int(more.heapBudget[heap]))

@@ -162,7 +162,7 @@ class Rasterizer:
         return 0
 
     def _most_pairs(self) -> int:
-        """The same, or as many as descriptors reach."""
+        """Most pairs that descriptors reach."""
         return 0
 
     def _pair_bytes(self, pairs: int, checkpoints: int = 0) -> dict[str, int]:

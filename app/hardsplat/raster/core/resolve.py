@@ -24,7 +24,7 @@ THRESHOLDS = (1, 4, 8, 16, 24)
 
 
 def threshold_of(device: Device, lanes_of_32: int) -> int:
-    """The same share of this device's subgroups."""
+    """Lanes of this device's subgroups, of which they are the same share."""
     return max(1, lanes_of_32 * device.subgroup_size // 32)
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import written
 from hardsplat.study.sweep import run_file
-from hardsplat.study.sweep.plan import Job
+from hardsplat.study.sweep.plan import SweepJob
 from hardsplat.study.workers import how_it_ended, on_workers, run_child
 
 
-def execute(folder: Path, job: Job, device: str | None = None, show: bool = False) -> dict:
+def execute(folder: Path, job: SweepJob, device: str | None = None, show: bool = False) -> dict:
     """Does a run in `folder` and returns its record. show: what it prints appears on stderr too,
     besides log.txt.
 
@@ -46,16 +46,16 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
 
 
 def local(
-    jobs: Sequence[tuple[Path, Job]], device: str | None, show: bool
-) -> Iterator[tuple[Job, dict]]:
+    jobs: Sequence[tuple[Path, SweepJob]], device: str | None, show: bool
+) -> Iterator[tuple[SweepJob, dict]]:
     """One after another."""
     for folder, job in jobs:
         yield job, execute(folder, job, device, show)
 
 
 def dask(
-    jobs: Sequence[tuple[Path, Job]], devices: Sequence[str | None], scheduler: str | None
-) -> Iterator[tuple[Job, dict]]:
+    jobs: Sequence[tuple[Path, SweepJob]], devices: Sequence[str | None], scheduler: str | None
+) -> Iterator[tuple[SweepJob, dict]]:
     """On the workers of the cluster at `scheduler`, or on one for each of `devices`, see
     `on_workers`."""
     for number, outcome in on_workers(execute, jobs, devices, scheduler):

@@ -21,7 +21,7 @@ _NAME = 80  # characters of a folder's name that speak of its settings
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """One run. varied: the settings that tell it from the others and that its rasterizer knows.
     settings: all that matter, fit for JSON."""
 
@@ -31,10 +31,12 @@ class Job:
     settings: dict[str, Any]
 
 
-def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Sequence]) -> list[Job]:
+def plan(
+    preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Sequence]
+) -> list[SweepJob]:
     """A job for every combination of the axes; those that differ only in what the rasterizer does
     not know are one. Raises UserError like load_config."""
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, SweepJob] = {}
     # seeds of one combination follow each other
     axes = {name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")}
     for values in itertools.product(*axes.values()):
@@ -48,7 +50,7 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
         settings = as_json(config)
         varied = {name: flat[name] for name in axes if name in flat}
         key = identity(settings)
-        jobs.setdefault(key, Job(key, _name(varied, key), varied, settings))
+        jobs.setdefault(key, SweepJob(key, _name(varied, key), varied, settings))
     return list(jobs.values())
 
 

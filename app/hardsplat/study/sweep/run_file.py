@@ -20,19 +20,19 @@ from pathlib import Path
 from hardsplat.base.version import __version__
 from hardsplat.results.folder import write_json
 from hardsplat.settings.train import FIELDS
-from hardsplat.study.sweep.plan import Job, listed
+from hardsplat.study.sweep.plan import SweepJob, listed
 
 NAME, SCHEMA = "run.json", 1
 
 
-def new(job: Job) -> dict:
+def new(job: SweepJob) -> dict:
     about = dict(schema=SCHEMA, id=job.id, name=job.name, status="running", error=None)
     made = dict(varied=job.varied, settings=job.settings, hardsplat=__version__)
     later = dict.fromkeys(("commit", "started", "seconds", "metrics", "gradients"))
     return about | made | later
 
 
-KEYS = new(Job("", "", {}, {})).keys()
+KEYS = new(SweepJob("", "", {}, {})).keys()
 
 
 def write(folder: Path, record: dict) -> dict:
@@ -50,7 +50,7 @@ def read(folder: Path) -> dict | None:
         return None
 
 
-def find(runs: Path, job: Job) -> tuple[Path, dict | None]:
+def find(runs: Path, job: SweepJob) -> tuple[Path, dict | None]:
     """The folder of a job below `runs`, of any sweep, and its record; where there is none, the
     folder that it gets, and None.
 
@@ -70,7 +70,7 @@ def find(runs: Path, job: Job) -> tuple[Path, dict | None]:
     return broken or next(runs / name for name in names if runs / name not in folders), None
 
 
-def difference(record: dict, job: Job) -> str:
+def difference(record: dict, job: SweepJob) -> str:
     """The settings in which a record differs from the job, in words; a setting that is new in the
     program counts as its default."""
     if record["hardsplat"] not in (None, __version__):

@@ -34,7 +34,8 @@ def half_psnr(image: np.ndarray, photo: np.ndarray, keep: np.ndarray) -> float:
     """PSNR in dB of the right half of a render (H, W, 3) against its photograph (H, W, 3) uint8.
     Gains of red, green and blue that fit the left half best come first; every 16th pixel counts.
     keep: (H, W) bool, the pixels that count at all."""
-    shown, wanted, keep = (x[::_STEP, ::_STEP] for x in (np.clip(image, 0, 1), photo / 255, keep))
+    shown, wanted, keep = (x[::_STEP, ::_STEP] for x in (image, photo, keep))
+    shown, wanted = np.clip(shown, 0, 1), wanted / 255
     left = np.arange(keep.shape[1]) < keep.shape[1] // 2
     fit, test = keep & left, keep & ~left
     if not fit.any() or not test.any():
