@@ -4,6 +4,7 @@ Validation layers are on, fresh memory is poisoned, and the first variants are t
 
 import atexit
 import itertools
+import logging
 import math
 import os
 import signal
@@ -140,6 +141,16 @@ def on_device(device, monkeypatch):
     monkeypatch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: device)
     monkeypatch.setattr("hardsplat.train.measure.command.open_device", lambda wanted: device)
     return device
+
+
+@pytest.fixture(autouse=True)
+def logs_end():
+    """Commands print their log to the standard error of the test that runs them, which is closed
+    when that ends."""
+    yield
+    for log in (logging.getLogger(), logging.getLogger("hardsplat")):
+        for handler in [h for h in log.handlers if type(h) is logging.StreamHandler]:
+            log.removeHandler(handler)
 
 
 @pytest.fixture(autouse=True)

@@ -214,7 +214,7 @@ def test_the_budget_is_that_of_the_heap(device, own_capabilities, monkeypatch):
     fake.ffi, fake.lib = vk.ffi, lib
     budget = device.memory_budget()
     assert (budget.used, budget.most, budget.free) == (3 << 30, 5 << 30, 2 << 30)
-    assert usage.Budget(4, 3).free == 0
+    assert usage.MemoryBudget(4, 3).free == 0
 
 
 BOUND = [("splats2d", "splats"), ("ssim_grads", "pixels"), ("other", "")]

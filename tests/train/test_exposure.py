@@ -218,7 +218,7 @@ def test_colours_of_cameras_on_the_host(tmp_path):
     assert away(0, image) < 1e-6 and away(2, image) < 1e-6
     for text in ("{", '{"cameras": [{"vignette_centre": [[0]]}]}', "[" * 99999):
         path.write_text(text)
-        with pytest.raises(UserError, match="is not what a run learnt"):
+        with pytest.raises(UserError, match="is not what a run found"):
             CameraColors.load(tmp_path)
 
 
