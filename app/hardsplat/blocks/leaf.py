@@ -17,7 +17,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.blocks.plan import BlockPlan, SceneBlock, load_plan
 from hardsplat.io.formats.checkpoint import newest
-from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.io.scenes.scene import Scene, extent_of, load_scene
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
@@ -74,11 +74,8 @@ def part_of(scene: Scene, block: SceneBlock) -> Scene:
     """The scene with the photographs of a block alone, none held out."""
     wanted = set(block.photographs)
     views = [view for view in scene.views if view.name in wanted]
-    cameras = np.array([view.camera.position for view in views])
-    extent = 1.1 * float(np.linalg.norm(cameras - cameras.mean(axis=0), axis=1).max())
-    return replace(
-        scene, views=views, train=list(range(len(views))), test=[], extent=extent or scene.extent
-    )
+    extent, train = extent_of(views) or scene.extent, list(range(len(views)))
+    return replace(scene, views=views, train=train, test=[], extent=extent)
 
 
 def _start(

@@ -159,7 +159,7 @@ def _training(views: Sequence[View], test: Sequence[int], label: str) -> tuple[l
     if not train:
         what = f"no view is left to train on, all {len(views)} are held out"
         raise UserError(f"{label}: {what}; use --test-every 0")
-    extent, whole = _extent([views[i] for i in train]), _extent(views)
+    extent, whole = extent_of([views[i] for i in train]), extent_of(views)
     if not extent:
         what = f"1 of {len(views)} views is left to train on"
         if len(train) > 1:
@@ -175,7 +175,7 @@ def _training(views: Sequence[View], test: Sequence[int], label: str) -> tuple[l
     return train, extent
 
 
-def _extent(views: Sequence[View]) -> float:
+def extent_of(views: Sequence[View]) -> float:
     """1.1 times the largest distance of a camera from the mean of them."""
     centres = np.array([view.camera.position for view in views])
     return 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
