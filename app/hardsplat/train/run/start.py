@@ -30,7 +30,7 @@ from hardsplat.train.job.light import light_of
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.capture import PhotographPasses
-from hardsplat.train.step.loss import METRIC_PASSES
+from hardsplat.train.step.loss import FITTED_PASSES, METRIC_PASSES
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.step import step_passes
 
@@ -189,7 +189,7 @@ def build_ahead(device: Device, job: Job) -> None:
         begin_all(device, backend.passes(device, planes, *job.views.canvas, first, sink))
         if name == job.rasterizers[0]:
             begin_all(device, step_passes(job, PhotographPasses(job), PHOTO_BYTES))
-    begin_all(device, METRIC_PASSES)
+    begin_all(device, (*METRIC_PASSES, *FITTED_PASSES))
 
 
 def open_session(device: Device, job: Job, loader: Loader, on_batch, clock: PhaseClock) -> Session:
