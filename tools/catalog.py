@@ -11,11 +11,11 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.fit import raster as fit_raster
+from hardsplat.fitmesh.passes import LOSSES as MESH_LOSSES
+from hardsplat.fitmesh.passes import mesh_passes
 from hardsplat.gpu import bandwidth, probe
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
-from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
-from hardsplat.mesh.passes import mesh_passes
 from hardsplat.model.region import Region
 from hardsplat.raster import tensors
 from hardsplat.raster.core.pictures import FIT_SCREEN_PASS, SCREEN_PASS, show_pass

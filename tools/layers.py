@@ -25,7 +25,7 @@ cli
 hardsplat
 serve
 view
-export render study fit mesh
+export render study fit fitmesh
 train
 report torch
 raster results sfm

@@ -5,7 +5,7 @@ from functools import partial
 from hardsplat.cli import handlers, sweep, train
 from hardsplat.cli.flags import Command, add_axis, add_groups, add_setting
 from hardsplat.fit.config import FIT_FIELDS
-from hardsplat.mesh.config import MESH_FIELDS, MESH_GROUPS
+from hardsplat.fitmesh.config import MESH_FIELDS, MESH_GROUPS
 from hardsplat.sfm.job.config import SFM_FIELDS, SFM_GROUPS
 from hardsplat.study.bench.axes import AXES
 from hardsplat.tables.formats import FORMATS
@@ -225,14 +225,14 @@ image IMAGE: photograph: PNG, JPEG, EXR or what else Pillow reads, of any size
         lambda parser: add_groups(parser, {"settings": FIT_FIELDS.values()}, add=_of(FIT_FIELDS)),
         remedies={"blobs": "lower --blobs", "pixels": "make the image smaller"},
     ),
-    "mesh": Command(
+    "fit-mesh": Command(
         "fit a textured triangle mesh to photographs with silhouettes, by stochastic gradients",
         """
 scene [SCENE]: scene folder, COLMAP or transforms.json, with masks or transparent photographs; same
     as --data-dir
 --config FILE.toml: a file of settings, as an earlier run left it; flags win over it
 """,
-        handlers.mesh,
+        handlers.fit_mesh,
         "SCENE",
         lambda parser: add_groups(parser, MESH_GROUPS, add=_of(MESH_FIELDS)),
         remedies={"texels": "lower --texture-size", "pixels": "raise --data-factor"},

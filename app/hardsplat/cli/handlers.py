@@ -7,7 +7,7 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.cli.flags import name_position, settings, show_log, values_of
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
-from hardsplat.mesh.config import MESH_FIELDS, MeshConfig
+from hardsplat.fitmesh.config import MESH_FIELDS, MeshConfig
 from hardsplat.settings.presets import read_settings
 from hardsplat.sfm.job.config import SFM_FIELDS, SfmConfig
 from hardsplat.study.bench.axes import AXES
@@ -92,7 +92,7 @@ def _fit_window():
         print(f"note: {error}; the fit continues without --view", file=sys.stderr)
 
 
-def mesh(flags):
+def fit_mesh(flags):
     saved = flags.pop("config", None)
     name_position(flags, "scene", "data_dir", "the scene is")
     names = {name: name for name in MESH_FIELDS}
@@ -100,16 +100,16 @@ def mesh(flags):
     values = read | settings(flags, MESH_FIELDS)
     if values.get("data_dir") is None:
         raise UserError(
-            "no scene given: hardsplat mesh SCENE, a folder with images/ and sparse/0/, "
+            "no scene given: hardsplat fit-mesh SCENE, a folder with images/ and sparse/0/, "
             "or with transforms.json, and silhouettes"
         )
     data_dir = values["data_dir"] = values["data_dir"].absolute()
     values.setdefault("result_dir", Path("results") / f"{data_dir.name}_mesh")
     config = MeshConfig(**values)
-    from hardsplat.mesh.fit import fit_mesh
+    from hardsplat.fitmesh.fit import fit_mesh as fit
 
     show_log({"quiet": config.quiet})
-    fit_mesh(config)
+    fit(config)
 
 
 def sfm(flags):
