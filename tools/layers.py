@@ -28,7 +28,7 @@ view
 export render study fit fitmesh
 train
 report torch
-raster results sfm
+edit raster results sfm
 gpu io page
 settings
 contract model

@@ -53,12 +53,25 @@ def convert(flags):
 
     show_log(flags)
     done = convert(flags.pop("source"), target := flags.pop("target"), **flags)
+    _print_converted(done, target)
+
+
+def _print_converted(done, target):
     left_out = f" of {done.read}" if done.written < done.read else ""
     share = f"{done.size / done.size_before:.1f} times"
     if done.size <= done.size_before:
         share = f"1/{done.size_before / done.size:.1f} of"
     size = f"{done.size / 1e6:.2f} MB, {share} what was read, in {done.seconds:.1f} s"
     print(f"{target}: {done.written}{left_out} splats, {size}")
+
+
+def edit(flags):
+    from hardsplat.export.edit import edit_splats
+
+    show_log(flags)
+    done, target, steps = edit_splats(flags.pop("source"), **flags)
+    _print_converted(done, target)
+    print(f"steps: {steps}")
 
 
 def bench(flags):
