@@ -25,10 +25,10 @@ cli
 hardsplat
 serve
 view
-export render study fit fitmesh
+export render study fit mesh
 train
 report torch
-edit raster results sfm
+raster results sfm
 gpu io page
 settings
 contract model

@@ -236,7 +236,7 @@ def test_pairs_that_match_nowhere_are_compared_once(tmp_path, way):
     from hardsplat.sfm.colmap.poses import Poses
     from hardsplat.sfm.stages import Stages
 
-    camera = dict(width=100, height=100)
+    camera = dict(width=100, height=100, panorama=False)
     job = dict(scene=tmp_path, images=tmp_path, threads=2, photographs=[], cameras=[camera])
     job |= dict(image_size=100, seed=0, method="exhaustive", mapper="incremental")
     said = []

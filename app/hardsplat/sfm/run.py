@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
+from hardsplat.io.media.panorama import is_whole
 from hardsplat.sfm.colmap.outcome import DOUBTFUL, Outcome
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import (
@@ -24,8 +25,9 @@ from hardsplat.sfm.job.photographs import (
     size_and_time,
 )
 from hardsplat.sfm.job.plan import Plan, make_plan, spoken
+from hardsplat.sfm.job.sheet import SHEET
 from hardsplat.sfm.job.state import State, digests
-from hardsplat.sfm.job.video import extract_frames
+from hardsplat.sfm.job.video import extract_frames, says_panorama
 from hardsplat.sfm.process import LOG, StageProgress, require_pycolmap, work
 
 REPORT = "report.json"
@@ -56,8 +58,8 @@ def sfm(config: SfmConfig) -> Outcome:
     scene, video = scene_of(data, config.out), not data.is_dir()
     state = State(scene / WORK)
     copied, mode = not video and scene.resolve() != data.resolve(), config.camera_mode
-    if not video:
-        photographs = find_photographs(data, mode)  # or an error, before anything is written
+    if not video:  # or an error, before anything is written
+        photographs = find_photographs(data, mode, config.panorama)
     try:
         _check_model(scene, state, config.overwrite)
         if video:
@@ -65,7 +67,8 @@ def sfm(config: SfmConfig) -> Outcome:
         elif copied:
             _copy(data, scene)
         if video or copied:
-            photographs = find_photographs(scene, "single" if video and mode == "auto" else mode)
+            mode = "single" if video and mode == "auto" else mode
+            photographs = find_photographs(scene, mode, config.panorama)
         if len(photographs.items) < 2:
             why = "poses are found by comparing photographs, so take many, from all around"
             raise UserError(f"{photographs.folder}: only one photograph; {why}")
@@ -76,7 +79,7 @@ def sfm(config: SfmConfig) -> Outcome:
     sizes = [(p.width, p.height) for p in photographs.items]
     plan = make_plan(config, sizes, video or bool(state.get("frames")))
     progress = StageProgress(plan.seconds, config.quiet, _intention(plan))
-    for line in _introduction(photographs):
+    for line in _introduction(photographs, config.panorama):
         progress.say(line)
     found = work(_job(scene, photographs, plan, config), scene / WORK, progress)
     kept = found.pop("kept", False)
@@ -115,7 +118,8 @@ def _check_model(scene: Path, state: State, overwrite: bool) -> None:
 def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> None:
     """Frames of the video into SCENE/images, unless they are there."""
     status, images = video.stat(), scene / "images"
-    key = [video.name, status.st_size, status.st_mtime_ns, config.num_frames]
+    panorama = config.panorama == "all" or (config.panorama == "auto" and says_panorama(video))
+    key = [video.name, status.st_size, status.st_mtime_ns, config.num_frames, panorama]
     names = listed(images) if images.is_dir() else []
     taken = state.get("frames")
     if taken.get("key") == key and taken.get("names") == names:
@@ -129,7 +133,7 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     try:
-        count = extract_frames(video, fresh, config.num_frames, progress.at)
+        count = extract_frames(video, fresh, config.num_frames, progress.at, panorama)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         with suppress(OSError):  # where nothing else is in them
@@ -174,11 +178,13 @@ def _job(scene: Path, photographs: PhotographFolder, plan: Plan, config: SfmConf
         "camera_model": "SIMPLE_RADIAL" if auto else config.camera_model,
         "straighten": auto,
         "seed": config.seed,
+        "align": config.align,
+        "taken": {p.name: asdict(p.taken) for p in photographs.items},
         **{name: getattr(plan, name) for name in chosen},
     }
 
 
-def _introduction(photographs: PhotographFolder) -> list[str]:
+def _introduction(photographs: PhotographFolder, panorama: str) -> list[str]:
     items, cameras = photographs.items, photographs.cameras
     sizes = sorted({f"{p.width}x{p.height}" for p in items})
     known = sum(camera.focal is not None for camera in cameras)
@@ -186,8 +192,16 @@ def _introduction(photographs: PhotographFolder) -> list[str]:
     if known == len(cameras):
         focal = "focal length from EXIF"
     size = sizes[0] if len(sizes) == 1 else f"{len(sizes)} sizes"
+    if whole := sum(cameras[p.camera].panorama for p in items):
+        focal = f"{whole} panoramas of all directions (--panorama none: plain photographs)"
     taken = f"{len(cameras)} camera{'s' * (len(cameras) > 1)}, {focal}"
     lines = [f"{len(items)} photographs in {photographs.folder}, {size}, {taken}"]
+    maybe = sum(is_whole(p.width, p.height) for p in items) - whole
+    if maybe and panorama == "auto":
+        lines.append(
+            f"note: {maybe} photographs are twice as wide as high, but nothing in them says that "
+            "they show all directions: --panorama all, if they do"
+        )
     if others := photographs.left_out:
         name, reason = next(iter(others.items()))
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
@@ -212,6 +226,11 @@ def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[
         lines += [f"  {name}: {outcome.missing[name]}" for name in names[:_LISTED]]
         if len(names) > _LISTED:
             lines.append(f"  and {len(names) - _LISTED} more, all in {scene / WORK / REPORT}")
+    if len(outcome.parts) > 1:
+        lines.append(f"parts, with pictures in {scene / WORK / SHEET}:")
+        lines += [f"  {part['line']}" for part in outcome.parts[:_LISTED]]
+    if note := outcome.alignment.get("note"):
+        lines.append(f"alignment: {note}")
     if outcome.explained < DOUBTFUL:
         lines.append(
             f"note: the model explains only {100 * outcome.explained:.0f} % of the matches, so it "

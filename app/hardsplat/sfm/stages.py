@@ -12,10 +12,11 @@ from typing import Any
 import pycolmap
 
 from hardsplat.base.errors import UserError
+from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.sfm.colmap import database as db
 from hardsplat.sfm.colmap import pairs
 from hardsplat.sfm.colmap.comparing import Comparison
-from hardsplat.sfm.colmap.features import find_features
+from hardsplat.sfm.colmap.features import find_features, find_panorama_features
 from hardsplat.sfm.colmap.poses import Poses
 from hardsplat.sfm.job.photographs import WORK
 from hardsplat.sfm.job.state import State, fingerprint
@@ -74,6 +75,8 @@ class Stages:
                 first = next(p for p in self.photographs if p["camera"] == number - 1)
                 focal = camera["focal"] or self._focal_by_sensor(camera, first)
                 size, model = (camera["width"], camera["height"]), self.job["camera_model"]
+                if camera["panorama"]:
+                    focal, model = 1.0, PANORAMA  # it has none, and none is looked for
                 guess = focal or _FOCAL * max(size)
                 row = pycolmap.Camera.create_from_model_name(number, model, guess, *size)
                 row.has_prior_focal_length = bool(focal)
@@ -110,8 +113,11 @@ class Stages:
         """Features, or why there are none."""
         path = self.images / photograph["name"]
         mask = Path(photograph["mask"]) if photograph["mask"] else None
+        find = find_features
+        if self.job["cameras"][photograph["camera"]]["panorama"]:
+            find = find_panorama_features
         try:
-            return find_features(path, mask, self.job["image_size"], self.job["max_features"])
+            return find(path, mask, self.job["image_size"], self.job["max_features"])
         except UserError as error:
             return str(error).removeprefix(f"{path}: ")
 

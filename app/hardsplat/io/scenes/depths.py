@@ -41,7 +41,9 @@ def known_disparities(
     """
     views = [scene.views[i] for i in indices]
     points = _points(root)
-    found = [_sparse(view, points.get(view.name, np.zeros((0, 3)))) for view in views]
+    found = [
+        _sparse(view, points.get(view.photograph or view.name, np.zeros((0, 3)))) for view in views
+    ]
     label = f"depths of {sum(int((m > 0).sum()) for m in found)} points of the model"
     if (root / FOLDER).is_dir():
         found = _dense(root, views, found)

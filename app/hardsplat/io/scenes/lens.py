@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera
 from hardsplat.model.camera import Distortion
 
@@ -24,8 +25,11 @@ _ADVICE = (
 
 
 def intrinsics(camera: ColmapCamera) -> np.ndarray:
-    """K (3, 3) in pixels without the distortion. UserError for a model that has no pinhole
-    equivalent here."""
+    """K (3, 3) in pixels without the distortion; of a panorama, px a radian. UserError for a model
+    that has neither here."""
+    if camera.model == PANORAMA:
+        w, h = camera.width, camera.height
+        return np.array([[w / (2 * np.pi), 0, w / 2], [0, h / np.pi, h / 2], [0, 0, 1]])
     if camera.model not in _PERSPECTIVE + _FISHEYE:
         what = f"lens model {camera.model} is not supported"
         raise UserError(f"camera {camera.id}: {what}; {_ADVICE}")

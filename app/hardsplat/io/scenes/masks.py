@@ -12,6 +12,7 @@ from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import read_rgb8
+from hardsplat.io.media.panorama import Face
 from hardsplat.io.scenes.lens import Lens
 
 FOLDER = "masks"
@@ -60,7 +61,9 @@ def read_mask(path: Path) -> np.ndarray:
 
 
 @lru_cache(maxsize=1 << 14)
-def kept_bits(path: Path, changed: int, width: int, height: int, lens: Lens | None) -> np.ndarray:
+def kept_bits(
+    path: Path, changed: int, width: int, height: int, lens: Lens | Face | None
+) -> np.ndarray:
     """What a mask keeps of a photograph after `fitted`: a bit a pixel, packed by rows, so that
     masks are decoded once and take a 24th of the photographs.
 
@@ -74,7 +77,7 @@ def kept_bits(path: Path, changed: int, width: int, height: int, lens: Lens | No
     return np.packbits(keep)
 
 
-def read_kept(path: Path, width: int, height: int, lens: Lens | None) -> np.ndarray:
+def read_kept(path: Path, width: int, height: int, lens: Lens | Face | None) -> np.ndarray:
     """(height, width) uint8, 255 where a pixel of the fitted photograph counts, else 0. Raises
     UserError like kept_bits."""
     try:
@@ -85,9 +88,11 @@ def read_kept(path: Path, width: int, height: int, lens: Lens | None) -> np.ndar
     return bits.reshape(height, width) * np.uint8(255)
 
 
-def fitted(image: np.ndarray, width: int, height: int, lens: Lens | None) -> np.ndarray:
-    """A picture as its pinhole camera has it: down-sampled by area to width x height px, then
-    undistorted."""
+def fitted(image: np.ndarray, width: int, height: int, lens: Lens | Face | None) -> np.ndarray:
+    """A picture as its pinhole camera has it: down-sampled by area to width x height px, or to what
+    the lens takes, then undistorted."""
+    if lens:
+        width, height = lens.width, lens.height
     if image.shape[1::-1] != (width, height):
         image = resampled(image, width, height)
     return lens.undistort(image) if lens else image

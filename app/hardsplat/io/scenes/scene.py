@@ -24,6 +24,8 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import image_size
+from hardsplat.io.media.panorama import FACES, Face, check_panorama, face_side, faces_of
+from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.io.scenes.colmap import model_folder, read_colmap
 from hardsplat.io.scenes.lens import Lens
 from hardsplat.io.scenes.masks import FOLDER
@@ -134,13 +136,17 @@ def load_scene(
     source = _read(root, data_factor)
     photographs = sorted(source.photographs, key=lambda posed: posed.name)
     numbers = _physical_cameras(photographs)
-    views = []
+    views: list[View] = []
     for p, n in zip(photographs, numbers):
-        view = _view(p, data_factor, undistort)
-        views.append(replace(view, number=n, original=p.lens, mask_mode=mask_mode))
-    test = list(range(0, len(views), test_every)) if test_every > 0 else []
-    if source.held_out is not None:
-        test = [i for i, view in enumerate(views) if view.name in source.held_out]
+        if p.lens.model == PANORAMA:
+            new = _faces(p, data_factor)
+        else:
+            new = [replace(_view(p, data_factor, undistort), original=p.lens)]
+        views += [replace(view, number=n, mask_mode=mask_mode) for view in new]
+    held_out = source.held_out
+    if held_out is None:
+        held_out = {p.name for p in photographs[::test_every]} if test_every > 0 else set()
+    test = [i for i, view in enumerate(views) if (view.photograph or view.name) in held_out]
     train, extent = _training(views, test, str(root))
     if (root / FOLDER).is_dir() and not any(view.mask for view in views):
         first = f"{views[0].name} wants {Path(views[0].name).stem}.png"
@@ -205,6 +211,34 @@ def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:
 
 
 def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
+    camera, path = posed.lens, posed.path
+    found, size = _sizes(posed, data_factor)
+    pinhole = posed.pinhole.resized(*size)
+    lens = Lens.of(camera, pinhole.K, *size)
+    if lens and not undistort:
+        pinhole, lens = replace(pinhole, distortion=lens.distortion), None
+    if lens:
+        pinhole = Camera(pinhole.w2c, lens.pinhole_K(), *size)
+    return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
+
+
+def _faces(posed: Posed, data_factor: int) -> list[View]:
+    """The views that a panorama is cut into, named after it."""
+    check_panorama(str(posed.path), posed.lens.width, posed.lens.height)
+    found, size = _sizes(posed, data_factor)
+    if (side := face_side(size[0])) < SMALLEST:
+        what = f"a panorama of {by(size)} pixels has views of {by((side, side))}, too small to use"
+        raise UserError(f"{posed.path}: {what}; take one of 1000 px or more")
+    name, rest = posed.name, (posed.path, found)
+    return [
+        View(f"{name}/{face.name}", camera, *rest, face, posed.mask, photograph=name)
+        for face, camera in faces_of(posed.pinhole, str(posed.path), *size)
+    ]
+
+
+def _sizes(posed: Posed, data_factor: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The size of a photograph's file, and the one to train on. Raises UserError where the file, or
+    its mask, is not of its camera's."""
     camera, path, divisor = posed.lens, posed.path, posed.divisor
     full = camera.width, camera.height
     found = image_size(path)
@@ -219,15 +253,9 @@ def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
         what = f"leaves {by(size)} pixels of {posed.name} ({by(full)})"
         most = max(1, min(full) // SMALLEST)
         raise UserError(f"--data-factor {data_factor}: {what}; choose {most} or less")
-    pinhole = posed.pinhole.resized(*size)
-    lens = Lens.of(camera, pinhole.K, *size)
-    if lens and not undistort:
-        pinhole, lens = replace(pinhole, distortion=lens.distortion), None
-    if lens:
-        pinhole = Camera(pinhole.w2c, lens.pinhole_K(), *size)
     if posed.mask and (masks := image_size(posed.mask)) not in (full, found):
         raise UserError(f"{posed.mask}: is {by(masks)}, but its photograph is {by(found)}")
-    return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
+    return found, size
 
 
 def _notes(views: Sequence[View], data_factor: int, mask_mode: str) -> Iterator[str]:
@@ -239,11 +267,14 @@ def _notes(views: Sequence[View], data_factor: int, mask_mode: str) -> Iterator[
     if data_factor > 1 and max(largest) < SMALL:
         left = f"leaves photographs of {by(largest)} pixels"
         yield f"--data-factor {data_factor} {left}; a smaller factor shows more"
-    if resampled := [view for view in views if view.stored]:
+    if faces := [view for view in views if isinstance(view.lens, Face)]:
+        count, size = len(faces) // len(FACES), by(size_of(faces[0]))
+        yield f"{count} panoramas are cut into {len(FACES)} views of {size} each on load"
+    if resampled := [v for v in views if v.stored and not isinstance(v.lens, Face)]:
         first = resampled[0]
         sizes = f"{first.name} from {by(first.stored)} to {by(size_of(first))}"
         yield f"{len(resampled)} of {n} photographs are down-sampled on load, {sizes}"
-    if distorted := [(view.name, view.lens) for view in views if view.lens]:
+    if distorted := [(view.name, view.lens) for view in views if isinstance(view.lens, Lens)]:
         lens = f"{distorted[0][0]} by {distorted[0][1].label}"
         yield f"{len(distorted)} of {n} photographs are undistorted on load, {lens}"
 

@@ -24,6 +24,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.ply import load_points
 from hardsplat.io.media.images import image_size
+from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.io.scenes.colmap import read_model
 from hardsplat.io.scenes.colmap_model import ColmapCamera
 from hardsplat.io.scenes.lens import intrinsics
@@ -184,16 +185,18 @@ def _intrinsics(where: str, values: dict, width: int, height: int) -> tuple[str,
             raise UserError(f"{where}: {angle_key} is {angle:g}, {wanted}")
         return 0.5 * side / math.tan(0.5 * angle)
 
+    model = str(values.get("camera_model", "OPENCV")).upper()
+    if model == PANORAMA:
+        return PANORAMA, [float(width), float(height)]
     fx = focal("fl_x", width, "camera_angle_x")
     if fx is None:
         raise UserError(f"{where}: neither fl_x nor camera_angle_x says how wide the camera sees")
     fy = focal("fl_y", height, "camera_angle_y")
     params = [fx, fx if fy is None else fy, number("cx", width / 2), number("cy", height / 2)]
-    model = str(values.get("camera_model", "OPENCV")).upper()
     if model in _FISHEYE or values.get("is_fisheye") is True:
         return "OPENCV_FISHEYE", params + [number(f"k{i}", 0.0) for i in range(1, 5)]
     if model not in _PERSPECTIVE:
-        known = ", ".join(_PERSPECTIVE + _FISHEYE)
+        known = ", ".join([*_PERSPECTIVE, *_FISHEYE, PANORAMA])
         raise UserError(f"{where}: camera_model {model[:40]} is not supported; there are {known}")
     if higher := [key for key in ("k4", "k5", "k6") if number(key, 0.0)]:
         what = f"{higher[0]} of a perspective camera means different things to different tools"

@@ -13,6 +13,7 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import ahead
 from hardsplat.io.media.images import premultiplied, read_pixels
+from hardsplat.io.media.panorama import Face, shared
 from hardsplat.io.scenes.colmap_model import ColmapCamera
 from hardsplat.io.scenes.lens import Lens
 from hardsplat.io.scenes.masks import cut_out, fitted, masked, read_kept
@@ -28,18 +29,20 @@ class View:
     load() undistorts it, or else None. mask: the picture of what counts, None where all does.
     number: which of the scene's physical cameras took it, counted from 0. original: the camera of
     the full-size photograph as the scene's files have it. mask_mode: what becomes of pixels that
-    the mask leaves out, a key of MODES in masks.py.
+    the mask leaves out, a key of MODES in masks.py. photograph: the name of the one that the view
+    is a part of, where it is a face of a panorama.
     """
 
     name: str
     camera: Camera
     path: Path
     stored: tuple[int, int] | None = None
-    lens: Lens | None = None
+    lens: Lens | Face | None = None
     mask: Path | None = None
     number: int = 0
     original: ColmapCamera | None = field(default=None, compare=False)
     mask_mode: str = "ignore"
+    photograph: str = ""
 
     def load(self) -> np.ndarray:
         """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has
@@ -49,17 +52,25 @@ class View:
         See read_pixels for other pixel types. Raises UserError naming the file when it is missing,
         damaged or of another size than it had.
         """
-        image = read_pixels(self.path)
         size = size_of(self)
-        found, expected = image.shape[1::-1], self.stored or size
-        if found != expected:
-            what = f"is {by(found)} and should be {by(expected)}"
-            raise UserError(f"{self.path}: {what}; it changed since the scene was opened")
+        if isinstance(self.lens, Face):
+            of = self.lens.width, self.lens.height
+            image = shared(self.path, self.lens, lambda: fitted(self._pixels(), *of, None))
+        else:
+            image = self._pixels()
         image = fitted(image, *size, self.lens)
         if self.mask is None:
             return image
         keep = read_kept(self.mask, *size, self.lens)
         return masked(image, keep) if self.mask_mode == "ignore" else cut_out(image, keep)
+
+    def _pixels(self) -> np.ndarray:
+        """The file's, see read_pixels. Raises UserError where it has another size than it had."""
+        image, expected = read_pixels(self.path), self.stored or size_of(self)
+        if (found := image.shape[1::-1]) != expected:
+            what = f"is {by(found)} and should be {by(expected)}"
+            raise UserError(f"{self.path}: {what}; it changed since the scene was opened")
+        return image
 
 
 @dataclass(frozen=True)

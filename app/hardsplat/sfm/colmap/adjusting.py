@@ -34,7 +34,7 @@ def refine(model: pycolmap.Reconstruction, settings: Settings) -> None:
 
 def straighten(model: pycolmap.Reconstruction, settings: Settings) -> pycolmap.Reconstruction:
     """The model with cameras that do not distort, where those explain the photographs as well; else
-    the model as it is. Its cameras are SIMPLE_RADIAL.
+    the model as it is. Its cameras are SIMPLE_RADIAL, or panoramas.
 
     Photographs of such cameras need not be undistorted. Distortion that is not there takes the
     focal length with it: one trades against the other.
@@ -43,7 +43,8 @@ def straighten(model: pycolmap.Reconstruction, settings: Settings) -> pycolmap.R
         return model
     straight = pycolmap.Reconstruction(model)
     for camera in straight.cameras.values():
-        camera.params = [*camera.params[:3], 0.0]
+        if camera.model == pycolmap.CameraModelId.SIMPLE_RADIAL:
+            camera.params = [*camera.params[:3], 0.0]
     options = _options(width, settings)
     options.refine_extra_params = False
     pycolmap.bundle_adjustment(straight, options)

@@ -11,6 +11,7 @@ import numpy as np
 import pycolmap
 
 from hardsplat.sfm.colmap import mapping
+from hardsplat.sfm.colmap.database import is_panorama
 from hardsplat.sfm.colmap.matching import FEWEST, match
 from hardsplat.sfm.job.plan import match_error
 
@@ -28,7 +29,9 @@ class Comparison:
         cameras = {camera.camera_id: camera for camera in database.read_all_cameras()}
         self._cameras = [cameras[database.read_image(i).camera_id] for i in ids]
         self._points = [database.read_keypoints(i)[:, :2].astype(np.float64) for i in ids]
-        self._errors = [match_error(c.width, c.height, image_size) for c in self._cameras]
+        self._errors = [
+            match_error(c.width, c.height, image_size, is_panorama(c)) for c in self._cameras
+        ]
         self.descriptors = lru_cache(_CACHED)(self.first_descriptors)
 
     def first_descriptors(self, i: int, count: int | None = None) -> np.ndarray:

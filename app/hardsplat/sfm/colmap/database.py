@@ -15,6 +15,10 @@ def remove(folder: Path) -> None:
         path.unlink()
 
 
+def is_panorama(camera: pycolmap.Camera) -> bool:
+    return camera.model == pycolmap.CameraModelId.EQUIRECTANGULAR
+
+
 def write_camera(database: pycolmap.Database, camera: pycolmap.Camera) -> None:
     """A camera, and the rig of that camera alone."""
     database.write_camera(camera, use_camera_id=True)

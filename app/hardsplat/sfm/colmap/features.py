@@ -10,11 +10,14 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import read_pixels
+from hardsplat.io.media.panorama import FACES, Face
 from hardsplat.io.scenes.masks import read_mask
-from hardsplat.sfm.job.plan import SMALL, searched_scale
+from hardsplat.sfm.job.plan import SMALL, face_size, searched_scale
 
 FEW = 1000  # features below which fainter ones are taken too
 _CONTRAST, _FAINT = 0.04, 0.02  # of OpenCV's SIFT; the first is COLMAP's default
+_WIDER = 1.2  # side of a face in which features are found, over that of its part of the cube
+_BELOW = 0.6  # tangent of the angle around straight down within which the photographer may be
 _EDGE = 3  # px around what a mask or transparency leaves out, where features are those of the edge
 
 
@@ -42,6 +45,45 @@ def find_features(
     across, down = width / size[0], height / size[1]
     points = points * [across, down, (across + down) / 2, 1]
     largest = np.argsort(-points[:, 2], kind="stable")[:most]
+    return points[largest].astype(np.float32), descriptors[largest]
+
+
+def find_panorama_features(
+    path: Path, mask: Path | None, image_size: int, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same of a panorama, found in the faces of its cube: N <= 2 most. Each face is cut wider
+    and gives what lies in its own part. Raises UserError like find_features."""
+    image = read_pixels(path)
+    height, width = image.shape[:2]
+    keep = _kept(image, mask, (width, height))
+    side = face_size(width, image_size)
+    if 2 * side < SMALL and 4 * side <= image_size:
+        side *= 2
+    wide = 2 * round(side * _WIDER / 2)
+    fine = min(width, round(np.pi * side))  # px that the faces need of the panorama
+    size = fine, max(1, round(fine * height / width))
+    grey = cv2.cvtColor(np.ascontiguousarray(image[..., :3]), cv2.COLOR_RGB2GRAY)
+    grey = cv2.resize(grey, size, interpolation=cv2.INTER_AREA)
+    if keep is not None:
+        keep = cv2.resize(keep, size, interpolation=cv2.INTER_NEAREST)
+    all_points, all_descriptors = [], []
+    for name in FACES:
+        face = Face(str(path), name, *size, wide, wide / side)
+        part = None if keep is None else face.undistort(keep)
+        points, descriptors = _sift(face.undistort(grey), part, _CONTRAST)
+        if len(points) < FEW // len(FACES):
+            points, descriptors = _sift(face.undistort(grey), part, _FAINT)
+        away = np.abs(points[:, :2] - wide / 2)
+        own = (away <= side / 2).all(axis=1)
+        if name == "down":
+            own &= np.hypot(*away.T) > side / 2 * _BELOW
+        points, descriptors = points[own], descriptors[own]
+        points[:, :2] = face.in_panorama(points[:, :2]) * [width / size[0], height / size[1]]
+        points[:, 2] *= width / np.pi / side
+        all_points.append(points)
+        all_descriptors.append(descriptors)
+    points, descriptors = np.concatenate(all_points), np.concatenate(all_descriptors)
+    largest = np.argsort(-points[:, 2], kind="stable")[: 2 * most]
     return points[largest].astype(np.float32), descriptors[largest]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pycolmap
 
+from hardsplat.sfm.colmap.database import is_panorama
 from hardsplat.sfm.colmap.features import colours_at
 from hardsplat.sfm.colmap.matching import FEWEST
 
@@ -152,6 +153,8 @@ def describe(camera: pycolmap.Camera) -> str:
     """`camera 1: SIMPLE_RADIAL 800x533, f 826.9 px, 0.0044`: model, size, focal lengths and
     distortion."""
     focal = " ".join(f"{camera.params[i]:.1f}" for i in camera.focal_length_idxs())
+    if is_panorama(camera):
+        return f"camera {camera.camera_id}: {camera.model.name} {camera.width}x{camera.height}"
     extra = " ".join(f"{camera.params[i]:.4f}" for i in camera.extra_params_idxs())
     what = f"{camera.model.name} {camera.width}x{camera.height}, f {focal} px"
     return f"camera {camera.camera_id}: {what}" + f", distortion {extra}" * bool(extra)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,8 @@ class Outcome:
     line each.
 
     explained: share of the verified matches that the model explains. mapper: the one that found
-    it. seconds: by stage.
+    it. seconds: by stage. alignment: how the model was turned and scaled, see Alignment. parts:
+    what does not connect, see Part, where photographs are missing.
     """
 
     registered: list[str]
@@ -32,6 +34,8 @@ class Outcome:
     explained: float = 0.0
     mapper: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
+    alignment: dict[str, Any] = field(default_factory=dict)
+    parts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def groups(count: int, pairs: np.ndarray) -> np.ndarray:

@@ -19,12 +19,15 @@ from hardsplat.base.errors import UserError
 from hardsplat.sfm.colmap import database as db
 from hardsplat.sfm.colmap import mapping
 from hardsplat.sfm.colmap.adjusting import add_points, name_pinholes, refine, straighten, take_poses
+from hardsplat.sfm.colmap.aligning import Alignment, align
 from hardsplat.sfm.colmap.comparing import Comparison
 from hardsplat.sfm.colmap.outcome import DOUBTFUL, TOO_FEW, Outcome, reasons
+from hardsplat.sfm.colmap.parts import Part, parts_of
 from hardsplat.sfm.colmap.patches import found_again
-from hardsplat.sfm.colmap.start import explained, find_start, read_matches
+from hardsplat.sfm.colmap.start import explained, find_start, read_alike, read_matches
 from hardsplat.sfm.job.photographs import WORK
 from hardsplat.sfm.job.plan import SMALL, match_error
+from hardsplat.sfm.job.sheet import SHEET, write_sheet
 from hardsplat.sfm.job.state import State, digests, fingerprint
 
 _MANY = 100  # photographs, beyond which all poses are adjusted less often
@@ -52,7 +55,8 @@ class Poses:
         self.scene, self.images = Path(job["scene"]), Path(job["images"])
         self.work, self.model = self.scene / WORK, self.scene / "sparse" / "0"
         self.path = self.work / db.NAME
-        errors = [match_error(c["width"], c["height"], job["image_size"]) for c in job["cameras"]]
+        size, of = job["image_size"], job["cameras"]
+        errors = [match_error(c["width"], c["height"], size, c["panorama"]) for c in of]
         many = len(self.names) > _MANY
         self.settings = mapping.Settings(max(errors), job["threads"], job["seed"], many)
 
@@ -60,7 +64,7 @@ class Poses:
         """What became of the photographs, as Outcome has it, once the model is written. Raises
         UserError where no poses are found."""
         job = self.job
-        of_job = job["mapper"], job["straighten"], job["seed"], 2
+        of_job = job["mapper"], job["straighten"], job["seed"], job["align"], job["taken"], 3
         key = fingerprint(self.state.get("matches"), *of_job)
         record = self.state.get("model")
         if record.get("key") == key and record.get("files") == digests(self.model):
@@ -79,8 +83,11 @@ class Poses:
         best = add_points(best, self.path, self.images, self.work / "mapping", self.settings)
         mapping.colour(best, self.images, self.pool)
         name_pinholes(best)
+        found = Alignment("none", "--align none: the model stays as it was found")
+        if job["align"] == "auto":
+            found = align(best, job["taken"])
         mapping.write_model(best, self.scene, self.work)
-        outcome = asdict(self._outcome(best, share))
+        outcome = asdict(self._outcome(best, share, found))
         self.state.put("model", {"key": key, "files": digests(self.model), "outcome": outcome})
         shutil.rmtree(self.work / "mapping", ignore_errors=True)
         self.send(end="poses", seconds=time.monotonic() - started)
@@ -91,7 +98,9 @@ class Poses:
         self.send(phase="last adjustment")
         refine(model, self.settings)
         best = model
-        if max(max(camera.width, camera.height) for camera in model.cameras.values()) < SMALL:
+        cameras = model.cameras.values()
+        small = max(max(camera.width, camera.height) for camera in cameras) < SMALL
+        if small and not any(db.is_panorama(camera) for camera in cameras):
             self.send(phase="more of each point")
             best = found_again(model, self.images, PATCH_ERRORS * self.settings.error, self.pool)
             refine(best, self.settings)
@@ -104,6 +113,7 @@ class Poses:
     def _read_matches(self) -> None:
         with pycolmap.Database.open(self.path) as database:
             self.matches = read_matches(database, self.ids)
+            self.alike = read_alike(database, self.ids)
             self.features = [database.num_keypoints_for_image(i) for i in self.ids]
 
     def _look_again(self, model) -> bool:
@@ -173,10 +183,23 @@ class Poses:
             advice = "take many of one place, each overlapping the next by two thirds"
             return f"{where}: no two of them show the same thing; {advice}"
         few = "; these are few, take 30 or more" if len(self.names) < 10 else ""
+        parts = self._parts(set())
+        if len(parts) > 1:
+            few = f"; they are {len(parts)} parts that do not connect: {self.work / SHEET}"
         why = "from too nearly the same point or with too little in common"
         return f"{where}: {count} pairs match, but {why}; move sideways between photographs{few}"
 
-    def _outcome(self, model, share: float) -> Outcome:
+    def _parts(self, registered: set[str]) -> list[Part]:
+        """What does not connect, with a page of its pictures; none where all have poses."""
+        (self.work / SHEET).unlink(missing_ok=True)
+        if registered >= set(self.names):
+            return []
+        parts = parts_of(self.names, self.matches.pairs, registered, self.alike)
+        shown = [(part.line, part.names, part.link[:2] if part.link else ()) for part in parts]
+        write_sheet(self.work / SHEET, self.images, shown)
+        return parts
+
+    def _outcome(self, model, share: float, alignment: Alignment) -> Outcome:
         posed = [image for image in model.images.values() if image.has_pose]
         registered, m = sorted(image.name for image in posed), self.matches
         why = reasons(self.names, self.features, m.pairs, m.inliers, set(registered))
@@ -190,4 +213,6 @@ class Poses:
             cameras=[mapping.describe(model.cameras[number]) for number in numbers],
             explained=share,
             mapper=self.job["mapper"],
+            alignment=asdict(alignment),
+            parts=[asdict(part) | {"line": part.line} for part in self._parts(set(registered))],
         )

@@ -56,6 +56,17 @@ def read_matches(database: pycolmap.Database, ids: Sequence[int]) -> Matches:
     return Matches(list(ids), np.array(pairs, np.int64).reshape(-1, 2), matches)
 
 
+def read_alike(database: pycolmap.Database, ids: Sequence[int]) -> dict[tuple[int, int], int]:
+    """How many features of two images look alike, verified or not, by pairs of indices into ids,
+    the smaller first."""
+    index, out = {image: i for i, image in enumerate(ids)}, {}
+    for number, count in zip(*database.read_num_matches()):
+        a, b = (index.get(image) for image in pycolmap.pair_id_to_image_pair(number))
+        if count and a is not None and b is not None:
+            out[min(a, b), max(a, b)] = int(count)
+    return out
+
+
 def explained(model: pycolmap.Reconstruction, matches: Matches) -> float:
     """Share of the verified matches between photographs of the model whose two features see one
     point of it."""

@@ -25,23 +25,25 @@ class CameraBody:
 
     key: equal for photographs of one device at one focal length; empty where EXIF names neither.
     focal: px, None where unknown. named: EXIF has maker, model and focal length in mm. A database
-    of sensors may find the focal length in pixels from them.
+    of sensors may find the focal length in pixels from them. panorama: it is equirectangular.
     """
 
     key: tuple = ()
     focal: float | None = None
     named: bool = False
+    panorama: bool = False
 
 
 @dataclass(frozen=True)
 class SharedCamera:
     """A camera that several photographs share. width, height, focal: px; focal is None where it is
-    unknown. named: as in CameraBody."""
+    unknown. named, panorama: as in CameraBody."""
 
     width: int
     height: int
     focal: float | None = None
     named: bool = False
+    panorama: bool = False
 
 
 def device_of(image: Image.Image) -> CameraBody:
@@ -106,10 +108,11 @@ def shared_cameras(
     cameras: list[SharedCamera] = []
     of: list[int] = []
     for i, size in enumerate(sizes):
-        key = keys[mode](i), size
+        key = keys[mode](i), size, devices[i].panorama
         if key not in index:
             index[key] = len(cameras)
-            cameras.append(SharedCamera(*size, devices[i].focal, devices[i].named))
+            d = devices[i]
+            cameras.append(SharedCamera(*size, d.focal, d.named, d.panorama))
         of.append(index[key])
     return cameras, of
 

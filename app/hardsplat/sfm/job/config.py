@@ -15,6 +15,8 @@ CAMERA_MODELS = (
 CAMERA_MODES = ("auto", "single", "per-folder", "per-image")
 METHODS = ("auto", "exhaustive", "sequential", "retrieval")
 MAPPERS = ("auto", "incremental", "global")
+ALIGNMENTS = ("auto", "none")
+PANORAMAS = ("auto", "all", "none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +65,12 @@ class Cameras(Owner):
         choices=CAMERA_MODES,
         aka="single_camera",
     )
+    panorama: str = option(
+        "auto",
+        "photographs or a video of all directions, equirectangular, twice as wide as high; auto: "
+        "those whose metadata says so; all; none",
+        choices=PANORAMAS,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +98,12 @@ class Matching(Owner):
         "incremental: most robust; global: faster for many photographs with known focal "
         "lengths; auto: by count",
         choices=MAPPERS,
+    )
+    align: str = option(
+        "auto",
+        "turn the model upright, -y up, and scale it to metres, by GPS, gimbals and orientation in "
+        "EXIF as far as they tell; none: leave it as it was found",
+        choices=ALIGNMENTS,
     )
     num_threads: int = option(0, "threads; 0: one a core", unit="threads", max=1024)
 

@@ -14,8 +14,10 @@ from PIL import Image
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import image_size
+from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import Masks
 from hardsplat.sfm.job.cameras import CameraBody, SharedCamera, device_of, shared_cameras
+from hardsplat.sfm.job.exif import Taken, taken_of
 
 READABLE = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".avif", ".jp2", ".ppm"}
 UNREADABLE = {".heic", ".heif", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
@@ -28,7 +30,8 @@ _NOT_PHOTOGRAPHS = re.compile(rf"({WORK}|sparse|masks|depths|colmap|images_\d+)"
 @dataclass
 class Photograph:
     """name: path below the folder, with slashes. width, height: px, as stored: EXIF orientation is
-    ignored. camera: index. mask: white where features count, or None."""
+    ignored. camera: index. mask: white where features count, or None. taken: where and how, by
+    EXIF."""
 
     name: str
     path: Path
@@ -36,6 +39,7 @@ class Photograph:
     height: int
     camera: int = 0
     mask: Path | None = None
+    taken: Taken = field(default_factory=Taken)
 
     @property
     def stamp(self) -> list:
@@ -77,9 +81,11 @@ def listed(folder: Path, endings: set[str] = READABLE) -> list[str]:
     return sorted(names)
 
 
-def find_photographs(scene: Path, camera_mode: str = "auto") -> PhotographFolder:
-    """The photographs of a scene folder with their sizes, cameras and masks. UserError where there
-    are none."""
+def find_photographs(
+    scene: Path, camera_mode: str = "auto", panorama: str = "auto"
+) -> PhotographFolder:
+    """The photographs of a scene folder with their sizes, cameras and masks. panorama: as in
+    SfmConfig. UserError where there are none."""
     check_listed(folder := image_folder(scene))
     found = PhotographFolder(folder)
     names = listed(folder)
@@ -95,15 +101,21 @@ def find_photographs(scene: Path, camera_mode: str = "auto") -> PhotographFolder
             name.encode()
             if re.search(r"[\x00-\x1f\x7f]", name):
                 raise ValueError
-            size, device = _looked_at(path)
+            size, device, taken = _looked_at(path)
         except UserError as error:
             found.left_out[name] = str(error).removeprefix(f"{path}: ")
         except ValueError:  # also what cannot be written as UTF-8
             why = "its name has characters that files of COLMAP cannot hold; rename it"
             found.left_out[name] = why
         else:
+            if panorama == "all" and not is_whole(*size):
+                shape = f"is {size[0]}x{size[1]}, and a panorama is twice as wide as high"
+                found.left_out[name] = f"{shape}; leave out --panorama all to use it"
+                continue
+            if panorama == "all" or (panorama == "auto" and taken.panorama):
+                device = CameraBody(panorama=True)
             devices.append(device)
-            found.items.append(Photograph(name, path, *size, mask=masks.of(name)))
+            found.items.append(Photograph(name, path, *size, mask=masks.of(name), taken=taken))
     if not found.items:
         raise UserError(_nothing(scene, folder, found.left_out))
     sizes = [(p.width, p.height) for p in found.items]
@@ -113,16 +125,17 @@ def find_photographs(scene: Path, camera_mode: str = "auto") -> PhotographFolder
     return found
 
 
-def _looked_at(path: Path) -> tuple[tuple[int, int], CameraBody]:
-    """Size and device of a photograph, from its header. Raises UserError where it is no image."""
+def _looked_at(path: Path) -> tuple[tuple[int, int], CameraBody, Taken]:
+    """Size and device of a photograph, and where it was taken, from its header. Raises UserError
+    where it is no image."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow speaks of damaged EXIF, and of large pictures
         size = image_size(path)
         try:
             with Image.open(path) as image:
-                return size, device_of(image)
+                return size, device_of(image), taken_of(image)
         except Exception:
-            return size, CameraBody()
+            return size, CameraBody(), Taken()
 
 
 def _nothing(scene: Path, folder: Path, left_out: dict[str, str]) -> str:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hardsplat.io.media.panorama import face_side
 from hardsplat.sfm.job.config import SfmConfig
 
 # px of the longer side, below which photographs are enlarged first and more features are taken
@@ -82,15 +83,20 @@ def searched_scale(width: int, height: int, image_size: int) -> float:
     return 2.0 if longest < SMALL and 2 * longest <= image_size else 1.0
 
 
-def match_error(width: int, height: int, image_size: int) -> float:
+def face_size(width: int, image_size: int) -> int:
+    """px of the faces of a panorama in which features are found."""
+    return max(1, min(face_side(width), image_size // 2))
+
+
+def match_error(width: int, height: int, image_size: int, panorama: bool = False) -> float:
     """Pixels of a photograph within which a match must fit the geometry of its pair.
 
     COLMAP's 4 px belong to photographs of some 3000 px. Features are placed to a part of a pixel of
     the picture they were found in, so small pictures have a smaller limit. With 4 px, false matches
     of a 160 px picture bend its focal length by 15 %.
     """
-    longest = max(width, height)
-    searched = min(longest, image_size)
+    longest = face_side(width) if panorama else max(width, height)
+    searched = face_size(width, image_size) if panorama else min(longest, image_size)
     return min(max(searched / 320, 0.5), 2.5) * longest / searched
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,6 +18,13 @@ ANALYSED = 320  # px, longer side of the pictures that sharpness and motion are 
 CANDIDATES = 8  # frames looked at for each that may be kept
 MOTION = 0.06  # of the picture's width that the view should move from one kept frame to the next
 _LOST = 0.3  # motion where no point of the last frame is found again: a cut, or a very fast turn
+_SEARCHED = 8 << 20  # bytes at both ends of a video in which its projection is looked for
+_PANORAMA = (  # Photo Sphere XMP, which other programs read as well
+    b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF '
+    b'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description rdf:about="" '
+    b'xmlns:GPano="http://ns.google.com/photos/1.0/panorama/" '
+    b'GPano:ProjectionType="equirectangular"/></rdf:RDF></x:xmpmeta>'
+)
 _QUALITY = 96  # of the JPEGs
 
 
@@ -116,11 +124,29 @@ def choose(sharpness: np.ndarray, motion: np.ndarray, most: int) -> list[int]:
     return chosen
 
 
+def says_panorama(video: Path) -> bool:
+    """Whether the file says that its frames are equirectangular, as "Spherical Video" V1 or V2 has
+    it (github.com/google/spatial-media): in its first or last megabytes."""
+    try:
+        with open(video, "rb") as file:
+            data = file.read(_SEARCHED)
+            file.seek(max(len(data), video.stat().st_size - _SEARCHED))
+            data += file.read(_SEARCHED)
+    except OSError:
+        return False  # the reader says what is wrong
+    second = re.search(rb"sv3d.{0,400}proj.{0,100}equi", data, re.DOTALL)
+    return bool(second or re.search(rb"ProjectionType>\s{0,9}equirectangular", data))
+
+
 def extract_frames(
-    video: Path, folder: Path, most: int, progress: Callable[[int, int], None]
+    video: Path,
+    folder: Path,
+    most: int,
+    progress: Callable[[int, int], None],
+    panorama: bool = False,
 ) -> int:
     """Writes the frames worth keeping as JPEGs, frame_00001.jpg and so on, into `folder`; their
-    number.
+    number. panorama: the JPEGs say that they are equirectangular.
 
     progress(done, total) is called after each frame, in both passes over the video. Raises
     UserError where the video cannot be read or the folder not written.
@@ -146,7 +172,8 @@ def extract_frames(
             count += 1
             with written(folder), replacing(folder / f"frame_{count:05d}.jpg") as partial:
                 image = Image.fromarray(picture)
-                image.save(partial, format="JPEG", quality=_QUALITY, subsampling=0)
+                how = dict(xmp=_PANORAMA) if panorama else {}
+                image.save(partial, format="JPEG", quality=_QUALITY, subsampling=0, **how)
             if count == len(wanted):
                 break
     return count
