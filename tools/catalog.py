@@ -11,11 +11,11 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.fit import raster as fit_raster
+from hardsplat.fitmesh.passes import LOSSES as MESH_LOSSES
+from hardsplat.fitmesh.passes import mesh_passes
 from hardsplat.gpu import bandwidth, probe
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
-from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
-from hardsplat.mesh.passes import mesh_passes
 from hardsplat.model.region import Region
 from hardsplat.raster import tensors
 from hardsplat.raster.core.pictures import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
@@ -40,7 +40,7 @@ from hardsplat.train.step.averaging import Averaging
 from hardsplat.train.step.depths import DEPTH_PASS
 from hardsplat.train.step.exposure import centre_pass, exposure_passes
 from hardsplat.train.step.intrinsics import INTRINSICS_PASS
-from hardsplat.train.step.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
+from hardsplat.train.step.loss import FITTED_PASSES, METRIC_PASSES, SQUARED_PASSES, loss_passes
 from hardsplat.train.step.photos import fetch_pass
 from hardsplat.train.step.poses import pose_passes
 from hardsplat.train.step.resort import resort_passes
@@ -104,6 +104,8 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         *loss_passes(differences=True),
         *SQUARED_PASSES,
         *METRIC_PASSES,
+        *FITTED_PASSES,
+        *FITTED_PASSES,
         *FIT_SCHEDULE_PASSES,
     )
     yield from (

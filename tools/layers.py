@@ -25,10 +25,10 @@ cli
 hardsplat
 serve
 view
-export render study fit mesh
+export render study fit fitmesh
 train
 report torch
-raster results sfm
+edit raster results sfm
 gpu io page
 settings
 contract model

@@ -1,5 +1,5 @@
-"""Ray-trace a bumpy, painted object on black and write it with its silhouettes: what `hardsplat
-mesh` is tried on.
+"""Ray-trace a bumpy, painted object on black and write it with its silhouettes: what
+`hardsplat fit-mesh` is tried on.
 
     python -m tools.make_mesh_scene --out out/pebble
 

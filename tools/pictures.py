@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="result folder of hardsplat train, eval or mesh")
+    parser.add_argument("folder", type=Path, help="result folder of train, eval or fit-mesh")
     parser.add_argument("out", type=Path, help="the picture")
     parser.add_argument("--views", type=int, default=2)
     parser.add_argument("--scale", type=int, default=1, help="times larger")

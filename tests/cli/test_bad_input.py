@@ -164,7 +164,7 @@ def test_a_result_folder_that_cannot_be(refused, scene, tmp_path, monkeypatch):
     """Said before anything is opened that takes time."""
     too_late = lambda *given: pytest.fail("too late")
     monkeypatch.setattr("hardsplat.train.run.photographs.load_scene", too_late)
-    monkeypatch.setattr("hardsplat.mesh.fit.load_scene", too_late)
+    monkeypatch.setattr("hardsplat.fitmesh.fit.load_scene", too_late)
     monkeypatch.setattr("hardsplat.fit.fitter.read_photo", too_late)
     file, locked, access = tmp_path / "file", tmp_path / "locked", os.access
     file.touch()
@@ -173,7 +173,7 @@ def test_a_result_folder_that_cannot_be(refused, scene, tmp_path, monkeypatch):
     allowed = lambda path, mode: Path(path) != locked and access(path, mode)
     monkeypatch.setattr(os, "access", allowed)
     other = "choose another --result-dir"
-    for command in ("train", "mesh", "fit"):
+    for command in ("train", "fit-mesh", "fit"):
         for folder, why in (
             *((f, f"make the folder {f}: {file} is no folder") for f in (file, file / "below")),
             *((f, f"write to the folder {locked}") for f in (locked, locked / "new/below")),

@@ -209,7 +209,7 @@ BAD = rows("""
     in.ply out.ply --crop cone 1 | cone 1: expected box X0 Y0 Z0 X1 Y1 Z1, or sphere X Y Z RADIUS
     in.ply out.ply --crop box 0 0 0 1 1 | --crop box 0 0 0 1 1: expected box
     in.ply out.ply --crop sphere 0 0 nan 1 | --crop sphere 0 0 nan 1: expected box
-    in.ply out.ply --crop sphere 99 0 0 1 | none of its 400 splats is left; --crop or --min-opacity
+    in.ply out.ply --crop sphere 99 0 0 1 | none of its 400 splats is left; --crop, --min-opacity
     in.ply out.ply --up up | --up: expected one of x, y, z, -x, -y, -z, got 'up'
     in.ply in.ply/a.ply | cannot write in.ply/a.ply:
 """)

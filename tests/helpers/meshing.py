@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from hardsplat import contract
+from hardsplat.fitmesh.config import MeshConfig
+from hardsplat.fitmesh.first import icosphere
+from hardsplat.fitmesh.model import Mesh
+from hardsplat.fitmesh.passes import record_gather
+from hardsplat.fitmesh.session import MeshSession, Scale
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.mesh.config import MeshConfig
-from hardsplat.mesh.first import icosphere
-from hardsplat.mesh.model import Mesh
-from hardsplat.mesh.passes import record_gather
-from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.train.step.photos import Photos

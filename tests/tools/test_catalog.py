@@ -14,12 +14,12 @@ import pytest
 from hardsplat.base.errors import UserError
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 from hardsplat.fit.session import FitSession
+from hardsplat.fitmesh.config import MESH_FIELDS
 from hardsplat.gpu import bandwidth, probe
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import Pipeline
 from hardsplat.gpu.passes.pipelines import build
-from hardsplat.mesh.config import MESH_FIELDS
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS

@@ -13,13 +13,14 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.scenes.masks import masked
+from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.train.measure.camera_colors import CameraColors
-from hardsplat.train.measure.fitted import half_psnr
+from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.run.trainer import train
 from hardsplat.train.step.exposure import exposure_passes, save_exposures
 from hardsplat.train.step.loss import (
@@ -302,13 +303,39 @@ def test_exposures_end_and_splats_go_on(on_device, scene, tmp_path, name):
         assert any(end.buffers[q].any() for q in of) is kept
 
 
-def test_the_right_half_is_measured_with_gains_of_the_left():
+@pytest.mark.parametrize("keep", (slice(None), slice(0, 9), slice(0, 0)))
+def test_colours_fitted_on_the_gpu(device, scene, keep):
+    """Against least squares in float64, of a photograph whose light differs between its halves.
+    keep: rows of the right half that a mask leaves in."""
+    session = open_session(device, settings(scene, max_steps=40, batch_steps=40))
+    session.run(40)
+    session.drain()
+    evaluator = Evaluator(device, session.raster, session.width, session.height)
+    camera, background = session.job.views.cameras[0], (0.3, 0.1, 0.2)
+    frame = frame_data(1, background, 0.2)
+    empty = np.zeros((camera.height, camera.width, 3), np.uint8)
+    image = np.clip(evaluator.measure("", camera, empty, frame).image, 0, 1).astype(np.float64)
     rng = np.random.default_rng(3)
-    image = rng.uniform(0.1, 0.6, (40, 64, 3))
-    photo = np.round(255 * image * [1.3, 0.8, 1.1]).astype(np.uint8)
-    keep = np.ones(image.shape[:2], bool)
-    assert half_psnr(image, photo, keep) > 50  # 8 bits: 59 dB
-    photo[:, 32:] = np.round(photo[:, 32:] * 0.9)  # light that differs between the halves stays
-    assert 20 < half_psnr(image, photo, keep) < 35
-    keep[:, 32:] = False
-    assert half_psnr(image, photo, keep) > 50  # nothing is left of the right one
+    photo = 0.8 * image[..., ::-1] * [1.1, 0.8, 0.9] + 0.1 + rng.normal(0, 0.02, image.shape)
+    left = np.arange(camera.width) < camera.width // 2
+    photo = np.where(left[:, None], photo, 0.9 * photo).clip(0, 1)
+    given = np.round(255 * photo).astype(np.uint8)
+    kept = np.broadcast_to(left, photo.shape[:2]).copy()
+    kept[keep] = True
+    found = evaluator.measure(
+        "", camera, masked(given, np.uint8(255) * kept), frame, fitted=True, halves=True
+    )
+    evaluator.destroy()
+    wanted, one = given / 255, not kept[:, ~left].any()  # half, which is both then
+    fit, test = (kept, kept) if one else (kept & left, kept & ~left)
+    gains = (image[fit] * wanted[fit]).sum(0) / (image[fit] ** 2).sum(0)
+    assert abs(found.half_psnr - psnr_of(gains * image[test], wanted[test])) < 1e-3
+    ones = np.concatenate([image, np.ones_like(image[..., :1])], axis=2)
+    colors = np.linalg.lstsq(ones[kept], wanted[kept], rcond=None)[0]
+    fitted = np.clip(ones[kept] @ colors, 0, 1)
+    assert abs(found.fitted_psnr - psnr_of(fitted, wanted[kept])) < 1e-3
+    assert found.fitted_psnr > found.psnr + 3 and 0 < found.ssim < found.fitted_ssim < 1
+
+
+def psnr_of(image: np.ndarray, wanted: np.ndarray) -> float:
+    return float(-10 * np.log10(np.mean((image - wanted) ** 2)))

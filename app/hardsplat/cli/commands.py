@@ -5,7 +5,7 @@ from functools import partial
 from hardsplat.cli import handlers, sweep, train
 from hardsplat.cli.flags import Command, add_axis, add_groups, add_setting
 from hardsplat.fit.config import FIT_FIELDS
-from hardsplat.mesh.config import MESH_FIELDS, MESH_GROUPS
+from hardsplat.fitmesh.config import MESH_FIELDS, MESH_GROUPS
 from hardsplat.sfm.job.config import SFM_FIELDS, SFM_GROUPS
 from hardsplat.study.bench.axes import AXES
 from hardsplat.tables.formats import FORMATS
@@ -96,7 +96,7 @@ verbose
 model RESULT|SPLATS: result folder of a training, or a file of splats, see convert
 --path NAME|FILE.json: held-out, train: the scene's views; orbit, spiral; or a file of keyframes
     (default: orbit)
---output PATH: video by its ending, .mp4 .gif .webp, or a folder for PNG (default: next to the
+-o/--output PATH: video by its ending, .mp4 .gif .webp, or a folder for PNG (default: next to the
     model)
 --mode NAME...: one or more of {", ".join(PICTURES)} (default: image)
 --data-dir PATH: scene whose cameras are used (default: the one trained on)
@@ -168,6 +168,29 @@ quiet
         handlers.convert,
         "IN OUT",
     ),
+    "edit": Command(
+        "crop splats, turn them upright, scale them to metres, as a copy",
+        """
+source IN: result folder of a training, or a file of splats, see convert
+-o/--output PATH: file of splats, by its ending (default: edited.ply next to IN); its steps are
+    written beside it, as PATH.edit.json
+--edits FILE.json: steps that come first, as --output, the window or a served page wrote them
+--crop SHAPE NUMBER...: keep what lies in box X0 Y0 Z0 X1 Y1 Z1 or sphere X Y Z RADIUS; of several
+    shapes what lies in all
+--delete SHAPE NUMBER...: leave out what lies in one of these shapes
+--up AXIS...: axis, x, y, z, -x, -y or -z, or direction X Y Z that is to point up
+--floor X0 Y0 Z0 X1 Y1 Z1 X2 Y2 Z2: three points of the plane that becomes the floor, y = 0
+--distance X0 Y0 Z0 X1 Y1 Z1 LENGTH: scale so that two points are so far apart, in metres for
+    example
+--move X Y Z: by so much, after all else
+--overwrite: replace the output where it exists
+device
+quiet
+verbose
+""",
+        handlers.edit,
+        "IN [--crop SHAPE] [--output OUT]",
+    ),
     "bench": Command(
         "time every stage of drawing a model, forward and backward, for the variants asked for",
         """
@@ -225,14 +248,14 @@ image IMAGE: photograph: PNG, JPEG, EXR or what else Pillow reads, of any size
         lambda parser: add_groups(parser, {"settings": FIT_FIELDS.values()}, add=_of(FIT_FIELDS)),
         remedies={"blobs": "lower --blobs", "pixels": "make the image smaller"},
     ),
-    "mesh": Command(
+    "fit-mesh": Command(
         "fit a textured triangle mesh to photographs with silhouettes, by stochastic gradients",
         """
 scene [SCENE]: scene folder, COLMAP or transforms.json, with masks or transparent photographs; same
     as --data-dir
 --config FILE.toml: a file of settings, as an earlier run left it; flags win over it
 """,
-        handlers.mesh,
+        handlers.fit_mesh,
         "SCENE",
         lambda parser: add_groups(parser, MESH_GROUPS, add=_of(MESH_FIELDS)),
         remedies={"texels": "lower --texture-size", "pixels": "raise --data-factor"},

@@ -167,7 +167,7 @@ def add_table(parser, rows: str) -> None:
     A name without dashes is positional, or where it has no METAVAR a setting of TrainConfig, of
     which help may be left out. [METAVAR] is optional, METAVAR... takes one or more values, two
     words are two numbers, {a,b} are choices, N is a whole number and X a number. A --flag without
-    METAVAR is a switch, and --[no-]flag can be turned off too.
+    METAVAR is a switch, and --[no-]flag can be turned off too. -f/--flag has a short name.
     """
     for row in re.split(r"\n(?=\S)", rows.strip()):
         head, _, help = " ".join(row.split()).partition(": ")
@@ -193,7 +193,7 @@ def add_table(parser, rows: str) -> None:
             how = {"metavar": words[0], "type": {"N": int, "X": float}.get(words[0])}
             if metavar.endswith("..."):
                 how |= {"metavar": tuple(words) if words[1:] else words[0], "nargs": "+"}
-        parser.add_argument(name, help=help, **how)
+        parser.add_argument(*reversed(name.split("/")), help=help, **how)
 
 
 def name_position(flags: dict, word: str, name: str, what: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.cli.flags import name_position, settings, show_log, values_of
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
-from hardsplat.mesh.config import MESH_FIELDS, MeshConfig
+from hardsplat.fitmesh.config import MESH_FIELDS, MeshConfig
 from hardsplat.settings.presets import read_settings
 from hardsplat.sfm.job.config import SFM_FIELDS, SfmConfig
 from hardsplat.study.bench.axes import AXES
@@ -53,12 +53,25 @@ def convert(flags):
 
     show_log(flags)
     done = convert(flags.pop("source"), target := flags.pop("target"), **flags)
+    _print_converted(done, target)
+
+
+def _print_converted(done, target):
     left_out = f" of {done.read}" if done.written < done.read else ""
     share = f"{done.size / done.size_before:.1f} times"
     if done.size <= done.size_before:
         share = f"1/{done.size_before / done.size:.1f} of"
     size = f"{done.size / 1e6:.2f} MB, {share} what was read, in {done.seconds:.1f} s"
     print(f"{target}: {done.written}{left_out} splats, {size}")
+
+
+def edit(flags):
+    from hardsplat.export.edit import edit_splats
+
+    show_log(flags)
+    done, target, steps = edit_splats(flags.pop("source"), **flags)
+    _print_converted(done, target)
+    print(f"steps: {steps}")
 
 
 def bench(flags):
@@ -92,7 +105,7 @@ def _fit_window():
         print(f"note: {error}; the fit continues without --view", file=sys.stderr)
 
 
-def mesh(flags):
+def fit_mesh(flags):
     saved = flags.pop("config", None)
     name_position(flags, "scene", "data_dir", "the scene is")
     names = {name: name for name in MESH_FIELDS}
@@ -100,16 +113,16 @@ def mesh(flags):
     values = read | settings(flags, MESH_FIELDS)
     if values.get("data_dir") is None:
         raise UserError(
-            "no scene given: hardsplat mesh SCENE, a folder with images/ and sparse/0/, "
+            "no scene given: hardsplat fit-mesh SCENE, a folder with images/ and sparse/0/, "
             "or with transforms.json, and silhouettes"
         )
     data_dir = values["data_dir"] = values["data_dir"].absolute()
     values.setdefault("result_dir", Path("results") / f"{data_dir.name}_mesh")
     config = MeshConfig(**values)
-    from hardsplat.mesh.fit import fit_mesh
+    from hardsplat.fitmesh.fit import fit_mesh as fit
 
     show_log({"quiet": config.quiet})
-    fit_mesh(config)
+    fit(config)
 
 
 def sfm(flags):

@@ -33,7 +33,7 @@ _PURPOSES = {
     "gradients": "d_splats2d d_blobs seen d_colors directions d_image camera_sums kept_colors "
     "d_depths mean_steps splat_differences",
     "loss": "ssim_grads loss_sums loss_differences exposure_sums disparities depth_shares "
-    "depth_settings",
+    "depth_settings color_moments color_map",
     "photographs": "photos photographs",
     "mesh": "vertices uvs corners texels neighbours bends mesh_sums adam_vertices adam_texels ids "
     "ids_minus depth",

@@ -89,10 +89,14 @@ LOSS = subsystem(
             "is counts.splats",
             "uint groups": "workgroups that a region can hold",
         },
+        "ColorMap": {"vec4 rows[3]": "red, green, blue: factors of red, green, blue and 1"},
     },
     buffers={
         "70 uint photos[photograph bytes]": "photographs, rows of camera.size.x: RGBA8 with red in "
         "the low byte, colour times alpha; in training RGB8 where that is enough",
+        "76 float color_moments[128][10][3]": "sums over a half of the image by a workgroup, of "
+        "the clamped render s and the photograph w: r s, g s, b s, r w, g w, b w, s, w, w^2, count",
+        "77 uniform ColorMap color_map": "colours that a measurement sees instead of the render",
         "119 uint photographs[photograph bytes]": "in host memory: all photographs, where `photos` "
         "has the one of the step; each begins at a multiple of four pixels",
         "71 float ssim_grads[9][pixels]": "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes "

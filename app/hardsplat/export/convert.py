@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,8 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free, replacing, written
 from hardsplat.base.progress import Bar
+from hardsplat.edit.shapes import shapes_from_flag
+from hardsplat.edit.steps import Edit, Step
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.io.formats import format_to_write
 from hardsplat.io.formats.base import PIECE, FileFormat, SplatStream
@@ -65,6 +67,7 @@ def convert(
     weigh: Callable[[int, Gaussians], np.ndarray] | None = None,
     device: str | None = None,
     classic: bool = False,
+    edit: Edit | None = None,
 ) -> Converted:
     """Reads `source`, a file of splats or a result folder of a training, and writes `target`; both
     formats follow from the names.
@@ -79,9 +82,10 @@ def convert(
     neighbours in the file; formats that compress are always written so. classic: of a result folder
     that was trained with --antialiased, opacities with which viewers without its filter draw the
     training views most alike; the target then counts as not antialiased. Formats that cannot say
-    that splats are get these anyhow. Memory holds a piece of 32 768 splats, and per splat of the
-    file 1 byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for
-    bad input.
+    that splats are get these anyhow. edit: what is done to
+    the splats after `crop`. Memory holds a piece of 32 768 splats, and per splat of the file 1
+    byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for bad
+    input.
     """
     started = time.perf_counter()
     source, target = Path(source), Path(target)
@@ -92,7 +96,8 @@ def convert(
     if target.is_dir():
         raise UserError(f"{target}: is a folder; name a file")
     check_free(target, overwrite)
-    inside = _region(crop)
+    crops = [Step("keep", shape) for shape in shapes_from_flag("--crop", crop or ())]
+    edit = Edit((*crops, *(edit.steps if edit else ())))
     if not 0 <= min_opacity <= 1:
         raise UserError(f"--min-opacity {min_opacity}: expected a number of 0 to 1")
     if max_splats is not None and max_splats < 1:
@@ -117,9 +122,11 @@ def convert(
         weights = _unless_missing(views, SeenSplats.contributions, chosen)
         weigh = None if weights is None else _weighing(weights)
     weigh, ordered = weigh or importance, morton or row.morton
-    keep, means = _chosen(source, splats, inside, min_opacity, max_splats, weigh, ordered, quiet)
+    keep, means = _chosen(source, splats, edit, min_opacity, max_splats, weigh, ordered, quiet)
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
-    seen = None if seen is None else _turned(seen[keep], turn)
+    moved = edit.moved
+    moved = replace(moved, rotation=turn @ moved.rotation, offset=turn @ moved.offset)
+    seen = None if seen is None else _turned(seen[keep], moved.rotation)
 
     def pieces(what: str) -> Iterator[Gaussians]:
         at = 0
@@ -131,7 +138,7 @@ def convert(
                 if opacities is not None:
                     piece.opacities = opacities[at - len(which) : at][which]
                 piece.sh = piece.sh[:, : (degree + 1) ** 2]
-                yield rotated(piece, turn)
+                yield moved.splats(piece)
 
     count = int(keep.sum())
     with written(target), ExitStack() as stack:
@@ -202,7 +209,7 @@ def _turned(seen: np.ndarray, turn: np.ndarray) -> np.ndarray:
 def _chosen(
     source: Path,
     splats: SplatStream,
-    inside: Callable[[np.ndarray], np.ndarray],
+    edit: Edit,
     min_opacity: float,
     max_splats: int | None,
     weigh: Callable[[int, Gaussians], np.ndarray],
@@ -217,7 +224,7 @@ def _chosen(
     means = np.empty((splats.count if ordered else 0, 3), np.float32)
     for piece in _shown(splats, "reading", quiet):
         span = slice(at, at + len(piece))
-        good = faults(piece, dropped) & inside(piece.means) & (piece.opacities >= min_opacity)
+        good = faults(piece, dropped) & edit.inside(piece.means) & (piece.opacities >= min_opacity)
         keep[span] = good
         if max_splats:
             weights[span] = np.where(good, weigh(at, piece), -1)
@@ -232,7 +239,7 @@ def _chosen(
         keep[equal[: max_splats - int(keep.sum())]] = True
     if not keep.any():
         what = f"none of its {splats.count} splats is left"
-        raise UserError(f"{source}: {what}; --crop or --min-opacity leaves nothing")
+        raise UserError(f"{source}: {what}; --crop, --min-opacity or an edit leaves nothing")
     return keep, (means if keep.all() else means[keep]) if ordered else None
 
 
@@ -251,25 +258,3 @@ def _degree(source: Path, splats: SplatStream, sh_degree: int | None) -> int:
         wanted = f"expected a degree of 0 to {splats.sh_degree}, which {source} has"
         raise UserError(f"--sh-degree {sh_degree}: {wanted}")
     return sh_degree
-
-
-_SHAPES = {"box": 6, "sphere": 4}
-
-
-def _region(crop: tuple[str, ...] | None) -> Callable[[np.ndarray], np.ndarray]:
-    """means (N, 3) -> (N,) bool, which lie in what --crop says."""
-    if crop is None:
-        return lambda means: np.ones(len(means), bool)
-    shape, *words = crop
-    try:
-        numbers = np.array([float(word) for word in words])
-    except ValueError:
-        numbers = np.array([np.nan])
-    if len(numbers) != _SHAPES.get(shape) or not np.isfinite(numbers).all():
-        wanted = "expected box X0 Y0 Z0 X1 Y1 Z1, or sphere X Y Z RADIUS"
-        raise UserError(f"--crop {' '.join(map(str, crop))}: {wanted}")
-    if shape == "box":
-        low, high = np.minimum(numbers[:3], numbers[3:]), np.maximum(numbers[:3], numbers[3:])
-        return lambda means: ((means >= low) & (means <= high)).all(axis=1)
-    centre, radius = numbers[:3], numbers[3]
-    return lambda means: np.linalg.norm(means.astype(np.float64) - centre, axis=1) <= radius

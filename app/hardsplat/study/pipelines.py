@@ -34,7 +34,7 @@ from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
 from hardsplat.train.step.exposure import exposure_passes
-from hardsplat.train.step.loss import METRIC_PASSES, loss_passes
+from hardsplat.train.step.loss import FITTED_PASSES, METRIC_PASSES, loss_passes
 from hardsplat.train.strategies import STRATEGIES
 
 PATIENCE = 120.0  # seconds for a pipeline
@@ -53,7 +53,7 @@ OPTIONS: dict[str, Mapping[str, Any]] = {
 
 
 _TRAINING: dict[str, Callable[[], Iterable[ComputePass | DrawPass]]] = {
-    "loss": lambda: [*loss_passes(), *METRIC_PASSES],
+    "loss": lambda: [*loss_passes(), *METRIC_PASSES, *FITTED_PASSES],
     **{f"exposure {name}": partial(exposure_passes, name) for name in EXPOSURES},
     **{
         f"strategy {name}": partial(strategy.passes, "float32", photo_bytes=4)

@@ -102,13 +102,15 @@ class Instance:
             self.handle = vk.vkCreateInstance(info, None)
         except vk.VkErrorIncompatibleDriver:
             raise UserError(f"{NO_DEVICE}; {drivers.explain()}") from None
-        self.extensions = frozenset(extensions)
+        self.extensions, self._procs = frozenset(extensions), dict[str, Any]()
         self.debug_utils = "VK_EXT_debug_utils" in extensions
         self._messenger = self._listen() if validation and self.debug_utils else None
 
     def proc(self, name: str):
         """An instance function of an extension."""
-        return vk.vkGetInstanceProcAddr(self.handle, name)
+        if name not in self._procs:
+            self._procs[name] = vk.vkGetInstanceProcAddr(self.handle, name)
+        return self._procs[name]
 
     def _listen(self):
         """The messenger that collects what the layer reports."""

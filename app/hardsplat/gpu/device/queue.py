@@ -145,7 +145,7 @@ def once(device: Device):
 def complete(device: Device, *commands) -> None:
     """Submits, in order, and waits. Whatever ends the waiting early, the GPU is done with the
     commands afterwards: the caller will free them."""
-    fence = Fence(device)
+    fence = device.shared("fence", partial(Fence, device), Fence.destroy)
     try:
         submit(device, commands, fence)
         fence.wait()
@@ -154,7 +154,7 @@ def complete(device: Device, *commands) -> None:
             vk.vkDeviceWaitIdle(device.handle)
         raise
     finally:
-        fence.destroy()
+        fence.reset()
 
 
 def compute_barrier(commands, commanded: bool = False) -> None:

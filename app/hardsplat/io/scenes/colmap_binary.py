@@ -99,7 +99,12 @@ def read_images(path: Path) -> Iterator[ColmapImage]:
 
 
 def read_points(path: Path) -> ColmapPoints:
-    file = _Cursor(path)
+    rows, _ = _points(_Cursor(path))
+    return ColmapPoints(*(rows[field].copy() for field in ("xyz", "rgb", "error")))
+
+
+def _points(file: _Cursor) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) records of all points, and the byte that each begins at."""
     count, data = file.count("points", _POINT.itemsize), file.data
     starts = np.empty(count, np.int64)
     at = file.at
@@ -113,23 +118,20 @@ def read_points(path: Path) -> ColmapPoints:
     file.skip(at - file.at)
     file.end()
     rows = np.frombuffer(data, np.uint8)[starts[:, None] + np.arange(_POINT.itemsize)]
-    records = rows.view(_POINT)[:, 0]
-    return ColmapPoints(*(records[field].copy() for field in ("xyz", "rgb", "error")))
+    return rows.view(_POINT)[:, 0], starts
 
 
 def read_tracks(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """(indices into read_points, ids of images) of every observation of a point."""
     file = _Cursor(path)
-    ids, lengths = bytearray(), []
-    for _ in range(file.count("points", _POINT.itemsize)):
-        file.skip(_POINT.itemsize)
-        lengths.append(int.from_bytes(file.data[file.at - 8 : file.at], "little"))
-        start = file.at
-        file.skip(_TRACK_ITEM * lengths[-1])
-        ids += file.data[start : file.at]
-    file.end()
-    images = np.frombuffer(bytes(ids), "<u4").reshape(-1, 2)[:, 0].astype(np.int64)
-    return np.repeat(np.arange(len(lengths)), lengths), images
+    rows, starts = _points(file)
+    lengths = rows["track"].astype(np.int64)
+    point = np.repeat(np.arange(len(rows)), lengths)
+    first = np.cumsum(lengths) - lengths  # observations before those of each point
+    at = (starts + _POINT.itemsize - _TRACK_ITEM * first)[point]
+    at += _TRACK_ITEM * np.arange(len(point))
+    ids = np.frombuffer(file.data, np.uint8)[at[:, None] + np.arange(4)]
+    return point, ids.view("<u4")[:, 0].astype(np.int64)
 
 
 def write(folder: Path, cameras, images, points: ColmapPoints) -> None:

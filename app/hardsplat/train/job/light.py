@@ -9,13 +9,14 @@ points alone leave unexplained, photographs differ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hardsplat.io.scenes.views import View
 
 POINTS = 4_000  # that most photographs show, and are compared
+ASKED = 64  # photographs, evenly spread, that tell whether light differs
 SHARE = 0.7  # of what points leave unexplained may stay with gains, where photographs differ
 ROUNDS = 8  # of the fit, each with weights of the one before
 DARK, BRIGHT = 8, 247  # of 255: colours beyond them have lost what differs
@@ -50,7 +51,24 @@ def light_of(
     seen: Mapping[str, np.ndarray],
 ) -> Light:
     """images: of the views, as View.load() has them. points: (N, 3) world units. seen: which of
-    them each photograph shows, by its name."""
+    them each photograph shows, by its name.
+
+    ASKED of many views come first; where their light does not differ, that is all."""
+    if len(views) > ASKED:
+        spread = np.linspace(0, len(views) - 1, ASKED).round().astype(int)
+        first = _light_of([views[i] for i in spread], [images[i] for i in spread], points, seen)
+        if not first.differs:
+            return replace(first, gains=np.zeros((len(views), 3)))
+    return _light_of(views, images, points, seen)
+
+
+def _light_of(
+    views: Sequence[View],
+    images: Sequence[np.ndarray],
+    points: np.ndarray,
+    seen: Mapping[str, np.ndarray],
+) -> Light:
+    """light_of, of all views."""
     shown = [seen.get(view.photograph or view.name, np.zeros(0, np.int64)) for view in views]
     lengths = np.bincount(np.concatenate([*shown, np.zeros(0, np.int64)]), minlength=len(points))
     longest = np.argsort(-lengths, kind="stable")[:POINTS]

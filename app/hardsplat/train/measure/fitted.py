@@ -9,6 +9,7 @@ import numpy as np
 
 UNEVEN = 1.5  # dB that fitted colours gain where photographs differ in exposure
 LEARNT = 20.0  # dB of a scene that has been trained so far that this means something
+MOMENTS = (10, 3)  # numbers of `color_moments` that a workgroup sums
 _STEP = 4  # pixels from one to the next, each way, that `gain` looks at
 
 
@@ -18,31 +19,29 @@ def color_map(image: np.ndarray, photo: np.ndarray) -> np.ndarray:
     return np.linalg.lstsq(ones.T @ ones, ones.T @ photo.astype(np.float64), rcond=1e-10)[0]
 
 
-def color_fitted(image: np.ndarray, photo: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """A render (H, W, 3) float32 mapped to the colours of its photograph (H, W, 3) uint8, in 0..1.
-    keep: (H, W) bool, the pixels that count.
+def both_halves(moments: np.ndarray) -> np.ndarray:
+    """(2, 10, 3) float64 of the left and the right half, from `color_moments`, (groups, 10, 3)."""
+    return moments.reshape(-1, 2, *MOMENTS).sum(0, dtype=np.float64)
 
-    The fit of gsplat's cc_ metrics, with an offset: `color_map` over the whole image, of the render
-    clamped to 0..1.
+
+def color_map_of(moments: np.ndarray) -> np.ndarray:
+    """color_map of the pixels that moments (10, 3) are of."""
+    s, pixels = moments[6], moments[9, 0]
+    left = np.block([[moments[:3], s[:, None]], [s, pixels]])
+    return np.linalg.lstsq(left, moments[[3, 4, 5, 7]], rcond=1e-10)[0]
+
+
+def half_psnr(halves: np.ndarray) -> float:
+    """PSNR in dB of the right half of a render against its photograph, after gains of red, green
+    and blue that fit the left half best.
+
+    halves: of both_halves. Where a half has no pixel, the whole image is both.
     """
-    shown = np.clip(image, 0, 1)
-    found = color_map(shown[keep], photo[keep] / 255).astype(np.float32)
-    return np.clip(shown @ found[:3] + found[3], 0, 1)
-
-
-def half_psnr(image: np.ndarray, photo: np.ndarray, keep: np.ndarray) -> float:
-    """PSNR in dB of the right half of a render (H, W, 3) against its photograph (H, W, 3) uint8.
-    Gains of red, green and blue that fit the left half best come first; every 16th pixel counts.
-    keep: (H, W) bool, the pixels that count at all."""
-    shown, wanted, keep = (x[::_STEP, ::_STEP] for x in (image, photo, keep))
-    shown, wanted = np.clip(shown, 0, 1), wanted / 255
-    left = np.arange(keep.shape[1]) < keep.shape[1] // 2
-    fit, test = keep & left, keep & ~left
-    if not fit.any() or not test.any():
-        fit = test = keep
-    gains = (shown[fit] * wanted[fit]).sum(0) / np.maximum((shown[fit] ** 2).sum(0), 1e-6)
-    error = np.mean((np.clip(shown[test] * gains, 0, 1) - wanted[test]) ** 2)
-    return -10 * math.log10(max(float(error), 1e-10))
+    fit, test = halves if halves[:, 9, 0].all() else np.broadcast_to(halves.sum(0), halves.shape)
+    products, squares = (slice(3, 6), slice(0, 3))
+    gains = np.diag(fit[products]) / np.maximum(np.diag(fit[squares]), 1e-6)
+    errors = test[8] - 2 * gains * np.diag(test[products]) + gains**2 * np.diag(test[squares])
+    return -10 * math.log10(max(errors.sum() / (3 * test[9, 0]), 1e-10))
 
 
 def gain(image: np.ndarray, photo: np.ndarray) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats.base import ahead
 from hardsplat.io.media.images import over
-from hardsplat.io.scenes.masks import kept, kept_pixels
+from hardsplat.io.scenes.masks import kept_pixels
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
@@ -25,11 +26,18 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.tables.formats import FORMATS
 from hardsplat.train.measure.camera_colors import CameraColors
-from hardsplat.train.measure.fitted import color_fitted, half_psnr
-from hardsplat.train.step.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
+from hardsplat.train.measure.fitted import MOMENTS, both_halves, color_map_of, half_psnr
+from hardsplat.train.step.loss import (
+    FITTED_PASSES,
+    METRIC_PASSES,
+    allocate_metrics,
+    read_metrics,
+    record_metrics,
+)
 from hardsplat.train.step.photos import pack
 
 Colored = Callable[[np.ndarray], np.ndarray]
+_GROUPS = next(n for n in contract.BUFFERS["color_moments"].axes if isinstance(n, int))
 BACKGROUNDS = {
     "black": (0.0,) * 3,
     "white": (1.0,) * 3,
@@ -70,24 +78,37 @@ class Evaluator:
 
     def __init__(self, device: Device, raster: Rasterizer, width: int, height: int):
         self.device, self.raster, self.width, self.height = device, raster, width, height
-        sizes = {name: contract.itemsize(name) for name in ("camera", "frame")}
+        sizes = {n: contract.itemsize(n) for n in ("camera", "frame", "color_map")}
         sizes["photos"] = width * height * 4
+        sizes["color_moments"] = _GROUPS * contract.itemsize("color_moments") * math.prod(MOMENTS)
         # read once a view, so that a copy would take longer
         self._own = {n: Buffer(device, size, n, host=True) for n, size in sizes.items()}
         self._own |= allocate_metrics(device, width, height)
-        self._fitted: Image | None = None  # made when it is asked for
+        self._colored: Image | None = None  # made when it is asked for
+        self._run = build_all(device, (*METRIC_PASSES, *FITTED_PASSES))
         self._record()
 
     def _record(self) -> None:
         self.resources = {**self.raster.resources, **self._own}
         self._recorder = Recorder(self.device, self.resources)
         self.raster.record_forward(self._recorder)
-        self._record_metrics(self._recorder)
+        record_metrics(self._recorder, self._run, self.width, self.height)
+        self._record_moments(self._recorder)
+        self._recorder.end()
 
-    def _record_metrics(self, recorder: Recorder) -> None:
-        run = build_all(self.device, METRIC_PASSES)
-        record_metrics(recorder, run, self.width, self.height)
-        recorder.end()
+    def _record_moments(self, recorder: Recorder) -> None:
+        threads = _GROUPS * contract.CONSTANTS["GROUP"]
+        recorder.run(self._run["color moments"], threads=(threads,))
+
+    def _record_fitted(self, recorder: Recorder) -> None:
+        record_metrics(recorder, self._run, self.width, self.height, fitted=True)
+
+    def _once(self, record: Callable[[Recorder], None], **resources: Image) -> None:
+        """Records, submits and waits. resources: instead of those of this evaluator."""
+        recorder = Recorder(self.device, {**self.resources, **resources})
+        record(recorder)
+        recorder.end().run_once()
+        recorder.destroy()
 
     def measure(
         self,
@@ -116,40 +137,42 @@ class Evaluator:
             self._record()
             self._recorder.run_once()
         target, pixels, background = None, kept_pixels(photo), frame["background"]
-        if picture or fitted or halves:
+        if picture or (fitted and colored):
             target = self.resources["target"].download()[: camera.height, : camera.width]
         psnr, ssim = read_metrics(self.resources, camera, pixels)
         shown = over(photo, background)
         measured = Measured(name, psnr, ssim, target, shown, background=background)
-        if fitted and (image := measured.image) is not None:
-            after = color_fitted(colored(image) if colored else image, shown, kept(photo))
-            both = self._measure_fitted(after, camera, pixels)
+        if halves:
+            measured.half_psnr = half_psnr(both_halves(self._moments()))
+        if fitted:
+            own = {}
+            if colored and (image := measured.image) is not None:
+                own["target"] = self._uploaded(colored(image))
+                self._once(self._record_moments, **own)
+            found = color_map_of(both_halves(self._moments()).sum(0))
+            self._own["color_map"].upload(contract.struct("ColorMap", rows=found.T))
+            self._once(self._record_fitted, **own)
+            both = read_metrics(self.resources, camera, pixels)
             measured.fitted_psnr, measured.fitted_ssim = both
-        if halves and (image := measured.image) is not None:
-            measured.half_psnr = half_psnr(image, shown, kept(photo))
         return measured
 
-    def _measure_fitted(
-        self, image: np.ndarray, camera: Camera, pixels: int
-    ) -> tuple[float, float]:
-        """(PSNR, SSIM) of an image instead of the render, against the photograph that was
-        measured last."""
-        size, kind = (self.width, self.height), FORMATS["float32"].vk
-        if self._fitted is None:
-            self._fitted = Image(self.device, *size, kind, np.float32, "fitted")
+    def _moments(self) -> np.ndarray:
+        return self._own["color_moments"].download(np.float32)
+
+    def _uploaded(self, image: np.ndarray) -> Image:
+        """(H, W, 3) float32, over its background, as a target."""
+        if self._colored is None:
+            size = self.width, self.height
+            self._colored = Image(self.device, *size, FORMATS["float32"].vk, np.float32, "colored")
         texels = np.zeros((self.height, self.width, 4), np.float32)
-        texels[: camera.height, : camera.width, :3] = image
-        self._fitted.upload(texels)
-        recorder = Recorder(self.device, {**self.resources, "target": self._fitted})
-        self._record_metrics(recorder)
-        recorder.run_once()
-        recorder.destroy()
-        return read_metrics(self.resources, camera, pixels)
+        texels[: image.shape[0], : image.shape[1], :3] = image
+        self._colored.upload(texels)
+        return self._colored
 
     def destroy(self) -> None:
         self._recorder.destroy()
-        if self._fitted is not None:
-            self._fitted.destroy()
+        if self._colored is not None:
+            self._colored.destroy()
         for resource in self._own.values():
             resource.destroy()
 
@@ -183,7 +206,7 @@ def measure_all(
         packed = ahead(photographs, lambda photo: (photo, pack(photo)))
         bar = Bar(views, desc="measuring", unit="view", leave=False, disable=quiet)
         for i, (view, (photo, words)) in enumerate(zip(bar, packed)):
-            colored = partial(colors, number=view.number) if colors else None
+            colored = partial(colors, number=view.number) if colors and colors.planes else None
             camera, picture = cameras[i] if cameras else view.camera, pictures or i == 0
             yield evaluator.measure(
                 view.name, camera, photo, frame, picture, fitted, colored, words, halves

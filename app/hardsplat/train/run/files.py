@@ -52,6 +52,7 @@ class RunFiles:
         # None: there will be no report
         self._making: Future[Maker | ReportProcesses | None] | None = None
         self._failed = False  # something of the report did
+        self._unsynced: tuple[Path, ...] = ()  # what a finished run has left to be synced
         # renders, which threads make, and photographs that the report shows
         self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}
 
@@ -202,8 +203,15 @@ class RunFiles:
         write_json(path, metrics, durable=not self._late)
         if self._late:
             last = checkpoints.path_of(self.folder, metrics["steps"])
-            sync_later(self.folder / "splats.ply", path, self.folder, last, last.parent)
+            self._unsynced = self.folder / "splats.ply", path, self.folder, last, last.parent
         return metrics
+
+    def sync(self) -> None:
+        """Has what is not on the disk yet written there by a process that outlives this one: last
+        of all, since the file system makes others wait meanwhile."""
+        if self._unsynced:
+            sync_later(*self._unsynced)
+            self._unsynced = ()
 
     def _write_report(self, maker: Maker | ReportProcesses, metrics: dict) -> None:
         shown = {name: (render.result(), photo) for name, (render, photo) in self._shown.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from hardsplat.train.job.light import light_of
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.capture import PhotographPasses
-from hardsplat.train.step.loss import METRIC_PASSES
+from hardsplat.train.step.loss import FITTED_PASSES, METRIC_PASSES
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.step import step_passes
 
@@ -155,13 +156,18 @@ def known_depths(job: Job, scene: Scene) -> list[np.ndarray] | None:
     return known
 
 
-def _lit(job: Job, loader: Loader, images: Sequence[np.ndarray]) -> Job:
-    """The job with the exposures that its photographs ask for, and what they begin with."""
-    root, scene = job.config.scene.data_dir, loader.scene
-    points, seen = np.zeros((0, 3)), dict[str, np.ndarray]()
-    if root is not None:
-        with suppress(UserError):  # of a model that the scene is not read from
-            points, seen = read_seen(root)
+def _seen(root: Path | None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """read_seen of the scene's folder; nothing where that cannot be read."""
+    with suppress(UserError):  # of a model that the scene is not read from
+        if root is not None:
+            return read_seen(root)
+    return np.zeros((0, 3)), {}
+
+
+def _lit(job: Job, scene: Scene, images: Sequence[np.ndarray], tracks: Future) -> Job:
+    """The job with the exposures that its photographs ask for, and what they begin with. tracks: of
+    _seen."""
+    points, seen = outcome(tracks, "the model's tracks")
     light = light_of([scene.views[i] for i in scene.train], images, points, seen)
     if light.differs and job.config.exposure.exposure == "auto":
         spread, left = 100 * float(light.gains.std()), round(100 * light.left)
@@ -189,18 +195,20 @@ def build_ahead(device: Device, job: Job) -> None:
         begin_all(device, backend.passes(device, planes, *job.views.canvas, first, sink))
         if name == job.rasterizers[0]:
             begin_all(device, step_passes(job, PhotographPasses(job), PHOTO_BYTES))
-    begin_all(device, METRIC_PASSES)
+    begin_all(device, (*METRIC_PASSES, *FITTED_PASSES))
 
 
 def open_session(device: Device, job: Job, loader: Loader, on_batch, clock: PhaseClock) -> Session:
     """Buffers and commands of the training. Pipelines are built by threads while the last
     photographs are read. on_batch: see Session."""
+    c, root, tracks = job.config, job.config.scene.data_dir, None
+    if c.exposure.exposure in ("auto", "affine"):
+        tracks = loader.background.do("tracks", partial(_seen, root), line="tracks")
     build_ahead(device, job)
     clock.begin("load")
-    c = job.config
     images = list(loader.training(c.run.quiet))
-    if c.exposure.exposure in ("auto", "affine"):
-        job = _lit(job, loader, images)
+    if tracks is not None:
+        job = _lit(job, loader.scene, images, tracks)
     ring, fetches = 2 * c.run.batch_steps, not c.depth.depth_lambda
     photos = Photos(device, images, c.run.images, ring, fetches)
     clock.begin("setup")

@@ -233,6 +233,8 @@ class Trainer:
             self.files.close()
         if self._lock:
             self._lock.release()
+        if hasattr(self, "files"):
+            self.files.sync()
 
     def _free(self) -> None:
         if self._open:

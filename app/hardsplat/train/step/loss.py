@@ -74,6 +74,18 @@ SQUARED_PASSES = (
     LOSS_PASSES[-1],
 )
 METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", _COMPARED, _SUMS, {"METRIC": True}),)
+# What fits colours, and metrics of the fitted image.
+FITTED_PASSES = (
+    ComputePass("color moments", "loss/fitted/moments.comp", _COMPARED, ("color_moments",)),
+    ComputePass(
+        "fitted metrics",
+        "loss/ssim.comp",
+        (*_COMPARED, "color_map"),
+        _SUMS,
+        {"METRIC": True},
+        {"seen": "loss/fitted/seen.glsl"},
+    ),
+)
 
 
 def loss_terms(
@@ -187,10 +199,11 @@ def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffe
 
 
 def record_metrics(
-    recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int
+    recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int, fitted: bool = False
 ) -> None:
-    """target, photos, camera, frame -> loss_sums, for read_metrics."""
-    recorder.run(run["metrics"], threads=(width, -(-height // 2)))
+    """target, photos, camera, frame -> loss_sums, for read_metrics. fitted: through color_map."""
+    pipeline = run["fitted metrics" if fitted else "metrics"]
+    recorder.run(pipeline, threads=(width, -(-height // 2)))
 
 
 def read_metrics(

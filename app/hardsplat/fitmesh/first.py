@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.mesh.model import Mesh, sides_of
+from hardsplat.fitmesh.model import Mesh, sides_of
 
 
 def checked(

@@ -9,7 +9,7 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.base.errors import UserError
-from hardsplat.mesh.session import Scale
+from hardsplat.fitmesh.session import Scale
 from hardsplat.model.camera import Camera
 
 _IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)

@@ -11,9 +11,9 @@ from plyfile import PlyData, PlyElement
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
+from hardsplat.fitmesh.first import checked, in_one_place
+from hardsplat.fitmesh.model import Mesh
 from hardsplat.io.media.images import save_png, to_uint8
-from hardsplat.mesh.first import checked, in_one_place
-from hardsplat.mesh.model import Mesh
 
 SUFFIXES = (".obj", ".ply")
 # pixels carry the number of their triangle as a float32, which holds whole numbers up to here

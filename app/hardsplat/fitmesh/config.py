@@ -1,4 +1,4 @@
-"""Every setting of `hardsplat mesh`, in the form of app/hardsplat/settings/train.py."""
+"""Every setting of `hardsplat fit-mesh`, in the form of app/hardsplat/settings/train.py."""
 
 from dataclasses import dataclass
 from pathlib import Path

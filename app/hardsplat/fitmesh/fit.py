@@ -1,4 +1,4 @@
-"""`hardsplat mesh`: from posed photographs with silhouettes to a textured mesh and its renders."""
+"""`hardsplat fit-mesh`: from photographs with silhouettes to a textured mesh and its renders."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
 from hardsplat.base.version import __version__
+from hardsplat.fitmesh import silhouettes
+from hardsplat.fitmesh.config import MESH_GROUPS, MeshConfig
+from hardsplat.fitmesh.files import check_triangles, load_mesh, save_mesh
+from hardsplat.fitmesh.first import icosphere
+from hardsplat.fitmesh.model import Mesh
+from hardsplat.fitmesh.session import MeshSession
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View, load_images
-from hardsplat.mesh import silhouettes
-from hardsplat.mesh.config import MESH_GROUPS, MeshConfig
-from hardsplat.mesh.files import check_triangles, load_mesh, save_mesh
-from hardsplat.mesh.first import icosphere
-from hardsplat.mesh.model import Mesh
-from hardsplat.mesh.session import MeshSession
 from hardsplat.model.camera import Camera
 from hardsplat.report.charts import figure, line, save
 from hardsplat.report.page import write_comparison
@@ -64,7 +64,7 @@ class MeshRun:
         self._lock = FolderLock(self.folder)
         if earlier := archive_run(self.folder, OF_A_MESH, OF_A_MESH[1:]):
             print(f"note: the earlier mesh in {self.folder} is now in {earlier}")
-        save_settings(vars(config), self.folder / SAVED_NAME, MESH_GROUPS, "mesh")
+        save_settings(vars(config), self.folder / SAVED_NAME, MESH_GROUPS, "fit-mesh")
         self.device = open_device(config.device)
         sizes = [(v.camera.width, v.camera.height) for v in scene.views]
         photos = Photos(self.device, images, config.images, 2 * config.batch_steps)
@@ -202,7 +202,7 @@ def _silhouettes(views: list[View], progress: bool) -> list[np.ndarray]:
 
 
 def fit_mesh(config: MeshConfig) -> dict:
-    """`hardsplat mesh`: returns what metrics.json holds."""
+    """`hardsplat fit-mesh`: returns what metrics.json holds."""
     return MeshRun(config).run()
 
 

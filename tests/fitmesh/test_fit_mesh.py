@@ -10,11 +10,11 @@ from plyfile import PlyData
 from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
+from hardsplat.fitmesh.config import MeshConfig
+from hardsplat.fitmesh.files import load_mesh, save_mesh
+from hardsplat.fitmesh.first import checked
+from hardsplat.fitmesh.session import MeshSession
 from hardsplat.gpu.device.context import DeviceLost
-from hardsplat.mesh.config import MeshConfig
-from hardsplat.mesh.files import load_mesh, save_mesh
-from hardsplat.mesh.first import checked
-from hardsplat.mesh.session import MeshSession
 from tests.helpers import meshing
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.tables import argv
@@ -33,7 +33,7 @@ def scene(tmp_path_factory):
 @pytest.fixture
 def fits(session_device, monkeypatch):
     """Fits take the session's device, whose pipelines are built already."""
-    monkeypatch.setattr("hardsplat.mesh.fit.open_device", lambda wanted: session_device)
+    monkeypatch.setattr("hardsplat.fitmesh.fit.open_device", lambda wanted: session_device)
 
 
 def small(data_dir, result_dir, **changes) -> MeshConfig:
@@ -43,7 +43,7 @@ def small(data_dir, result_dir, **changes) -> MeshConfig:
 
 def hardsplat_mesh(*words) -> int:
     """Runs the command; strings may hold several words."""
-    return main(["mesh", *argv(*words)])
+    return main(["fit-mesh", *argv(*words)])
 
 
 def painted(rng):
@@ -243,7 +243,7 @@ def test_a_lost_device_leaves_the_newest_mesh(
             raise DeviceLost("the GPU stopped answering")
         run(self, steps)
 
-    monkeypatch.setattr("hardsplat.mesh.fit.SNAPSHOT_SECONDS", seconds)
+    monkeypatch.setattr("hardsplat.fitmesh.fit.SNAPSHOT_SECONDS", seconds)
     monkeypatch.setattr(MeshSession, "run", lost)
     words = "--quiet --init-levels 1 --texture-size 32 --batch-steps 5 --subdivide-steps 5"
     assert hardsplat_mesh(scene, words, "--result-dir", out) == 2
@@ -269,4 +269,4 @@ def test_scenes_and_settings_that_cannot_be(scene, tmp_path, error_of):
         ([bare, *out], "has no silhouette; add a mask"),
         ([scene, *out, "--init", behind], "none of its 1 triangles has an area"),
     ):
-        assert message in error_of("mesh", *words)
+        assert message in error_of("fit-mesh", *words)

@@ -9,6 +9,9 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.contract.footprint import by_purpose
+from hardsplat.fitmesh.config import MeshConfig
+from hardsplat.fitmesh.model import Mesh
+from hardsplat.fitmesh.passes import mesh_passes, record_adam, record_gather, record_show
 from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
@@ -16,9 +19,6 @@ from hardsplat.gpu.memory.image import DepthImage, Image
 from hardsplat.gpu.memory.owned import Owned
 from hardsplat.gpu.memory.resources import allocate_all, buffer_in
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.mesh.config import MeshConfig
-from hardsplat.mesh.model import Mesh
-from hardsplat.mesh.passes import mesh_passes, record_adam, record_gather, record_show
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.resolve import resolve

@@ -1,0 +1,177 @@
+"""Edits as a list of steps, each of what the steps before it left, and their files.
+
+    {"hardsplat_edit": 1, "steps": [
+        {"do": "keep", "box": [-1, -1, -1, 1, 1, 1]},
+        {"do": "delete", "sphere": [0, 0, 0, 0.2]},
+        {"do": "turn", "quat": [0.7071, 0.7071, 0, 0]},
+        {"do": "scale", "factor": 2.5},
+        {"do": "move", "by": [0, 0.3, 0]}]}
+
+Shapes are in the world as it is at that step; rotations and scales are about its origin.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import replacing, written
+from hardsplat.edit.shapes import Shape, numbers, shape_of, unit
+from hardsplat.io.formats.frames import rotated
+from hardsplat.model.camera import rotation_matrix
+from hardsplat.model.gaussians import Gaussians
+
+VERSION, KEY = 1, "hardsplat_edit"
+MOST_STEPS, MOST_BYTES = 10_000, 64 << 20
+SMALLEST, LARGEST = 1e-6, 1e6  # factors of a scale
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """x -> factor * rotation x + offset. rotation: (3, 3). offset: (3,) world units."""
+
+    rotation: np.ndarray = field(default_factory=lambda: np.eye(3))
+    factor: float = 1.0
+    offset: np.ndarray = field(default_factory=lambda: np.zeros(3))
+
+    def points(self, points: np.ndarray) -> np.ndarray:
+        """(N, 3) moved."""
+        with np.errstate(invalid="ignore", over="ignore"):  # splats that are not finite stay so
+            return self.factor * (points @ self.rotation.T) + self.offset
+
+    def then(self, step: Step) -> Similarity:
+        if step.do == "turn":
+            turn = rotation_matrix(*step.numbers)
+            return Similarity(turn @ self.rotation, self.factor, turn @ self.offset)
+        if step.do == "scale":
+            (by,) = step.numbers
+            return Similarity(self.rotation, by * self.factor, by * self.offset)
+        return replace(self, offset=self.offset + step.numbers)
+
+    def splats(self, g: Gaussians) -> Gaussians:
+        """Splats moved, with their colours."""
+        g = rotated(g, self.rotation)
+        if self.factor == 1 and not self.offset.any():
+            return g
+        means, scales = Similarity(np.eye(3), self.factor, self.offset).points(g.means), g.scales
+        return replace(g, means=means, scales=scales * np.float32(self.factor), check=False)
+
+
+@dataclass(frozen=True)
+class Step:
+    """do: keep or delete, with a shape; turn (quat wxyz), scale (factor) or move (world units),
+    with numbers."""
+
+    do: str
+    shape: Shape | None = None
+    numbers: tuple[float, ...] = ()
+
+    def words(self) -> dict[str, Any]:
+        if self.shape is not None:
+            return {"do": self.do, **self.shape.words()}
+        name, count = _MOVES[self.do]
+        return {"do": self.do, name: list(self.numbers) if count > 1 else self.numbers[0]}
+
+
+_MOVES = {"turn": ("quat", 4), "scale": ("factor", 1), "move": ("by", 3)}
+
+
+def turn(quat: Sequence[float]) -> Step:
+    """quat: wxyz, of any length but 0."""
+    return Step("turn", None, tuple(unit(quat).tolist()))
+
+
+def scale(factor: float) -> Step:
+    """Raises UserError for a factor that is not in 1e-6..1e6."""
+    if not SMALLEST <= factor <= LARGEST:
+        raise UserError(f"scale: expected a factor of {SMALLEST:g} to {LARGEST:g}, got {factor:g}")
+    return Step("scale", None, (float(factor),))
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Steps in their order."""
+
+    steps: tuple[Step, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
+    @property
+    def moved(self) -> Similarity:
+        """What all steps together do to places."""
+        out = Similarity()
+        for step in self.steps:
+            out = out if step.shape else out.then(step)
+        return out
+
+    def inside(self, means: np.ndarray) -> np.ndarray:
+        """(N,) bool: which splats with these centres, (N, 3), world units before the edit, stay."""
+        keep, moved = np.ones(len(means), bool), Similarity()
+        for step in self.steps:
+            if step.shape is None:
+                moved = moved.then(step)
+            else:
+                keep &= step.shape.inside(moved.points(means)) == (step.do == "keep")
+        return keep
+
+    def applied(self, gaussians: Gaussians) -> Gaussians:
+        """What is left of splats, where it is after the edit."""
+        return self.moved.splats(gaussians[self.inside(gaussians.means)])
+
+
+def edit_of(words: Any) -> Edit:
+    """The edit that the JSON of a file means. Raises UserError that names the step."""
+    if not isinstance(words, Mapping) or words.get(KEY) != VERSION:
+        raise UserError(f'expected {{"{KEY}": {VERSION}, "steps": [...]}}')
+    rows = words.get("steps")
+    if not isinstance(rows, Sequence) or isinstance(rows, str) or len(rows) > MOST_STEPS:
+        raise UserError(f"steps: expected a list of at most {MOST_STEPS}")
+    return Edit(tuple(_step(i, row) for i, row in enumerate(rows, start=1)))
+
+
+def _step(number: int, row: Any) -> Step:
+    try:
+        if not isinstance(row, Mapping):
+            raise UserError(f"expected a map, got {str(row)[:60]}")
+        do, rest = row.get("do"), {k: v for k, v in row.items() if k != "do"}
+        if do in ("keep", "delete"):
+            return Step(do, shape_of(rest))
+        if do not in _MOVES:
+            raise UserError(f"do: expected keep, delete, {', '.join(_MOVES)}, got {str(do)[:40]}")
+        name, count = _MOVES[do]
+        if rest.keys() != {name}:
+            raise UserError(f"{do}: expected {name}, got {', '.join(rest)[:60] or 'nothing'}")
+        given = numbers(name, [rest[name]] if count == 1 else rest[name], count)
+        if do == "scale":
+            return scale(given[0])
+        return turn(given) if do == "turn" else Step(do, None, given)
+    except UserError as error:
+        raise UserError(f"step {number}: {error}") from None
+
+
+def load_edit(path: Path) -> Edit:
+    """Raises UserError for a file that is missing, larger than 64 MiB, or no edit."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UserError(f"{path}: larger than {MOST_BYTES >> 20} MiB; no file of edits")
+        return edit_of(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path}: is no JSON; give a file that hardsplat edit wrote") from None
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def save_edit(path: Path, steps: Iterable[Step]) -> None:
+    """A file that `load_edit` reads. Raises UserError where it cannot be written."""
+    rows = ",\n".join("  " + json.dumps(step.words()) for step in steps)
+    with written(path), replacing(path) as partial:
+        partial.write_text(f'{{"{KEY}": {VERSION}, "steps": [\n{rows}]}}\n', encoding="utf-8")

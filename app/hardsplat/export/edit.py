@@ -1,0 +1,115 @@
+"""`hardsplat edit`: splats cropped, turned upright, scaled to metres, by flags or by a file of
+steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import check_free
+from hardsplat.edit.shapes import numbers, shapes_from_flag
+from hardsplat.edit.steps import Edit, Step, load_edit, save_edit, scale, turn
+from hardsplat.export.convert import Converted, convert
+from hardsplat.io.formats.frames import UPS
+from hardsplat.io.splats import open_splats
+from hardsplat.results.model import find_model
+
+UP = np.array([0.0, -1.0, 0.0])  # what is up in hardsplat's frame
+ENDING = ".edit.json"
+
+
+def edit_splats(
+    source: str | Path,
+    output: str | Path | None = None,
+    edits: str | Path | None = None,
+    crop: Sequence[str] = (),
+    delete: Sequence[str] = (),
+    up: Sequence[str] = (),
+    floor: Sequence[float] = (),
+    distance: Sequence[float] = (),
+    move: Sequence[float] = (),
+    overwrite: bool = False,
+    quiet: bool = False,
+    device: str | None = None,
+) -> tuple[Converted, Path, Path]:
+    """Writes an edited copy of splats, and its steps as a file beside it. Returns what came of it
+    and both files. The source stays as it is.
+
+    output: file of splats, its format by its ending; `edited.ply` next to the source by default.
+    The rest happens in this order. edits: a file of steps. crop, delete: words as shapes_from_flag
+    takes them. up: the direction that is to point up, an axis such as -z or three numbers. floor:
+    three points of the plane that becomes y = 0, with most splats above it. distance: two points
+    and how far apart they are to be. move: three numbers, in the final world; all other places are
+    in the world that `edits` leaves. Raises UserError.
+    """
+    model = find_model(source)[0]
+    target = Path(output) if output else model.parent / "edited.ply"
+    beside = target.with_name(target.name + ENDING)
+    for path in (target, beside):
+        check_free(path, overwrite)
+    if target.resolve() == model.resolve():
+        raise UserError(f"--output {target}: is what is edited, which stays; name another file")
+    steps = list(load_edit(Path(edits)).steps) if edits else []
+    for flag, do, words in (("--crop", "keep", crop), ("--delete", "delete", delete)):
+        steps += [Step(do, shape) for shape in shapes_from_flag(flag, words)]
+    if up and floor:
+        raise UserError("--up and --floor both say what is up; give one of them")
+    if up:
+        steps.append(_upright(_direction(up)))
+    if floor:
+        steps += _on_floor(model, Edit(tuple(steps)), numbers("--floor", list(floor), 9))
+    if distance:
+        *places, wanted = numbers("--distance", list(distance), 7)
+        now = float(np.linalg.norm(np.subtract(places[:3], places[3:])))
+        if not (now > 0 and wanted > 0):
+            raise UserError("--distance: expected two places apart and a length above 0")
+        steps.append(scale(wanted / now))
+    if move:
+        steps.append(Step("move", None, numbers("--move", list(move), 3)))
+    if not steps:
+        raise UserError("nothing to do: give --edits, --crop, --delete, --up, --floor, --distance")
+    edit = Edit(tuple(steps))
+    done = convert(source, target, overwrite=overwrite, quiet=quiet, device=device, edit=edit)
+    save_edit(beside, steps)
+    return done, target, beside
+
+
+def _direction(words: Sequence[str]) -> np.ndarray:
+    """(3,) of an axis such as -z, or of three numbers. Raises UserError."""
+    if len(words) == 1 and words[0] in UPS:
+        return np.eye(3)["xyz".index(words[0][-1])] * (-1 if words[0][0] == "-" else 1)
+    try:
+        out = np.array(numbers("--up", [float(word) for word in words], 3))
+    except (UserError, ValueError):
+        out = np.zeros(3)
+    if not out.any():
+        wanted = f"expected one of {', '.join(UPS)}, or three numbers"
+        raise UserError(f"--up {' '.join(words)}: {wanted}")
+    return out
+
+
+def _upright(direction: np.ndarray) -> Step:
+    """Turns a direction (3,) up, by the least angle."""
+    from_ = direction / np.linalg.norm(direction)
+    if from_ @ UP < -1 + 1e-12:  # which any half turn about a level axis does
+        return turn((0.0, 1.0, 0.0, 0.0))
+    return turn((1 + from_ @ UP, *np.cross(from_, UP)))
+
+
+def _on_floor(model: Path, edit: Edit, places: Sequence[float]) -> list[Step]:
+    """Steps that bring the plane through three places (9,), world units after `edit`, to y = 0, so
+    that most of the splats that `edit` leaves are above it."""
+    a, b, c = np.reshape(places, (3, 3))
+    normal = np.cross(b - a, c - a)
+    if np.linalg.norm(normal) <= 1e-9 * max(np.abs(places).max() ** 2, 1e-300):
+        raise UserError("--floor: expected three places that are not on one line")
+    above, moved = 0, edit.moved
+    for piece in open_splats(model).pieces():
+        left = moved.points(piece.means[edit.inside(piece.means)])
+        above += int(np.sign(np.nan_to_num((left - a) @ normal)).sum())
+    upright = _upright(normal if above >= 0 else -normal)
+    height = Edit((upright,)).moved.points(a[None])[0, 1]
+    return [upright, Step("move", None, (0.0, -float(height), 0.0))]

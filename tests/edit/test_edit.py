@@ -1,0 +1,162 @@
+"""Edits of splats: steps against the same in numpy, their files, `hardsplat edit`."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from hardsplat.base.errors import UserError
+from hardsplat.cli import main
+from hardsplat.edit.shapes import Box, Brush, Sphere
+from hardsplat.edit.steps import Edit, Step, load_edit, save_edit, scale, turn
+from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.model.gaussians import Gaussians
+
+SEED = 5
+QUAT = tuple(np.array([0.9, 0.1, -0.3, 0.2]) / np.sqrt(0.95))
+W2C = np.array([[0, 0, 1, 0.1], [1, 0, 0, -0.2], [0, 1, 0, 3]])
+
+
+def splats(n=500):
+    rng = np.random.default_rng(SEED)
+    quats, sh = rng.normal(size=(n, 4)), rng.normal(size=(n, 16, 3))
+    means, scales = rng.normal(size=(n, 3)), rng.uniform(0.01, 0.2, (n, 3))
+    return Gaussians(means, quats, scales, rng.uniform(0.1, 0.9, n), sh)
+
+
+STEPS = [
+    Step("keep", Box((-1.5, -2, -2), (2, 1.5, 2), QUAT)),
+    turn(QUAT),
+    Step("delete", Sphere((0.2, 0, 0), 0.7)),
+    scale(2.5),
+    Step("move", None, (1, 2, 3)),
+    Step("delete", Brush(tuple(W2C.ravel()), (50, 60, 32, 24), ((30, 20, 6), (40.5, 30, 4)))),
+]
+
+
+def round9(number: str) -> float:
+    return round(float(number), 9)
+
+
+def rounded(steps) -> list:
+    words = json.dumps([step.words() for step in steps])
+    return json.loads(words, parse_float=round9, parse_int=round9)
+
+
+def in_numpy(g: Gaussians) -> tuple[np.ndarray, np.ndarray]:
+    """Which splats STEPS leave, and where all are after them, float64."""
+    turned = Rotation.from_quat(np.roll(QUAT, -1))
+    middle = np.array([0.25, -0.25, 0])
+    local = turned.inv().apply(g.means - middle) + middle
+    keep = ((local >= [-1.5, -2, -2]) & (local <= [2, 1.5, 2])).all(1)
+    means = turned.apply(g.means)
+    keep &= np.linalg.norm(means - [0.2, 0, 0], axis=1) > 0.7
+    means = 2.5 * means + [1, 2, 3]
+    x, y, z = (means @ W2C[:, :3].T + W2C[:, 3]).T
+    u, v = 50 * x / z + 32, 60 * y / z + 24
+    painted = np.hypot(u - 30, v - 20) <= 6
+    painted |= np.hypot(u - 40.5, v - 30) <= 4
+    return keep & ~(painted & (z > 0)), means
+
+
+def test_steps_do_what_numpy_does(tmp_path):
+    g, edit = splats(), Edit(tuple(STEPS))
+    keep, means = in_numpy(g)
+    assert 50 < keep.sum() < 450 and (keep != Edit(tuple(STEPS[:-1])).inside(g.means)).any()
+    np.testing.assert_array_equal(edit.inside(g.means), keep)
+    out = edit.applied(g)
+    np.testing.assert_allclose(out.means, means[keep], atol=3e-6)
+    np.testing.assert_allclose(out.scales, 2.5 * g.scales[keep], rtol=1e-6)
+    before, after = (Rotation.from_quat(np.roll(q, -1, 1)) for q in (g.quats[keep], out.quats))
+    turned = Rotation.from_quat(np.roll(QUAT, -1)) * before
+    assert (turned.inv() * after).magnitude().max() < 1e-5
+    save_edit(tmp_path / "a.json", STEPS)
+    assert rounded(load_edit(tmp_path / "a.json").steps) == rounded(STEPS)
+
+
+def test_the_command_leaves_its_source_and_a_file_to_replay(tmp_path, capsys):
+    g, source = splats(), tmp_path / "in.ply"
+    save_splats(source, g)
+    bytes_before = source.read_bytes()
+    argv = ["edit", str(source), "--crop", *"box -1 -1 -1 1 1 1 sphere 0 0 0 1.2".split()]
+    argv += ["--delete", *"sphere 0 0 0 0.3".split(), "--floor", *"0 0 0.5 1 0 0.5 0 1 0.6".split()]
+    argv += ["--distance", *"0 0 0 0 3 4 10".split(), "--move", "0", "0", "1"]
+    assert main(argv) == 0
+    assert source.read_bytes() == bytes_before
+    out = load_splats(tmp_path / "edited.ply")
+    length = np.linalg.norm(g.means, axis=1)
+    keep = (np.abs(g.means) <= 1).all(1) & (length <= 1.2) & (length > 0.3)
+    normal = np.array([0, -0.1, 1]) / np.hypot(0.1, 1)
+    height = (g.means[keep] - [0, 0, 0.5]) @ normal
+    height *= np.sign(np.sign(height).sum())  # most are above
+    np.testing.assert_allclose(out.means[:, 1], -2 * height, atol=1e-5)
+    steps = tmp_path / "edited.ply.edit.json"
+    again = ["edit", str(source), "--edits", str(steps), "-o", str(tmp_path / "again.ply")]
+    assert main(again) == 0
+    assert (tmp_path / "again.ply").read_bytes() == (tmp_path / "edited.ply").read_bytes()
+    assert "again.ply.edit.json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("up", ("x", "-y", "y", "0.1 -2 0.3"))
+def test_up_points_up(tmp_path, up):
+    save_splats(tmp_path / "in.npz", splats())
+    argv = ["edit", str(tmp_path / "in.npz"), "--up", *up.split(), "-o", str(tmp_path / "o.npz")]
+    assert main(argv) == 0
+    axes = {"x": (1, 0, 0), "y": (0, 1, 0), "-y": (0, -1, 0)}
+    direction = np.array(axes.get(up) or [float(x) for x in up.split()])
+    heights = splats().means @ direction / np.linalg.norm(direction)
+    np.testing.assert_allclose(load_splats(tmp_path / "o.npz").means[:, 1], -heights, atol=2e-6)
+
+
+BAD = [
+    ("[]", "expected {"),
+    ('{"hardsplat_edit": 1, "steps": 3}', "steps: expected a list"),
+    ('{"hardsplat_edit": 1, "steps": [{"do": "burn"}]}', "step 1: do: expected keep"),
+    ('{"hardsplat_edit": 1, "steps": [{"do": "keep", "box": [1, 2]}]}', "box: expected 6 numbers"),
+    ('{"hardsplat_edit": 1, "steps": [{"do": "move", "by": [1, 2, NaN]}]}', "by: expected 3"),
+    (
+        '{"hardsplat_edit": 1, "steps": [{"do": "scale", "factor": 1e30}]}',
+        "factor: expected 1 numbers within",
+    ),
+    ('{"hardsplat_edit": 1, "steps": [{"do": "turn", "quat": [0, 0, 0, 0]}]}', "of length 0"),
+    ('{"hardsplat_edit": 1, "steps": [{"do": "keep", "box": [1], "sphere": []}]}', "one shape"),
+    ('{"hardsplat_edit": 1, "steps": [{"do": "delete", "brush": []}]}', "list of 1 to"),
+    ("[" * 100_000, "is no JSON"),
+    ('{"hardsplat_edit": 1, "steps": [{"do": "keep", "sphere": "0001"}]}', "sphere: expected 4"),
+    (
+        '{"hardsplat_edit": 1, "steps": [{"do": "turn", "quat": [1,0,0,0], "x": 1}]}',
+        "expected quat",
+    ),
+]
+
+
+@pytest.mark.parametrize("text, what", BAD)
+def test_damaged_files_are_refused_in_a_line(tmp_path, text, what):
+    path = tmp_path / "e.json"
+    path.write_text(text)
+    with pytest.raises(UserError) as error:
+        load_edit(path)
+    message = str(error.value)
+    assert what in message and str(path) in message and "\n" not in message
+
+
+FLAGS = [
+    ("", "nothing to do"),
+    ("--up 0 0 0", "--up 0 0 0: expected one of"),
+    ("--up x --floor 0 0 0 1 0 0 0 1 0", "both say what is up"),
+    ("--floor 0 0 0 1 1 1 2 2 2", "on one line"),
+    ("--distance 1 1 1 1 1 1 5", "two places apart"),
+    ("--crop brush 1 2 3", "--crop brush 1 2 3: expected box"),
+    ("--crop sphere 99 0 0 1", "leaves nothing"),
+    ("--edits gone.json", "gone.json: No such file"),
+    ("--move 1 2 3 -o {}/in.ply", "in.ply"),
+]
+
+
+@pytest.mark.parametrize("flags, what", FLAGS)
+def test_flags_that_make_no_sense(tmp_path, capsys, flags, what):
+    save_splats(tmp_path / "in.ply", splats(50))
+    words = [word.format(tmp_path) for word in flags.split()]
+    assert main(["edit", str(tmp_path / "in.ply"), *words]) == 2
+    assert what in capsys.readouterr().err
