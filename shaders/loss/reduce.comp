@@ -10,6 +10,10 @@ BUFFER_history(writeonly)
 #include "ssim.glsl"
 #include "loss/sum.glsl"
 #include "contract/pixel_terms.glsl"
+#include <alive>
+#ifndef FILLED_alive
+uint alive() { return counts.splats; }
+#endif
 
 const uint SUMS = PIXEL_TERMS + 1u;
 
@@ -32,7 +36,7 @@ void main() {
     // Those of parameters come with the end of the step.
     for (uint t = PIXEL_TERMS; t < MAX_TERMS; ++t) history[place].terms[t] = 0.0;
     history[place].visible = counts.visible;
-    history[place].splats = counts.splats;
+    history[place].splats = alive();
     history[place].pairs = counts.pairs_wanted;
     history[place].pairs_high = counts.pairs_wanted_high;
     history[place].checkpoints = counts.checkpoints;

@@ -7,6 +7,16 @@
 BUFFER_rates(readonly)
 #include <terms>
 BUFFER_term_sums(writeonly)
+// items_in_all(items), noise_of(...)
+#include <working>
+#ifndef FILLED_working
+uint items_in_all(uint items) { return items; }
+// It knows the place within the plane and which plane that is, and no stride: a resumed run may have
+// another capacity.
+uvec4 noise_of(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
+    return rounding_noise(uvec4(frame.seed, frame.step, i, DRAW_ROUNDING + plane_index));
+}
+#endif
 layout(buffer_reference, scalar, buffer_reference_align = 16) restrict buffer any_value_plane {
     vec4 at[];
 };
@@ -53,7 +63,7 @@ Stored stored_of(Plane plane, uint i) {
 
 void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, float rate,
                Stored before, vec4 gradient) {
-    vec4 d = d_parameter_terms(plane, before.value, items);
+    vec4 d = d_parameter_terms(plane, before.value, items_in_all(items));
     d += gradient;
     Stored after = before;
     adam(after.value, after.first, after.second, d, rate);
@@ -63,9 +73,7 @@ void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, fl
                 dot(mix(vec4(0.0), term_value(t, before.value), lessThan(item, uvec4(items))),
                     vec4(1.0));
     bvec4 taken = VISIBLE_ONLY ? visible(item, items) : lessThan(item, uvec4(items));
-    // The noise of rounding knows the place within the plane and which plane that is, and no
-    // stride: a resumed run may have another capacity.
-    uvec4 noise = rounding_noise(uvec4(frame.seed, frame.step, i, DRAW_ROUNDING + plane_index));
+    uvec4 noise = noise_of(plane, plane_index, i, item, items);
     any_value_plane(plane.value).at[i] = mix(before.value, after.value, taken);
     any_moment_plane(plane.first).at[i] = stored(mix(before.first, after.first, taken), noise.xy);
     any_moment_plane(plane.second).at[i] =

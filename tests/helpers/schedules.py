@@ -40,6 +40,7 @@ POSES, DEPTHS = dict(pose_opt=True, pose_warm_up=1), dict(depth_lambda=0.1)
 BUDGET = dict(strategy="budget", score_every=1, refine_start_iter=0)
 GROWING = BUDGET | dict(grow_absolute=1e-5)
 MCMC = dict(strategy="mcmc", init_opa=0.5)
+OUTSIDE = dict(out_of_core="on")
 TRAINED = {
     "hardware": {},
     "hardware, pixels": dict(block="1x1", state_format="float32"),
@@ -58,6 +59,8 @@ TRAINED = {
     "lists, blended": BUDGET | DEPTHS | dict(blending="lists"),
     "budget": GROWING | dict(prune_to=0.5),
     "budget, tiled": GROWING | GATHER,
+    "out of core": GROWING | GATHER | OUTSIDE,
+    "out of core, mcmc": MCMC | GATHER | OUTSIDE | dict(opacity_reg=0.01, moments="bfloat16"),
     "stochastic": MCMC | dict(gradient="stochastic", gradient_pairs=2),
     "stochastic, tiled": TILED | dict(gradient="stochastic", strategy="none", images="host"),
 }

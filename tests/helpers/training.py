@@ -11,6 +11,7 @@ from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job.job import Job
+from hardsplat.train.job.memory import placed
 from hardsplat.train.job.views import Views, training_views
 from hardsplat.train.run.start import initial_gaussians
 from hardsplat.train.session.session import Session
@@ -45,7 +46,7 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
     c = config.scene
     scene = load_scene(c.data_dir, c.data_factor, c.test_every, c.mask_mode)
     views = [scene.views[i] for i in scene.train]
-    job = Job.of(config, training_views(scene), device)
+    job = placed(Job.of(config, training_views(scene), device), device, len(scene.points))
     how = dict(ring=2 * config.run.batch_steps, fetches=not config.depth.depth_lambda)
     photos = Photos(device, [v.load() for v in views], config.run.images, **how)
     on_batch = (lambda result: None) if batches is None else batches.append

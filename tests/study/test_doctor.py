@@ -2,7 +2,6 @@
 that lack things."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,8 +15,8 @@ from hardsplat.study import doctor
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
 from hardsplat.train.job.job import Job
+from hardsplat.train.job.memory import fitting
 from hardsplat.train.job.views import Views
-from hardsplat.train.session.capacity import fitting
 from hardsplat.train.step.loss import allocate_loss
 
 
@@ -117,7 +116,6 @@ def test_no_device(capsys, monkeypatch):
 def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterizer, moments):
     """Where memory is what bounds them, and where the largest buffer is."""
     config = TrainConfig.of(rasterizer=rasterizer, moments=moments)
-    streamed = SimpleNamespace(device_bytes=0)
     for memory, buffer, word in ((3 << 30, 1 << 40, "memory"), (1 << 40, 1 << 28, "the buffer ")):
         monkeypatch.setattr(device, "memory_bytes", memory)
         monkeypatch.setattr(device, "max_buffer", buffer)
@@ -125,5 +123,5 @@ def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterize
         when = f" with --rasterizer {rasterizer}{named};"
         said = next(line for line in doctor._limits(device) if when in line)
         job = Job.of(config, Views([], (1, 1), 1.0), device)
-        wanted = fitting(device, job, streamed, rasterizer)
+        wanted = fitting(device, job, rasterizer)
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million") and f"bound by {word}" in said

@@ -20,12 +20,12 @@ from hardsplat.settings.presets import config_from_file, load_config
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.train.job.job import Job
+from hardsplat.train.job.memory import fitting
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.measure.measure import evaluation_frame, measure_all
 from hardsplat.train.run.closing import besides_training
 from hardsplat.train.run.trainer import train
-from hardsplat.train.session.capacity import fitting
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.watchers.log import Log
@@ -332,7 +332,7 @@ def test_memory_of_moments(device, scene, monkeypatch):
         used = session.memory()
         assert used["optimizer"] == pytest.approx(times * used["parameters"], rel=0.01)
         assert used["parameters"] > 0
-        assert fitting(device, session.job, session.photos, "hardware") == most
+        assert fitting(device, session.job, "hardware", session.photos.device_bytes) == most
         session._grow(10 * most, session.count())
         assert session.parameters.capacity == most
 

@@ -29,7 +29,7 @@ from hardsplat.blocks.plan import NAME, BlockPlan, load_plan
 from hardsplat.blocks.planner import Sizes, Wanted, make_plan
 from hardsplat.blocks.seams import at_seams
 from hardsplat.blocks.tasks import follow, scheduler_of, train_on_workers
-from hardsplat.contract.footprint import most_splats
+from hardsplat.contract.footprint import most_splats, out_of_core
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
@@ -39,6 +39,7 @@ from hardsplat.results.folder import archive_run, check_folder, folder_of, make_
 from hardsplat.settings.presets import SAVED_NAME, for_photographs, of_length, save_config
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.study.workers import check_cluster
+from hardsplat.train.job.memory import SHOWN
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.run.trainer import train
 from hardsplat.train.strategies import STRATEGIES
@@ -182,6 +183,8 @@ class BlockTraining:
         needs = training_needs(
             "tiled", config.model.sh_degree, moments, statistics=("score_stats",)
         )
+        if config.run.out_of_core == "on":
+            needs = out_of_core(needs, SHOWN)
         holds = most_splats(needs, device.memory_bytes, device.max_buffer, device.max_allocation)
         device.close()
         sizes, number = Sizes(budget, sized.run.max_steps, holds, seconds), config.blocks.blocks

@@ -24,7 +24,7 @@ _PURPOSES = {
     "optimizer": "adam_blobs",
     "projected splats": "splats2d splats2d_minus splats2d_cover "
     "colors2d colors2d_minus colors2d_cover",
-    "sort": "keys keys_alt order order_alt digit_counts digit_totals",
+    "sort": "keys keys_alt order order_alt digit_counts digit_totals working shown_bits shown_sums",
     "tiles": "tile_splats tile_reaches tile_spans tile_starts tile_order tile_changes tile_cursors "
     "pair_sums pair_tiles pair_tiles_alt pair_splats pair_splats_alt pair_digits pair_records "
     "pair_subgroups pair_keys checkpoints reaches bucket_tiles",
@@ -43,7 +43,8 @@ _PURPOSES = {
 KEPT = set(
     "frame counts indirect planes step_settings adam_settings refine_settings depth_settings "
     "rate_plans loss_terms views schedule history photos photographs disparities depth_shares "
-    "grow_stats score_stats d_splats2d ticket_counts tile_changes turn".split()
+    "grow_stats score_stats d_splats2d ticket_counts tile_changes turn model_counts "
+    "model_indirect model_planes model_grow_stats model_score_stats".split()
 )
 # Buffers of one kind of gradient only, see tables/gradients.py.
 ANALYTIC = ("d_splats2d", "d_colors", "directions")
@@ -53,6 +54,8 @@ STOCHASTIC = (
 )
 # Of splats, without being trained; a strategy keeps one of them, or none.
 STATISTICS = ("grow_stats", "score_stats")
+# What densification marks splats with.
+_MARKS = ("flags", "flag_sums", "holes")
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def needs(
         "pairs of images": float(estimates),
         "terms": float(sum(term.of in quantities.values("splat") for term in LOSS_TERMS.values())),
     }
-    rare = ("camera_sums", "kept_colors", "d_depths", "d_directions")
+    rare = ("camera_sums", "kept_colors", "d_depths", "d_directions", "working")
     absent = {*rare, *without, *(ANALYTIC if estimates else STOCHASTIC)}
     for buffer in contract.BUFFERS.values():
         if buffer.name not in absent and set(buffer.axes) & _PER_SPLAT.keys():
@@ -93,6 +96,28 @@ def needs(
             )
             out[buffer.name] = Need(nbytes, nbytes)
     return out
+
+
+def out_of_core(each: Mapping[str, Need], shown: float) -> dict[str, Need]:
+    """What one splat takes on the device where training is out of core, from what it takes where
+    all of it is there. shown: share of the splats that a view shows at most, which has all.
+
+    What the host has counts for the size of its largest allocation alone.
+    """
+    kept, far = {*STATISTICS, *_MARKS}, set[str]()
+    for q in quantities.of("splat"):
+        (far if q.spills else kept).update((q.name, q.moments))
+    out = {}
+    for name, need in each.items():
+        largest = need.largest if name in kept | far else shown * need.largest
+        out[name] = Need((shown + (name in kept)) * need.total, largest, need.addressed)
+    return out
+
+
+def host_bytes(each: Mapping[str, Need]) -> float:
+    """Bytes that a splat then takes in the host's memory."""
+    far = [q for q in quantities.of("splat") if q.spills]
+    return sum(each[name].total for q in far for name in (q.name, q.moments))
 
 
 def bytes_per_splat(each: Mapping[str, Need]) -> float:

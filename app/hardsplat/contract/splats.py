@@ -72,6 +72,22 @@ SPLATS = subsystem(
     },
 )
 
+# Out of core: the splats that a view may show, gathered from a larger model for one step.
+WORKING = subsystem(
+    "working",
+    "the splats that a view may show, gathered from a model",
+    uses=("splats", "sort"),
+    buffers={
+        "5 uniform Planes model_planes": "where the planes of the model are",
+        "6 Counts model_counts": "how many splats the model has",
+        "7 uint working[splats]": "which splat of the model each one is, in ascending order",
+        "8 uint shown_bits[model words]": "a bit for every splat of the model: 1 where the view "
+        "may show it",
+        "9 uint shown_sums[model blocks]": "splats that the view may show in each GROUP * "
+        "SORT_ROWS of the model, then those of all before",
+    },
+)
+
 # Stochastic gradients: the perturbed splats, and the differences that their images make.
 STOCHASTIC = subsystem(
     "stochastic",

@@ -89,6 +89,8 @@ def _about(metrics: dict) -> dict[str, str]:
     about = {"computer": metrics["device"]["host"]}
     if "rasterizer" in metrics:
         about["rasterizer"] = metrics["rasterizer"]
+    if host := metrics.get("memory_peak", {}).get("host"):
+        about["host memory that the GPU reaches"] = f"{host / 2**20:.0f} MiB"
     return about | {name.replace("_", " "): v for name, v in metrics["variants"].items()}
 
 

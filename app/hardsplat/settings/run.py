@@ -74,6 +74,13 @@ class RunSettings(Owner):
         choices=("auto", "gpu", "host", "stream"),
         aka="data_device",
     )
+    out_of_core: str = option(
+        "auto",
+        "keep the higher colour bands and their moments in host memory, from where steps fetch "
+        "those of the splats that they see, as with --visible-adam; auto: where the planned "
+        "splats do not fit the device",
+        choices=("auto", "on", "off"),
+    )
     batch_steps: int = steps(50, "steps per submission to the GPU", min=1)
     deterministic: bool = option(
         False,

@@ -8,7 +8,7 @@ import re
 from dataclasses import fields
 
 from hardsplat.base.errors import UserError
-from hardsplat.contract.footprint import bytes_per_splat, most_splats
+from hardsplat.contract.footprint import bytes_per_splat, host_bytes, most_splats, out_of_core
 from hardsplat.gpu.device import drivers
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
@@ -154,9 +154,11 @@ def _limits(device) -> list[str]:
         for moments in (usual, *runnable)
         for name in BACKENDS
     ]
+    fitting.append(_fitting_out_of_core(device, usual))
+    limited = " by HARDSPLAT_MEMORY" * bool(device.memory_limit)
     return [
         "limits",
-        f"  memory          {device.memory_bytes / 2**30:.1f} GiB{_free(device)}",
+        f"  memory          {device.memory_bytes / 2**30:.1f} GiB{limited}{_free(device)}",
         f"  largest buffer  {device.max_buffer / 2**20:.0f} MiB",
         f"  largest image   {device.max_image} px a side",
         f"  subgroup size   {device.subgroup_size}",
@@ -186,6 +188,21 @@ def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
     if splats < by_buffer:
         bound = f"memory at {bytes_per_splat(each):.0f} bytes a splat"
     return f"{splats / 1e6:.2f} million {when}; bound by {bound}"
+
+
+def _fitting_out_of_core(device, moments: str) -> str:
+    """The number of splats that fit with --out-of-core, and what they take."""
+    from hardsplat.raster.backends import training_needs
+    from hardsplat.train.job.memory import SHOWN
+
+    each = training_needs("tiled", _SH_DEGREE, moments, statistics=("score_stats",))
+    inside, outside = out_of_core(each, SHOWN), host_bytes(each)
+    limits = device.memory_bytes, device.max_buffer, device.max_allocation
+    return (
+        f"{most_splats(inside, *limits) / 1e6:.2f} million with --out-of-core on, where views show "
+        f"at most {SHOWN:.0%} of them: {bytes_per_splat(inside):.0f} bytes a splat on the device, "
+        f"{outside:.0f} in the host's memory"
+    )
 
 
 def _auto(device) -> list[str]:

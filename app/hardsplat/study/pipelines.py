@@ -21,16 +21,19 @@ from functools import partial
 from typing import Any
 
 from hardsplat.base.errors import UserError
+from hardsplat.contract.footprint import STATISTICS
 from hardsplat.gpu import crashes, probe
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.raster.backends import BACKENDS
+from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.sinks import adam
+from hardsplat.raster.working.passes import cull_passes, gather_pass, step_passes
 from hardsplat.settings.train import TrainConfig
-from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
-from hardsplat.tables.photographs import EXPOSURES
+from hardsplat.tables.photographs import EXPOSURES, LENSES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
 from hardsplat.train.step.exposure import exposure_passes
@@ -52,8 +55,14 @@ OPTIONS: dict[str, Mapping[str, Any]] = {
 }
 
 
+def _working_passes() -> list[ComputePass]:
+    step = step_passes(MOMENT_FORMATS["float32"].slot, STATISTICS)
+    return [*cull_passes(GEOMETRY, LENSES["pinhole"].slot), gather_pass(), *step]
+
+
 _TRAINING: dict[str, Callable[[], Iterable[ComputePass | DrawPass]]] = {
     "loss": lambda: [*loss_passes(), *METRIC_PASSES, *FITTED_PASSES],
+    "out of core": _working_passes,
     **{f"exposure {name}": partial(exposure_passes, name) for name in EXPOSURES},
     **{
         f"strategy {name}": partial(strategy.passes, "float32", photo_bytes=4)

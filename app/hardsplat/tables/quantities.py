@@ -48,7 +48,7 @@ _ROWS = (
              perturbation=0.1, properties=("f_dc_0", "f_dc_1", "f_dc_2")),
     Quantity("shN", "splat", 3, Rate("shN_lr", every="shN_every"), gradient="sh",
              planes=lambda degree: (degree + 1) ** 2 - 1, joins=_degree_of,
-             perturbation=0.05, properties=("f_rest_{}",)),
+             perturbation=0.05, properties=("f_rest_{}",), spills=True),
     # Exposure and colour, see shaders/photographs/exposure: every number is 0 where the image
     # stays as it is. Of a camera's numbers the fourth is shared by red, green and blue, which
     # add their own.

@@ -47,7 +47,8 @@ class Quantity:
     of means a share of the shorter half axis on screen; 0 where they leave it alone. properties:
     names of its numbers in PLY files, plane by plane; `{}` is a running number. chosen: a
     setting and the values with which the quantity is trained; with others it rests. None: always
-    trained. centred: its mean over all items is kept at 0.
+    trained. centred: its mean over all items is kept at 0. spills: out of core it is in the host's
+    memory, with its moments.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Quantity:
     properties: tuple[str, ...] = ()
     chosen: tuple[str, tuple[object, ...]] | None = None
     centred: bool = False
+    spills: bool = False
 
     def shape(self, items: int, sh_degree: int) -> tuple[int, int, int]:
         """(planes, items, width) of its values."""

@@ -75,7 +75,8 @@ class Recorder:
         """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the
         contract; a draw of the `indirect` command over `extent` px."""
         owner, computes = pipeline.owner, isinstance(pipeline.owner, ComputePass)
-        reads = pipeline.reads | ({"indirect"} if indirect else set())
+        sizes = owner.bind.get("indirect", "indirect")
+        reads = pipeline.reads | ({sizes} if indirect else set())
         commanded, work = indirect is not None, _Work(threads, indirect, extent, groups)
         self._barriers.order(reads, pipeline.writes, computes, commanded, pipeline.apart)
         if record := self._beside.pop(owner.name, None):
@@ -120,7 +121,8 @@ class Recorder:
 
     def _dispatch(self, pipeline: Pipeline, work: _Work) -> None:
         if work.indirect is not None:
-            buffer, offset = self.resources["indirect"], contract.indirect_offset(work.indirect)
+            sizes = pipeline.owner.bind.get("indirect", "indirect")
+            buffer, offset = self.resources[sizes], contract.indirect_offset(work.indirect)
             vk.vkCmdDispatchIndirect(self.commands, buffer.handle, offset)
             return
         if work.groups is not None:

@@ -15,7 +15,7 @@ import vulkan as vk
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device import capabilities, features
 from hardsplat.gpu.device.instance import Instance, ValidationError, choose, validation_wanted
-from hardsplat.gpu.device.usage import MemoryBudget, Usage, budget_of
+from hardsplat.gpu.device.usage import MemoryBudget, Usage, budget_of, memory_limit
 
 T = TypeVar("T")
 # threads that build pipelines; more of them wait for one another in Python
@@ -46,6 +46,7 @@ class Device:
         surfaces: Sequence[str] = (),
         draws: bool = True,
     ):
+        self.memory_limit = memory_limit()
         validation = validation_wanted() if validation is None else validation
         self.instance = Instance(validation, surfaces)
         wanted = os.environ.get("HARDSPLAT_DEVICE") if wanted is None else str(wanted)
@@ -113,13 +114,19 @@ class Device:
         heaps = [self.memory.memoryHeaps[i] for i in range(self.memory.memoryHeapCount)]
         local = vk.VK_MEMORY_HEAP_DEVICE_LOCAL_BIT
         sizes = [(heap.size, i) for i, heap in enumerate(heaps) if heap.flags & local]
-        self.memory_bytes, self._heap = max(sizes)
+        largest, self._heap = max(sizes)
+        self.memory_bytes = min(largest, self.memory_limit or largest)
 
     def memory_budget(self) -> MemoryBudget | None:
-        """What the driver reports now of the heap with `memory_bytes`; None where it cannot."""
-        if "memory_budget" not in self.capabilities:
-            return None
-        return budget_of(self.physical.handle, self._heap)
+        """What the driver reports now of the heap with `memory_bytes`; None where it cannot, unless
+        HARDSPLAT_MEMORY limits what there is."""
+        budget, limit = None, self.memory_limit
+        if "memory_budget" in self.capabilities:
+            budget = budget_of(self.physical.handle, self._heap)
+        if not limit:
+            return budget
+        own = self.usage.on_device
+        return MemoryBudget(own, min(limit, budget.most) if budget else limit)
 
     def memory_peak(self) -> dict[str, int | None]:
         """Bytes on the device at their peak since `usage.restart`: `allocated` by us, and `driver`,

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from collections import Counter
 from typing import NamedTuple
 
 import vulkan as vk
 
+from hardsplat.base.errors import UserError
+
 KINDS = ("buffers", "images", "host")  # the last is memory of the host that the device reaches
+
+
+_LIMIT = "HARDSPLAT_MEMORY"
+
+
+def memory_limit() -> int:
+    """HARDSPLAT_MEMORY: bytes of a device's own memory that may be used, as `8G` or `512M`; 0 for
+    all of it. Raises UserError for another word."""
+    word = os.environ.get(_LIMIT, "").strip()
+    if not word:
+        return 0
+    if not (found := re.fullmatch(r"(\d{1,7}(?:\.\d+)?) ?([MG])(?:i?B)?", word, re.IGNORECASE)):
+        raise UserError(f"{_LIMIT} is {word}: write it as 8G or 512M")
+    return int(float(found[1]) * 2 ** (30 if found[2].upper() == "G" else 20))
 
 
 class MemoryBudget(NamedTuple):

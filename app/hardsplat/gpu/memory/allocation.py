@@ -53,10 +53,13 @@ class Allocation:
         self.handle: Any = device.create(kind, **fields)
         needs = getattr(vk, f"vkGet{kind}MemoryRequirements")(device.handle, self.handle)
         self.nbytes = needs.size
+        limit = 0 if host else device.memory_limit
         chain = vk.VkMemoryAllocateFlagsInfo(flags=_DEVICE_ADDRESS) if addressed else None
         if shared:
             chain = vk.VkExportMemoryAllocateInfo(pNext=chain, handleTypes=_OPAQUE_FD)
         try:
+            if limit and device.usage.on_device + needs.size > limit:
+                raise vk.VkErrorOutOfDeviceMemory  # as where there is no more
             size = dict(allocationSize=needs.size, memoryTypeIndex=self._type(needs, host, name))
             info = vk.VkMemoryAllocateInfo(pNext=chain, **size)
             self.memory = vk.vkAllocateMemory(device.handle, info, None)

@@ -31,8 +31,8 @@ class Parameters:
     moments: how Adam moments are stored, a variant of MOMENT_FORMATS, or None for none; the host
     reads and writes them as float32 all the same. items: how many photographs and cameras there
     are; the scene is always one. follow: buffers of the contract, one element a splat, that grow
-    with the splats. shared: other APIs may have the memory of planes, see `buffers`. Raises
-    OutOfMemory with nothing allocated.
+    with the splats. shared: other APIs may have the memory of planes, see `buffers`. out_of_core:
+    quantities that spill are in the host's memory. Raises OutOfMemory with nothing allocated.
     """
 
     def __init__(
@@ -45,8 +45,10 @@ class Parameters:
         items: Mapping[Of, int] | None = None,
         follow: Iterable[str] = (),
         shared: bool = False,
+        out_of_core: bool = False,
     ):
         self.device, self.sh_degree, self._shared = device, sh_degree, shared
+        self._out_of_core = out_of_core
         self._moments = MOMENT_FORMATS[moments] if moments else None
         self._gradients = gradients
         self._items = {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
@@ -96,6 +98,7 @@ class Parameters:
             self.device,
             capacity * self._itemsize(quantity, role),
             names.get(role, quantity.moments),
+            host=self._out_of_core and quantity.spills,
             addressed=True,
             grows_with="splats" if quantity.of == "splat" else "",
             shared=self._shared,
@@ -126,10 +129,10 @@ class Parameters:
         return {**self._fixed, **self._follow}
 
     def nbytes(self) -> dict[str, int]:
-        """Bytes by name, as passes declare planes."""
+        """Bytes on the device by name, as passes declare planes."""
         sizes = {name: buffer.nbytes for name, buffer in self.all.items()}
         for buffer in self._all_planes():
-            sizes[buffer.name] = sizes.get(buffer.name, 0) + buffer.nbytes
+            sizes[buffer.name] = sizes.get(buffer.name, 0) + buffer.nbytes * (not buffer.host)
         return sizes
 
     def _all_planes(self) -> Iterator[Buffer]:
@@ -171,9 +174,9 @@ class Parameters:
         """Whether averages of the splats are kept, see hardsplat.raster.core.averages."""
         return any("average" in planes.buffers for planes in self._planes.values())
 
-    def of_splats(self) -> list[Planes]:
-        """The planes of every quantity of splats."""
-        return [planes for planes in self._planes.values() if planes.quantity.of == "splat"]
+    def of_splats(self, others: bool = False) -> list[Planes]:
+        """The planes of every quantity of splats, or of all others."""
+        return [p for p in self._planes.values() if (p.quantity.of == "splat") != others]
 
     def destroy(self) -> None:
         for buffer in (*self._all_planes(), *self._follow.values(), *self._fixed.values()):
@@ -219,6 +222,8 @@ class Parameters:
             if half:
                 bits = buffer.download(np.uint16, plane.size)
                 plane[:] = from_bfloat16(bits).reshape(plane.shape)
+            elif buffer.host:
+                buffer.copy_to(plane)
             else:
                 whole.append((buffer, plane))
         download_all(whole)

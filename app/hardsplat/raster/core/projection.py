@@ -16,6 +16,7 @@ from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.raster.core.depth import depth_bytes, depth_passes
 from hardsplat.raster.core.sinks import SCORES, Sink, other_passes, record_splats, splats_pass
 from hardsplat.raster.core.sort import record_sort, sort_bytes, sort_passes
+from hardsplat.raster.working import passes as working
 from hardsplat.tables import quantities
 from hardsplat.tables.photographs import LENSES
 from hardsplat.tables.pictures import PICTURES
@@ -66,6 +67,9 @@ class Projection:
         """d_splats2d, splats2d, parameters -> the sink."""
         raise NotImplementedError
 
+    def record_return(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        """What a step has changed of a working set -> the model that it is from; else nothing."""
+
     def record_estimate(
         self,
         recorder: Recorder,
@@ -115,7 +119,21 @@ class Perspective(Projection):
         kept, sort = self.sink is not None and picture == "image", sort_passes(command, self.lanes)
         backward = self._backward_passes(self.sink) if self.sink else []
         forward = self._forward_pass(picture, kept)
-        return [*(sort if self.in_order else sort[:1]), forward, *backward]
+        gather = self._gather_passes() if self._packed else []
+        return [*(sort if self.in_order else sort[:1]), forward, *backward, *gather]
+
+    @property
+    def _packed(self) -> bool:
+        return self.sink is not None and self.sink.packed
+
+    def _gather_passes(self) -> list[ComputePass]:
+        assert self.sink is not None
+        step = working.step_passes(self.sink.slots["moments"], self.sink.follows)
+        return [
+            *working.cull_passes(GEOMETRY, LENSES[self.lens].slot),
+            working.gather_pass(),
+            *step,
+        ]
 
     def _forward_pass(self, picture: str, kept: bool) -> ComputePass:
         """kept: a backward pass of the image may follow."""
@@ -188,7 +206,11 @@ class Perspective(Projection):
         return sizes if self.in_order else {"keys": sizes["keys"]}
 
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        if self._packed:
+            working.record_cull(recorder, run)
         recorder.run(run["sizes"], threads=(1,))
+        if self._packed:
+            working.record_moves(recorder, run, "gather values")
         recorder.run(run["project"], indirect="splat_groups")
         if self.in_order:
             record_sort(recorder, run)
@@ -196,9 +218,17 @@ class Perspective(Projection):
     def record_backward(
         self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int
     ) -> None:
+        if self.sink and self.sink.packed:
+            follows = (f"gather {name}" for name in self.sink.follows)
+            working.record_moves(recorder, run, "gather moments", *follows)
         recorder.run(run["project backward"], indirect="splat_groups")
         if self.sink:
             record_splats(recorder, run, self.sink, capacity)
+
+    def record_return(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        if self.sink and self.sink.packed:
+            follows = (f"put {name}" for name in self.sink.follows)
+            working.record_moves(recorder, run, "put values", "put moments", *follows)
 
 
 def directions(rows: bool) -> tuple[str, ...]:

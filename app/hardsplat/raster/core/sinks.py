@@ -31,7 +31,8 @@ class Sink:
     gets is summed too. depths: steps draw depth as well, see raster/core/depth.py. rows: splats are
     read, and their gradients stored, as PyTorch has them. Then the planes of log_scales and
     logit_opacities hold scales and opacities. That of sh0 holds all SH coefficients of a splat,
-    as many as its width in the table says; there are no planes of shN.
+    as many as its width in the table says; there are no planes of shN. packed: splats are a working
+    set, see raster/working.
     """
 
     stores: bool
@@ -44,8 +45,14 @@ class Sink:
     cameras: bool = False
     depths: bool = False
     rows: bool = False
+    packed: bool = False
     # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
     own: tuple[str, ...] = ()
+
+    @property
+    def follows(self) -> tuple[str, ...]:
+        """Statistics of splats that steps add to."""
+        return ("grow_stats",) * self.grows + ("score_stats",) * self.scores
 
 
 # Backward draws that find no gradients but what densification reads, each with its constants and
@@ -67,12 +74,13 @@ def adam(
     scores: bool = False,
     cameras: bool = False,
     depths: bool = False,
+    packed: bool = False,
 ) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot}
     reads, writes = ("adam_settings", "rates", "loss_terms"), ("term_sums",)
     flags = visible_only, grows, scores, cameras, depths
-    return Sink(False, slots, reads, writes, *flags, own=("values", "moments"))
+    return Sink(False, slots, reads, writes, *flags, packed=packed, own=("values", "moments"))
 
 
 def resolve_moments(device: Device, name: str) -> MomentFormat:
@@ -96,8 +104,10 @@ def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:
 
 
 def _slots(sink: Sink, kind: Of) -> dict[str, str]:
-    terms = {} if sink.stores else {"terms": f"contract/parameter_terms_{kind}.glsl"}
-    return {**sink.slots, **terms}
+    slots = {} if sink.stores else {"terms": f"contract/parameter_terms_{kind}.glsl"}
+    if sink.packed and kind == "splat":
+        slots["working"] = "working/adam.glsl"
+    return {**sink.slots, **slots}
 
 
 def splats_pass(
@@ -107,6 +117,7 @@ def splats_pass(
     reads: what that needs."""
     owned, listed = _owned(sink, "splat"), () if sink.stores else ("moved_planes",)
     needed = ("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned)
+    needed += ("working", "model_counts") * sink.packed
     return ComputePass(
         "store gradients" if sink.stores else "adam",
         "optim/planes.comp",

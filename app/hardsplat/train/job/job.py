@@ -31,8 +31,9 @@ class Job:
     densification, with the splat budget. moments: how they are stored, a variant of MOMENT_FORMATS.
     rasterizers: those that may run, the first one at first. validation: views held for validation
     until `held_until`. frozen: the splats stay as they are, poses alone move. light: of the views'
-    photographs, where it decided on their exposures. region: where
-    splats may grow, by default everywhere.
+    photographs, where it decided on their exposures. region: where splats may grow, by default
+    everywhere. out_of_core: quantities that spill are in the host's memory, and steps draw a
+    working set.
     """
 
     config: TrainConfig
@@ -44,6 +45,7 @@ class Job:
     frozen: bool = False
     light: Light | None = None
     region: Region | None = None
+    out_of_core: bool = False
 
     @classmethod
     def of(
@@ -148,6 +150,7 @@ class Job:
             strategy.scores and found,
             c.poses.pose_opt or c.intrinsics.intrinsics_opt,
             depths,
+            self.out_of_core,
         )
 
 

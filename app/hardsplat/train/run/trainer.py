@@ -26,6 +26,7 @@ from hardsplat.results.folder import archive_run, check_folder, folder_of, make_
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job import overfit
 from hardsplat.train.job.job import Job, prepare
+from hardsplat.train.job.memory import placed
 from hardsplat.train.job.views import training_views
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.closing import print_outcome
@@ -133,6 +134,7 @@ class Trainer:
         self.clock.compiling = lambda: self.device.build_seconds
         views = training_views(self.scene)
         job = prepare(config, views, self.device, splats.count, splats.step, region)
+        job = placed(job, self.device, splats.count)
         self._tuner = RasterizerTuner(job.rasterizers)
         how = (self.photographs, self._on_batch, self.clock)
         self.session = open_session(self.device, job, *how)

@@ -15,6 +15,7 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.contents import SessionContents
 from hardsplat.train.session.drawing import Drawing, StepInputs, has_timed_rows
+from hardsplat.train.session.working import ShownSplats
 from hardsplat.train.step.batch import ListNeeds
 from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.photos import Photos
@@ -34,6 +35,7 @@ class SessionBuffers(SessionContents):
     room: SplatCapacity
     bound: int
     timed_rows: bool
+    _shown: ShownSplats
     _lists: ListNeeds
     _shared: dict[str, Buffer | Image]
     _drawing: Drawing | None
@@ -62,7 +64,7 @@ class SessionBuffers(SessionContents):
         return has_timed_rows(self.device, self.job, rasterizer)
 
     def _allocate(self, n: int) -> None:
-        """Parameter buffers with room to grow, and everything sized or recorded for them."""
+        """Parameter buffers with room to grow."""
         self._release()
         job, capacity = self.job, self.room.first(n, self.rasterizer)
         self.parameters = Parameters(
@@ -70,11 +72,11 @@ class SessionBuffers(SessionContents):
             capacity,
             job.config.model.sh_degree,
             job.moments,
-            "none" if job.estimates else "written",
+            "none" if job.estimates or job.out_of_core else "written",
             job.views.items,
             job.strategy.follows,
+            out_of_core=job.out_of_core,
         )
-        self._draw()
 
     def _grow(self, wanted: int, n: int) -> None:
         """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and
@@ -100,6 +102,16 @@ class SessionBuffers(SessionContents):
             self.drain()
             self._drawn.record(self._inputs())
 
+    def _fit_working(self) -> None:
+        """Makes room for what the next steps may see, as far as there is memory."""
+        working, n = self._drawn.working, self.bound
+        if working and self._shown.is_short(working.capacity, n, self.capacity):
+            self.drain()
+            self._release(keep_parameters=True)
+            self._draw()
+            self._set(self.count(), self.step)
+            self.bound = n
+
     def _draw(self) -> None:
         """Rasterizer and commands for the room that there is."""
         shared, inputs = self._shared, self._inputs()
@@ -114,6 +126,7 @@ class SessionBuffers(SessionContents):
             self.photos,
             self.terms(self.parameters.capacity),
             self.timed_rows,
+            self._shown.room(self.bound, self.parameters.capacity),
         )
 
     @property
@@ -161,4 +174,9 @@ class SessionBuffers(SessionContents):
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
         own = {n: r for n, r in self.resources.items() if not (isinstance(r, Buffer) and r.host)}
-        return by_purpose({n: r.nbytes for n, r in own.items()} | self.parameters.nbytes())
+        sizes = {n: r.nbytes for n, r in own.items()} | self.parameters.nbytes()
+        for name, size in (
+            self._drawn.working.splats.nbytes().items() if self._drawn.working else ()
+        ):
+            sizes[name] = sizes.get(name, 0) + size
+        return by_purpose(sizes)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from hardsplat.base.errors import OutOfMemory, UserError
-from hardsplat.contract.footprint import most_splats
 from hardsplat.gpu.device.context import Device
-from hardsplat.raster.backends import training_needs
 from hardsplat.train.job.job import Job
+from hardsplat.train.job.memory import fitting
 from hardsplat.train.step.photos import Photos
 
 # capacity: so many times the splats that it was made for, and so many more, since each growth takes
@@ -17,15 +16,6 @@ TIMES, MORE = 1.25, 150_000
 def roomy(n: int) -> int:
     """Capacity made for n splats, where there is memory."""
     return int(n * TIMES) + MORE
-
-
-def fitting(device: Device, job: Job, photos: Photos, rasterizer: str) -> int:
-    """Most splats that this device holds in training, or --cap-max if that is fewer."""
-    degree, follows = job.config.model.sh_degree, job.strategy.follows
-    each = training_needs(rasterizer, degree, job.moments, job.estimates, follows)
-    taken = photos.device_bytes
-    limit = most_splats(each, device.memory_bytes, device.max_buffer, device.max_allocation, taken)
-    return min(limit, job.densify.cap_max or limit)
 
 
 class SplatCapacity:
@@ -39,8 +29,10 @@ class SplatCapacity:
         self._refused, self._why = 0, ""  # capacity that did not fit
 
     def _limit(self, rasterizer: str) -> tuple[int, str]:
-        """What `fitting` comes to, as a number and in words."""
-        limit = fitting(self._device, self._job, self._photos, rasterizer)
+        """Most splats that the device holds, or --cap-max if that is fewer; as a number and in
+        words."""
+        limit = fitting(self._device, self._job, rasterizer, self._photos.device_bytes)
+        limit = min(limit, self._most or limit)
         by = "--cap-max" if self._most else f"the most that {self._device.name} holds"
         return limit, f"{by} is {limit}"
 

@@ -8,21 +8,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import scratch
 from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.queue import submit
 from hardsplat.gpu.memory.allocation import step_poison
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
 from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer
+from hardsplat.raster.working_set import WorkingSet
 from hardsplat.train.job.job import Job
 from hardsplat.train.step.batch import Batches, ListNeeds
 from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.loss import term_sums_bytes
 from hardsplat.train.step.photos import Photos
+from hardsplat.train.step.resort import resort_bytes
 from hardsplat.train.step.step import Step
 from hardsplat.train.strategies.refine import allocate_refine
 
@@ -37,7 +42,8 @@ def has_timed_rows(device: Device, job: Job, rasterizer: str) -> bool:
 class StepInputs:
     """What the commands of a session's steps follow from, besides its parameters.
 
-    terms: the contract's LossTerms. timed_rows: see Session.switch_rasterizer.
+    terms: the contract's LossTerms. timed_rows: see Session.switch_rasterizer. shown: splats that a
+    step sees at most, out of core.
     """
 
     device: Device
@@ -47,6 +53,7 @@ class StepInputs:
     photos: Photos
     terms: np.ndarray
     timed_rows: bool
+    shown: int = 0
 
 
 class Drawing:
@@ -54,11 +61,13 @@ class Drawing:
     replaces with it.
 
     raster, resources: of every pass, by contract name. sizes: recorded commands that derive work
-    sizes from the number of splats. actions: those of the strategy. Raises UserError for what the
-    device cannot run, OutOfMemory; then nothing stays allocated.
+    sizes from the number of splats. actions: those of the strategy. working: what is drawn out of
+    core, else None. Raises UserError for what the device cannot run, OutOfMemory; then nothing
+    stays allocated.
     """
 
     raster: Rasterizer
+    working: WorkingSet | None = None
 
     def __init__(
         self,
@@ -69,7 +78,8 @@ class Drawing:
         lists: ListNeeds,
     ):
         self._parameters, self._shared, self._batches = parameters, shared, batches
-        self._parts, self._recorded = Owned(), Recordings(inputs.device, {})
+        self._device, self._parts = inputs.device, Owned()
+        self._recorded = self._on_all = Recordings(inputs.device, {})
         try:
             self._allocate(inputs)
             lists.fit(self.raster, new=True)
@@ -84,7 +94,11 @@ class Drawing:
         if not inputs.timed_rows:
             options = backend.first_runnable(device, options)
         sink = job.sink(inputs.capture.depths is not None)
-        raster = backend.rasterizer(device, parameters, *job.views.canvas, options, sink=sink)
+        if job.out_of_core:
+            how = (inputs.shown, job.moments, sink.follows)
+            self.working = self._parts.add(WorkingSet(device, parameters, *how))
+        drawn = self.working or parameters
+        raster = backend.rasterizer(device, drawn, *job.views.canvas, options, sink=sink)
         self.raster = self._parts.add(raster)
         scratch: dict[str, Buffer | Image] = {**allocate_refine(device, parameters.capacity)}
         self._scratch = scratch
@@ -102,15 +116,23 @@ class Drawing:
     def record(self, inputs: StepInputs) -> None:
         """Records the commands again."""
         self._recorded.destroy()
+        self._on_all.destroy()
         self._drawn_from = self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch}
         inputs.device.memory_peak()  # buffers were replaced
         self._recorded = recorded = Recordings(inputs.device, self.resources)
         step = Step(inputs.device, inputs.job, self.raster, inputs.capture, inputs.photos)
-        self.sizes = recorded(step.record_sizes)
         self._batches.record(recorded, self._poisoned(step.record), inputs.job.strategy.scores)
+        # between steps all splats are there, not those that one of them sees
+        self._on_all = recorded = Recordings(
+            inputs.device, {**self.resources, **self._parameters.all}
+        )
+        self.sizes = recorded(step.record_sizes)
         actions = step.actions(self._parameters.capacity)
+        self._resorting = actions.pop("resort", None)
         self.actions = {name: recorded(record) for name, record in actions.items()}
+        if self._resorting and not self.working:
+            self.actions["resort"] = recorded(self._resorting)
 
     def _poisoned(self, record: Callable[..., None]) -> Callable[..., None]:
         """A step before which tests may have all scratch filled, see step_poison."""
@@ -121,12 +143,33 @@ class Drawing:
             for name in sorted(scratch(self.resources)):
                 if not isinstance(target := self.resources[name], DepthImage):  # draws clear it
                     recorder.spoil(name, target, value)
-            for plane in self._parameters.gradient_planes():
+            drawn = self.working.splats if self.working else self._parameters
+            for plane in drawn.gradient_planes():
                 recorder.spoil(plane.name, plane, value)
             record(recorder, **how)
 
         return spoiled
 
+    def resort(self) -> None:
+        """Queues what puts splats in order. Out of core they are in order when it returns, or as
+        before where there is no memory for it."""
+        if "resort" in self.actions:
+            submit(self._device, [self.actions["resort"]])
+        if not (self._resorting and self.working):
+            return
+        device, n = self._device, self._parameters.capacity
+        device.wait_idle()
+        try:
+            scratch = allocate_all(device, resort_bytes(n))
+        except OutOfMemory:
+            return
+        all_there = Recordings(device, {**self.resources, **self._parameters.all, **scratch})
+        all_there(self._resorting).run_once()
+        all_there.destroy()
+        for buffer in scratch.values():
+            buffer.destroy()
+
     def destroy(self) -> None:
         self._recorded.destroy()
+        self._on_all.destroy()
         self._parts.destroy()

@@ -29,6 +29,7 @@ from hardsplat.train.session.buffers import SessionBuffers
 from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.contents import of_other_items
 from hardsplat.train.session.drawing import Drawing
+from hardsplat.train.session.working import ShownSplats
 from hardsplat.train.step.averaging import Averaging
 from hardsplat.train.step.batch import HISTORY, Batches, BatchResult, ListNeeds
 from hardsplat.train.step.capture import PhotographPasses
@@ -70,6 +71,7 @@ class Session(SessionBuffers):
         self._more_opacity_reg = 0.0  # by the strategy, on top of opacity_reg
         self.step, self.bound, self.exposed = 0, 0, job.exposed_until > 0
         self.room, self.timed_rows = SplatCapacity(device, job, photos), timed_rows
+        self._shown = ShownSplats(job)
         self.averaging = Averaging(job.config.adam.average_steps, job.strategy)
         self._lists = ListNeeds(len(job.views.cameras))
         self._shared: dict[str, Buffer | Image] = {
@@ -136,6 +138,14 @@ class Session(SessionBuffers):
         for name, values in checkpoint.buffers.items():
             if name not in rest:
                 self.parameters.write(name, values)
+        self.parameters.set_count(n)
+        self.bound = n
+        try:
+            if self.job.out_of_core:
+                self._shown.measure(self.device, self.parameters, n)
+            self._draw()
+        except OutOfMemory as error:
+            raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         self._set(n, checkpoint.step)
 
     def regularize(self, opacity: float) -> None:
@@ -183,6 +193,7 @@ class Session(SessionBuffers):
         if (more := strategy.opacity_reg(first)) != self._more_opacity_reg:
             self._more_opacity_reg = more
             self._weigh_terms()
+        self._fit_working()
         self._fit_lists()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
         held, until = job.validation, job.held_until
@@ -193,6 +204,10 @@ class Session(SessionBuffers):
         scored = [strategy.scored(step) for step in range(first, first + steps)]
         self._batches.submit(first, steps, self.raster.pair_capacity, scored)
         self.step += steps
+
+    def _on_batch(self, result: BatchResult) -> None:
+        self._shown.note(result.records)
+        super()._on_batch(result)
 
     def wait_for_turn(self) -> None:
         """Waits for the batch before the last, after which `run` waits for nothing."""
@@ -206,8 +221,8 @@ class Session(SessionBuffers):
         strategy = self.job.strategy
         for name in strategy.due(self.step):
             self.densify() if name == "densify" else self._queue(name)
-        if "resort" in self._drawn.actions and resort_due(strategy, self.step):
-            self._queue("resort")
+        if resort_due(strategy, self.step):
+            self._drawn.resort()
 
     def average(self) -> None:
         """Queues a sample of the splats for their averages, which begin with the first."""

@@ -44,10 +44,14 @@ _SUMS = ("ssim_grads", "loss_sums")
 
 
 def loss_passes(
-    photo_bytes: int = 4, differences: bool = False, exposure: str = "none", cameras: int = 2
+    photo_bytes: int = 4,
+    differences: bool = False,
+    exposure: str = "none",
+    cameras: int = 2,
+    packed: bool = False,
 ) -> tuple[ComputePass, ...]:
     """photo_bytes: of a pixel in `photos`, 3 or 4. exposure: a variant of EXPOSURES; `target` is
-    compared as that makes it. cameras: see `seen_by`.
+    compared as that makes it. cameras: see `seen_by`. packed: the splats are a working set.
 
     differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel,
     instead of the derivative; the record is of `target`."""
@@ -58,13 +62,14 @@ def loss_passes(
     if differences:
         slots["result"] = "loss/result_difference.glsl"
         compared, writes = [*compared, "target_minus"], ["loss_differences"]
-    reduced = ("loss_sums", "camera", "frame", "counts")
+    reduced = ("loss_sums", "camera", "frame", "counts", *("model_counts",) * packed)
+    alive = {"alive": "working/alive.glsl"} if packed else {}
     return (
         ComputePass("loss ssim", "loss/ssim.comp", reads, _SUMS, spec, seen.slots),
         ComputePass(
             "loss gradient", "loss/gradient.comp", tuple(compared), tuple(writes), spec, slots
         ),
-        ComputePass("loss reduce", "loss/reduce.comp", reduced, ("history",)),
+        ComputePass("loss reduce", "loss/reduce.comp", reduced, ("history",), slots=alive),
     )
 
 

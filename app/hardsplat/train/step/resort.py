@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
-from hardsplat.raster.core.sort import record_sort
+from hardsplat.raster.core.sort import record_sort, sort_bytes
 from hardsplat.tables import quantities
 from hardsplat.train.strategies.refine import slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Strategy
@@ -69,6 +69,11 @@ def record_resort(
     for name in follows:
         recorder.run(run[f"resort {name}"], indirect="splat_groups")
         recorder.run(run[f"resort {name} back"], indirect="splat_groups")
+
+
+def resort_bytes(splats: int) -> dict[str, int]:
+    """Bytes of the buffers that record_resort needs for so many splats, by name."""
+    return sort_bytes(splats) | {_MOVED["moved"]: 16 * splats}  # of the widest plane
 
 
 def resort_due(strategy: Strategy, step: int) -> bool:

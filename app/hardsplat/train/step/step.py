@@ -17,6 +17,7 @@ from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sinks import plane_groups
 from hardsplat.raster.core.sort import SORT_PASSES
+from hardsplat.raster.working.passes import on_model
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.train.job.job import Job
@@ -33,7 +34,7 @@ from hardsplat.train.step.schedule import (
     record_end,
     step_settings,
 )
-from hardsplat.train.strategies.refine import refine_settings, within_region
+from hardsplat.train.strategies.refine import NOISE, refine_settings, within_region
 
 
 def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
@@ -90,9 +91,12 @@ def step_passes(
     in another order too, if their number changes at all."""
     strategy, moments, averages = job.strategy, job.moments, job.config.adam.average_steps
     refining = [within_region(p, job.region) for p in strategy.passes(moments, photo_bytes)]
+    if job.out_of_core:
+        refining = [on_model(p) if p == NOISE else p for p in refining]
     resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()
     averaging, exposure = Averaging(averages, strategy).passes(), job.config.exposure.exposure
-    losses = loss_passes(photo_bytes, job.estimates > 0, exposure, capture.cameras)
+    how = (job.estimates > 0, exposure, capture.cameras, job.out_of_core)
+    losses = loss_passes(photo_bytes, *how)
     return [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging]
 
 
@@ -150,6 +154,7 @@ class Step:
         capture.record_moved(recorder, run, raster.pipelines)
         if scores:
             self.strategy.record_scores(recorder, run, raster)
+        raster.projection.record_return(recorder, raster.pipelines)
         self.strategy.record_step(recorder, run)
         record_end(recorder, run)
 

@@ -1,0 +1,170 @@
+"""Training out of core: what is in the host's memory, and that results are those of training on the
+device."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.contract.footprint import bytes_per_splat, host_bytes, out_of_core
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.usage import memory_limit
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.raster.backends import training_needs
+from hardsplat.tables import quantities
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.memory import fitting, placed
+from hardsplat.train.job.views import Views
+from hardsplat.train.run.trainer import Trainer
+from hardsplat.train.session import working
+from tests.helpers.training import open_session, same_state, settings
+
+MIB = 1 << 20
+EXACT = dict(rasterizer="tiled", tile_backward="gather", moments="bfloat16", visible_adam=True)
+EXACT |= dict(sh_degree=2, sh_degree_interval=4, shN_every=2, max_steps=300)
+CASES = {
+    "none": {},
+    "adaptive": dict(reset_every=10),
+    "mcmc": dict(init_opa=0.5, opacity_reg=0.01, scale_reg=0.01, moments="float32"),
+    "budget": dict(score_every=2, grow_absolute=1e-5, refine_start_iter=0),
+}
+
+
+def trained(device, scene, **changes):
+    """A session after 25 steps, with what its strategy does between them and its orders of
+    splats."""
+    session = open_session(device, settings(scene, **EXACT | changes))
+    for _ in range(5):
+        session.run(5)
+        session.refine()
+    session._drawn.resort()
+    session.run(5)
+    session.drain()
+    return session
+
+
+@pytest.mark.parametrize("strategy", CASES)
+def test_splats_are_those_of_training_on_the_device(device, scene, strategy, monkeypatch):
+    """Every bit of values, moments and statistics, while the working set has part of the splats
+    and grows with them."""
+    monkeypatch.setattr(working, "MORE", 0)
+    monkeypatch.setattr(working, "TIMES", 1.15)
+    monkeypatch.setattr(working, "LEAST", 1.05)
+    how = dict(strategy=strategy, **CASES[strategy])
+    inside = trained(device, scene, **how)
+    outside = trained(device, scene, out_of_core="on", **how)
+    assert same_state(inside.snapshot(), outside.snapshot())
+    assert outside._drawn.working.capacity < outside.capacity
+    assert (strategy == "none") == (outside.count() == len(load_scene(scene).points))
+    for name in ("shN", "adam_shN"):
+        assert all(plane.host for plane in outside.parameters.buffers(name))
+    assert not any(plane.host for plane in outside.parameters.buffers("means"))
+    sizes = outside.parameters.nbytes()
+    assert sizes["shN"] == sizes["adam_shN"] == 0 < sizes["means"]
+
+
+def test_colours_that_no_step_sees_stay(device, scene):
+    """In the host's memory, values and moments."""
+    session = open_session(device, settings(scene, out_of_core="on", strategy="none", **EXACT))
+    before, steps = session.snapshot(), 4
+    for name in ("shN", "adam_shN"):  # NaN would spread where it is read
+        values = before.buffers[name].copy()
+        session.parameters.write(name, np.full_like(values, np.nan))
+    seen = np.zeros(before.splats, bool)
+    for _ in range(steps):
+        session.run(1)
+        session.drain()
+        found = session.resources["working"].download(np.uint32)
+        seen[found[: session._drawn.working.counts["splats"]]] = True
+    assert 0 < (~seen).sum() < before.splats
+    after = session.snapshot()
+    for name in quantities.values():
+        if name not in ("shN", "sh0"):
+            unseen = ~seen
+            assert np.array_equal(after.buffers[name][:, unseen], before.buffers[name][:, unseen])
+    assert np.isnan(after.buffers["shN"][:, ~seen]).all()
+
+
+def test_a_working_set_grows_with_what_steps_see(device, scene, monkeypatch):
+    monkeypatch.setattr(working, "MORE", 0)
+    session = open_session(device, settings(scene, out_of_core="on", strategy="none", **EXACT))
+    ample = session._drawn.working.capacity
+    session._shown.share = 0.05
+    session._release(keep_parameters=True)
+    session._draw()
+    session._set(session.count(), 0)
+    n = session.count()
+    assert session._drawn.working.capacity == int(working.TIMES * 0.05 * n) < ample // 2
+    for _ in range(12):
+        session.run(3)
+        session.drain()
+    assert session._drawn.working.counts["wanted"] <= session._drawn.working.capacity
+    assert session._drawn.working.capacity > 3 * int(working.TIMES * 0.05 * n)
+
+
+def test_auto_where_memory_is_short(device, scene, tmp_path, monkeypatch, capfd):
+    """A run whose splats do not fit says so, trains out of core, and resumes so."""
+    job = Job.of(settings(scene, sh_degree=3), Views([], (1, 1), 1.0), device)
+    assert not placed(job, device, fitting(device, job, "hardware")).out_of_core
+    monkeypatch.setattr(device, "memory_bytes", MIB)
+    most = fitting(device, job, "hardware")
+    assert placed(job, device, most + 1).out_of_core
+    assert not placed(job, device, most).out_of_core
+    line = capfd.readouterr().out
+    assert line.count(f"note: {most + 1} splats are planned, {device.name} holds {most}: ") == 1
+    own = dict(sh_degree=3, strategy="none", init_type="random", init_num_pts=1_300, max_steps=6)
+    own |= dict(rasterizer="tiled", init_extent=20.0)
+    metrics = Trainer(settings(scene, tmp_path / "run", **own), device=device).train()
+    out = capfd.readouterr().out
+    assert "note: 1300 splats are planned" in out and "GiB of the host's" in out
+    config = (tmp_path / "run" / "config.toml").read_text()
+    assert 'out_of_core = "on"' in config and "visible_adam = true" in config
+    assert metrics["splats"] == 1_300 and metrics["steps"] == 6
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["memory_peak"]["host"] > MIB
+
+
+def test_stochastic_gradients_stay_on_the_device(device, scene):
+    for wanted in ("auto", "on"):
+        config = settings(scene, gradient="stochastic", strategy="mcmc", out_of_core=wanted)
+        job = Job.of(config, Views([], (1, 1), 1.0), device)
+        if wanted == "auto":
+            assert not placed(job, device, 1 << 40).out_of_core
+            continue
+        with pytest.raises(UserError, match="--out-of-core on needs --gradient analytic"):
+            placed(job, device, 1)
+
+
+def test_what_a_splat_takes():
+    """At SH degree 3 with halves: 45 numbers and their moments on the host, 14 on the device."""
+    each = training_needs("tiled", 3, "bfloat16")
+    assert host_bytes(each) == 45 * (4 + 2 * 2)
+    inside = bytes_per_splat(out_of_core(each, 0.0))
+    assert inside == pytest.approx(14 * (4 + 2 * 2) + 2 * 4, abs=0.1)
+    assert bytes_per_splat(out_of_core(each, 0.05)) == pytest.approx(
+        inside + 0.05 * bytes_per_splat(each)
+    )
+
+
+def test_a_limit_of_memory(monkeypatch):
+    for word, found in (("", 0), ("8G", 8 << 30), ("1.5 GiB", 3 << 29), ("64mb", 64 << 20)):
+        monkeypatch.setenv("HARDSPLAT_MEMORY", word)
+        assert memory_limit() == found
+    for word in ("8", "G", "-1G", "1e3G", "99999999G"):
+        monkeypatch.setenv("HARDSPLAT_MEMORY", word)
+        with pytest.raises(UserError, match="write it as 8G or 512M"):
+            Device()
+    monkeypatch.setenv("HARDSPLAT_MEMORY", "64M")
+    limited = Device()
+    try:
+        assert limited.memory_bytes == 64 * MIB
+        first = Buffer(limited, 40 * MIB, "first")
+        Buffer(limited, 40 * MIB, "far", host=True).destroy()
+        assert limited.memory_budget() == (40 * MIB, 64 * MIB)
+        with pytest.raises(OutOfMemory, match="is out of memory: second needs 40 MiB"):
+            Buffer(limited, 40 * MIB, "second")
+        first.destroy()
+        Buffer(limited, 40 * MIB, "second").destroy()
+    finally:
+        limited.close()
