@@ -4,10 +4,7 @@ and programs that others wrote."""
 import errno
 import gzip
 import json
-import shutil
 import struct
-import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -22,7 +19,6 @@ from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.results.model import find_model
-from tests.helpers import needs
 from tests.helpers.splat_files import differences, rotations, some_splats
 
 NONE = dict(means=0, shape=1e-6, opacities=1e-7, sh0=0, shN=0)
@@ -62,7 +58,7 @@ def test_round_trip(tmp_path, name, degree):
 
 def test_every_format_that_is_written_is_tested_and_read():
     assert set(LOSS) == {name for name, row in FILE_FORMATS.items() if row.writes}
-    assert readable() == [".ply", ".npz", ".splat", ".spz", ".sog", ".glb"]
+    assert readable() == [".ply", ".npz", ".splat", ".spz", ".sog", ".json", ".glb"]
     assert ".compressed.ply" in writable()
 
 
@@ -257,22 +253,6 @@ def test_checkpoints_of_training_are_read_and_their_run_is_found(tmp_path):
 
 
 # -- readers and writers that others wrote
-
-
-@pytest.fixture(scope="module")
-def splat_transform():
-    """Runs PlayCanvas's program; skips where it is not installed."""
-    modules = Path(sys.prefix, "node", "node_modules")  # where tools/test installs it
-    program = modules / "@playcanvas" / "splat-transform" / "bin" / "cli.mjs"
-    if not program.exists() or not shutil.which("node"):
-        pytest.skip(needs.lacking("no splat-transform, which takes Node"))
-
-    def run(*words):
-        flags = ["node", program, "-q", "-w", "-g", "cpu", *map(str, words)]
-        done = subprocess.run(flags, capture_output=True, text=True, timeout=100)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    return run
 
 
 @pytest.mark.parametrize("suffix", [".ply", ".compressed.ply", ".splat", ".spz", ".sog"])

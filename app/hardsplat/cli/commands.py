@@ -144,6 +144,22 @@ verbose
         handlers.export,
         "RESULT|SPLATS [PAGE.html]",
     ),
+    "lod": Command(
+        "write levels of detail of a large scene, and a page that loads what its camera sees",
+        """
+result RESULT|SPLATS: result folder of a training, or a file of splats, see convert
+output [FOLDER]: folder to write (default: lod in the result folder, or next to a file and named
+    like it with _lod)
+--data-dir PATH: scene whose training cameras are in the list (default: the one trained on)
+--up {x,y,z,-x,-y,-z}: world axis that points up (default: the cameras', else -y)
+--title TEXT: title of the page (default: the name of the scene)
+--overwrite: replace FOLDER where an earlier run wrote it
+quiet
+verbose
+""",
+        handlers.lod,
+        "RESULT|SPLATS [FOLDER]",
+    ),
     "convert": Command(
         "write splats in another format, or fewer of them",
         """

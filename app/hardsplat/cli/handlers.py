@@ -48,6 +48,13 @@ def export(flags):
     export(flags.pop("result"), flags.pop("output", None), **flags)
 
 
+def lod(flags):
+    from hardsplat.export.lod import lod
+
+    show_log(flags)
+    lod(flags.pop("result"), flags.pop("output", None), **flags)
+
+
 def convert(flags):
     from hardsplat.export.convert import convert
 

@@ -66,7 +66,7 @@ def export(
         raise UserError(f"{path}: a page ends in .html")
     check_free(path, overwrite)
     gaussians = load_splats(file)
-    cameras = _cameras(config.scene, required=data_dir is not None)
+    cameras = training_cameras(config.scene, required=data_dir is not None)
     background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
     name, antialiased = Path(config.scene.data_dir or file.stem).name, config.raster.antialiased
     shown = PageScene(title or name, cameras, near, background, antialiased, direction(up))
@@ -91,7 +91,7 @@ def light_degree(splats: int, sh_degree: int) -> int:
     return max([min(1, sh_degree), *light])
 
 
-def _cameras(settings: SceneSettings, required: bool) -> dict[str, Camera]:
+def training_cameras(settings: SceneSettings, required: bool) -> dict[str, Camera]:
     """Those that were trained on, by the names of their photographs; none where the scene is gone,
     unless it is required."""
     if settings.data_dir is None:

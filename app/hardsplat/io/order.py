@@ -1,10 +1,12 @@
-"""Sorting more splats than fit into memory."""
+"""Sorting more splats than fit into memory, and dealing them into buckets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from os import SEEK_END
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
@@ -24,6 +26,68 @@ def morton_places(means: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.nd
     places = np.empty(len(means), np.uint32)
     places[order] = np.arange(len(means), dtype=np.uint32)
     return places
+
+
+class Dealt:
+    """Splats dealt into buckets on the disk, each of which is read at once.
+
+    Memory holds HELD bytes, which are written in one piece, bucket by bucket.
+    """
+
+    HELD = 128 << 20
+
+    def __init__(self, target: Path, sh_degree: int, buckets: int):
+        self._k = (sh_degree + 1) ** 2
+        self._width = 11 + 3 * self._k
+        self.counts = np.zeros(buckets, np.int64)
+        self._held: list[tuple[np.ndarray, np.ndarray]] = []
+        self._parts: list[list[tuple[int, int]]] = [[] for _ in range(buckets)]
+        self._stack, self._lock = ExitStack(), Lock()
+        self._file = self._stack.enter_context(scratch(target))
+
+    def put(self, g: Gaussians, bucket: np.ndarray) -> None:
+        """bucket: (N,) where each splat goes."""
+        fields = g.means, g.quats, g.scales, g.opacities[:, None], g.sh.reshape(len(g), -1)
+        self._held.append((bucket, np.concatenate(fields, axis=1)))
+        if 4 * self._width * sum(len(bucket) for bucket, _ in self._held) >= self.HELD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Must follow the last `put`."""
+        if not self._held:
+            return
+        bucket, values = (np.concatenate(parts) for parts in zip(*self._held))
+        self._held.clear()
+        order = np.argsort(bucket, kind="stable")
+        number = np.bincount(bucket, minlength=len(self.counts))
+        at = self._file.seek(0, SEEK_END)
+        for b in np.flatnonzero(number):
+            self._parts[b].append((at, int(number[b])))
+            at += 4 * self._width * int(number[b])
+        self._file.write(values[order].data)
+        self.counts += number
+
+    def take(self, bucket: int) -> Gaussians:
+        """The splats of a bucket, in the order in which they came. Threads may call it."""
+        values = np.empty((self.counts[bucket], self._width), np.float32)
+        at = 0
+        for place, n in self._parts[bucket]:
+            with self._lock:
+                self._file.seek(place)
+                data = exactly(self._file, 4 * self._width * n)
+            values[at : at + n] = np.frombuffer(data, np.float32).reshape(n, -1)
+            at += n
+        return _fields(values, self._k)
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def _fields(values: np.ndarray, k: int, extra: dict[str, np.ndarray] | None = None) -> Gaussians:
+    """values: (N, 11 + 3 k or more) means, quats, scales, opacity, k SH coefficients."""
+    means, quats, scales, opacities, sh = np.split(values, [3, 7, 10, 11], axis=1)
+    sh = sh[:, : 3 * k].reshape(len(values), k, 3)
+    return Gaussians(means, quats, scales, opacities[:, 0], sh, extra or {}, check=False)
 
 
 class Sorted:
@@ -72,9 +136,7 @@ class Sorted:
                 values = v[:, at : at + planes * width].reshape(n, planes, width)
                 extra[name] = values.transpose(1, 0, 2)
                 at += planes * width
-            means, quats, scales, opacities, sh = np.split(v, [3, 7, 10, 11], axis=1)
-            sh = sh[:, : 3 * self._k].reshape(n, self._k, 3)
-            yield Gaussians(means, quats, scales, opacities[:, 0], sh, extra, check=False)
+            yield _fields(v, self._k, extra)
 
     def close(self) -> None:
         self._stack.close()

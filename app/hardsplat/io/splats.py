@@ -14,7 +14,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.io.formats import format_to_read, format_to_write, ply
-from hardsplat.io.formats.base import SplatStream, check_expansion, in_memory, of_planes, size_of
+from hardsplat.io.formats.base import SplatStream, check_expansion, in_memory, of_planes
 from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.model import morton
 from hardsplat.model.gaussians import FIELDS, Gaussians
@@ -28,7 +28,7 @@ def open_splats(path: str | Path) -> SplatStream:
     them. Raises UserError for what is no file of splats."""
     row = format_to_read(path := Path(path))
     splats = row.read(path)
-    check_expansion(path, splats.count * 4 * (11 + 3 * (splats.sh_degree + 1) ** 2), size_of(path))
+    check_expansion(path, splats.count * 4 * (11 + 3 * (splats.sh_degree + 1) ** 2), row.size(path))
     return _rotated(splats, to_ours(row.frame))
 
 

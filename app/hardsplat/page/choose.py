@@ -60,17 +60,21 @@ def _good(part: Gaussians, min_opacity: float) -> np.ndarray:
 
 
 def reduced(
-    gaussians: Gaussians, cameras: Sequence[Camera], count: int, rows: np.ndarray | None = None
+    gaussians: Gaussians,
+    cameras: Sequence[Camera],
+    count: int,
+    rows: np.ndarray | None = None,
+    share: float | None = None,
 ) -> Gaussians:
     """`count` splats for more than that, those of `rows` or all: the most important ones as they
     are, the others merged in groups along a Morton curve, so that nothing gets holes.
 
-    The fewer are wanted, the more of them are merged ones: shares that were measured to be good on
-    bonsai, see docs/results/page.md.
+    share: of the count that is kept as it is. By default, the fewer are wanted, the more of them
+    are merged ones: shares that were measured to be good on bonsai, see docs/results/page.md.
     """
     rows = np.arange(len(gaussians)) if rows is None else rows
     n = len(rows)
-    whole = int(min(0.95, 0.45 + 0.75 * count / n) * count)
+    whole = int((min(0.95, 0.45 + 0.75 * count / n) if share is None else share) * count)
     with np.errstate(over="ignore", invalid="ignore"):  # rows that are left out may hold anything
         weights = importance(gaussians.means, gaussians.scales, gaussians.opacities, cameras)[rows]
     important = np.zeros(n, bool)
@@ -119,6 +123,17 @@ def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
     opacities = np.clip(whole / np.maximum(_surface(squares), 1e-30), 0, 0.99)
     centres, sh = gaussians.means[starts] + means[:, :3], means[:, 9:].reshape(len(starts), -1, 3)
     return Gaussians(centres, quats, np.sqrt(squares), opacities, sh)
+
+
+def covers(gaussians: Gaussians) -> np.ndarray:
+    """(N,) float64, what splats cover, opacity times surface, squared world units; above 0."""
+    return gaussians.opacities * _surface(gaussians.scales.astype(np.float64) ** 2) + 1e-30
+
+
+def covariance_diagonals(gaussians: Gaussians) -> np.ndarray:
+    """(N, 3) float64 variances along the world's axes, squared world units."""
+    entries = _covariances(gaussians.quats, gaussians.scales.astype(np.float64) ** 2)
+    return np.stack([entries[_UPPER.index((i, i))] for i in range(3)], axis=1)
 
 
 _UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # of a symmetric matrix

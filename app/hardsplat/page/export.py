@@ -36,9 +36,9 @@ _FOV = np.radians(50.0)
 _SIZE = (1280, 720)
 _PICTURE_SIDE = 640  # px at most, of the picture that is shown while the scene is unpacked
 _PICTURE_BYTES = 60_000  # that it may take; a first guess
-_SCRIPTS = ("controls.js", "painter.js", "input.js", "viewer.js")
-_WORKER = ("decode.js", "sort.js")
-_SHADERS = ("cover.vert", "project.frag", "splat.vert", "splat.frag", "show.frag")
+_SCRIPTS = ("controls.js", "painter.js", "input.js", "viewer.js", "boot.js")
+_WORKER = ("sort.js", "decode.js")
+SHADERS = ("cover.vert", "project.frag", "splat.vert", "splat.frag", "show.frag")
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def write_page(
     packed = pack(chosen)
     style = "html, body { margin: 0; height: 100%; background: #000; }\n" + source("viewer.css")
     script = _script()
-    inline = f"style-src {_hash(style)}; script-src {_hash(script)}; worker-src blob:"
+    inline = f"style-src {inline_hash(style)}; script-src {inline_hash(script)}; worker-src blob:"
     policy = f"default-src 'none'; img-src data:; {inline}; base-uri 'none'; form-action 'none'"
     viewer = _viewer(packed, chosen, shown, MOST_CAMERAS, whole=True)
     parts = dict(policy=policy, style=style, script=script, viewer=viewer)
@@ -140,30 +140,35 @@ def small_viewer(
 def _viewer(
     packed: Packed, gaussians: Gaussians, shown: PageScene, most_cameras: int, whole: bool
 ) -> str:
-    setting = scene_bounds(gaussians, list(shown.cameras.values()), shown.up)
-    cameras = dict(shown.cameras) or {"start": _from_afar(setting)}
-    names = _spread(list(cameras), most_cameras)
-    first = cameras[names[0]]
-    header = {
-        **packed.header,
-        "near": shown.near,
-        "background": [float(c) for c in shown.background],
-        "antialiased": shown.antialiased,
-        "up": _rounded(setting.up),
-        "centre": _rounded(setting.centre),
-        "cameras": [_entry(name, cameras[name]) for name in names],
-    }
+    view = view_header(gaussians, shown, most_cameras)
+    header = {**packed.header, **view}
+    size = view["cameras"][0]["size"]
     return template("viewer.html").render(
         whole=whole,
         title=shown.title,
-        aspect=(first.width, first.height),
+        aspect=tuple(size),
         picture=None if shown.picture is None else _picture(shown.picture),
         header=header,
         header_json=json.dumps(header, allow_nan=False).replace("<", "\\u003c"),
         data=base64.b64encode(packed.data).decode(),
         worker="\n".join(map(source, _WORKER)),
-        shaders={name: source(name) for name in _SHADERS},
+        shaders={name: source(name) for name in SHADERS},
     )
+
+
+def view_header(gaussians: Gaussians, shown: PageScene, most_cameras: int = MOST_CAMERAS) -> dict:
+    """What the viewer needs besides splats, as JSON holds it."""
+    setting = scene_bounds(gaussians, list(shown.cameras.values()), shown.up)
+    cameras = dict(shown.cameras) or {"start": _from_afar(setting)}
+    return {
+        "title": shown.title,
+        "near": shown.near,
+        "background": [float(c) for c in shown.background],
+        "antialiased": shown.antialiased,
+        "up": _rounded(setting.up),
+        "centre": _rounded(setting.centre),
+        "cameras": [_entry(name, cameras[name]) for name in _spread(list(cameras), most_cameras)],
+    }
 
 
 def _spread(items: list, most: int) -> list:
@@ -206,7 +211,7 @@ def _script() -> str:
     return "(() => {\n" + "\n".join(map(source, _SCRIPTS)) + "})();\n"
 
 
-def _hash(text: str) -> str:
+def inline_hash(text: str) -> str:
     """How a content security policy names an inline script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats import readable
+from hardsplat.io.formats import readable, streamed_sog
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.io.scenes.colmap import model_folder
 from hardsplat.io.splats import is_antialiased
@@ -26,6 +26,8 @@ def find_model(
     path = Path(result)
     path = path.parent if path.name == "ckpts" and path.is_dir() else path
     file = path if path.suffix.lower() in readable() else path / "splats.ply"
+    if not file.is_file() and (path / streamed_sog.NAME).is_file():
+        file = path / streamed_sog.NAME
     folder = run_of(file)
     saved = folder / SAVED_NAME
     if not file.is_file() and newest(folder) and file.parent == path:

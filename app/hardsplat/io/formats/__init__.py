@@ -17,6 +17,7 @@ from hardsplat.io.formats import (
     sog_write,
     splat,
     spz,
+    streamed_sog,
 )
 from hardsplat.io.formats.base import FileFormat
 
@@ -33,6 +34,12 @@ FILE_FORMATS = {  # of rows with the same suffix the first that holds the file r
     "spz": FileFormat(".spz", "SPZ of Niantic", "RUB", spz.read, spz.write, morton=True),
     "sog": FileFormat(
         ".sog", "SOG of PlayCanvas", "RDF", sog.read, sog_write.write, morton=True, by_views=True),
+    "sog folder": FileFormat(
+        sog.META, "SOG as a folder of images", "RDF", sog.read, holds=sog.is_folder,
+        size=sog.folder_size),
+    "streamed sog": FileFormat(
+        streamed_sog.NAME, "streamed SOG: levels of detail", "RDF", streamed_sog.read,
+        holds=streamed_sog.holds, size=streamed_sog.size),
     "glb": FileFormat(
         ".glb", "glTF with KHR_gaussian_splatting", "LUF", glb.read, glb_write.write),
 }  # fmt: skip

@@ -61,6 +61,11 @@ def not_written(path: Path, splats: SplatStream) -> None:
     raise UserError(f"{path}: files of this format are only read")
 
 
+def size_of(path: Path) -> int:
+    with open(path, "rb") as file:
+        return os.fstat(file.fileno()).st_size
+
+
 @dataclass(frozen=True)
 class FileFormat:
     """A format of files, as the registry lists it.
@@ -71,7 +76,7 @@ class FileFormat:
     that frame) -> None. holds: whether a file with this suffix is of this format, where formats
     share the suffix. morton: neighbours in space must be neighbours in the file for it to be small.
     keeps_filter: it can say that splats are antialiased. by_views: it loses less where `seen` of
-    the stream is known.
+    the stream is known. size: path -> bytes of all files that belong to it.
     """
 
     suffix: str
@@ -83,6 +88,7 @@ class FileFormat:
     morton: bool = False
     keeps_filter: bool = True
     by_views: bool = False
+    size: Callable[[Path], int] = size_of
 
     @property
     def writes(self) -> bool:
@@ -153,11 +159,6 @@ def reading(path: Path, what: str = "truncated or damaged") -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from error
         raise UserError(f"{path}: {what}: {reason(error)}") from error
-
-
-def size_of(path: Path) -> int:
-    with open(path, "rb") as file:
-        return os.fstat(file.fileno()).st_size
 
 
 def begins_with(path: Path, magic: bytes) -> bool:

@@ -16,7 +16,7 @@ _PROBES = 2  # cells that are searched for a vector's nearest entry
 _CELLS = 1024  # of a histogram
 _ALONE = 1 << 18  # multiplications of a matrix product that OpenBLAS makes in one thread
 _CACHED = 1 << 18  # distances
-_THREADS = min(8, os.cpu_count() or 1)
+THREADS = min(8, os.cpu_count() or 1)
 _LEAST = 1e-4  # of the mean, that every vector of a palette's sample weighs
 _TURNS = 8  # of Lloyd's iteration; later ones change little
 
@@ -52,12 +52,18 @@ class Palette:
     536 are learned and searched in seconds.
 
     sample: (N, D). weights: (N,) how much the squared error of each counts, above 0; all the same
-    by default. entries: (size, D) float32.
+    by default. entries: (size, D) float32. threads: that work at once.
     """
 
     def __init__(
-        self, sample: np.ndarray, size: int, weights: np.ndarray | None = None, seed: int = 0
+        self,
+        sample: np.ndarray,
+        size: int,
+        weights: np.ndarray | None = None,
+        seed: int = 0,
+        threads: int = THREADS,
     ):
+        self._threads = threads
         rng = np.random.default_rng(seed)
         sample = np.ascontiguousarray(sample, np.float32)
         weights = np.ones(len(sample)) if weights is None else weights
@@ -76,14 +82,14 @@ class Palette:
             which = which[_some(weights[which], 32 * shares[k], own, weighted=False)]
             return _lloyd(sample[which], weights[which], shares[k], own)
 
-        leaves = _side_by_side(leaf, range(len(members)))
+        leaves = _side_by_side(leaf, range(len(members)), threads)
         self.entries = np.concatenate(leaves)
         self._starts = np.concatenate([[0], np.cumsum([len(leaf) for leaf in leaves])])
 
     def labels(self, vectors: np.ndarray) -> np.ndarray:
         """(N,) the index of the nearest entry among those of the nearest cells."""
-        parts = np.array_split(np.ascontiguousarray(vectors, np.float32), _THREADS)
-        return np.concatenate(_side_by_side(self._labels, parts))
+        parts = np.array_split(np.ascontiguousarray(vectors, np.float32), self._threads)
+        return np.concatenate(_side_by_side(self._labels, parts, self._threads))
 
     def _labels(self, vectors: np.ndarray) -> np.ndarray:
         probes = min(_PROBES, len(self._roots))
@@ -101,9 +107,11 @@ class Palette:
         return label
 
 
-def _side_by_side(do: Callable[[T], np.ndarray], parts: Iterable[T]) -> list[np.ndarray]:
-    with ThreadPoolExecutor(_THREADS) as threads:
-        return list(threads.map(do, parts))
+def _side_by_side(
+    do: Callable[[T], np.ndarray], parts: Iterable[T], threads: int
+) -> list[np.ndarray]:
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(do, parts))
 
 
 def _shares(errors: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:

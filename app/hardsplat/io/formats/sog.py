@@ -1,5 +1,5 @@
-"""Splats as SOG version 2 of PlayCanvas: a zip of lossless WebP images, one pixel a splat, and
-meta.json.
+"""Splats as SOG version 2 of PlayCanvas: lossless WebP images, one pixel a splat, and meta.json, in
+a zip or in a folder.
 
 Layout of https://developer.playcanvas.com/user-manual/gaussian-splatting/formats/sog. Axes are
 those of the PLY.
@@ -12,7 +12,9 @@ import json
 import math
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -23,31 +25,98 @@ from hardsplat.model.gaussians import Gaussians
 
 CHANNELS = {"means_l": 3, "means_u": 3, "scales": 3, "quats": 4, "sh0": 4, "shN_labels": 2}
 _PIXELS = sum(CHANNELS.values())  # bytes of a splat once the images are unpacked
+META = "meta.json"
 COLUMNS = 64  # palette entries in a row of pixels
 MOST_ENTRIES = 1 << 16
 _LONGEST_META = 1 << 20  # bytes; ours take 12 kB
 
 
 def read(path: Path) -> SplatStream:
-    """Raises UserError for other versions, images that are missing or of another size than the
-    number of splats asks for, and codebooks of other lengths."""
-    with reading(path), archive_in(path, "a bundled SOG file, which is a zip") as archive:
-        meta = _Meta(path, archive)
+    """path: a zip, or the meta.json of a folder. Raises UserError for other versions, images that
+    are missing or of another size than the number of splats asks for, and codebooks of other
+    lengths."""
+    with reading(path), _members_in(path) as members:
+        meta = _Meta(path, members)
         base.check_count(path, meta.count)
-        base.check_expansion(path, meta.count * _PIXELS, base.size_of(path))
+        base.check_expansion(path, meta.count * _PIXELS, members.nbytes())
     return SplatStream(meta.count, meta.degree, lambda: _pieces(path, meta), meta.antialiased)
+
+
+class _Members(Protocol):
+    """The files of a SOG, by name. read: raises KeyError or OSError where there is none."""
+
+    def has(self, name: str) -> bool: ...
+    def size(self, name: str) -> int: ...
+    def nbytes(self) -> int: ...
+    def read(self, name: str) -> bytes: ...
+
+
+class _Zipped:
+    def __init__(self, path: Path, archive: zipfile.ZipFile):
+        self._path, self._archive, self._names = path, archive, set(archive.namelist())
+        self.read = archive.read
+
+    def has(self, name: str) -> bool:
+        return name in self._names
+
+    def size(self, name: str) -> int:
+        return self._archive.getinfo(name).file_size
+
+    def nbytes(self) -> int:
+        return base.size_of(self._path)
+
+
+class _Beside:
+    """Files of the folder of a meta.json, none outside of it, and no links."""
+
+    def __init__(self, path: Path):
+        self._folder = path.parent
+
+    def has(self, name: str) -> bool:
+        file = self._folder / name
+        return Path(name).name == name and file.is_file() and not file.is_symlink()
+
+    def size(self, name: str) -> int:
+        return (self._folder / name).stat().st_size
+
+    def nbytes(self) -> int:
+        return folder_bytes(self._folder)
+
+    def read(self, name: str) -> bytes:
+        return (self._folder / name).read_bytes()
+
+
+def is_folder(path: Path) -> bool:
+    return path.name == META
+
+
+def folder_size(path: Path) -> int:
+    return folder_bytes(path.parent)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of the images in a folder."""
+    return sum(file.stat().st_size for file in folder.iterdir() if file.suffix == ".webp")
+
+
+@contextmanager
+def _members_in(path: Path) -> Iterator[_Members]:
+    if path.name == META:
+        yield _Beside(path)
+    else:
+        with archive_in(path, "a bundled SOG file, which is a zip") as archive:
+            yield _Zipped(path, archive)
 
 
 class _Meta:
     """What meta.json says, checked."""
 
-    def __init__(self, path: Path, archive: zipfile.ZipFile):
-        self._path, self._names = path, set(archive.namelist())
-        file = "meta.json"
-        if file not in self._names or archive.getinfo(file).file_size > _LONGEST_META:
-            what = f"no {file} of at most {_LONGEST_META} bytes in it"
+    def __init__(self, path: Path, members: _Members):
+        self._path, self._members = path, members
+        if not members.has(META) or members.size(META) > _LONGEST_META:
+            what = f"no {META} of at most {_LONGEST_META} bytes in it"
             raise UserError(f"{path}: {what}, so it is no bundled SOG file")
-        meta = json.loads(archive.read(file))
+        meta = json.loads(members.read(META))
         version = meta.get("version", 1)
         if version != 2:
             raise UserError(f"{path}: SOG version {version!r}; hardsplat reads version 2")
@@ -83,20 +152,23 @@ class _Meta:
     def _files(self, entry: dict, number: int) -> list[str]:
         names = entry["files"]
         several = isinstance(names, list) and len(names) == number
-        if not several or not all(name in self._names for name in names):
+        if not several or not all(map(self._has, names)):
             what = f"names images {str(names)[:80]}, which are not in it"
             raise UserError(f"{self._path}: meta.json {what}")
         return names
 
+    def _has(self, name: object) -> bool:
+        return isinstance(name, str) and self._members.has(name)
+
 
 def _pieces(path: Path, meta: _Meta) -> Iterator[Gaussians]:
     with reading(path):
-        with zipfile.ZipFile(path) as archive:
+        with _members_in(path) as members:
             images = {}  # (count, channels) uint8 each
             for name in (name for name in CHANNELS if name in meta.files):
-                image = _decoded(path, archive, meta.files[name], meta.count).reshape(-1, 4)
+                image = _decoded(path, members, meta.files[name], meta.count).reshape(-1, 4)
                 images[name] = image[: meta.count, : CHANNELS[name]].copy()
-            palette = _palette(path, archive, meta) if meta.degree else None
+            palette = _palette(path, members, meta) if meta.degree else None
         for at, n in base.spans(meta.count):
             pixels = {name: image[at : at + n] for name, image in images.items()}
             steps = pixels["means_l"].astype(np.uint16) | pixels["means_u"].astype(np.uint16) << 8
@@ -121,11 +193,11 @@ def _looked_up(path: Path, book: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return book[labels]
 
 
-def _decoded(path: Path, archive: zipfile.ZipFile, name: str, count: int) -> np.ndarray:
+def _decoded(path: Path, members: _Members, name: str, count: int) -> np.ndarray:
     """(height, width, 4) uint8 of an image with at least `count` pixels, and not many more."""
     from PIL import Image
 
-    with Image.open(io.BytesIO(archive.read(name)), formats=("WEBP", "PNG")) as image:
+    with Image.open(io.BytesIO(members.read(name)), formats=("WEBP", "PNG")) as image:
         width, height = image.size
         if not count <= width * height <= 2 * count + 4096:
             what = f"image {name} has {width}x{height} pixels for {count} splats"
@@ -133,11 +205,11 @@ def _decoded(path: Path, archive: zipfile.ZipFile, name: str, count: int) -> np.
         return np.asarray(image.convert("RGBA"))
 
 
-def _palette(path: Path, archive: zipfile.ZipFile, meta: _Meta) -> np.ndarray:
+def _palette(path: Path, members: _Members, meta: _Meta) -> np.ndarray:
     """(entries, K - 1, 3) SH coefficients."""
     each, name = COEFFICIENTS[meta.degree] - 1, meta.files["shN_centroids"]
     wide = COLUMNS * each
-    image = _decoded(path, archive, name, -(-meta.entries // COLUMNS) * wide)
+    image = _decoded(path, members, name, -(-meta.entries // COLUMNS) * wide)
     if (found := image.shape[1]) != wide:
         raise UserError(f"{path}: image {name} is {found} pixels wide, expected {wide}")
     return _looked_up(path, meta.shN, image[..., :3].reshape(-1, each, 3)[: meta.entries])

@@ -6,13 +6,14 @@ import io
 import json
 import math
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.io.formats.base import COEFFICIENTS, SplatStream, finite_log_scales, smallest_three
-from hardsplat.io.formats.clusters import Palette, scalar_codebook, scalar_labels
-from hardsplat.io.formats.sog import CHANNELS, COLUMNS, MOST_ENTRIES
+from hardsplat.io.formats.clusters import THREADS, Palette, scalar_codebook, scalar_labels
+from hardsplat.io.formats.sog import CHANNELS, COLUMNS, META, MOST_ENTRIES
 from hardsplat.model.gaussians import Gaussians
 
 _MANY = 1 << 19  # splats from which a palette of 65 536 entries is a small part of the file
@@ -25,8 +26,22 @@ _SAMPLE = 1 << 19  # splats that codebooks are learned from
 
 
 def write(path: Path, splats: SplatStream) -> None:
-    """Positions to 1/65535 of the scene's extent in ln(1 + |x|); scales and colours by codebooks of
-    256, SH bands by a palette. Small only in Morton order.
+    """Writes a zip of what `encoded` makes."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in encoded(splats):
+            kind = zipfile.ZIP_DEFLATED if name == META else zipfile.ZIP_STORED
+            archive.writestr(name, data, kind)
+
+
+def write_folder(folder: Path, splats: SplatStream, threads: int = THREADS) -> int:
+    """Writes what `encoded` makes into a new folder; returns its bytes. meta.json comes last."""
+    folder.mkdir()
+    return sum((folder / name).write_bytes(data) for name, data in encoded(splats, threads))
+
+
+def encoded(splats: SplatStream, threads: int = THREADS) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of files. Positions to 1/65535 of the scene's extent in ln(1 + |x|);
+    scales and colours by codebooks of 256, SH bands by a palette. Small only in Morton order.
 
     Where it is known from which directions splats are seen, the palette is for those that are seen
     most, and what it changes in the mean over these directions is made up for by the colour of
@@ -40,7 +55,7 @@ def write(path: Path, splats: SplatStream) -> None:
     palette = None
     if splats.sh_degree:
         weights = None if splats.seen is None else np.sqrt(np.maximum(splats.seen[sampled, 0], 0))
-        palette = Palette(bands, palette_size(splats.count), weights)
+        palette = Palette(bands, palette_size(splats.count), weights, threads=threads)
         book = scalar_codebook(palette.entries, levels["shN"])
         codes = scalar_labels(palette.entries, book)
         entries = book[codes].reshape(len(codes), -1, 3)
@@ -79,15 +94,14 @@ def write(path: Path, splats: SplatStream) -> None:
         "quats": {"files": ["quats.webp"]},
         "sh0": {"codebook": _listed(sh0), "files": ["sh0.webp"]},
     }
-    with zipfile.ZipFile(path, "w") as archive:
-        for name in list(images):
-            _add(archive, name, images.pop(name).reshape(height, side, -1))
-        if palette:
-            _add(archive, "shN_centroids", _palette_image(codes, splats.sh_degree))
-            own = {"count": len(palette.entries), "bands": splats.sh_degree}
-            files = ["shN_centroids.webp", "shN_labels.webp"]
-            meta["shN"] = own | {"codebook": _listed(book), "files": files}
-        archive.writestr("meta.json", json.dumps(meta, separators=(",", ":")), zipfile.ZIP_DEFLATED)
+    for name in list(images):
+        yield f"{name}.webp", _webp(images.pop(name).reshape(height, side, -1))
+    if palette:
+        yield "shN_centroids.webp", _webp(_palette_image(codes, splats.sh_degree))
+        own = {"count": len(palette.entries), "bands": splats.sh_degree}
+        files = ["shN_centroids.webp", "shN_labels.webp"]
+        meta["shN"] = own | {"codebook": _listed(book), "files": files}
+    yield META, json.dumps(meta, separators=(",", ":")).encode()
 
 
 def _in_the_mean(seen: np.ndarray, bands: np.ndarray) -> np.ndarray:
@@ -137,11 +151,11 @@ def _palette_image(labels: np.ndarray, degree: int) -> np.ndarray:
     return out.reshape(-1, COLUMNS * each, 3)
 
 
-def _add(archive: zipfile.ZipFile, name: str, pixels: np.ndarray) -> None:
+def _webp(pixels: np.ndarray) -> bytes:
     from PIL import Image
 
     if pixels.shape[2] == 2:
         pixels = np.pad(pixels, ((0, 0), (0, 0), (0, 1)))
     out, image = io.BytesIO(), Image.fromarray(np.ascontiguousarray(pixels))
     image.save(out, "WEBP", lossless=True, quality=75, method=4, exact=True)
-    archive.writestr(f"{name}.webp", out.getbuffer())
+    return out.getvalue()

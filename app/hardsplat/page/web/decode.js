@@ -1,4 +1,4 @@
-// Worker, first half: the data of the page -> arrays as the GPU takes them. The layout is described in pack.py.
+// Worker, last part: the data of the page -> arrays as the GPU takes them. The layout is described in pack.py.
 "use strict";
 
 const CHUNK = 256, POSITION_STEPS = 2 ** 14 - 1, WIDTH = 2048;  // WIDTH: texels of a row of every texture
@@ -63,7 +63,7 @@ function arrays(header, data) {
   const reaches = Float32Array.from({ length: 256 }, (_, byte) => 3.33 * Math.exp(header.scale[0] + byte * (header.scale[1] - header.scale[0]) / 255));  // sqrt(2 ln 255) sigma
   for (let i = 0; i < n; i++) {
     const a = s0[i], b = s1[i], c = s2[i];
-    shapes[2 * i] = a | b << 8 | c << 16;
+    shapes[2 * i] = a << 2 | b << 12 | c << 22;
     shapes[2 * i + 1] = x[i] | y[i] << 8 | z[i] << 16;
     reach[i] = reaches[a > b ? a > c ? a : c : b > c ? b : c];
   }
@@ -80,3 +80,24 @@ function interleave([red, green, blue], words, first, stride, top = null) {
     words[at] = red[i] + g & 255 | g << 8 | (blue[i] + g & 255) << 16 | (top ? top[i] << 24 : 0);
   }
 }
+
+onmessage = async ({ data }) => {
+  try {
+    if (data.header) {
+      postMessage({ unpacking: true });
+      const header = checked(data.header), found = arrays(header, await inflate(fromBase64(data.text), header.bytes));
+      ({ positions, reach } = found);
+      depths = new Float32Array(reach.length);
+      seen = new Uint32Array(reach.length);
+      keys = new Uint16Array(reach.length);
+      const { places, shapes, sh } = found;
+      postMessage({ places, shapes, sh }, [places.buffer, shapes.buffer, ...sh.map(words => words.buffer)]);
+    } else {
+      const order = data.order.length ? data.order : new Uint32Array(Math.ceil(reach.length / WIDTH) * WIDTH), began = performance.now();
+      const count = sort(data, order);
+      postMessage({ order, count, ms: performance.now() - began }, [order.buffer]);
+    }
+  } catch (error) {
+    postMessage({ error: error.message });
+  }
+};

@@ -13,8 +13,8 @@ class Painter {
     this.canvas = canvas;
     this.header = header;
     this.float = Boolean(gl.getExtension("EXT_color_buffer_float") || gl.getExtension("EXT_color_buffer_half_float"));
-    const shTextures = Math.ceil(((header.degree + 1) ** 2 - 1) / 4);
-    const defines = `#define SH_TEXTURES ${shTextures}\n` + (header.antialiased ? "#define ANTIALIASED\n" : "");
+    const shTextures = this.shTextures = Math.ceil(((header.degree + 1) ** 2 - 1) / 4);
+    const defines = `#define SH_TEXTURES ${shTextures}\n` + (header.antialiased ? "#define ANTIALIASED\n" : "") + (header.streamed ? "#define STREAMED\n" : "");
     this.project = this.program(sources["cover.vert"], sources["project.frag"].replace(/\n/, `\n${defines}`));
     this.draw = this.program(sources["splat.vert"].replace(/\n/, `\n#define BATCH ${BATCH}\n#define LOG_WIDTH ${LOG_WIDTH}\n`), sources["splat.frag"]);
     this.show = this.program(sources["cover.vert"], sources["show.frag"]);
@@ -23,11 +23,15 @@ class Painter {
   }
 
   // The arrays of decode.js onto the GPU.
-  upload({ places, shapes, sh }) {
+  upload({ places, shapes, sh }) { this.allocate(shapes.length / 2 / WIDTH, [places, shapes, ...sh]); }
+
+  // Textures for rows of splats. words: what is in them, if anything.
+  allocate(rows, words = []) {
     for (const program of [this.project, this.draw, this.show]) this.linked(program);
-    const gl = this.gl, rows = shapes.length / 2 / WIDTH;
+    const gl = this.gl, formats = [gl.RGBA32UI, gl.RG32UI, ...Array(this.shTextures).fill(gl.RGBA32UI)];
+    if (rows > gl.getParameter(gl.MAX_TEXTURE_SIZE)) throw new Error("the scene has more splats than this graphics card's textures hold");
     this.rows = rows;
-    this.inputs = [this.texture(gl.RGBA32UI, WIDTH, rows, places), this.texture(gl.RG32UI, WIDTH, rows, shapes), ...sh.map(words => this.texture(gl.RGBA32UI, WIDTH, rows, words))];
+    this.inputs = formats.map((format, i) => this.texture(format, WIDTH, rows, words[i]));
     this.outputs = [this.texture(gl.RGBA32UI, WIDTH, rows), this.texture(gl.RGBA32UI, WIDTH, rows)];
     this.projected = this.framebuffer(this.outputs);
     this.order = this.texture(gl.R32UI, WIDTH, rows);
@@ -37,6 +41,17 @@ class Painter {
     this.count = 0;
     const error = gl.getError();
     if (error) throw new Error(error === gl.OUT_OF_MEMORY ? "the scene does not fit into this graphics card's memory" : `WebGL error ${error}`);
+  }
+
+  // Splats of a run into its slots, which are stretches of `length` texels, some to a row.
+  place({ slots, places, shapes, sh }) {
+    const gl = this.gl, length = places.length / 4 / slots.length, each = WIDTH / length;
+    [places, shapes, ...sh].forEach((words, t) => {
+      const wide = t === 1 ? 2 : 4;
+      gl.bindTexture(gl.TEXTURE_2D, this.inputs[t]);
+      slots.forEach((slot, i) => gl.texSubImage2D(gl.TEXTURE_2D, 0, slot % each * length, Math.floor(slot / each), length, 1,
+        wide === 2 ? gl.RG_INTEGER : gl.RGBA_INTEGER, gl.UNSIGNED_INT, words.subarray(wide * length * i, wide * length * (i + 1))));
+    });
   }
 
   sorted(order, count) {
@@ -62,11 +77,11 @@ class Painter {
     gl.uniform2fv(u.centre, centre);
     gl.uniform2f(u.size, w, h);
     gl.uniform1f(u.near, header.near);
-    gl.uniform1i(u.count, header.splats);
+    gl.uniform1i(u.count, header.streamed ? WIDTH * this.rows : header.splats);
     gl.uniform2fv(u.scale_ends, header.scale);
     gl.uniform2fv(u.color_ends, header.color);
     gl.uniform3fv(u.sh_steps, [...header.sh, 0, 0, 0].slice(0, 3));
-    gl.uniform1f(u.largest, Math.sin(Math.PI / 8));
+    if (!header.streamed) gl.uniform1f(u.largest, Math.sin(Math.PI / 8));
     gl.drawArrays(gl.TRIANGLES, 0, 3);
 
     this.use(this.draw, this.target.framebuffer, w, h);

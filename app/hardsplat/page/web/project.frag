@@ -10,8 +10,8 @@ const float DILATION = 0.3;       // px^2, added to the diagonal of the 2D covar
 const float FRUSTUM_SLACK = 0.3;  // the Jacobian is evaluated at most this share of the half field of view outside the image
 const float SH_C1 = 0.4886025119029199;
 
-uniform usampler2D places;  // bits of x, y, z; colour and opacity in bytes
-uniform usampler2D shapes;  // log scales in bytes; rotation in bytes
+uniform usampler2D places;  // bits of x, y, z; upper bytes of the colour, and opacity
+uniform usampler2D shapes;  // log scales in 10 bits each; rotation in bytes, the two lower bits of each colour, two bits of the rotation
 #if SH_TEXTURES > 0
 uniform usampler2D sh[SH_TEXTURES];  // a coefficient a component, its red, green, blue in bytes
 #endif
@@ -22,12 +22,27 @@ uniform vec2 focal, centre, size;  // px
 uniform float near;         // world units
 uniform vec2 scale_ends, color_ends;
 uniform vec3 sh_steps;      // of degrees 1, 2, 3
+#ifndef STREAMED
 uniform float largest;      // component of a rotation
+#endif
 
 layout(location = 0) out uvec4 place;  // bits of the mean, px, and of the long axis, px
 layout(location = 1) out uvec4 paint;  // bits of the length of the short axis, px; colour and opacity as halves
 
 vec3 bytes(uint word) { return vec3(word & 255u, (word >> 8) & 255u, (word >> 16) & 255u); }
+vec3 tens(uint word) { return vec3(word & 1023u, (word >> 10) & 1023u, (word >> 20) & 1023u) / 1020.0; }  // 0..1, and a little more
+
+vec4 quaternion(uint word) {  // wxyz
+#ifdef STREAMED
+    vec3 v = (bytes(word) * (2.0 / 255.0) - 1.0) * sqrt(0.5);  // the others than the largest
+    float w = sqrt(max(1.0 - dot(v, v), 0.0));
+    uint which = word >> 30;
+    return which == 0u ? vec4(w, v) : which == 1u ? vec4(v.x, w, v.yz) : which == 2u ? vec4(v.xy, w, v.z) : vec4(v, w);
+#else
+    vec3 v = (bytes(word) - 128.0) * (largest / 127.0);
+    return vec4(sqrt(max(1.0 - dot(v, v), 0.0)), v);
+#endif
+}
 
 mat3 rotation(vec4 q) {  // wxyz
     float w = q.x, x = q.y, y = q.z, z = q.w;
@@ -70,9 +85,8 @@ void main() {
     if (!(p.z >= near)) return;
 
     uvec2 shape = texelFetch(shapes, at, 0).xy;
-    vec3 scale = exp(scale_ends.x + bytes(shape.x) * ((scale_ends.y - scale_ends.x) / 255.0));
-    vec3 axis = (bytes(shape.y) - 128.0) * (largest / 127.0);
-    mat3 V = mat3(world_to_camera) * rotation(vec4(sqrt(max(1.0 - dot(axis, axis), 0.0)), axis));
+    vec3 scale = exp(scale_ends.x + tens(shape.x) * (scale_ends.y - scale_ends.x));
+    mat3 V = mat3(world_to_camera) * rotation(quaternion(shape.y));
     mat3 rows = transpose(mat3(V[0] * scale.x, V[1] * scale.y, V[2] * scale.z));
     vec2 slack = FRUSTUM_SLACK * 0.5 * size / focal;
     vec2 ratio = p.xy / p.z, uv = clamp(ratio, -centre / focal - slack, (size - centre) / focal + slack);
@@ -97,7 +111,8 @@ void main() {
     vec2 reach = bound * (abs(across) + abs(thin * e.yx));
     if (any(lessThan(middle + reach, vec2(0.0))) || any(greaterThan(middle - reach, size))) return;
 
-    vec3 color = color_ends.x + bytes(stored.w) * ((color_ends.y - color_ends.x) / 255.0);
+    vec3 fine = vec3((shape.y >> 24) & 3u, (shape.y >> 26) & 3u, (shape.y >> 28) & 3u);
+    vec3 color = color_ends.x + (4.0 * bytes(stored.w) + fine) * ((color_ends.y - color_ends.x) / 1020.0);
     color = max(color + color_from(normalize(mean - eye), at), 0.0);
     place = floatBitsToUint(vec4(middle, across));
     paint = uvec4(floatBitsToUint(thin), packHalf2x16(color.rg), packHalf2x16(vec2(color.b, opacity)), 0u);

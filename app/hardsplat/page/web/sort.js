@@ -1,4 +1,4 @@
-// Worker, second half: the splats that a camera can see, far to near.
+// Worker: the splats that a camera can see, far to near.
 "use strict";
 
 let positions, reach, depths, seen, keys;
@@ -38,24 +38,3 @@ function sort({ view, near, low, high, wide }, order) {
   for (let i = 0; i < count; i++) order[starts[keys[i]]++] = seen[i];
   return count;
 }
-
-onmessage = async ({ data }) => {
-  try {
-    if (data.header) {
-      postMessage({ unpacking: true });
-      const header = checked(data.header), found = arrays(header, await inflate(fromBase64(data.text), header.bytes));
-      ({ positions, reach } = found);
-      depths = new Float32Array(reach.length);
-      seen = new Uint32Array(reach.length);
-      keys = new Uint16Array(reach.length);
-      const { places, shapes, sh } = found;
-      postMessage({ places, shapes, sh }, [places.buffer, shapes.buffer, ...sh.map(words => words.buffer)]);
-    } else {
-      const order = data.order.length ? data.order : new Uint32Array(Math.ceil(reach.length / WIDTH) * WIDTH), began = performance.now();
-      const count = sort(data, order);
-      postMessage({ order, count, ms: performance.now() - began }, [order.buffer]);
-    }
-  } catch (error) {
-    postMessage({ error: error.message });
-  }
-};

@@ -6,10 +6,11 @@ const SLOW = 50, WANTED = 33, COARSEST = 0.2, REST = 150;  // milliseconds of a 
 const FADE = 400;  // milliseconds, as viewer.css has it
 const SLACK = 1.05, AHEAD = 1.5;  // how far beyond the edges splats are sorted: at rest, and in motion, where the order is a picture or two behind the camera
 
-function startViewer(root) {
-  const part = name => root.querySelector(`.hs-${name}`), text = name => part(name).textContent;
+// scene: what the page holds or load.js made: {header, shaders by name, worker as text, first: message to the worker}. Returns the viewer's handle.
+function startViewer(root, { header, shaders, worker: code, first: begin, budget = null }) {
+  const part = name => root.querySelector(`.hs-${name}`);
   const canvas = part("canvas"), message = part("message"), stats = part("stats"), list = part("list"), whole = root.hasAttribute("data-whole");
-  const header = JSON.parse(text("header")), cameras = header.cameras;
+  const cameras = header.cameras;
   const asked = whole ? new URLSearchParams(location.hash.slice(1)) : new URLSearchParams(), still = asked.has("still");
   const number = value => /^\d{1,6}$/.test(value) && Number(value) < cameras.length ? Number(value) : null;
   const began = performance.now();
@@ -39,28 +40,40 @@ function startViewer(root) {
   let painter, worker;
   const started = attempt(() => {
     if (!window.DecompressionStream) throw new Error("this browser cannot unpack the scene; update it (Chrome 80, Firefox 113, Safari 16.4 or newer)");
-    worker = new Worker(URL.createObjectURL(new Blob([text("worker")], { type: "text/javascript" })));
-    worker.postMessage({ header, text: text("data") });
-    part("data").remove();
+    worker = new Worker(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
+    worker.postMessage(begin);
   });
   if (!started) return;
   canvas.addEventListener("webglcontextlost", () => stop("the graphics card was taken away from this page; reload it"));
 
   // What the picture was last made of; what it should be made of.
   let order = new Uint32Array(0), sorting = null, sortedFor = "", ready = false, drawnFor = "", size = [0, 0];
-  let jumped = still, coarse = 0.5, drawnAt = 0, submitted = 0, moved = -Infinity, last = 0, asleep = true, pictureMs = 0, sortMs = 0, first = 0;
+  let version = 0, loading = Boolean(header.streamed), news = "", jumped = still, coarse = 0.5, drawnAt = 0, submitted = 0, moved = -Infinity, last = 0, asleep = true, pictureMs = 0, sortMs = 0, first = 0;
 
   worker.onerror = event => stop(`the page's worker failed: ${event.message || "this browser or server forbids it"}`);
   worker.onmessage = ({ data }) => {
     if (data.error) return stop(data.error);
     if (data.unpacking) return attempt(() => {  // shaders compile meanwhile; before, they would keep the worker from starting
-      const sources = Object.fromEntries([...root.querySelectorAll(".hs-shader")].map(s => [s.dataset.name, s.textContent.trim()]));
-      painter = new Painter(canvas, header, sources);
+      painter = new Painter(canvas, Object.assign(header, { degree: data.degree ?? header.degree, antialiased: data.antialiased ?? header.antialiased }), shaders);
+      if (!data.rows) return;
+      painter.allocate(data.rows);
+      ready = true;
+      wake();
     });
-    if (data.places) {
+    if (data.slots) return painter.place(data);
+    if (data.progress) {
+      const { splats, bytes, failed } = data.progress;
+      loading = data.progress.loading;
+      Object.assign(root.dataset, { splats, bytes });
+      news = `${(bytes / 1e6).toFixed(1)} MB${failed ? `, ${failed} files failed` : ""}, `;
+    } else if (data.changed) {
+      sortedFor = "";
+      root.dataset.firstBytes ??= data.bytes;
+    } else if (data.places) {
       ready = attempt(() => painter.upload(data));
     } else {
       painter.sorted(data.order, data.count);
+      version++;
       order = data.order;
       sortedFor = sorting;
       sorting = null;
@@ -89,7 +102,7 @@ function startViewer(root) {
     const middle = [(w / 2 - centre[0]) / focal[0], (h / 2 - centre[1]) / focal[1]];
     const low = middle.map((m, i) => m - slack * half[i]), high = middle.map((m, i) => m + slack * half[i]);
     const wide = middle.map((m, i) => Math.hypot(1, Math.abs(m) + 1.3 * half[i]));
-    worker.postMessage({ view: controls.view, near: header.near, low, high, wide, order }, order.length ? [order.buffer] : []);
+    worker.postMessage({ view: controls.view, focal: Math.max(...focal), near: header.near, low, high, wide, order }, order.length ? [order.buffer] : []);
   }
 
   function tick(now) {
@@ -99,7 +112,7 @@ function startViewer(root) {
     measure();
     const view = JSON.stringify([controls.view, controls.lens, size]);
     if (ready && !painter.busy) finish(now);
-    const moving = now - moved < REST, wanted = moving || !first && !still ? coarse : 1, picture = `${view} ${sortedFor} ${wanted}`;
+    const moving = now - moved < REST, wanted = moving || !first && !still ? coarse : 1, picture = `${view} ${sortedFor} ${wanted} ${version}`;
     if (ready && sorting === null && sortedFor !== view) {
       sorting = view;
       request(moving ? AHEAD : SLACK);
@@ -111,9 +124,9 @@ function startViewer(root) {
       drawnAt = wanted;
       submitted = now;
     }
-    const settled = ready && sorting === null && sortedFor === view && drawnFor === picture && !painter.fence && wanted === 1 && !held && !gliding;
-    if (settled) root.dataset.state = "ready";
-    asleep = settled || !ready || root.dataset.state === "failed";
+    const drawn = ready && sorting === null && sortedFor === view && drawnFor === picture && !painter.fence && wanted === 1 && !held && !gliding;
+    if (drawn && !loading) root.dataset.state = "ready";
+    asleep = drawn || !ready || root.dataset.state === "failed";
     if (!asleep) requestAnimationFrame(tick);
   }
 
@@ -124,14 +137,14 @@ function startViewer(root) {
     if (first && (drawnAt < 1 || pictureMs > SLOW)) coarse = Math.min(1, Math.max(COARSEST, drawnAt * Math.min(1.3, Math.max(0.5, Math.sqrt(WANTED / pictureMs)))));
     submitted = 0;
     root.dataset.pictures = Number(root.dataset.pictures || 0) + 1;
-    if (!first) {
+    if (!first && (painter.count || !header.streamed)) {
       first = now - began;
       root.dataset.first = performance.now().toFixed(0);
       message.hidden = true;
       part("first")?.classList.add("hs-gone");
       setTimeout(() => part("first")?.remove(), FADE);
     }
-    stats.textContent = `${painter.count.toLocaleString("en")} of ${header.splats.toLocaleString("en")} splats, ${DRAW_CALLS} draw calls, `
+    stats.textContent = `${painter.count.toLocaleString("en")} of ${header.splats.toLocaleString("en")} splats, ${news}${DRAW_CALLS} draw calls, `
       + `sort ${sortMs.toFixed(1)} ms, picture ${pictureMs.toFixed(0)} ms, ${Math.round(size[0] * drawnAt)}x${Math.round(size[1] * drawnAt)} px`;
   }
 
@@ -156,10 +169,18 @@ function startViewer(root) {
     wake();
   }
   const toggle = (element, on = element.hidden) => { element.hidden = !on; };
+  function picture() {  // of the view in full, as a file
+    painter.paint(controls, ...size, 1);
+    canvas.toBlob(blob => {
+      const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: `${document.title || "scene"}.png` });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    });
+  }
   const fullScreen = () => document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen?.().catch(() => {});
   const KEYS = {
     ArrowRight: () => go(current + 1), ArrowLeft: () => go(current - 1), Home: () => go(0), KeyU: () => { controls.level(); touched(); },
-    KeyF: fullScreen, KeyI: () => toggle(stats), KeyH: () => toggle(part("help")), Escape: () => toggle(part("help"), false),
+    KeyP: picture, KeyF: fullScreen, KeyI: () => toggle(stats), KeyH: () => toggle(part("help")), Escape: () => toggle(part("help"), false),
   };
   (whole ? document : root).addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target === list && event.code !== "Escape") return;
@@ -174,6 +195,7 @@ function startViewer(root) {
   list.addEventListener("change", () => go(Number(list.value)));
   part("previous").addEventListener("click", () => go(current - 1));
   part("next").addEventListener("click", () => go(current + 1));
+  part("picture").addEventListener("click", picture);
   part("full").addEventListener("click", fullScreen);
   part("keys").addEventListener("click", () => toggle(part("help")));
   for (const name of ["previous", "next", "list"]) part(name).hidden = cameras.length < 2;
@@ -188,19 +210,5 @@ function startViewer(root) {
     if (!still) canvas.focus();
   }
   wake();
-}
-
-for (const root of document.querySelectorAll(".hs")) {
-  const start = root.querySelector(".hs-start");
-  if (!start) {
-    startViewer(root);
-    continue;
-  }
-  start.hidden = false;
-  start.addEventListener("click", () => {
-    start.remove();
-    root.querySelector(".hs-message").hidden = false;
-    startViewer(root);
-    root.querySelector(".hs-canvas").focus();
-  });
+  return { element: root, go, stop() { worker.terminate(); root.remove(); } };
 }

@@ -1,0 +1,265 @@
+"""Levels of detail of a scene of any size, as streamed SOG.
+
+Splats are dealt into the cells of a k-d tree on the disk. Each cell is then merged level by level,
+a quarter of the splats at a time, after Kerbl et al. 2024, A Hierarchical 3D Gaussian
+Representation, section 4. Memory holds some cells and chunks at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.base.parallel import THREADS
+from hardsplat.base.progress import Bar
+from hardsplat.io.formats import streamed_sog
+from hardsplat.io.formats.base import SplatStream, ahead, in_memory
+from hardsplat.io.formats.sog import META
+from hardsplat.io.formats.sog_write import write_folder
+from hardsplat.io.order import Dealt
+from hardsplat.io.splats import log_dropped, usable_pieces
+from hardsplat.model import morton
+from hardsplat.model.gaussians import SH_C0, Gaussians
+from hardsplat.model.kdtree import CellTree
+from hardsplat.page.choose import covariance_diagonals, covers, reduced
+
+RATIO = 4  # splats of a level for one of the next
+CHUNK = 1 << 16  # splats of a file
+COARSEST = 3 << 14  # splats of the coarsest level, at most
+LEAVES = 256  # of most scenes
+LEAST, MOST = 1 << 12, 1 << 16  # splats of a leaf
+_SAMPLE = 1 << 20  # splats that the cells follow from
+_KEPT = 0.3  # of the splats of a level, as they are in the one before: best on bonsai
+_BLUR = 0.05  # error of a merge of splats of one colour
+
+
+@dataclass
+class _Leaf:
+    """levels: splats, finest first. bounds: (2, 3). errors: of each level. runs: (file, first,
+    count) of each level."""
+
+    levels: list[Gaussians]
+    bounds: np.ndarray
+    errors: list[float]
+    runs: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class WrittenLevels:
+    """counts: splats of each level. bytes: of the folder; of these coarsest, those of the last
+    level."""
+
+    counts: list[int]
+    bytes: int
+    coarsest: int
+
+
+def write_levels(
+    splats: SplatStream,
+    source: Path,
+    folder: Path,
+    extra: Callable[[Gaussians], dict] | None = None,
+    leaf: int | None = None,
+    chunk: int = CHUNK,
+    coarsest: int = COARSEST,
+    quiet: bool = False,
+) -> WrittenLevels:
+    """Writes lod-meta.json and chunks into a new folder.
+
+    source: named in messages. extra: makes what the page needs, which goes into lod-meta.json, from
+    a sample of the splats without SH bands. leaf: splats of a cell, about; by default such that
+    there are LEAVES of them. chunk: splats of a file, coarsest: of the last level, at most.
+    Raises UserError where no splat can be drawn, OSError where the folder cannot be written.
+    """
+    leaf = leaf or min(MOST, max(LEAST, splats.count // LEAVES))
+    depth = max(0, math.ceil(math.log2(splats.count / leaf)))
+    levels = 1 + max(0, math.ceil(math.log(splats.count / coarsest, RATIO)))
+    sample, low, high = _surveyed(splats, source)
+    tree = CellTree(sample.means, depth)
+    with ExitStack() as stack:
+        dealt = Dealt(folder, splats.sh_degree, 1 << depth)
+        stack.callback(dealt.close)
+        for piece in _shown(splats, "dealing", quiet):
+            dealt.put(piece, tree.cells(piece.means))
+        dealt.flush()
+        out = stack.enter_context(_Chunks(folder, levels, chunk, splats.antialiased))
+        bar = stack.enter_context(
+            Bar(total=splats.count, desc="merging", unit="splat", unit_scale=True, disable=quiet)
+        )
+        leaves: list[_Leaf | None] = []
+        cells = range(1 << depth)
+
+        def merged(cell: int) -> _Leaf | None:
+            return _merged(dealt.take(cell), levels, low, high) if dealt.counts[cell] else None
+
+        for made in ahead(cells, merged, THREADS, THREADS):
+            leaves.append(made)
+            if made:
+                bar.update(len(made.levels[0]))
+                out.add(made)
+        out.finish()
+    counts = [sum(leaf.runs[level][2] for leaf in leaves if leaf) for level in range(levels)]
+    meta = {
+        "version": 1,
+        "asset": {"generator": "hardsplat"},
+        "count": sum(counts),
+        "counts": counts,
+        "lodLevels": levels,
+        "lodErrors": True,
+        "filenames": out.names,
+        "tree": _tree(leaves),
+    }
+    if extra is not None:
+        own = {"degree": splats.sh_degree, "antialiased": splats.antialiased}
+        meta["hardsplat"] = own | extra(sample)
+    text = json.dumps(meta, separators=(",", ":"), allow_nan=False)
+    (folder / streamed_sog.NAME).write_text(text)
+    return WrittenLevels(counts, sum(out.bytes) + len(text), out.bytes[-1])
+
+
+def _surveyed(splats: SplatStream, source: Path) -> tuple[Gaussians, np.ndarray, np.ndarray]:
+    """A random sample without SH bands, and the bounds of the means. Logs splats that cannot be
+    drawn."""
+    rng, share, dropped = np.random.default_rng(0), min(1, _SAMPLE / splats.count), Counter[str]()
+    sample, low, high = [], np.full(3, np.inf), np.full(3, -np.inf)
+    for piece in usable_pieces(splats, dropped):
+        if len(piece):
+            low = np.minimum(low, piece.means.min(axis=0))
+            high = np.maximum(high, piece.means.max(axis=0))
+            chosen = rng.random(len(piece)) < share
+            chosen[0] = True
+            part = replace(piece, sh=piece.sh[:, :1], extra={}, check=False)
+            sample.append(part[chosen])
+    log_dropped(source, splats.count, dropped)
+    return Gaussians.concatenate(sample), low, high
+
+
+def _shown(splats: SplatStream, what: str, quiet: bool) -> Iterator[Gaussians]:
+    with Bar(total=splats.count, desc=what, unit="splat", unit_scale=True, disable=quiet) as bar:
+        for piece in usable_pieces(splats, Counter()):
+            piece.extra = {}
+            yield piece
+            bar.update(len(piece))
+
+
+def _merged(splats: Gaussians, levels: int, low: np.ndarray, high: np.ndarray) -> _Leaf:
+    """The levels of a cell, each in Morton order. A level has colour of one SH degree less than
+    the one before: from afar, the direction of view changes little."""
+    made, bounds = [], []
+    for level in range(levels):
+        if level:
+            bands = max(splats.sh_degree, 1) ** 2
+            splats = replace(splats, sh=splats.sh[:, :bands], check=False)
+            count = -(-len(splats) // RATIO)
+            splats = reduced(splats, (), count, share=_KEPT) if len(splats) > 1 else splats
+        splats = splats[np.argsort(morton.keys(splats.means, low, high), kind="stable")]
+        half = np.sqrt(covariance_diagonals(splats))
+        bounds += [(splats.means - half).min(axis=0), (splats.means + half).max(axis=0)]
+        made.append(splats)
+    corners = np.array([np.min(bounds, axis=0), np.max(bounds, axis=0)], np.float64)
+    return _Leaf(made, corners, _errors(made[0], levels))
+
+
+def _errors(g: Gaussians, levels: int) -> list[float]:
+    """How far each level is from the finest: the surface of splats times what the colour differs
+    from the mean of as many neighbours along the Morton curve as one splat of the level has."""
+    weights, colors = covers(g), np.ascontiguousarray(g.sh[:, 0]) * SH_C0
+    errors = [0.0]
+    for level in range(1, levels):
+        starts = np.arange(0, len(g), RATIO**level)
+        groups = np.arange(len(g)) // RATIO**level
+        sums = np.add.reduceat(weights, starts)
+        means = np.add.reduceat(weights[:, None] * colors, starts) / sums[:, None]
+        far = np.linalg.norm(colors - means[groups], axis=1)
+        errors.append(max(errors[-1], float(weights @ (far + _BLUR * level))))
+    return errors
+
+
+def _tree(leaves: list[_Leaf | None]) -> dict:
+    """The node over 2^n leaves, of which some are empty."""
+    half = len(leaves) // 2
+    if half:
+        made = [_tree(part) for part in (leaves[:half], leaves[half:]) if any(part)]
+        if len(made) == 1:
+            return made[0]
+        ends = [[node["bound"][end] for node in made] for end in ("min", "max")]
+        low, high = np.min(ends[0], axis=0).tolist(), np.max(ends[1], axis=0).tolist()
+        return {"bound": {"min": low, "max": high}, "children": made}
+    leaf = leaves[0]
+    assert leaf is not None
+    low, high = ([_digits(x, bool(end)) for x in leaf.bounds[end].tolist()] for end in range(2))
+    lods = {str(level): dict(zip(_RUN, run)) for level, run in enumerate(leaf.runs)}
+    errors = [_digits(error, True) for error in leaf.errors]
+    return {"bound": {"min": low, "max": high}, "lods": lods, "errors": errors}
+
+
+_RUN = ("file", "offset", "count")
+
+
+def _digits(x: float, up: bool) -> float:
+    """Seven digits, away from the inside of a box."""
+    step = 10.0 ** (math.floor(math.log10(abs(x))) - 6) if x else 1.0
+    return float(f"{(math.ceil if up else math.floor)(x / step) * step:.7g}")
+
+
+class _Chunks:
+    """Runs of splats, gathered level by level into chunks, which threads write."""
+
+    def __init__(self, folder: Path, levels: int, chunk: int, antialiased: bool):
+        self._folder, self._chunk, self._antialiased = folder, chunk, antialiased
+        self._held: list[list[Gaussians]] = [[] for _ in range(levels)]
+        self._file = [-1] * levels
+        self._numbers = [0] * levels
+        self.names: list[str] = []
+        self.bytes = [0] * levels
+        self._pool = ThreadPoolExecutor(THREADS)
+        self._writing: deque[tuple[int, Future[int]]] = deque()
+
+    def add(self, leaf: _Leaf) -> None:
+        """Gives the leaf its runs, and takes its splats."""
+        for level, splats in enumerate(leaf.levels):
+            held = self._held[level]
+            if held and sum(map(len, held)) + len(splats) > self._chunk:
+                self._write(level)
+            if not held:
+                self._file[level] = len(self.names)
+                self.names.append(f"{level}_{self._numbers[level]}/{META}")
+                self._numbers[level] += 1
+            leaf.runs.append((self._file[level], sum(map(len, held)), len(splats)))
+            held.append(splats)
+        leaf.levels = []
+
+    def _write(self, level: int) -> None:
+        splats = Gaussians.concatenate(self._held[level])
+        self._held[level].clear()
+        folder = (self._folder / self.names[self._file[level]]).parent
+        stream = in_memory(splats, self._antialiased)
+        self._writing.append((level, self._pool.submit(write_folder, folder, stream, 1)))
+        while len(self._writing) > THREADS:
+            self._landed()
+
+    def _landed(self) -> None:
+        level, done = self._writing.popleft()
+        self.bytes[level] += done.result()
+
+    def finish(self) -> None:
+        """Writes what is held, and waits."""
+        for level, held in enumerate(self._held):
+            if held:
+                self._write(level)
+        while self._writing:
+            self._landed()
+
+    def __enter__(self) -> _Chunks:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown(cancel_futures=True)

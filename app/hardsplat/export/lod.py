@@ -1,0 +1,85 @@
+"""`hardsplat lod`: levels of detail of a result, and a page that streams them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import check_free, ensure_folder, written
+from hardsplat.export.levels import WrittenLevels, write_levels
+from hardsplat.export.page import training_cameras
+from hardsplat.io.formats import streamed_sog
+from hardsplat.io.splats import open_splats
+from hardsplat.model.framing import direction
+from hardsplat.page.export import PageScene, view_header
+from hardsplat.page.stream import write_stream_page
+from hardsplat.results.model import find_model, home_of, run_of
+from hardsplat.settings.presets import SAVED_NAME
+from hardsplat.train.measure.measure import BACKGROUNDS
+
+NAME = "lod"
+
+
+def lod(
+    result: str | Path,
+    output: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    up: str | None = None,
+    title: str | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> WrittenLevels:
+    """Writes the levels of detail of a result folder, or of a file of splats, into a folder, with
+    index.html, which streams them, and hardsplat.js, which other pages may load.
+
+    output: default lod in a result folder, and beside a file its name with _lod; one that an
+    earlier call wrote is replaced with `overwrite`. up, title, data_dir: as `export` has them.
+    Raises UserError for bad input.
+    """
+    file, config = find_model(result, data_dir)
+    if file.name == streamed_sog.NAME:
+        raise UserError(f"{file}: has levels of detail already; give the result it was made of")
+    beside = file.with_name(f"{file.name.split('.')[0]}_lod")
+    folder = Path(output) if output else home_of(file) / NAME if Path(result).is_dir() else beside
+    _check_target(folder, overwrite)
+    splats = open_splats(file)
+    cameras = training_cameras(config.scene, required=data_dir is not None)
+    background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
+    name = title or Path(config.scene.data_dir or file.stem).name
+    shown = PageScene(name, cameras, near, background, splats.antialiased, direction(up))
+    partial, started = folder.with_name(f".{folder.name}.{os.getpid()}.part"), time.perf_counter()
+    with written(folder):
+        ensure_folder(partial)
+        try:
+            extra = lambda sample: view_header(sample, shown)  # noqa: E731
+            made = write_levels(splats, file, partial, extra, quiet=quiet)
+            write_stream_page(partial, name)
+            if (saved := run_of(file) / SAVED_NAME).is_file():
+                shutil.copyfile(saved, partial / SAVED_NAME)
+            _replace(folder, partial)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    counts = ", ".join(f"{count:,}" for count in made.counts)
+    seconds = f"{time.perf_counter() - started:.0f} s"
+    print(f"{folder}: {made.bytes / 1e6:.2f} MB, splats by level: {counts}; {seconds}")
+    return made
+
+
+def _check_target(folder: Path, overwrite: bool) -> None:
+    if folder.is_dir() and not any(folder.iterdir()):
+        return
+    if folder.is_dir() and not (folder / streamed_sog.NAME).is_file():
+        raise UserError(f"{folder}: holds other files; name a new folder")
+    check_free(folder, overwrite)
+
+
+def _replace(folder: Path, partial: Path) -> None:
+    """Puts the new folder in the place of the old one."""
+    old = partial.with_suffix(".old")
+    if folder.exists():
+        folder.rename(old)
+    partial.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,299 @@
+"""Streamed SOG: levels of detail that are written, read back, and read by others; damaged and
+hostile folders."""
+
+import copy
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from hardsplat.cli import main
+from hardsplat.export import levels as module
+from hardsplat.export.levels import write_levels
+from hardsplat.io.formats import streamed_sog
+from hardsplat.io.formats.base import PIECE, SplatStream, in_memory
+from hardsplat.io.order import Dealt
+from hardsplat.io.splats import load_splats, open_splats, save_splats
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.kdtree import CellTree
+from hardsplat.page.choose import covers
+from hardsplat.page.stream import PAGE
+from hardsplat.results.model import find_model
+from tests.helpers.splat_files import covariances, differences, some_splats
+from tests.helpers.spoiling import spoiled_bytes, spoiled_values, survives
+from tests.helpers.tables import refusal
+
+LOSS = dict(means=0.0004, shape=0.12, opacities=0.5 / 255, sh0=0.025, shN=0.09)  # of some_splats
+
+
+@pytest.fixture(scope="module")
+def splats():
+    return some_splats(5000, 2)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory, splats):
+    folder = tmp_path_factory.mktemp("lod")
+    stream = in_memory(splats, antialiased=True)
+    write_levels(stream, folder, folder, leaf=700, chunk=1500, coarsest=400, quiet=True)
+    return folder
+
+
+@pytest.fixture
+def folder(written, tmp_path):
+    return shutil.copytree(written, tmp_path / "lod")
+
+
+def test_the_finest_level_is_the_scene(written, splats):
+    stream = open_splats(written / streamed_sog.NAME)
+    assert stream.antialiased and stream.count == 5000
+    found = differences(splats, load_splats(written / streamed_sog.NAME))
+    assert all(found[what] <= most for what, most in LOSS.items()), found
+    assert find_model(written)[0] == written / streamed_sog.NAME
+    chunk = load_splats(next(written.glob("0_*")) / "meta.json")  # SOG as a folder
+    assert 0 < len(chunk) <= 1500
+
+
+def test_the_tree_holds_its_splats(written):
+    tree = streamed_sog.read_tree(written / streamed_sog.NAME)
+    assert tree.levels == 3 and tree.count[:, 0].sum() == 5000 and len(tree.bounds) == 8
+    assert (np.diff(tree.errors, axis=1) >= 0).all() and (tree.errors[:, 0] == 0).all()
+    for file, first, n, bounds in zip(tree.file.T, tree.first.T, tree.count.T, [tree.bounds] * 3):
+        for leaf in range(len(file)):
+            chunk = Gaussians.concatenate(list(tree.chunk(file[leaf]).pieces()))
+            run = chunk[first[leaf] : first[leaf] + n[leaf]]
+            half = np.sqrt(np.einsum("nii->ni", covariances(run)))
+            out = np.maximum(bounds[leaf, 0] - run.means + half, run.means + half - bounds[leaf, 1])
+            assert out.max() < 0.1 * half.max()  # of what SOG rounds
+    ratio = tree.count[:, 0] / tree.count[:, 1]
+    assert (ratio > 3.9).all() and (ratio <= 4).all()
+
+
+def test_merging_keeps_cover_and_mean():
+    """Moments of what splats cover, as float64 sums (Kerbl et al. 2024, section 4), where no
+    opacity would pass 0.99."""
+    g = some_splats(4096, 0, size=0.05)
+    g.opacities *= 0.2
+    leaf = module._merged(g, 3, g.means.min(axis=0), g.means.max(axis=0))
+    for level in leaf.levels[1:]:
+        w, v = covers(g), covers(level)
+        np.testing.assert_allclose(v.sum(), w.sum(), rtol=1e-4)
+        np.testing.assert_allclose(v @ level.means / v.sum(), w @ g.means / w.sum(), atol=1e-4)
+    assert [len(level) for level in leaf.levels] == [4096, 1024, 256]
+
+
+def test_dealt_splats_come_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(Dealt, "HELD", 100_000)  # so that it is written many times
+    g, dealt = some_splats(3000, 1), Dealt(tmp_path / "x", 1, 8)
+    tree = CellTree(g.means[::3], 3)
+    cells = tree.cells(g.means)
+    for at in range(0, 3000, 500):
+        dealt.put(g[at : at + 500], cells[at : at + 500])
+    dealt.flush()
+    assert dealt.counts.sum() == 3000 and (abs(dealt.counts - 375) < 60).all()
+    for cell in range(8):
+        found = dealt.take(cell)
+        np.testing.assert_array_equal(found.means, g.means[cells == cell])
+        np.testing.assert_array_equal(found.sh, g.sh[cells == cell])
+    dealt.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_memory_does_not_grow_with_the_scene(tmp_path, monkeypatch):
+    """What is alive at a time is bounded by pieces, held buckets and chunks."""
+    monkeypatch.setattr(Dealt, "HELD", 1 << 20)
+    alive, most = [0], [0]
+    whole = Dealt.take
+
+    def take(self, bucket):
+        found = whole(self, bucket)
+        alive[0] += len(found)
+        most[0] = max(most[0], alive[0])
+        return found
+
+    add = module._Chunks.add
+
+    def added(self, leaf):
+        alive[0] -= len(leaf.levels[0])
+        add(self, leaf)
+
+    monkeypatch.setattr(Dealt, "take", take)
+    monkeypatch.setattr(module._Chunks, "add", added)
+    piece = some_splats(2000, 0)
+    stream = SplatStream(20_000, 0, lambda: (piece for _ in range(10)))
+    made = write_levels(stream, tmp_path, tmp_path, leaf=700, chunk=2000, quiet=True)
+    assert made.counts == [20_000] and most[0] <= 8000
+
+
+@pytest.mark.parametrize("kind", ["same place", "one splat", "NaN"])
+def test_odd_scenes(tmp_path, kind):
+    g = some_splats(1 if kind == "one splat" else 1000, 1)
+    if kind == "same place":
+        g.means[:] = 1
+    if kind == "NaN":
+        g.means[::2] = np.nan
+    write_levels(in_memory(g), tmp_path, tmp_path, leaf=100, coarsest=100, quiet=True)
+    assert len(load_splats(tmp_path / streamed_sog.NAME)) == (500 if kind == "NaN" else len(g))
+
+
+# -- others
+
+
+def test_splat_transform_reads_levels(written, tmp_path, splat_transform):
+    """A chunk, by version 2; the finest level of the tree, by version 3."""
+    whole = written / streamed_sog.NAME
+    for path in (streamed_sog.read_tree(whole).files[0], whole):
+        if path != whole or splat_transform.version >= "3":
+            splat_transform(path, tmp_path / "theirs.ply")
+            found = differences(load_splats(path), load_splats(tmp_path / "theirs.ply"))
+            assert max(found.values()) < 1e-5, found
+
+
+def test_we_read_levels_of_splat_transform(tmp_path, splat_transform):
+    splats = some_splats(500, 0)
+    save_splats(tmp_path / "fine.ply", splats)
+    save_splats(tmp_path / "coarse.ply", splats[::5])
+    (tmp_path / "out").mkdir()
+    words = tmp_path / "fine.ply", "-l", 0, tmp_path / "coarse.ply", "-l", 1
+    splat_transform(*words, tmp_path / "out" / streamed_sog.NAME)
+    found = differences(splats, load_splats(tmp_path / "out" / streamed_sog.NAME))
+    assert found["means"] < 0.02 and found["opacities"] < 0.005, found
+    assert streamed_sog.read_tree(tmp_path / "out" / streamed_sog.NAME).count[:, 1].sum() == 100
+
+
+# -- hostile ones
+
+
+def changed(folder, change):
+    """The message that lod-meta.json brings after change(its JSON), which may return another."""
+    path = folder / streamed_sog.NAME
+    meta = json.loads(path.read_text())
+    meta = change(meta) or meta
+    path.write_text(meta if isinstance(meta, str) else json.dumps(meta))
+    message = refusal(load_splats, path)
+    assert message.startswith(f"{path}: ") and len(message) < 400
+    return message
+
+
+def leaf_of(meta):
+    node = meta["tree"]
+    while "children" in node:
+        node = node["children"][0]
+    return node
+
+
+def leaf(**values):
+    return lambda meta: leaf_of(meta).update(values)
+
+
+def run(**values):
+    return lambda meta: leaf_of(meta)["lods"]["0"].update(values)
+
+
+def top(**values):
+    return lambda meta: meta.update(values)
+
+
+def nested(meta):
+    """A tree of 10^5 levels."""
+    deep = '{"children":[' * 10**5 + "{}" + "]}" * 10**5
+    return json.dumps({**meta, "tree": 0}).replace('"tree": 0', f'"tree": {deep}')
+
+
+def tall(meta):
+    for _ in range(100):
+        meta["tree"] = {"bound": meta["tree"]["bound"], "children": [meta["tree"], {}]}
+
+
+HOSTILE = {
+    "version": (top(version=2), "streamed SOG version 2; hardsplat reads version 1"),
+    "levels": (top(lodLevels=10**9), "lodLevels is 1000000000, expected a whole number of 1 to 16"),
+    "no levels": (top(lodLevels="3"), "lodLevels is 3, expected a whole number"),
+    "no files": (top(filenames=[]), "filenames is no list"),
+    "escape": (top(filenames=["../a/meta.json"]), "'../a/meta.json', which is no meta.json below"),
+    "root": (top(filenames=["/etc/meta.json"]), "which is no meta.json below its folder"),
+    "drive": (top(filenames=["C:\\meta.json"]), "which is no meta.json below its folder"),
+    "other file": (top(filenames=["0_0/means_l.webp"]), "which is no meta.json below its folder"),
+    "missing": (top(filenames=["9_9/meta.json"]), "which is no meta.json below its folder"),
+    "itself": (top(environment="lod-meta.json"), "which is no meta.json below its folder"),
+    "overlap": (run(offset=1), "runs of splats overlap, or leave splats of a chunk out"),
+    "huge": (run(count=10**30), "count is 1" + 30 * "0" + ", expected a whole number"),
+    "large": (run(count=10**9), "runs of splats overlap, or leave splats of a chunk out"),
+    "negative": (run(count=-5), "count is -5, expected a whole number of 1"),
+    "fraction": (run(offset=0.5), "offset is 0.5, expected a whole number"),
+    "file": (run(file=10**6), "file is 1000000, expected a whole number of 0 to"),
+    "bounds": (leaf(bound={"min": [float("nan")] * 3, "max": [1] * 3}), "bounds of a leaf are"),
+    "swapped": (leaf(bound={"min": [1] * 3, "max": [0] * 3}), "the bounds of a leaf are damaged"),
+    "far": (leaf(bound={"min": [0] * 3, "max": [1e999] * 3}), "the bounds of a leaf are damaged"),
+    "level": (leaf(lods={"77": {"file": 0, "offset": 0, "count": 1}}), "level '77'"),
+    "empty leaf": (leaf(lods={}), "a leaf has no level"),
+    "errors": (leaf(errors=[float("nan")] * 3), "the errors of a leaf are damaged"),
+    "three": (lambda m: m["tree"]["children"].append({}), "other than two children"),
+    "nested": (nested, "truncated or damaged"),
+    "tall": (tall, "a node of the tree is damaged"),
+    "no JSON": (lambda m: "{", "truncated or damaged"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_trees(folder, name):
+    change, message = HOSTILE[name]
+    assert message in changed(folder, change)
+
+
+def test_a_link_out_of_the_folder(folder, tmp_path):
+    (folder / "0_0").rename(tmp_path / "elsewhere")
+    (folder / "0_0").symlink_to(tmp_path / "elsewhere")
+    assert "0_0/meta.json', which is no meta.json below" in changed(folder, copy.copy)
+
+
+def test_a_chunk_with_other_splats(folder):
+    tree = streamed_sog.read_tree(folder / streamed_sog.NAME)
+    fine, coarse = (tree.files[number].parent for number in tree.file[0, [0, -1]])
+    shutil.rmtree(fine)
+    shutil.copytree(coarse, fine)
+    said = refusal(load_splats, folder / streamed_sog.NAME)
+    assert "splats, and lod-meta.json names" in said and "\n" not in said
+
+
+def test_fuzz_gives_splats_or_a_user_error(folder):
+    path = folder / streamed_sog.NAME
+    good = path.read_bytes()
+
+    def spoil(rng):
+        data = json.dumps(spoiled_values(json.loads(good), rng)).encode()
+        path.write_bytes(data if rng.integers(4) else spoiled_bytes(good, rng))
+
+    load_splats(path)
+    survives(lambda: load_splats(path), spoil, 60, seconds=3, memory=60_000_000, path=folder)
+
+
+# -- the command
+
+
+def test_the_command(tmp_path, splats, capfd, error_of):
+    ply = tmp_path / "a.ply"
+    save_splats(ply, splats)
+    assert main(["lod", str(ply), "--quiet", "--title", "<T>"]) == 0
+    out = tmp_path / "a_lod"
+    assert {"index.html", "hardsplat.js", streamed_sog.NAME} <= {
+        path.name for path in out.iterdir()
+    }
+    assert "splats by level: 5,000;" in capfd.readouterr().out
+    assert "&lt;T&gt;" in (out / PAGE).read_text()
+    assert json.loads((out / streamed_sog.NAME).read_text())["hardsplat"]["title"] == "<T>"
+    assert "a_lod: exists; add --overwrite" in error_of("lod", str(ply))
+    assert main(["lod", str(ply), "--overwrite", "--quiet"]) == 0
+    assert "has levels of detail already" in error_of("lod", str(out))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "photo.jpg").touch()
+    assert "holds other files" in error_of("lod", f"{ply} {tmp_path / 'mine'} --overwrite")
+    assert main(["convert", str(out), str(tmp_path / "back.ply")]) == 0
+    assert open_splats(tmp_path / "back.ply").count == 5000 < PIECE
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "a.ply",
+        "a_lod",
+        "back.ply",
+        "mine",
+    ]
