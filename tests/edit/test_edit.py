@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
-from hardsplat.edit.shapes import Box, Brush, Sphere
+from hardsplat.edit.shapes import Box, Brush, Pinhole, Rectangle, Sphere
 from hardsplat.edit.steps import Edit, Step, load_edit, save_edit, scale, turn
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
@@ -16,6 +16,9 @@ from hardsplat.model.gaussians import Gaussians
 SEED = 5
 QUAT = tuple(np.array([0.9, 0.1, -0.3, 0.2]) / np.sqrt(0.95))
 W2C = np.array([[0, 0, 1, 0.1], [1, 0, 0, -0.2], [0, 1, 0, 3]])
+
+
+VIEW = Pinhole(tuple(W2C.ravel()), (50, 60, 32, 24))
 
 
 def splats(n=500):
@@ -31,7 +34,8 @@ STEPS = [
     Step("delete", Sphere((0.2, 0, 0), 0.7)),
     scale(2.5),
     Step("move", None, (1, 2, 3)),
-    Step("delete", Brush(tuple(W2C.ravel()), (50, 60, 32, 24), ((30, 20, 6), (40.5, 30, 4)))),
+    Step("delete", Brush(VIEW, ((30, 20, 6), (40.5, 30, 4)))),
+    Step("delete", Rectangle(VIEW, (35, 70, 200, 40))),
 ]
 
 
@@ -57,6 +61,7 @@ def in_numpy(g: Gaussians) -> tuple[np.ndarray, np.ndarray]:
     u, v = 50 * x / z + 32, 60 * y / z + 24
     painted = np.hypot(u - 30, v - 20) <= 6
     painted |= np.hypot(u - 40.5, v - 30) <= 4
+    painted |= (u >= 35) & (u <= 200) & (v >= 40) & (v <= 70)
     return keep & ~(painted & (z > 0)), means
 
 
@@ -145,7 +150,7 @@ FLAGS = [
     ("", "nothing to do"),
     ("--up 0 0 0", "--up 0 0 0: expected one of"),
     ("--up x --floor 0 0 0 1 0 0 0 1 0", "both say what is up"),
-    ("--floor 0 0 0 1 1 1 2 2 2", "on one line"),
+    ("--floor 0 0 0 1 1 1 2 2 2", "not on one line"),
     ("--distance 1 1 1 1 1 1 5", "two places apart"),
     ("--crop brush 1 2 3", "--crop brush 1 2 3: expected box"),
     ("--crop sphere 99 0 0 1", "leaves nothing"),

@@ -16,14 +16,16 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
+from hardsplat.edit.editor import Editor
 from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Camera, Renderer
 from hardsplat.serve import clients
 from hardsplat.serve import server as served
-from hardsplat.serve.clients import rotation, wxyz_of
+from hardsplat.serve.clients import rotation, uuid_of, wxyz_of
 from hardsplat.serve.door import Address, Door, address_of, free_port, open_server
+from hardsplat.serve.editing import MARK, EditPanel
 from hardsplat.serve.messages import SCHEMA, RefusedMessage, check_message, number, one_of
 from hardsplat.serve.server import Frames
 from hardsplat.serve.watch import Server
@@ -235,6 +237,68 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
         wait_for(lambda: viewers[1].images[-1].shape == wanted[0].shape, turn)
     finally:
         frames.close()
+        frames.close()
+        parameters.destroy()
+
+
+def test_the_page_edits(viser, device, quick, tmp_path):
+    """A click marks, another brushes, a drag selects; buttons delete, undo and save."""
+    scene = random_scene(5, 60, 64, 48, 1)
+    gaussians, K = splats_of(scene)[0], scene["K"].copy()
+    K[:2, 2], K[0, 0] = (32, 24), K[1, 1]
+    camera = Camera(scene["w2c"], K, 64, 48)
+    parameters = Parameters(device, 60, 1)
+    parameters.upload(gaussians)
+    look = Look(HardwareOptions(format="float32"), near_plane=0.01, sh_degree=1)
+    frames = Frames(
+        device, Address(port=0), "", look, scene_bounds(gaussians), camera, [], busy=False
+    )
+    editor = Editor(gaussians, tmp_path)
+    try:
+        panel, viewer = EditPanel(frames, editor), Viewer(frames.door.url, camera)
+
+        def turn():
+            frames.turn(parameters, 1, 0, wait=True)
+
+        def value(element, to):
+            updates = {"value": to}
+            viewer.send(dict(type="GuiUpdateMessage", uuid=uuid_of(element), updates=updates))
+
+        def point(*places, modifier=None):
+            click = dict(ray_origin=(0, 0, 0), ray_direction=(0, 0, 1)) if len(places) == 1 else {}
+            rays = dict(ray_origin=None, ray_direction=None) | click
+            kind = "click" if click else "rect-select"
+            viewer.send(
+                dict(
+                    type="ScenePointerMessage",
+                    event_type=kind,
+                    screen_pos=places,
+                    modifier=modifier,
+                    **rays,
+                )
+            )
+
+        wait_for(lambda: viewer.images and frames.clients[0].camera() is not None, turn)
+        value(panel._click, MARK)
+        point((0.5, 0.5))
+        wait_for(lambda: len(editor.marks) == 1, turn)
+        ray = editor.marks[0] @ scene["w2c"][:3, :3].T + scene["w2c"][:3, 3]
+        assert abs(ray[0] / ray[2]) < 1e-3 and abs(ray[1] / ray[2]) < 1e-3  # the middle
+        point((0.2, 0.2), (0.8, 0.7), modifier="shift")
+        wait_for(lambda: editor.selecting, turn)
+        for label, done in (
+            ("Delete", lambda: editor.count < 60),
+            ("Undo", lambda: editor.count == 60),
+            ("Keyframe", lambda: "keyframe 1" in panel._text.content),
+            ("Save", lambda: (tmp_path / "camera_path.json").exists()),
+        ):
+            value(panel.buttons[label], True)
+            wait_for(done, turn)
+        before = frames.door.refused
+        point((0.5, 0.5), (9.0, 0.5))
+        value(panel._radius, 1e9)
+        wait_for(lambda: frames.door.refused == before + 2, turn)
+    finally:
         frames.close()
         parameters.destroy()
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.model.camera import rotation_matrix
+from hardsplat.model.camera import Camera, rotation_matrix
 
 MOST_DABS = 10_000  # of a brush
 FARTHEST = 1e9  # world units, and pixels
@@ -87,47 +87,90 @@ class Sphere:
 
 
 @dataclass(frozen=True)
-class Brush:
-    """Discs in a picture: it selects what a pinhole camera sees under them, however far.
-
-    w2c: (3, 4) world to camera, row by row. lens: fx, fy, cx, cy in px. dabs: (x, y, radius) in px
-    of each disc.
-    """
+class Pinhole:
+    """A camera that a shape was drawn through. w2c: (3, 4) world to camera, row by row. lens: fx,
+    fy, cx, cy in px."""
 
     w2c: tuple[float, ...]
     lens: tuple[float, ...]
-    dabs: tuple[tuple[float, ...], ...]
 
-    def inside(self, means: np.ndarray) -> np.ndarray:
+    def seen(self, means: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which of (N, 3) are in front of the camera, and their x and y in px."""
         pose, (fx, fy, cx, cy) = np.reshape(self.w2c, (3, 4)), self.lens
         x, y, z = (means.astype(np.float64) @ pose[:, :3].T + pose[:, 3]).T
         front = np.flatnonzero(z > 1e-6)
-        px, py = fx * x[front] / z[front] + cx, fy * y[front] / z[front] + cy
-        under = np.zeros(len(front), bool)
-        for u, v, radius in self.dabs:
-            under |= (px - u) ** 2 + (py - v) ** 2 <= radius**2
-        out = np.zeros(len(means), bool)
-        out[front[under]] = True
-        return out
+        return front, fx * x[front] / z[front] + cx, fy * y[front] / z[front] + cy
+
+    @classmethod
+    def of(cls, words: Mapping[str, Any]) -> Pinhole:
+        return cls(*(numbers(n, words.get(n), k) for n, k in (("w2c", 12), ("lens", 4))))
+
+    @classmethod
+    def like(cls, camera: Camera) -> Pinhole:
+        """The pinhole of a camera, without its lens distortion."""
+        K = camera.K
+        lens = float(K[0, 0]), float(K[1, 1]), float(K[0, 2]), float(K[1, 2])
+        return cls(tuple(camera.w2c[:3].ravel().tolist()), lens)
+
+
+@dataclass(frozen=True)
+class Brush:
+    """Selects what a camera sees under discs, however far. dabs: (x, y, radius) in px of each."""
+
+    camera: Pinhole
+    dabs: tuple[tuple[float, ...], ...]
+
+    def inside(self, means: np.ndarray) -> np.ndarray:
+        front, x, y = self.camera.seen(means)
+        under = [(x - u) ** 2 + (y - v) ** 2 <= radius**2 for u, v, radius in self.dabs]
+        return _at(front[np.any(under, axis=0)], len(means))
 
     def words(self) -> dict[str, Any]:
-        return {"brush": self.dabs, "w2c": self.w2c, "lens": self.lens}
+        return {"brush": self.dabs, **vars(self.camera)}
 
     @classmethod
     def of(cls, words: Mapping[str, Any]) -> Brush:
         dabs = words["brush"]
         if not isinstance(dabs, Sequence) or not 0 < len(dabs) <= MOST_DABS:
             raise UserError(f"brush: expected a list of 1 to {MOST_DABS} discs")
-        pose, lens = (numbers(n, words.get(n), k) for n, k in (("w2c", 12), ("lens", 4)))
-        return cls(pose, lens, tuple(numbers("brush: a disc", dab, 3) for dab in dabs))
+        return cls(Pinhole.of(words), tuple(numbers("brush: a disc", dab, 3) for dab in dabs))
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """Selects what a camera sees within a rectangle, however far. sides: x0, y0, x1, y1 in px."""
+
+    camera: Pinhole
+    sides: tuple[float, ...]
+
+    def inside(self, means: np.ndarray) -> np.ndarray:
+        front, x, y = self.camera.seen(means)
+        (left, right), (top, bottom) = sorted(self.sides[::2]), sorted(self.sides[1::2])
+        within = (x >= left) & (x <= right) & (y >= top) & (y <= bottom)
+        return _at(front[within], len(means))
+
+    def words(self) -> dict[str, Any]:
+        return {"rectangle": self.sides, **vars(self.camera)}
+
+    @classmethod
+    def of(cls, words: Mapping[str, Any]) -> Rectangle:
+        return cls(Pinhole.of(words), numbers("rectangle", words["rectangle"], 4))
+
+
+def _at(which: np.ndarray, count: int) -> np.ndarray:
+    out = np.zeros(count, bool)
+    out[which] = True
+    return out
 
 
 SHAPES: dict[str, Callable[[Mapping[str, Any]], Shape]] = {
     "box": Box.of,
     "sphere": Sphere.of,
     "brush": Brush.of,
+    "rectangle": Rectangle.of,
 }
-_FURTHER = {"box": {"quat"}, "sphere": set[str](), "brush": {"w2c", "lens"}}
+_CAMERA = {"w2c", "lens"}
+_FURTHER = {"box": {"quat"}, "sphere": set[str](), "brush": _CAMERA, "rectangle": _CAMERA}
 
 
 def shape_of(words: Mapping[str, Any]) -> Shape:

@@ -24,12 +24,13 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.edit.shapes import Shape, numbers, shape_of, unit
 from hardsplat.io.formats.frames import rotated
-from hardsplat.model.camera import rotation_matrix
+from hardsplat.model.camera import Camera, rotation_matrix
 from hardsplat.model.gaussians import Gaussians
 
 VERSION, KEY = 1, "hardsplat_edit"
 MOST_STEPS, MOST_BYTES = 10_000, 64 << 20
 SMALLEST, LARGEST = 1e-6, 1e6  # factors of a scale
+UP = np.array([0.0, -1.0, 0.0])  # what is up in hardsplat's frame
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,18 @@ class Similarity:
         """(N, 3) moved."""
         with np.errstate(invalid="ignore", over="ignore"):  # splats that are not finite stay so
             return self.factor * (points @ self.rotation.T) + self.offset
+
+    @property
+    def inverse(self) -> Similarity:
+        back = self.rotation.T
+        return Similarity(back, 1 / self.factor, back @ self.offset / -self.factor)
+
+    def camera(self, camera: Camera) -> Camera:
+        """The camera that sees the moved world as this one sees that of before."""
+        w2c = camera.w2c.copy()
+        w2c[:3, :3] = camera.w2c[:3, :3] @ self.rotation.T
+        w2c[:3, 3] = -w2c[:3, :3] @ self.points(camera.position[None])[0]
+        return replace(camera, w2c=w2c)
 
     def then(self, step: Step) -> Similarity:
         if step.do == "turn":
@@ -92,6 +105,28 @@ def scale(factor: float) -> Step:
     if not SMALLEST <= factor <= LARGEST:
         raise UserError(f"scale: expected a factor of {SMALLEST:g} to {LARGEST:g}, got {factor:g}")
     return Step("scale", None, (float(factor),))
+
+
+def upright(direction: np.ndarray) -> Step:
+    """Turns a direction (3,) up, by the least angle."""
+    start = direction / np.linalg.norm(direction)
+    if start @ UP < -1 + 1e-12:  # which any half turn about a level axis does
+        return turn((0.0, 0.0, 0.0, 1.0))
+    return turn((1 + start @ UP, *np.cross(start, UP)))
+
+
+def on_floor(places: np.ndarray, means: Iterable[np.ndarray]) -> list[Step]:
+    """Steps that bring the plane through three places (3, 3), world units, to y = 0, so that most
+    splats are above it. means: (N, 3) of theirs, piece by piece. Raises UserError for places on one
+    line."""
+    a, b, c = places.astype(np.float64)
+    normal = np.cross(b - a, c - a)
+    if not float(np.linalg.norm(normal)) > 1e-9 * float(np.ptp(places, axis=0).max()) ** 2:
+        raise UserError("floor: expected three places that are not on one line")
+    above = sum(int(np.sign(np.nan_to_num((piece - a) @ normal)).sum()) for piece in means)
+    step = upright(normal if above >= 0 else -normal)
+    height = float(Similarity().then(step).points(a[None])[0, 1])
+    return [step, Step("move", None, (0.0, -height, 0.0))]
 
 
 @dataclass(frozen=True)

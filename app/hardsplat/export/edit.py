@@ -3,7 +3,7 @@ steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +11,12 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.edit.shapes import numbers, shapes_from_flag
-from hardsplat.edit.steps import Edit, Step, load_edit, save_edit, scale, turn
+from hardsplat.edit.steps import Edit, Step, load_edit, on_floor, save_edit, scale, upright
 from hardsplat.export.convert import Converted, convert
 from hardsplat.io.formats.frames import UPS
 from hardsplat.io.splats import open_splats
 from hardsplat.results.model import find_model
 
-UP = np.array([0.0, -1.0, 0.0])  # what is up in hardsplat's frame
 ENDING = ".edit.json"
 
 
@@ -58,9 +57,10 @@ def edit_splats(
     if up and floor:
         raise UserError("--up and --floor both say what is up; give one of them")
     if up:
-        steps.append(_upright(_direction(up)))
+        steps.append(upright(_direction(up)))
     if floor:
-        steps += _on_floor(model, Edit(tuple(steps)), numbers("--floor", list(floor), 9))
+        plane = np.reshape(numbers("--floor", list(floor), 9), (3, 3))
+        steps += on_floor(plane, _left(model, Edit(tuple(steps))))
     if distance:
         *places, wanted = numbers("--distance", list(distance), 7)
         now = float(np.linalg.norm(np.subtract(places[:3], places[3:])))
@@ -91,25 +91,7 @@ def _direction(words: Sequence[str]) -> np.ndarray:
     return out
 
 
-def _upright(direction: np.ndarray) -> Step:
-    """Turns a direction (3,) up, by the least angle."""
-    from_ = direction / np.linalg.norm(direction)
-    if from_ @ UP < -1 + 1e-12:  # which any half turn about a level axis does
-        return turn((0.0, 1.0, 0.0, 0.0))
-    return turn((1 + from_ @ UP, *np.cross(from_, UP)))
-
-
-def _on_floor(model: Path, edit: Edit, places: Sequence[float]) -> list[Step]:
-    """Steps that bring the plane through three places (9,), world units after `edit`, to y = 0, so
-    that most of the splats that `edit` leaves are above it."""
-    a, b, c = np.reshape(places, (3, 3))
-    normal = np.cross(b - a, c - a)
-    if np.linalg.norm(normal) <= 1e-9 * max(np.abs(places).max() ** 2, 1e-300):
-        raise UserError("--floor: expected three places that are not on one line")
-    above, moved = 0, edit.moved
+def _left(model: Path, edit: Edit) -> Iterator[np.ndarray]:
+    """Centres of the splats that an edit leaves, (N, 3) after it, piece by piece."""
     for piece in open_splats(model).pieces():
-        left = moved.points(piece.means[edit.inside(piece.means)])
-        above += int(np.sign(np.nan_to_num((left - a) @ normal)).sum())
-    upright = _upright(normal if above >= 0 else -normal)
-    height = Edit((upright,)).moved.points(a[None])[0, 1]
-    return [upright, Step("move", None, (0.0, -float(height), 0.0))]
+        yield edit.moved.points(piece.means[edit.inside(piece.means)])

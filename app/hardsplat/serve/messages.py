@@ -70,6 +70,19 @@ def one_of(*values: Any) -> Check:
     return _expected(what, lambda v: any(v == known and type(v) is type(known) for known in values))
 
 
+def places(most: int) -> Check:
+    """One to `most` pairs of numbers: shares of a picture."""
+    each = numbers(2, 4.0)
+
+    def check(value: Any) -> None:
+        what = f"1 to {most} pairs of numbers"
+        _expected(what, lambda v: isinstance(v, list | tuple) and 0 < len(v) <= most)(value)
+        for place in value:
+            each(place)
+
+    return check
+
+
 def either(check: Check) -> Check:
     """None, or what fits."""
     return lambda value: None if value is None else check(value)
@@ -100,6 +113,13 @@ SCHEMA: dict[str, dict[str, Check]] = {
         "modifier": either(text(32)),
         "owner": text(64),
     },
+    "ScenePointerMessage": {
+        "event_type": one_of("click", "rect-select"),
+        "ray_origin": either(numbers(3, FARTHEST)),
+        "ray_direction": either(numbers(3, FARTHEST)),
+        "screen_pos": places(2),
+        "modifier": either(text(32)),
+    },
 }
 OPTIONAL = {"owner"}
 
@@ -129,11 +149,21 @@ def check_message(raw: Any, elements: dict[str, Check]) -> None:
         _checked(f"{kind}: {name}", fields[name], message[name])
     if kind == "ViewerCameraMessage" and math.dist(message["position"], message["look_at"]) < 1e-9:
         raise RefusedMessage(f"{kind}: look_at: expected another place than position")
+    if kind == "ScenePointerMessage":
+        _check_pointer(message)
     if kind == "GuiUpdateMessage":
         check, updates = elements.get(message["uuid"]), message["updates"]
         if check is None or updates.keys() != {"value"}:
             raise RefusedMessage(f"{kind}: no element of this page has such a value")
         _checked(f"{kind}: value", check, updates["value"])
+
+
+def _check_pointer(message: dict) -> None:
+    """A click has a ray and one place, a rectangle two places."""
+    click = message["event_type"] == "click"
+    rays = [message["ray_origin"], message["ray_direction"]]
+    if len(message["screen_pos"]) != (1 if click else 2) or (click and None in rays):
+        raise RefusedMessage("ScenePointerMessage: a ray and one place, or two places")
 
 
 def _checked(where: str, check: Check, value: Any) -> None:

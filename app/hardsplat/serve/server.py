@@ -107,6 +107,12 @@ class Frames:
         if client is not None:
             client.jump(camera)
 
+    def camera_of(self, client_id: int | None) -> Camera | None:
+        """What a browser looks at; None where that is not known."""
+        with self._lock:
+            client = self._clients.get(client_id) if client_id is not None else None
+        return client.camera() if client is not None else None
+
     # -- in viser's threads
 
     def _come(self, handle: Any) -> None:

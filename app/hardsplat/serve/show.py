@@ -9,6 +9,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.door import address_of, check_installed
+from hardsplat.serve.editing import EditPanel
 from hardsplat.serve.server import Frames
 from hardsplat.view.preview import cameras_of, look_of
 from hardsplat.view.show import around, find
@@ -38,10 +39,17 @@ def serve(
             look_of(shown.config.scene, shown.config.raster, degree),
         )
         frames = Frames(gpu, place, title, look, setting, start, cameras, busy=False)
-        frames.server.gui.add_markdown(f"{len(shown.gaussians)} splats")
+        text = frames.server.gui.add_markdown(f"{len(shown.gaussians)} splats")
+        editor, version = shown.editor, 0
+        EditPanel(frames, editor)
         print(f"view: {frames.door.url} (Ctrl-C ends)", flush=True)
         while not frames.closed:
-            frames.turn(parameters, degree, 0, wait=True)
+            if editor.version != version:
+                version = editor.version
+                gpu.wait_idle()
+                parameters.upload(editor.shown)
+                text.content = f"{editor.count} splats"
+            frames.turn(parameters, degree, version, wait=True)
     except KeyboardInterrupt:
         pass  # this is how it ends
     finally:

@@ -4,9 +4,9 @@ needed for it."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import glfw
 import numpy as np
@@ -92,6 +92,8 @@ class Inputs:
     first: int = 0
     can_pause: bool = False
     sh_degree: int = 3
+    keys: ClassVar[Mapping[int, tuple[Any, ...]]] = KEYS
+    help_rows: ClassVar[Sequence[tuple[str, str]]] = HELP
 
     def __post_init__(self):
         self._home = self.controls.camera(self.controls.lens.width, self.controls.lens.height)
@@ -104,12 +106,17 @@ class Inputs:
         self.note, self._noted_at = "", -np.inf
         self.touched_at = self.moved_at = -np.inf
         self._flown_at = time.perf_counter()
+        # where the mouse is, px of a window of that size
+        self.cursor, self.window = (0.0, 0.0), (1, 1)
 
     # -- from the window
 
+    def on_cursor(self, x: float, y: float, size: tuple[int, int]) -> None:
+        self.cursor, self.window = (x, y), (max(1, size[0]), max(1, size[1]))
+
     def on_key(self, key: int) -> None:
-        if key in KEYS:
-            name, *arguments = KEYS[key]
+        if key in self.keys:
+            name, *arguments = self.keys[key]
             getattr(self, name)(*arguments)
             self._touch()
 

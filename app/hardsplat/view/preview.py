@@ -50,15 +50,19 @@ def degree_of(run: Running) -> int:
 def inputs_of(
     scene: Scene, gaussians: Gaussians, can_pause: bool = False, sh_degree: int = 3
 ) -> Inputs:
-    """Begins at the first camera and can jump to every one; horizons are level to all of them
-    together. gaussians: what they show, more or less."""
+    """Begins at the first camera and can jump to every one, see `starts_of`."""
+    return Inputs(*starts_of(scene, gaussians), 0, can_pause, sh_degree)
+
+
+def starts_of(scene: Scene, gaussians: Gaussians) -> tuple[Controls, list[Viewpoint]]:
+    """Controls at the first camera, and the cameras of all photographs; horizons are level to all
+    of them together. gaussians: what they show, more or less."""
     points = [
         Viewpoint(view.name + " (held out)" * held_out, view.camera, view.load)
         for view, (_, held_out) in zip(scene.views, cameras_of(scene))
     ]
     setting = scene_bounds(gaussians, [scene.views[i].camera for i in scene.train])
-    controls = Controls(points[0].camera, setting.up, setting.centre)
-    return Inputs(controls, points, 0, can_pause, sh_degree)
+    return Controls(points[0].camera, setting.up, setting.centre), points
 
 
 def look_of(

@@ -11,6 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
+from hardsplat.edit.editor import Editor
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
@@ -19,14 +20,14 @@ from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.render.paths import intrinsics, orbit
-from hardsplat.results.model import find_model
+from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.run.start import initial_gaussians
 from hardsplat.view import window
 from hardsplat.view.controls import Controls
-from hardsplat.view.inputs import Inputs
-from hardsplat.view.preview import inputs_of, look_of
+from hardsplat.view.editing import EditInputs
+from hardsplat.view.preview import look_of, starts_of
 from hardsplat.view.viewer import Viewer
 
 FOV = np.radians(50.0)  # vertical, and
@@ -38,12 +39,17 @@ DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)
 @dataclass(frozen=True)
 class Viewable:
     """What is to be seen. config: with the device and format asked for. scene: None where only
-    splats are known."""
+    splats are known. folder: for files that are made of it."""
 
     title: str
     gaussians: Gaussians
     config: TrainConfig
     scene: Scene | None
+    folder: Path = Path()
+
+    @property
+    def editor(self) -> Editor:
+        return Editor(self.gaussians, self.folder, self.config.raster.antialiased)
 
 
 def find(target: str | Path, data_dir: str | Path | None = None, **asked) -> Viewable:
@@ -74,7 +80,7 @@ def find(target: str | Path, data_dir: str | Path | None = None, **asked) -> Vie
         else:
             how = "--data-dir SCENE shows its cameras and photographs"
             tqdm.write(f"note: {of.data_dir}, the scene of this run, is not there; {how}")
-        shown = Viewable(path.name, load_splats(file), config, scene)
+        shown = Viewable(path.name, load_splats(file), config, scene, home_of(file))
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
     return shown
@@ -94,9 +100,11 @@ def view(target: str | Path, data_dir: str | Path | None = None, **asked) -> Non
     gpu = open_device(shown.config.run.device, window.start())
     degree = shown.gaussians.sh_degree
     if shown.scene:
-        inputs = inputs_of(shown.scene, shown.gaussians, sh_degree=degree)
+        controls, points = starts_of(shown.scene, shown.gaussians)
     else:
-        inputs = Inputs(around(shown.gaussians), sh_degree=degree)
+        controls, points = around(shown.gaussians), []
+    editor, version = shown.editor, 0
+    inputs = EditInputs(controls, points, sh_degree=degree, editor=editor)
     parameters = Parameters(gpu, len(shown.gaussians), degree)
     parameters.upload(shown.gaussians)
     viewer = Viewer(
@@ -108,7 +116,12 @@ def view(target: str | Path, data_dir: str | Path | None = None, **asked) -> Non
     )
     try:
         while not viewer.closed:
-            viewer.turn(parameters, degree, [f"{len(shown.gaussians)} splats"], wait=True)
+            if editor.version != version:
+                version = editor.version
+                gpu.wait_idle()
+                parameters.upload(editor.shown)
+                inputs.changed = True
+            viewer.turn(parameters, degree, [f"{editor.count} splats"], wait=True)
     finally:
         viewer.close()
         parameters.destroy()

@@ -21,7 +21,7 @@ from hardsplat.io.media.images import save_png
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.view.controls import placed
-from hardsplat.view.inputs import HELP, Inputs
+from hardsplat.view.inputs import Inputs
 from hardsplat.view.overlay import LEGEND
 from hardsplat.view.photographs import PhotographCache
 from hardsplat.view.screen import REFRESH, Layout, Look, Screen, coarse
@@ -215,8 +215,8 @@ class Viewer:
             out.append(f"camera {i.point + 1} of {len(i.points)}: {i.points[i.point].name}")
         out += ["paused: space resumes"] * i.paused + [i.note] * bool(i.noted())
         if i.help:
-            width = max(len(keys) for keys, _ in HELP) + 3
-            return [*out, "", *(f"{keys:{width}}{what}" for keys, what in HELP)]
+            width = max(len(keys) for keys, _ in i.help_rows) + 3
+            return [*out, "", *(f"{keys:{width}}{what}" for keys, what in i.help_rows)]
         return [*out, "F1: keys"]
 
     def _capture(self, parameters: Parameters, sh_degree: int) -> None:

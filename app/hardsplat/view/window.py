@@ -45,7 +45,7 @@ def start() -> list[str]:
 
 class Window:
     """handler: None, or has on_key(key), on_drag(button, dx, dy, shift, height),
-    on_scroll(notches); px as glfw counts them.
+    on_scroll(notches), on_cursor(x, y, size); px as glfw counts them.
 
     size: (width, height) of the inside, px of the screen; None: of `image`, larger where that is
     small, smaller where the monitor is.
@@ -77,6 +77,7 @@ class Window:
 
     def _on_cursor(self, window, x: float, y: float) -> None:
         before, self._cursor = self._cursor, (x, y)
+        self.handler.on_cursor(x, y, glfw.get_window_size(window))
         pressed = [b for b in (0, 1, 2) if glfw.get_mouse_button(window, b) == glfw.PRESS]
         if before is not None and pressed:
             dx, dy, height = x - before[0], y - before[1], glfw.get_window_size(window)[1]

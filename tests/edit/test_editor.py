@@ -1,0 +1,168 @@
+"""Edits in the making: what is marked and selected, undone and saved, by hand and by keys."""
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.edit.editor import HIGHLIGHT, Editor, first_hit
+from hardsplat.edit.shapes import Sphere
+from hardsplat.edit.steps import load_edit
+from hardsplat.io.scenes.camera_path import read_camera_path
+from hardsplat.io.splats import load_splats
+from hardsplat.model.camera import Camera
+from hardsplat.model.framing import look_at
+from hardsplat.model.gaussians import Gaussians
+from tests.edit.test_edit import splats
+
+SEED = 11
+K = np.array([[60.0, 0, 32], [0, 60, 24], [0, 0, 1]])
+
+
+def camera(position=(0.5, -1, -4)) -> Camera:
+    return Camera(look_at(np.array(position), np.zeros(3), np.array([0, -1.0, 0])), K, 64, 48)
+
+
+def test_rays_stop_where_half_of_the_light_is_taken():
+    """Against marching: the densities of all splats at places along the ray, in their order."""
+    g, rng, found = splats(60), np.random.default_rng(SEED), 0
+    quats = g.quats / np.linalg.norm(g.quats, axis=1, keepdims=True)
+    w, x, y, z = quats.astype(np.float64).T
+    R = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    ).transpose(2, 0, 1)
+    t = np.linspace(0, 12, 12_001)
+    for _ in range(20):
+        origin = rng.normal(size=3) * 4
+        ray = g.means[rng.integers(60)] - origin
+        ray = ray / np.linalg.norm(ray)
+        local = np.einsum("nji,ntj->nti", R, (origin + t[:, None] * ray) - g.means[:, None])
+        power = ((local / g.scales[:, None]) ** 2).sum(2)
+        at, away = t[power.argmin(1)], power.min(1)
+        alpha = np.where((at > 0) & (away < 9), g.opacities * np.exp(-away / 2), 0)
+        order = np.argsort(at)
+        left = np.cumprod(1 - alpha[order])
+        wanted = at[order[np.argmax(left < 0.5)]] if left[-1] < 0.5 else at[alpha.argmax()]
+        hit = first_hit(g, origin, ray)
+        assert hit is not None and abs((hit - origin) @ ray - wanted) < 2e-3
+        found += left[-1] < 0.5
+    assert found > 3
+    assert first_hit(g, np.array([0, 0, -50.0]), np.array([0, 0, -1.0])) is None
+
+
+@pytest.fixture
+def editor(tmp_path):
+    return Editor(splats(), tmp_path)
+
+
+def test_select_cut_undo_save(editor, tmp_path):
+    g = splats()
+    with pytest.raises(UserError, match="mark A, B first"):
+        editor.box()
+    with pytest.raises(UserError, match="select something first"):
+        editor.delete()
+    with pytest.raises(UserError, match="nothing to save"):
+        editor.save()
+    editor.marks = [np.zeros(3), np.array([0, 0.8, 0.6])]
+    inside = np.linalg.norm(g.means, axis=1) <= 1
+    assert editor.length == pytest.approx(1) and editor.sphere() == inside.sum() > 50
+    shown = editor.shown
+    assert (shown.sh[inside, 0] == np.float32(HIGHLIGHT)).all() and not shown.sh[inside, 1:].any()
+    np.testing.assert_array_equal(shown.sh[~inside], g.sh[~inside])
+    assert editor.delete() == (~inside).sum() == editor.count
+    editor.measure(3)
+    np.testing.assert_allclose(editor.shown.means, 3 * g.means[~inside], rtol=1e-5)
+    moved = editor.moved.camera(camera())
+    np.testing.assert_allclose(moved.position, 3 * camera().position, atol=1e-9)
+    with pytest.raises(UserError, match="nothing would be left"):
+        editor.select(Sphere((0.0, 0.0, 0.0), 1e4))
+        editor.delete()
+    editor.undo()  # what is selected
+    editor.undo()  # the scale
+    np.testing.assert_allclose(editor.shown.means, g.means[~inside])
+    np.testing.assert_allclose(editor.moved.camera(moved).position, camera().position, atol=1e-9)
+    assert editor.key(camera()) == 1 and editor.key(camera((3, -1, 0))) == 2
+    splats_file, steps, path = editor.save()
+    np.testing.assert_array_equal(load_splats(splats_file).means, g.means[~inside])
+    np.testing.assert_array_equal(load_edit(steps).inside(g.means), ~inside)
+    keys = read_camera_path(path)
+    np.testing.assert_allclose(np.linalg.inv(keys.c2w[0]), camera().w2c, atol=1e-12)
+    assert {p.name for p in editor.save()} & {"edited_2.ply", "camera_path_2.json"}
+    for _ in range(2):
+        editor.undo()
+        if not editor.steps:
+            break
+    with pytest.raises(UserError, match="nothing is left to undo"):
+        editor.undo()
+
+
+def test_marks_and_pictures_agree_with_the_camera(editor):
+    ball = Gaussians([[0.2, 0.1, 0]], [[1, 0, 0, 0]], [[0.05] * 3], [0.95], np.zeros((1, 1, 3)))
+    one, seen = Editor(ball, editor._folder), camera()
+    x, y, z = seen.w2c[:3, :3] @ [0.2, 0.1, 0] + seen.w2c[:3, 3]
+    at = 60 * x / z + 32, 60 * y / z + 24
+    np.testing.assert_allclose(one.mark(seen, *at), [0.2, 0.1, 0], atol=1e-6)
+    with pytest.raises(UserError, match="nothing is there"):
+        one.mark(seen, 1, 1)
+    assert one.paint(seen, [(at[0] + 2, at[1], 1.5)]) == 0
+    assert one.paint(seen, [(at[0] + 1, at[1], 1.5)]) == 1
+    assert one.frame(seen, at[0] + 3, at[1] - 1, at[0] - 1, at[1] + 1) == 1
+
+
+def test_the_floor_is_below(editor):
+    """A plane of splats, tilted, with others on one side of it."""
+    rng = np.random.default_rng(SEED)
+    flat, above = rng.uniform(-1, 1, (200, 3)) * [1, 0, 1], rng.uniform(0.1, 1, (50, 3))
+    points = np.concatenate([flat, above * [1, -1, 1]])
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    turn[0] *= np.linalg.det(turn)
+    n = len(points)
+    g = Gaussians(
+        points @ turn.T + 3,
+        np.tile([1, 0, 0, 0], (n, 1)),
+        np.full((n, 3), 0.01),
+        np.full(n, 0.5),
+        np.zeros((n, 1, 3)),
+    )
+    tilted = Editor(g, editor._folder)
+    tilted.marks = list(np.array([[0, 0, 0], [1, 0, 0], [0.2, 0, 0.7]]) @ turn.T + 3)
+    tilted.floor()
+    height = -tilted.shown.means[:, 1]
+    np.testing.assert_allclose(height, np.concatenate([np.zeros(200), above[:, 1]]), atol=2e-6)
+
+
+def test_keys_edit(editor):
+    glfw = pytest.importorskip("glfw")
+    from hardsplat.view.controls import Controls
+    from hardsplat.view.editing import EDIT_KEYS, EditInputs
+
+    i = EditInputs(Controls(camera(), [0, -1, 0], [0, 0, 0]), editor=editor)
+    i.on_cursor(32, 24, (64, 48))
+    for key, said in (
+        (glfw.KEY_X, "select something first"),
+        (glfw.KEY_M, "A: "),
+        (glfw.KEY_B, "mark A, B first"),
+        (glfw.KEY_T, "brush of 20 px"),
+    ):
+        i.on_key(key)
+        assert i.noted().startswith(said), (key, i.noted())
+    i.on_scroll(-5)
+    i.on_drag(glfw.MOUSE_BUTTON_LEFT, 1, 1, False, 48)
+    selected = int(i.noted().split()[0])
+    assert 0 < selected < 500
+    i.on_key(glfw.KEY_X)
+    assert i.noted() == f"{500 - selected} splats are left"
+    i.on_key(glfw.KEY_Z)
+    assert editor.count == 500 and i.noted() == "undone"
+    i.on_key(glfw.KEY_T)
+    editor.marks = [np.zeros(3), np.array([0, 0, 0.5])]
+    before = i.controls.position.copy()
+    i.on_key(glfw.KEY_L)
+    np.testing.assert_allclose(i.controls.position, 2 * before)
+    i.on_key(glfw.KEY_J)
+    i.on_key(glfw.KEY_ENTER)
+    assert "edited.ply" in i.noted() and "camera_path.json" in i.noted()
+    assert len(i.help_rows) > 20 and set(EDIT_KEYS) < set(i.keys)
