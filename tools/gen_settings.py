@@ -37,6 +37,8 @@ _TYPES = {
     str: "str",
     Path: "str | Path",
     tuple[int, ...]: "Sequence[int]",
+    tuple[float, ...]: "Sequence[float]",
+    tuple[str, ...]: "Sequence[str]",
 }
 
 

@@ -36,6 +36,8 @@ def other_value(f):
         str: lambda: 'NVIDIA "H200" \\ é\n\x7f😀',
         Path: lambda: Path('some dir/ünï"\\x'),
         tuple[int, ...]: lambda: (1, 2, 30_001),
+        tuple[float, ...]: lambda: (1.5, -2.0, 3e-7, 4.0),
+        tuple[str, ...]: lambda: ("a*.jpg", 'ü"\\\n'),
     }[kind(f)]()
 
 

@@ -39,9 +39,7 @@ def train_block(folder: Path, device: str | None, quiet: bool) -> dict[str, Any]
     own = {"result_dir": folder, "device": device, "quiet": quiet}
     config = TrainConfig.of(**task["settings"] | own)
     s = config.scene
-    scene = load_scene(
-        scene_folder(s.data_dir), s.data_factor, s.test_every, s.mask_mode, s.undistort
-    )
+    scene = load_scene(scene_folder(s.data_dir), undistort=s.undistort, **s.reading)
     names = [scene.views[i].name for i in scene.train]
     plan = load_plan(Path(task["plan"]), names, scene.name)
     block = next(b for b in plan.blocks if b.name == task["block"])

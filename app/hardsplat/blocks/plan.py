@@ -38,8 +38,9 @@ class SceneBlock:
         ends, size = np.array([self.box.low, self.box.high]), np.array(self.box.size)
         wider = np.where(np.abs(ends) < OPEN, ends + [-MARGIN * size, MARGIN * size], ends)
         u, v = (tuple(map(float, row)) for row in axes[:2])
-        low, high = (tuple(map(float, row)) for row in wider)
-        return Region((u, v), low, high)  # type: ignore[arg-type]
+        (u0, v0), (u1, v1) = wider.tolist()
+        upright = (u, v, (0.0, 0.0, 0.0))
+        return Region(upright, (u0, v0, -OPEN), (u1, v1, OPEN))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

@@ -104,8 +104,7 @@ class BlockTraining:
     @cached_property
     def scene(self) -> Scene:
         s = self.config.scene
-        how = s.data_factor, s.test_every, s.mask_mode, s.undistort
-        return load_scene(scene_folder(s.data_dir), *how)
+        return load_scene(scene_folder(s.data_dir), undistort=s.undistort, **s.reading)
 
     @property
     def scaffold(self) -> Path:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from hardsplat.base.errors import UserError
 from hardsplat.settings.option import checked, kind, nearest
@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
         )
         # what may begin with - and be a value; argparse has no public place for this
         numbers = self._negative_number_matcher.pattern
-        self._negative_number_matcher = re.compile(f"{numbers}|^-[xyz]$")
+        self._negative_number_matcher = re.compile(f"{numbers}|^-[xyz]$|^-[0-9.][-+0-9.,e]*$")
 
     def error(self, message):
         if named := re.match(_NAMED, message):
@@ -119,7 +119,8 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH", tuple[int, ...]: "N"}
+METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH"}
+METAVARS |= {tuple[int, ...]: "N", tuple[float, ...]: "X", tuple[str, ...]: "NAME"}
 
 
 def add_setting(parser, name: str, fields=FIELDS, help: str = "") -> None:
@@ -132,7 +133,7 @@ def add_setting(parser, name: str, fields=FIELDS, help: str = "") -> None:
     else:
         choices = ",".join(f.metadata["choices"])
         how = {"metavar": f"{{{choices}}}" if choices else METAVARS[kind(f)]}
-        if kind(f) == tuple[int, ...]:
+        if get_origin(kind(f)) is tuple:
             how["nargs"] = "*"
     parser.add_argument(flag(name), help=help, **how)
 
@@ -226,8 +227,9 @@ def from_text(kind, text):
     try:
         if kind in (int, float):
             return kind(text)
-        if kind == tuple[int, ...]:
-            return [int(word) for words in text for word in words.split(",")]
+        if kind in (tuple[int, ...], tuple[float, ...]):
+            number = get_args(kind)[0]
+            return [number(word) for words in text for word in words.split(",")]
     except ValueError:
         pass  # `checked` says what was expected
     return text

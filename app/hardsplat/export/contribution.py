@@ -45,7 +45,7 @@ class SeenSplats:
         settings = config.scene
         if settings.data_dir is None:
             raise UserError(f"{result}: does not say which scene it was trained on")
-        scene = load_scene(settings.data_dir, settings.data_factor, settings.test_every)
+        scene = load_scene(settings.data_dir, **settings.reading)
         gaussians = load_splats(file)
         if len(gaussians) < open_splats(file).count:
             raise UserError(f"{file}: some of its splats cannot be drawn")

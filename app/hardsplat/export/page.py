@@ -96,9 +96,8 @@ def training_cameras(settings: SceneSettings, required: bool) -> dict[str, Camer
     unless it is required."""
     if settings.data_dir is None:
         return {}
-    about = settings.data_factor, settings.test_every, settings.mask_mode
     try:
-        scene = load_scene(settings.data_dir, *about)
+        scene = load_scene(settings.data_dir, **settings.reading)
     except UserError as error:
         if required:
             raise

@@ -253,7 +253,7 @@ def _scene(given: SceneSettings, path: str, file: Path) -> Scene | None:
             what = "%s is not there: the orbit is around the splats, without the scene's cameras"
             log.info(what, given.data_dir)
         return None
-    scene = load_scene(given.data_dir, given.data_factor, given.test_every, given.mask_mode)
+    scene = load_scene(given.data_dir, **given.reading)
     if path == "held-out" and not scene.test:
         why = f"no view is held out (--test-every {given.test_every}); use --path train"
         raise UserError(f"{given.data_dir}: {why}")

@@ -134,7 +134,7 @@ def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
     try:
         run = config_from_file(folder / SAVED_NAME)
         root, both = scene_folder(run.scene.data_dir), comparison(folder, name) if name else None
-        scene = load_scene(root, run.scene.data_factor, run.scene.test_every)
+        scene = load_scene(root, **run.scene.reading)
         shown = shown_of(scene, run.scene, run.raster.antialiased, name)
         return viewer_of(load_splats(file), replace(shown, picture=both[0] if both else None))
     except UserError as error:

@@ -7,7 +7,7 @@ from dataclasses import Field, field
 from functools import partial
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 from hardsplat.base.errors import UserError
 
@@ -20,6 +20,8 @@ _WANTED = {
     str: "text",
     Path: "a path",
     tuple[int, ...]: "a list of whole numbers",
+    tuple[float, ...]: "a list of numbers",
+    tuple[str, ...]: "a list of texts",
 }
 
 
@@ -96,9 +98,8 @@ def _converted(kind, value):
         return str(value)
     if kind is Path and isinstance(value, str | Path) and str(value):
         return Path(value).expanduser()
-    listed = kind == tuple[int, ...] and isinstance(value, list | tuple)
-    if listed and all(type(n) is int for n in value):
-        return tuple(value)
+    if get_origin(kind) is tuple and isinstance(value, list | tuple):
+        return tuple(_converted(get_args(kind)[0], item) for item in value)
     if type(value) is not kind:  # not isinstance: True is no number here
         raise TypeError
     return value

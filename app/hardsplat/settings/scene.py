@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hardsplat.settings.option import option
 from hardsplat.settings.owner import Owner
@@ -28,6 +29,19 @@ class SceneSettings(Owner):
         "hold out every N-th image by sorted file name, where the scene has no test split; 0: none",
         aka="llffhold eval_split_every",
     )
+    exclude: tuple[str, ...] = option(
+        (), "photographs left out, by name or pattern (IMG_01*)", shown="none"
+    )
+    region: tuple[float, ...] = option(
+        (),
+        "train this place in detail and the rest coarsely: a box x0,y0,z0,x1,y1,z1 or a sphere "
+        "x,y,z,radius; splats are added inside alone, and photographs that show it are drawn twice "
+        "as often",
+        unit="world units",
+        shown="everywhere",
+        min=-1e30,
+        max=1e30,
+    )
     background: str = option(
         "black",
         "colour behind the splats",
@@ -49,6 +63,12 @@ class SceneSettings(Owner):
         "photographs of lenses that distort are undistorted on load; otherwise splats "
         "are drawn as those lenses see them, which keeps the edges of wide photographs",
     )
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How load_scene reads the scene, but for `undistort`."""
+        names = "data_factor", "test_every", "mask_mode", "exclude"
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, kw_only=True)

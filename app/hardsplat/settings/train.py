@@ -100,6 +100,13 @@ class TrainConfig(Owner):
                     "one of the two"
                 )
             object.__setattr__(self, "scene", replace(scene, background="random"))
+        if scene.region and self.densify.strategy != "budget":
+            raise UserError(
+                f"--region belongs to --strategy budget; this run has {self.densify.strategy}: "
+                "leave it out or add --strategy budget"
+            )
+        if scene.region and self.blocks.blocks is not None:
+            raise UserError("--region and --blocks exclude each other: leave out one of the two")
         if run.deterministic:
             raster = self.raster.flat()
             changed = [n for n in DETERMINISTIC if raster[n] != FIELDS[n].default]

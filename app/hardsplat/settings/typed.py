@@ -73,6 +73,12 @@ class TrainSettings(RasterizerOptions, total=False):
     test_every: int
     """hold out every N-th image by sorted file name, where the scene has no test split; 0: none
     (default: 8)"""
+    exclude: Sequence[str]
+    """photographs left out, by name or pattern (IMG_01*) (default: none)"""
+    region: Sequence[float]
+    """train this place in detail and the rest coarsely: a box x0,y0,z0,x1,y1,z1 or a sphere
+    x,y,z,radius; splats are added inside alone, and photographs that show it are drawn twice as
+    often (default: everywhere)"""
     background: Literal["black", "white", "random"]
     """colour behind the splats (default: black)"""
     mask_mode: Literal["ignore", "transparent", "opacity"]

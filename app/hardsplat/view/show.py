@@ -76,7 +76,7 @@ def find(target: str | Path, data_dir: str | Path | None = None, **asked) -> Vie
         if of.data_dir is None:
             config = config.changed(near_plane=NEAR)
         elif data_dir or of.data_dir.is_dir():
-            scene = load_scene(of.data_dir, of.data_factor, of.test_every, of.mask_mode)
+            scene = load_scene(of.data_dir, **of.reading)
         else:
             how = "--data-dir SCENE shows its cameras and photographs"
             tqdm.write(f"note: {of.data_dir}, the scene of this run, is not there; {how}")

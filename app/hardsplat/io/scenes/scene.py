@@ -29,7 +29,7 @@ from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.io.scenes.colmap import model_folder, read_colmap
 from hardsplat.io.scenes.lens import Lens
 from hardsplat.io.scenes.masks import FOLDER
-from hardsplat.io.scenes.source import Posed, SceneSource
+from hardsplat.io.scenes.source import Posed, SceneSource, named
 from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 from hardsplat.io.scenes.views import ArrayView, View, by, size_of
 from hardsplat.model.camera import Camera
@@ -50,7 +50,7 @@ class Scene:
 
     extent: world units, 1.1 times the largest distance of a training camera from the mean of them,
     as in 3DGS. notes: one line each for what View.load() does to the photographs, empty when
-    nothing.
+    nothing. excluded: names of photographs that are no views.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Scene:
     test: list[int]
     extent: float
     notes: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
 
     @property
     def held_out(self) -> list[View]:
@@ -117,6 +118,7 @@ def load_scene(
     test_every: int = 8,
     mask_mode: str = "ignore",
     undistort: bool = True,
+    exclude: Sequence[str] = (),
 ) -> Scene:
     """Opens a scene; photographs are only looked at for their size.
 
@@ -125,6 +127,7 @@ def load_scene(
     the first; 0 or less: none. A scene with a test split of its own keeps that. mask_mode: what
     becomes of pixels that masks leave out, a key of MODES in masks.py. undistort: photographs are
     made those of pinhole cameras; otherwise they stay as they are, and their cameras distort.
+    exclude: names or patterns of photographs that are left out; the others are held out as before.
     Raises UserError for anything missing, damaged or contradictory.
     """
     root = Path(data_dir)
@@ -135,13 +138,12 @@ def load_scene(
         raise UserError(f"--data-factor {data_factor}: must be 1 or more")
     source = _read(root, data_factor)
     photographs = sorted(source.photographs, key=lambda posed: posed.name)
-    numbers = _physical_cameras(photographs)
+    numbers, without = _physical_cameras(photographs), named(photographs, exclude)
     views: list[View] = []
     for p, n in zip(photographs, numbers):
-        if p.lens.model == PANORAMA:
-            new = _faces(p, data_factor)
-        else:
-            new = [replace(_view(p, data_factor, undistort), original=p.lens)]
+        if p.name in without:
+            continue
+        new = _faces(p, data_factor) or [_view(p, data_factor, undistort)]
         views += [replace(view, number=n, mask_mode=mask_mode) for view in new]
     held_out = source.held_out
     if held_out is None:
@@ -151,8 +153,10 @@ def load_scene(
     if (root / FOLDER).is_dir() and not any(view.mask for view in views):
         first = f"{views[0].name} wants {Path(views[0].name).stem}.png"
         raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {first}")
-    name, notes = root.resolve().name, (*source.notes, *_notes(views, data_factor, mask_mode))
-    return Scene(name, views, source.points, source.colors, train, test, extent, notes)
+    told = [f"{len(without)} of {len(photographs)} photographs are excluded"] * bool(without)
+    notes = (*source.notes, *told, *_notes(views, data_factor, mask_mode))
+    rest = source.points, source.colors, train, test, extent, notes, tuple(sorted(without))
+    return Scene(root.resolve().name, views, *rest)
 
 
 def _training(views: Sequence[View], test: Sequence[int], label: str) -> tuple[list[int], float]:
@@ -219,19 +223,21 @@ def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
         pinhole, lens = replace(pinhole, distortion=lens.distortion), None
     if lens:
         pinhole = Camera(pinhole.w2c, lens.pinhole_K(), *size)
-    return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
+    stored = found if found != size else None
+    return View(posed.name, pinhole, path, stored, lens, posed.mask, original=camera)
 
 
 def _faces(posed: Posed, data_factor: int) -> list[View]:
-    """The views that a panorama is cut into, named after it."""
+    """The views that a panorama is cut into, named after it; none of other photographs."""
+    if posed.lens.model != PANORAMA:
+        return []
     check_panorama(str(posed.path), posed.lens.width, posed.lens.height)
-    found, size = _sizes(posed, data_factor)
+    (found, size), name = _sizes(posed, data_factor), posed.name
     if (side := face_side(size[0])) < SMALLEST:
         what = f"a panorama of {by(size)} pixels has views of {by((side, side))}, too small to use"
         raise UserError(f"{posed.path}: {what}; take one of 1000 px or more")
-    name, rest = posed.name, (posed.path, found)
     return [
-        View(f"{name}/{face.name}", camera, *rest, face, posed.mask, photograph=name)
+        View(f"{name}/{face.name}", camera, posed.path, found, face, posed.mask, photograph=name)
         for face, camera in faces_of(posed.pinhole, str(posed.path), *size)
     ]
 

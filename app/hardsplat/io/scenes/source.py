@@ -3,12 +3,15 @@ points to start from."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from pathlib import Path, PureWindowsPath
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
 
+from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.colmap_model import ColmapCamera
 from hardsplat.model.camera import Camera
 
@@ -46,6 +49,27 @@ class SceneSource:
     colors: np.ndarray
     held_out: Set[str] | None = None
     notes: tuple[str, ...] = ()
+
+
+def named(photographs: Sequence[Posed], patterns: Sequence[str]) -> set[str]:
+    """The names of the photographs that patterns match, with their folders or without, in capitals
+    as written. Raises UserError for a pattern that matches none, and where all are matched."""
+    found: set[str] = set()
+    for pattern in patterns:
+        mine = {
+            p.name
+            for p in photographs
+            if fnmatchcase(p.name, pattern) or fnmatchcase(PurePosixPath(p.name).name, pattern)
+        }
+        if not mine:
+            names = {p.name: p.name for p in photographs}
+            close = get_close_matches(pattern, names, n=1) or [photographs[0].name]
+            what = f"--exclude {pattern}: no photograph has this name"
+            raise UserError(f"{what}; there is {close[0]}, for example")
+        found |= mine
+    if patterns and len(found) == len(photographs):
+        raise UserError(f"--exclude {' '.join(patterns)}: leaves no photograph of {len(found)}")
+    return found
 
 
 def stays_below(name: str) -> bool:

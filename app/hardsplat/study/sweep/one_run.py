@@ -87,7 +87,7 @@ def _lacking(config: TrainConfig) -> str | None:
 def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     """Gradient error of the trained splats on the first held-out view, with the run's variants."""
     c = config.scene
-    scene = load_scene(scene_folder(c.data_dir), c.data_factor, c.test_every, c.mask_mode)
+    scene = load_scene(scene_folder(c.data_dir), **c.reading)
     view = scene.views[(scene.test or scene.train)[0]]
     rasterizer = config_from_file(folder / SAVED_NAME).raster.rasterizer
     options = asdict(BACKENDS[rasterizer].options.of(config.raster, config.gradient))

@@ -51,7 +51,9 @@ def sweep(
     jobs = plan(preset, common, axes)
     make_folder(result_dir)
     make_folder(runs := (result_dir / "runs").resolve())  # workers may be elsewhere
-    scene = load_scene(*(jobs[0].settings[n] for n in ("data_dir", "data_factor", "test_every")))
+    of = jobs[0].settings
+    how = of["data_factor"], of["test_every"]
+    scene = load_scene(of["data_dir"], *how, exclude=of.get("exclude", ()))
     if not scene.test:
         print("note: no view is held out, so quality is not measured", flush=True)
     found = {job.id: run_file.find(runs, job) for job in jobs}

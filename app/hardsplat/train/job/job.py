@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from hardsplat.gpu.device.context import Device
 from hardsplat.model.region import Region
 from hardsplat.raster.backends import BACKENDS, running
@@ -33,7 +35,7 @@ class Job:
     until `held_until`. frozen: the splats stay as they are, poses alone move. light: of the views'
     photographs, where it decided on their exposures. region: where splats may grow, by default
     everywhere. out_of_core: quantities that spill are in the host's memory, and steps draw a
-    working set.
+    working set. preferred: views that every epoch has twice.
     """
 
     config: TrainConfig
@@ -46,6 +48,7 @@ class Job:
     light: Light | None = None
     region: Region | None = None
     out_of_core: bool = False
+    preferred: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -118,6 +121,11 @@ class Job:
     def extent(self) -> float:
         """Radius of the scene, world units."""
         return self.views.extent
+
+    @cached_property
+    def epoch(self) -> np.ndarray:
+        """The views that an epoch has, in no order."""
+        return np.array([*range(len(self.views.cameras)), *self.preferred])
 
     @cached_property
     def flat(self) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def evaluate_run(
     distance = Lpips(lpips) if lpips else None
     out = Path(result_dir) if result_dir else home_of(ply)
     check_folder(out)
-    scene = load_scene(c.data_dir, c.data_factor, c.test_every, c.mask_mode, c.undistort)
+    scene = load_scene(c.data_dir, undistort=c.undistort, **c.reading)
     if not scene.test:
         raise UserError(
             f"{c.data_dir}: no view is held out (--test-every {c.test_every}); nothing to measure"

@@ -45,6 +45,8 @@ def print_outcome(run: RunState, metrics: dict) -> None:
         f"training on {run.device.name}, {run.clock.total():.1f} s in all{since}"
     )
     _log.info("besides training: %s", besides_training(metrics["seconds"]))
+    if place := metrics.get("region"):
+        print(f"{place['splats']} of {place['of']} splats are in --region")
     print(f"result: {run.folder}  report: {run.folder / REPORT}")
     print(f"look around in it: hardsplat view {folder}")
 

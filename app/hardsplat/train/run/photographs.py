@@ -3,7 +3,7 @@ while the trainer is imported and built."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 
@@ -11,13 +11,15 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.background import Background, outcome
+from hardsplat.io.media.sharpness import BLURRED, blurs, detail
 from hardsplat.io.scenes.scene import Scene, load_scene
-from hardsplat.io.scenes.views import load_images
+from hardsplat.io.scenes.views import View, load_images
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import scene_folder
 
 # of held-out photographs that stay in memory for all measurements; more of them are read for each
 KEPT_BYTES = 2 << 30
+_NAMED = 5  # blurred photographs that a note names
 
 
 class Loader:
@@ -26,6 +28,7 @@ class Loader:
 
     def __init__(self, scene: Scene):
         self.scene, self.background = scene, Background()
+        self._blurred: Future[list[str]] | None = None
         do, held_out = self.background.do, scene.held_out
         do("imports", _import_neighbours, line="imports")
         self._training = [do("photographs", scene.views[i].load) for i in scene.train]
@@ -37,8 +40,21 @@ class Loader:
     @classmethod
     def of(cls, c: SceneSettings) -> Loader:
         """Those of the scene that the settings name. Raises UserError where it cannot be opened."""
-        folder, undistort = scene_folder(c.data_dir), c.undistort
-        return cls(load_scene(folder, c.data_factor, c.test_every, c.mask_mode, undistort))
+        return cls(load_scene(scene_folder(c.data_dir), undistort=c.undistort, **c.reading))
+
+    def look_for_blur(self, images: Sequence[np.ndarray], quiet: bool) -> None:
+        """Has a thread compare the training photographs with their neighbours, and name those that
+        are blurred. images: of the training views, in order."""
+        views = [self.scene.views[i] for i in self.scene.train]
+        work = partial(_blurred, views, images, quiet)
+        self._blurred = self.background.do("blurred photographs", work, line="blur")
+
+    @property
+    def about(self) -> dict[str, list[str]]:
+        """What metrics.json says of the choice of photographs: names of those that are blurred, and
+        of those excluded."""
+        blurred = outcome(self._blurred, "blurred photographs") if self._blurred else []
+        return {"blurred": blurred, "excluded": list(self.scene.excluded)}
 
     def training(self, quiet: bool) -> Iterator[np.ndarray]:
         """Those of the training views in order, once, as View.load gives them, with a bar while
@@ -67,6 +83,25 @@ class Loader:
 
 def _after(photo: Future[np.ndarray], work: Callable[[np.ndarray], object]) -> None:
     work(outcome(photo, "a photograph"))
+
+
+def _blurred(views: Sequence[View], images: Sequence[np.ndarray], quiet: bool) -> list[str]:
+    """Names of the photographs that are blurred, a panorama where most of its faces are."""
+    ratios: dict[str, list[float]] = {}
+    details = [detail(image) for image in images]
+    kinds = [view.name.removeprefix(view.photograph) if view.photograph else "" for view in views]
+    for kind in dict.fromkeys(kinds):
+        mine = [i for i, other in enumerate(kinds) if other == kind]
+        for i, ratio in zip(mine, blurs([details[i] for i in mine])):
+            ratios.setdefault(views[i].photograph or views[i].name, []).append(float(ratio))
+    found = [name for name, values in ratios.items() if np.median(values) < BLURRED]
+    if found and not quiet:
+        named = ", ".join(found[:_NAMED]) + ", ..." * (len(found) > _NAMED)
+        tqdm.write(
+            f"note: {len(found)} of {len(ratios)} photographs look blurred next to their "
+            f"neighbours: {named}; they are trained on (--exclude NAME leaves them out)"
+        )
+    return found
 
 
 def _import_neighbours() -> None:

@@ -207,6 +207,7 @@ def open_session(device: Device, job: Job, loader: Loader, on_batch, clock: Phas
     build_ahead(device, job)
     clock.begin("load")
     images = list(loader.training(c.run.quiet))
+    loader.look_for_blur(images, c.run.quiet)
     if tracks is not None:
         job = _lit(job, loader.scene, images, tracks)
     ring, fetches = 2 * c.run.batch_steps, not c.depth.depth_lambda

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 
 from tqdm import tqdm
 
@@ -27,6 +28,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job import overfit
 from hardsplat.train.job.job import Job, prepare
 from hardsplat.train.job.memory import placed
+from hardsplat.train.job.place import place_of
 from hardsplat.train.job.views import training_views
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.closing import print_outcome
@@ -104,7 +106,10 @@ class Trainer:
         self.scene = self.photographs.scene
         self._lock: FolderLock | None = None
         try:
+            self.place = place_of(config.scene, self.scene)
             print_notes(config, self.scene)
+            if self.place:
+                tqdm.write(f"note: {self.place.note(self.scene)}")
             make_folder(self.folder)
             self._lock = FolderLock(self.folder)
             remove_abandoned(self.folder)
@@ -135,6 +140,8 @@ class Trainer:
         views = training_views(self.scene)
         job = prepare(config, views, self.device, splats.count, splats.step, region)
         job = placed(job, self.device, splats.count)
+        if self.place:
+            job = replace(job, region=self.place.region, preferred=self.place.shown)
         self._tuner = RasterizerTuner(job.rasterizers)
         how = (self.photographs, self._on_batch, self.clock)
         self.session = open_session(self.device, job, *how)
@@ -218,7 +225,9 @@ class Trainer:
     def write_results(self) -> dict:
         """Writes what is left to write and returns what metrics.json holds."""
         self.clock.begin("files")
-        metrics = self.state.metrics()
+        metrics = self.state.metrics() | {"photographs": self.photographs.about}
+        if self.place:
+            metrics["region"] = self.place.about(self.session.gaussians().means)
         if not self.watchers.lingering:
             self.watchers.close()
             self._free()  # while threads write files

@@ -196,10 +196,9 @@ class Session(SessionBuffers):
         self._fit_working()
         self._fit_lists()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
-        held, until = job.validation, job.held_until
-        views = len(job.views.cameras)
-        order = view_order(job.config.run.seed, first, steps, views, held, until)
-        for step, view in enumerate(order, first):
+        held, until = np.flatnonzero(np.isin(job.epoch, job.validation)), job.held_until
+        order = view_order(job.config.run.seed, first, steps, len(job.epoch), held, until)
+        for step, view in enumerate(job.epoch[order], first):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
         scored = [strategy.scored(step) for step in range(first, first + steps)]
         self._batches.submit(first, steps, self.raster.pair_capacity, scored)

@@ -156,7 +156,12 @@ def adam_settings(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-15) 
 
 
 def view_order(
-    seed: int, step0: int, count: int, n_views: int, apart: Sequence[int] = (), apart_until: int = 0
+    seed: int,
+    step0: int,
+    count: int,
+    n_views: int,
+    apart: Sequence[int] | np.ndarray = (),
+    apart_until: int = 0,
 ) -> np.ndarray:
     """(count,) view of each step from step0 on. Every view comes once in an epoch, each epoch in
     its own shuffle. apart: views that none of the first apart_until steps has."""

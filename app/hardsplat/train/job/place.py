@@ -1,0 +1,67 @@
+"""The place that a run trains in detail: where it is, and which photographs show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.model.camera import Camera
+from hardsplat.model.region import Region
+from hardsplat.settings.scene import SceneSettings
+
+# share of a place that a photograph must show, or of itself that the place must cover, to be drawn
+# twice as often
+SEEN, COVERS = 0.25, 0.2
+
+
+@dataclass(frozen=True)
+class Place:
+    """region: where splats may grow. shown: indices into the training views that show it. points:
+    of the scene inside."""
+
+    region: Region
+    shown: tuple[int, ...] = ()
+    points: int = 0
+
+    def about(self, means: np.ndarray) -> dict[str, Any]:
+        """What metrics.json says of it. means: (N, 3) of the trained splats."""
+        inside = int(self.region.inside(means).sum())
+        where = {name: getattr(self.region, name) for name in ("low", "high", "centre", "radius")}
+        return where | {"splats": inside, "of": len(means), "photographs": len(self.shown)}
+
+    def note(self, scene: Scene) -> str:
+        where = f"{self.points} of {len(scene.points)} points are in it"
+        seen = f"{len(self.shown)} of {len(scene.train)} photographs show it and are drawn twice"
+        return f"--region: splats are added in this place alone, where {where}; {seen} as often"
+
+
+def place_of(settings: SceneSettings, scene: Scene) -> Place | None:
+    """The place that the settings name. Raises UserError for none that the scene has."""
+    if not settings.region:
+        return None
+    region = Region.of(settings.region)
+    inside = region.inside(scene.points)
+    if len(scene.points) and not inside.any():
+        low, high = np.quantile(scene.points, [0.05, 0.95], axis=0)
+        ends = " to ".join(",".join(f"{x:.3g}" for x in end) for end in (low, high))
+        raise UserError(f"--region: no point of the scene is in it; most are in {ends}")
+    places = np.concatenate([scene.points[inside], region.samples()])
+    cameras = [scene.views[i].camera for i in scene.train]
+    shown = tuple(i for i, camera in enumerate(cameras) if _shows(camera, places))
+    if not shown:
+        raise UserError("--region: no training photograph shows it")
+    return Place(region, shown, int(inside.sum()))
+
+
+def _shows(camera: Camera, places: np.ndarray) -> bool:
+    """Whether a photograph shows much of (N, 3) places, or little else; what stands before them is
+    not looked at."""
+    _, at, depths = camera.pixels(places)
+    if not len(depths):
+        return False
+    covered = np.prod(np.ptp(at, axis=1) + 1) / (camera.width * camera.height)
+    return len(depths) >= SEEN * len(places) or bool(covered >= COVERS)

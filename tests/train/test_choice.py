@@ -1,0 +1,137 @@
+"""The choice of photographs and place: --exclude, blurred photographs, --region."""
+
+import json
+import shutil
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.cli import main
+from hardsplat.io.media.sharpness import BLURRED, blurs, detail
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.model.region import Region
+from hardsplat.settings.scene import SceneSettings
+from hardsplat.train.job.place import place_of
+from hardsplat.train.step.schedule import view_order
+
+COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
+
+
+def test_photographs_are_left_out(error_of):
+    whole = load_scene(COURTYARD)
+    less = load_scene(COURTYARD, exclude=["view_0001.jpg", "view_000[0-2].jpg", "view_0003*"])
+    assert less.excluded == tuple(f"view_000{i}.jpg" for i in range(4))
+    names = [view.name for view in less.views]
+    assert names == [view.name for view in whole.views if view.name not in less.excluded]
+    # the others are held out as before
+    held_out = [view.name for view in whole.held_out if view.name not in less.excluded]
+    assert [view.name for view in less.held_out] == held_out and len(held_out) == 4
+    assert less.notes[0] == "4 of 40 photographs are excluded"
+    said = error_of("train", COURTYARD, "--exclude", "view_0099.jpg", "--max-steps", "1")
+    assert "--exclude view_0099.jpg: no photograph has this name; there is view_00" in said
+    with pytest.raises(UserError, match="leaves no photograph of 40"):
+        load_scene(COURTYARD, exclude=["*"])
+    with pytest.raises(UserError, match="all 1|1 of 1|one photograph"):
+        load_scene(COURTYARD, exclude=["view_00[1-3]*", "view_000[1-9]*"])
+
+
+def test_blurred_photographs_are_found():
+    rng = np.random.default_rng(4)
+    walls = rng.integers(0, 255, (60, 400, 3)).astype(np.uint8)
+    wall = cv2.resize(walls, (2400, 360), interpolation=cv2.INTER_CUBIC)
+    wall = np.clip(wall + rng.normal(0, 6, wall.shape), 0, 255).astype(np.uint8)
+    pictures = [np.ascontiguousarray(wall[:, 60 * i : 60 * i + 480]) for i in range(20)]
+    assert (blurs([detail(picture) for picture in pictures]) > 0.7).all()
+    shaken = np.full((1, 7), 1 / 7, np.float32)
+    spoiled = {
+        3: lambda p: cv2.GaussianBlur(p, (0, 0), 2),
+        9: lambda p: cv2.filter2D(p, -1, shaken),
+        15: lambda p: cv2.filter2D(p, -1, shaken.T),
+    }
+    for i, how in spoiled.items():
+        pictures[i] = how(pictures[i])
+    found = blurs([detail(picture) for picture in pictures])
+    assert set(np.flatnonzero(found < BLURRED)) == {3, 9, 15}, found
+    flat = [np.full((8, 8, 3), 9, np.uint8)] * 9
+    assert (blurs([detail(picture) for picture in flat]) == 1).all()
+    assert (blurs([detail(np.zeros((1, 1, 4), np.uint8))] * 9) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ((1, 2, 3), "has 3 numbers; a box is x0,y0,z0,x1,y1,z1 and a sphere x,y,z,radius"),
+        ((0, 0, 0, -1), "the radius of a sphere must be positive"),
+        ((0, 0, 0, 1, 0, 1), "second corner must be larger along x, y and z"),
+        ((0, 0, 50, 1, 1, 51), "no point of the scene is in it; most are in"),
+    ],
+)
+def test_places_that_are_none(numbers, words):
+    with pytest.raises(UserError, match=words):
+        place_of(SceneSettings(region=numbers), load_scene(COURTYARD))
+
+
+def test_places():
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-2, 2, (500, 3))
+    box, ball = Region.of((-1, -1, 0, 1, 1.5, 2)), Region.of((0.5, 0, 0, 1))
+    low, high = [-1, -1, 0], [1, 1.5, 2]
+    assert np.array_equal(box.inside(points), ((points >= low) & (points < high)).all(1))
+    away = np.linalg.norm(points - [0.5, 0, 0], axis=1)
+    assert np.array_equal(ball.inside(points), away < 1)
+    assert Region.everywhere().inside(1e20 * points).all()
+    for region in (box, ball):
+        assert region.inside(region.samples()).all() and len(region.samples()) > 50
+    assert place_of(SceneSettings(), load_scene(COURTYARD)) is None
+
+
+def test_preferred_views_come_twice_an_epoch():
+    drawn = np.array([0, 1, 2, 3, 4, 2, 4])
+    order = drawn[view_order(1, 0, 70, len(drawn))]
+    assert np.bincount(order).tolist() == [10, 10, 20, 10, 20]
+
+
+def test_a_place_in_detail(tmp_path, monkeypatch, capsys):
+    region = "-1.2,-1.2,-0.5,1.2,1.2,3"
+    monkeypatch.setenv("HARDSPLAT_AUTO", "first")
+    how = "--data-factor 4 --max-steps 120 --refine-start-iter 20 --refine-every 20 --cap-max 5000 "
+    how += f"--refine-stop-iter 120 --overfit-check 0 --average-steps 0 --region {region}"
+    assert main(["train", str(COURTYARD), "--result-dir", str(tmp_path), *how.split()]) == 0
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    place, said = metrics["region"], capsys.readouterr().out
+    points = Region.of([float(x) for x in region.split(",")]).inside(load_scene(COURTYARD).points)
+    before = int(points.sum())
+    assert f"{before} of 3500 points are in it" in said
+    assert f"{place['splats']} of {place['of']} splats are in --region" in said
+    # what grows is inside, but for halves of splats at the border, and what moved
+    grown, all_grown = place["splats"] - before, place["of"] - 3500
+    assert grown > 300 and grown > 0.8 * all_grown, (grown, all_grown)
+    assert 0 < place["photographs"] <= 35
+    assert metrics["photographs"] == {"blurred": [], "excluded": []}
+    saved = (tmp_path / "config.toml").read_text()
+    assert "region = [" in saved
+
+
+def test_blurred_photographs_are_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HARDSPLAT_AUTO", "first")
+    scene = Path(shutil.copytree(COURTYARD, tmp_path / "scene"))
+    path = scene / "images" / "view_0013.jpg"
+    cv2.imwrite(str(path), cv2.GaussianBlur(cv2.imread(str(path)), (0, 0), 2.5))
+    how = "--max-steps 2 --overfit-check 0 --data-factor 1"
+    out = tmp_path / "out"
+    assert main(["train", str(scene), "--result-dir", str(out), *how.split()]) == 0
+    said = capsys.readouterr()
+    assert "look blurred next to their neighbours: view_0013.jpg;" in said.out + said.err
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["photographs"]["blurred"] == ["view_0013.jpg"]
+
+
+def test_settings_that_do_not_fit(error_of):
+    mcmc = error_of("train", COURTYARD, "--region", "0,0,0,1", "--strategy", "mcmc")
+    assert "--region belongs to --strategy budget; this run has mcmc" in mcmc
+    blocks = error_of("train", COURTYARD, "--region", "0,0,0,1", "--blocks", "2x1")
+    assert "--region and --blocks exclude each other" in blocks
+    assert "--region: expected a list of numbers" in error_of("train", COURTYARD, "--region", "a,b")
