@@ -66,6 +66,8 @@ target RESULT|SPLATS|SCENE: result folder of a training, a file of splats, see c
 --serve [[HOST:]PORT]: show it in browsers, until Ctrl-C; without HOST only to this machine
 --data-dir PATH: scene whose cameras and photographs are shown (default: the one trained on)
 data_factor: show photographs this many times smaller (default: as trained, else 1)
+--max-splats N: in a window, of levels of detail (hardsplat lod) and of tiles: most splats at a time
+    (default: what the device holds)
 format
 device
 verbose
@@ -114,6 +116,8 @@ data_factor: cameras of photographs this many times smaller (default: as trained
 --format {{{",".join(FORMATS)}}}: render target (default: as trained; float32 for depth and count)
 --[no-]legend: pictures of depth and count say what their colours stand for (default: yes)
 --depth-raw: also save depth as float32 .npy, world units
+--max-splats N: of levels of detail (hardsplat lod) and of tiles: most splats of a picture
+    (default: what the device holds)
 rasterizer: see train (default: as trained)
 device
 quiet

@@ -16,10 +16,12 @@ from hardsplat.study.bench.axes import AXES
 def view(flags):
     show_log(flags)
     target, address = flags.pop("target"), flags.pop("serve", None)
+    if address is not None and "max_splats" in flags:
+        raise UserError("--max-splats: is for windows; --serve shows all splats")
     if address is None:
         from hardsplat.view.show import view
 
-        view(target, **settings(flags))
+        view(target, max_splats=flags.pop("max_splats", None), **settings(flags))
     else:
         from hardsplat.serve.show import serve
 

@@ -19,11 +19,13 @@ from hardsplat.raster.backends import Backend
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.pictures import allocate_show, palette_data, record_show
+from hardsplat.render.streaming import StreamedSplats
 
 
 @dataclass
 class Painter:
-    """pictures: of app/hardsplat/tables/pictures.py. width, height: of the largest camera.
+    """gaussians: all of them, or those that each camera sees. pictures: of
+    app/hardsplat/tables/pictures.py. width, height: of the largest camera.
     transparent: straight alpha instead of a background.
 
     frame: a contract Frame struct. Raises UserError for what the device cannot run, OutOfMemory
@@ -33,20 +35,26 @@ class Painter:
     device: Device
     backend: Backend
     options: Any
-    gaussians: InitVar[Gaussians]
+    gaussians: InitVar[Gaussians | StreamedSplats]
     width: int
     height: int
     pictures: Sequence[str]
     frame: np.ndarray
     transparent: bool = False
 
-    def __post_init__(self, gaussians: Gaussians):
+    def __post_init__(self, gaussians: Gaussians | StreamedSplats):
         device, size = self.device, (self.width, self.height)
         self._parts = Owned()
         self._recorders: dict[str, Recorder] = {}
         try:
-            parameters = Parameters(device, max(len(gaussians), 1), gaussians.sh_degree)
-            self._parts.add(parameters).upload(gaussians)
+            self._streamed = gaussians if isinstance(gaussians, StreamedSplats) else None
+            if isinstance(gaussians, StreamedSplats):
+                parameters = Parameters(device, gaussians.capacity, gaussians.sh_degree)
+                gaussians.begin(self._parts.add(parameters))
+            else:
+                parameters = Parameters(device, max(len(gaussians), 1), gaussians.sh_degree)
+                self._parts.add(parameters).upload(gaussians)
+            self._parameters = parameters
             raster = self.backend.rasterizer(device, parameters, *size, self.options, sink=None)
             self.raster = self._parts.add(raster)
             self._shown = allocate_show(device, *size)
@@ -87,6 +95,8 @@ class Painter:
         return values.reshape(self.height, self.width)[: camera.height, : camera.width]
 
     def _run(self, picture: str, camera: Camera) -> None:
+        if self._streamed:
+            self._streamed.show(self._parameters, camera)
         self.resources["camera"].upload(camera_data(camera))
         self.resources["palette"].upload(self._palettes[picture])
         self._recorders[picture].run_once()

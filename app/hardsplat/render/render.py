@@ -20,6 +20,7 @@ from hardsplat.io.media.video import CODECS
 from hardsplat.io.scenes.camera_path import read_camera_path
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
+from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.render.legend import UNITS, Legend
@@ -27,6 +28,7 @@ from hardsplat.render.painter import Painter
 from hardsplat.render.paths import spread
 from hardsplat.render.shots import AROUND, FPS, MOST_FRAMES, VIEWS, Framing, Shot, shots_of
 from hardsplat.render.sink import Stills, Videos
+from hardsplat.render.streaming import StreamedSplats, sample, tree_of
 from hardsplat.results.model import find_model, run_of
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import TrainConfig
@@ -71,12 +73,15 @@ def render(
     data_dir: str | Path | None = None,
     data_factor: int | None = None,
     device: str | None = None,
+    max_splats: int | None = None,
     quiet: bool = False,
 ) -> list[Path]:
     """Draws every frame of a path in every mode and writes them to `output`: a folder of PNG, or a
     video by its extension. Returns what was written.
 
-    Raises UserError for bad input, before anything is drawn, and for what cannot be written.
+    max_splats: of levels of detail, and of a joined scene in tiles, the most splats of a picture;
+    by default what the device holds. Raises UserError for bad input, before anything is drawn, and
+    for what cannot be written.
     """
     framing, look = framing or Framing(), look or RenderStyle()
     for name, (low, high) in LIMITS.items():
@@ -102,19 +107,23 @@ def render(
         keys = read_camera_path(path)
     out = _output(output, file, path, transparent, depth_raw)
     scene = _scene(config.scene, path, file)
-    gaussians = load_splats(file)
+    gpu = open_device(config.run.device)
+    tree = tree_of(file, max_splats, gpu)
+    near = config.scene.near_plane
+    streamed = StreamedSplats(tree, gpu, near, max_splats) if tree else None
+    gaussians = streamed or load_splats(file)
     degree = gaussians.sh_degree if look.sh_degree is None else look.sh_degree
     if not 0 <= degree <= gaussians.sh_degree:
         expected = f"expected a degree of 0 to {gaussians.sh_degree}, which {file} has"
         raise UserError(f"--sh-degree {look.sh_degree}: {expected}")
-    shots = shots_of(framing, keys, scene, gaussians)
+    where = gaussians if isinstance(gaussians, Gaussians) else sample(gaussians.tree)
+    shots = shots_of(framing, keys, scene, where)
     sizes = {(s.camera.width, s.camera.height) for s in shots}
     if is_video(out) and len(sizes) > 1:
         what = f"the views have {len(sizes)} different sizes, a video has one"
         raise UserError(f"{out}: {what}; add --width and --height")
-    gpu = open_device(config.run.device)
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
-    frame = frame_data(degree, color, config.scene.near_plane)
+    frame = frame_data(degree, color, near)
     backend = BACKENDS[fastest(gpu, drawn_by.raster, drawn_by.gradient)]
     if max(canvas) > gpu.max_image:
         most = f"larger than images of {gpu.name} may be ({gpu.max_image} a side)"
@@ -138,6 +147,8 @@ def render(
             print(f"colours: {', '.join(said)}{others}")
     finally:
         painter.destroy()
+        if streamed:
+            streamed.close()
     return sink.written()
 
 

@@ -3,6 +3,7 @@ before its training."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
 from hardsplat.edit.editor import Editor
+from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
+from hardsplat.io.formats import streamed_sog
+from hardsplat.io.formats.streamed_sog import StreamedTree
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.model.camera import Camera
@@ -20,6 +24,7 @@ from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.render.paths import intrinsics, orbit
+from hardsplat.render.streaming import StreamedSplats, sample, tree_of
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.train import TrainConfig
@@ -27,6 +32,7 @@ from hardsplat.train.run.start import initial_gaussians
 from hardsplat.view import window
 from hardsplat.view.controls import Controls
 from hardsplat.view.editing import EditInputs
+from hardsplat.view.inputs import Inputs, Viewpoint
 from hardsplat.view.preview import look_of, starts_of
 from hardsplat.view.viewer import Viewer
 
@@ -39,22 +45,30 @@ DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)
 @dataclass(frozen=True)
 class Viewable:
     """What is to be seen. config: with the device and format asked for. scene: None where only
-    splats are known. folder: for files that are made of it."""
+    splats are known. folder: for files that are made of it. tree: of splats that are drawn by what
+    cameras see; gaussians then are a sample of them."""
 
     title: str
     gaussians: Gaussians
     config: TrainConfig
     scene: Scene | None
     folder: Path = Path()
+    tree: StreamedTree | None = None
 
     @property
     def editor(self) -> Editor:
         return Editor(self.gaussians, self.folder, self.config.raster.antialiased)
 
 
-def find(target: str | Path, data_dir: str | Path | None = None, **asked) -> Viewable:
+def find(
+    target: str | Path,
+    data_dir: str | Path | None = None,
+    tree_for: Callable[[Path, TrainConfig], StreamedTree | None] = lambda file, config: None,
+    **asked,
+) -> Viewable:
     """target: a result folder, a file of splats, or a scene. data_dir: the scene of splats that do
-    not say it. asked: data_factor, device and format, where they are to be others.
+    not say it. tree_for: makes the tree of a file that is not loaded whole. asked: data_factor,
+    device and format, where they are to be others.
 
     Raises UserError for anything else, naming it, and where there are no splats.
     """
@@ -63,7 +77,7 @@ def find(target: str | Path, data_dir: str | Path | None = None, **asked) -> Vie
         what = "give a result folder, a .ply or another file of splats, or a scene"
         raise UserError(f"{path}: not found; {what}")
     scene: Scene | None = None
-    of_results = ("splats.ply", SAVED_NAME, "ckpts")
+    of_results = ("splats.ply", SAVED_NAME, "ckpts", streamed_sog.NAME)
     if path.is_dir() and not any((path / name).exists() for name in of_results):
         scene = load_scene(path, asked.get("data_factor", 1))
         config = TrainConfig.of(data_dir=path, sh_degree=0, **DOTS | asked)
@@ -80,7 +94,9 @@ def find(target: str | Path, data_dir: str | Path | None = None, **asked) -> Vie
         else:
             how = "--data-dir SCENE shows its cameras and photographs"
             tqdm.write(f"note: {of.data_dir}, the scene of this run, is not there; {how}")
-        shown = Viewable(path.name, load_splats(file), config, scene, home_of(file))
+        tree = tree_for(file, config)
+        splats = sample(tree) if tree else load_splats(file)
+        shown = Viewable(path.name, splats, config, scene, home_of(file), tree)
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
     return shown
@@ -93,27 +109,28 @@ def around(gaussians: Gaussians, size: tuple[int, int] = (960, 720)) -> Controls
     return Controls(start, setting.up, setting.centre)
 
 
-def view(target: str | Path, data_dir: str | Path | None = None, **asked) -> None:
-    """Shows it until the window is closed; see `find`. Raises UserError for bad input and without a
-    window."""
-    shown = find(target, data_dir, **asked)
-    gpu = open_device(shown.config.run.device, window.start())
+def view(
+    target: str | Path, data_dir: str | Path | None = None, max_splats: int | None = None, **asked
+) -> None:
+    """Shows it until the window is closed; see `find`. max_splats: as `render` has it. Raises
+    UserError for bad input and without a window."""
+    opened: list[Device] = []
+
+    def device_of(config: TrainConfig) -> Device:
+        opened[:] = opened or [open_device(config.run.device, window.start())]
+        return opened[0]
+
+    tree_for = lambda file, config: tree_of(file, max_splats, device_of(config))  # noqa: E731
+    shown = find(target, data_dir, tree_for, **asked)
+    gpu = device_of(shown.config)
+    if shown.tree:
+        return _view_streamed(shown, shown.tree, gpu, max_splats)
     degree = shown.gaussians.sh_degree
-    if shown.scene:
-        controls, points = starts_of(shown.scene, shown.gaussians)
-    else:
-        controls, points = around(shown.gaussians), []
     editor, version = shown.editor, 0
-    inputs = EditInputs(controls, points, sh_degree=degree, editor=editor)
+    inputs = EditInputs(*_starts(shown), sh_degree=degree, editor=editor)
     parameters = Parameters(gpu, len(shown.gaussians), degree)
     parameters.upload(shown.gaussians)
-    viewer = Viewer(
-        gpu,
-        f"{shown.title} - hardsplat",
-        look_of(shown.config.scene, shown.config.raster),
-        inputs,
-        folder=Path(),
-    )
+    viewer = _viewer(shown, gpu, inputs)
     try:
         while not viewer.closed:
             if editor.version != version:
@@ -125,3 +142,34 @@ def view(target: str | Path, data_dir: str | Path | None = None, **asked) -> Non
     finally:
         viewer.close()
         parameters.destroy()
+
+
+def _view_streamed(shown: Viewable, tree: StreamedTree, gpu: Device, budget: int | None) -> None:
+    """Shows what the camera sees of a tree, coarse at once, finer as it comes from the disk."""
+    streamed = StreamedSplats(tree, gpu, shown.config.scene.near_plane, budget)
+    inputs = Inputs(*_starts(shown), sh_degree=streamed.sh_degree)
+    parameters = Parameters(gpu, streamed.capacity, streamed.sh_degree)
+    streamed.begin(parameters)
+    viewer = _viewer(shown, gpu, inputs)
+    try:
+        while not viewer.closed:
+            if viewer.camera and viewer.idle:
+                inputs.changed |= streamed.show(parameters, viewer.camera, wait=False)
+            more = ", loading" if streamed.loading else ""
+            lines = [f"{streamed.count} of {streamed.total} splats{more}"]
+            viewer.turn(parameters, streamed.sh_degree, lines, wait=True)
+    finally:
+        viewer.close()
+        parameters.destroy()
+        streamed.close()
+
+
+def _starts(shown: Viewable) -> tuple[Controls, list[Viewpoint]]:
+    if shown.scene:
+        return starts_of(shown.scene, shown.gaussians)
+    return around(shown.gaussians), []
+
+
+def _viewer(shown: Viewable, gpu: Device, inputs: Inputs) -> Viewer:
+    look = look_of(shown.config.scene, shown.config.raster)
+    return Viewer(gpu, f"{shown.title} - hardsplat", look, inputs, folder=Path())

@@ -78,6 +78,11 @@ class Viewer:
         return not self.closed and self.window.shown
 
     @property
+    def idle(self) -> bool:
+        """Whether no frame is in flight, so that splats may be changed."""
+        return not self._flying or self._fence.done()
+
+    @property
     def paused(self) -> bool:
         return not self.closed and self.inputs.paused
 

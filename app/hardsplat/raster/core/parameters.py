@@ -12,7 +12,7 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, clear_all, download_all
+from hardsplat.gpu.memory.buffer import Buffer, clear_all, download_all, upload_all
 from hardsplat.gpu.memory.resources import moved
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.planes import Planes, plane_table
@@ -293,6 +293,21 @@ class Parameters:
         for name, values in gaussians.planes(self.sh_degree).items():
             self.write(name, values)
         self.set_count(n)
+
+    def place(self, parts: Iterable[tuple[int, Gaussians]]) -> None:
+        """Writes splats over those from `first` on, for each (first, splats). SH bands that they
+        lack become zeros; the count stays."""
+        upload_all(
+            (buffer, 4 * first * plane.shape[1], plane)
+            for first, gaussians in parts
+            for name, values in gaussians.planes(self.sh_degree).items()
+            for buffer, plane, _ in self._plane_by_plane(name, values)
+        )
+
+    def hide(self, spans: Iterable[tuple[int, int]]) -> None:
+        """Makes splats too faint to be drawn, n from `first` on for each (first, n)."""
+        (buffer,) = self.buffers("logit_opacities")
+        upload_all((buffer, 4 * first, np.full(n, -30, np.float32)) for first, n in spans)
 
     def download(self) -> Gaussians:
         n = int(self.counts["splats"])
