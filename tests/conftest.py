@@ -84,6 +84,17 @@ def scene(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def outdoors(tmp_path_factory):
+    """Folder of a scene with 9 views of 32x24 that show the sky, and points with tracks; not to be
+    changed."""
+    from tools.outdoors import make
+
+    folder = tmp_path_factory.mktemp("outdoors") / "tiny"
+    make(folder, 9, 32, 24, 200, 1, 0)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def mixed(scene, tmp_path_factory):
     """The scene with its photographs cut to 32x16 and 20x24 in turn; not to be changed."""
     from PIL import Image

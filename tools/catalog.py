@@ -21,6 +21,7 @@ from hardsplat.raster import tensors
 from hardsplat.raster.core.pictures import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.core.projection import Perspective, Projection
 from hardsplat.raster.core.sinks import STORE, STORE_ROWS, adam
+from hardsplat.raster.core.sky import behind_pass, gather_passes
 from hardsplat.raster.core.sort import sort_passes
 from hardsplat.raster.core.stochastic import Perturbed
 from hardsplat.raster.hardware import passes as hardware_passes
@@ -114,6 +115,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         for p in schedule_passes(poses, intrinsics)
     )
     yield from (
+        *(p for lens in LENSES for p in (behind_pass(lens), *gather_passes(lens))),
         *pose_passes(1.0),
         INTRINSICS_PASS,
         DEPTH_PASS,

@@ -74,6 +74,21 @@ Projection project(Camera c, vec3 mean, vec4 unit_quat, vec3 scale) {
     return o;
 }
 
+// (x, y) / z of the ray through a place of the image, px: Newton's method, within the lens's reach.
+vec2 ratio_of(Camera c, vec2 at) {
+    vec2 wanted = (at - c.centre) / c.focal, u = wanted, q = tangential_of(c);
+    if (c.lens == 0u) return u;
+    for (int i = 0; i < 12; ++i) {
+        float s = dot(u, u);
+        if (s >= c.reach) u *= 0.999 * sqrt(c.reach / s);
+        s = dot(u, u);
+        vec3 g = radial_of(c, s), D = bend_of(g, q, u);
+        vec2 off = g.x * u + s * q + 2.0 * dot(q, u) * u - wanted;
+        u -= vec2(D.z * off.x - D.y * off.y, D.x * off.y - D.y * off.x) / (D.x * D.z - D.y * D.y);
+    }
+    return u;
+}
+
 void d_project(Camera c, Projection o, vec4 unit_quat, vec3 scale, vec2 d_mean2d, vec3 d_a0,
                vec3 d_a1, out vec3 d_mean, out vec4 d_unit_quat, out vec3 d_scale) {
     vec2 u = o.uv, q = tangential_of(c), d_bent = c.focal * d_mean2d;

@@ -17,6 +17,9 @@ Projection project(Camera c, vec3 mean, vec4 unit_quat, vec3 scale) {
     return o;
 }
 
+// (x, y) / z of the ray through a place of the image, px.
+vec2 ratio_of(Camera c, vec2 at) { return (at - c.centre) / c.focal; }
+
 // By (u, v), clamped or not.
 vec2 d_uv_of(Camera c, Projection o, vec3 d_a0, vec3 d_a1) {
     vec3 V2 = vec3(o.V[0][2], o.V[1][2], o.V[2][2]);

@@ -21,12 +21,12 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) restrict buffer an
 // items_of(plane), visible(item, items)
 #include <items>
 #ifndef FILLED_items
-// The kind of items: photographs and cameras, of which a step sees one, or the scene.
+// The kind of items: photographs and cameras, of which a step sees one, or texels of the sky.
 layout(constant_id = 26) const uint KIND = 0u;
-const uint CAMERAS = 1u, SCENE = 2u;
+const uint CAMERAS = 1u, TEXELS = 2u;
 uint items_of(Plane plane) { return plane.items; }
 bool visible(uint item, uint items) {
-    return KIND == SCENE ? item < items : item == (KIND == CAMERAS ? frame.camera : frame.view);
+    return KIND == TEXELS ? item < items : item == (KIND == CAMERAS ? frame.camera : frame.view);
 }
 #endif
 // listed_plane(i)

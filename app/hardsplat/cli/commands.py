@@ -211,6 +211,21 @@ verbose
         handlers.edit,
         "IN [--crop SHAPE] [--output OUT]",
     ),
+    "clean": Command(
+        "write a result without its floaters",
+        """
+result RESULT|SPLATS: result folder of a training, or a file of splats, see convert
+-o/--output PATH: file of splats, by its ending (default: clean.ply in the result folder)
+--data-dir PATH: scene whose photographs are asked (default: the one trained on)
+--overwrite: replace the output where it exists
+device
+quiet
+verbose
+""",
+        handlers.clean,
+        "RESULT [--output OUT]",
+        remedies={"pixels": "raise --data-factor"},
+    ),
     "bench": Command(
         "time every stage of drawing a model, forward and backward, for the variants asked for",
         """

@@ -57,6 +57,18 @@ def lod(flags):
     lod(flags.pop("result"), flags.pop("output", None), **flags)
 
 
+def clean(flags):
+    from hardsplat.export.clean import clean
+
+    show_log(flags)
+    done = clean(flags.pop("result"), flags.pop("output", None), **flags)
+    which = f"{done.free} in free space, {done.lonely} that at most one photograph shows"
+    print(
+        f"{done.path}: {done.removed} of {done.read} splats removed ({which}); PSNR of training "
+        f"photographs {done.before:.2f} dB, now {done.after:.2f} dB"
+    )
+
+
 def convert(flags):
     from hardsplat.export.convert import convert
 

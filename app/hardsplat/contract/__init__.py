@@ -18,7 +18,7 @@ import numpy as np
 
 from hardsplat.contract.core import CORE
 from hardsplat.contract.densify import REFINE
-from hardsplat.contract.draw import DRAW, FRAGMENTS, IMAGE
+from hardsplat.contract.draw import DRAW, FRAGMENTS, IMAGE, SKY
 from hardsplat.contract.fit import FIT, MESH
 from hardsplat.contract.layout import BufferSpec, Field, ImageSpec, Subsystem, dtype_of
 from hardsplat.contract.photographs import DEPTH, EXPOSURE, POSE
@@ -28,7 +28,7 @@ from hardsplat.contract.splats import SPLATS, STOCHASTIC, WORKING
 from hardsplat.contract.tiles import SORT, TILES
 from hardsplat.contract.train import LOSS, TRAIN
 
-_SCENES = (CORE, SPLATS, SORT, WORKING, STOCHASTIC, IMAGE, DRAW, FRAGMENTS, TILES)
+_SCENES = (CORE, SPLATS, SORT, WORKING, STOCHASTIC, IMAGE, SKY, DRAW, FRAGMENTS, TILES)
 _TRAINING = (LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
 _OTHERS = (PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)
 SUBSYSTEMS: dict[str, Subsystem] = {s.name: s for s in (*_SCENES, *_TRAINING, *_OTHERS)}

@@ -47,6 +47,17 @@ FRAGMENTS = subsystem(
     },
 )
 
+# The sky: colours of directions behind all splats.
+SKY = subsystem(
+    "sky",
+    "the sky behind the image",
+    uses=("image", "splats"),
+    buffers={
+        "190 int sky_sums[texels][4]": "over the pixels of a step that see a texel, in fixed point "
+        "and weighted by T: dL/d colour (3); 1, so how much of the texel is seen"
+    },
+)
+
 # The rendered image and its gradient, which rasterizers and losses share.
 IMAGE = subsystem(
     "image",

@@ -20,13 +20,16 @@ from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.gpu.probe import open_device
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import OWN, Gaussians
+from hardsplat.model.sky import Sky
 from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.sinks import STORE
+from hardsplat.raster.core.sky import allocate_sums, gather_passes, record_gather
 from hardsplat.settings.typed import RasterizerName, RasterizerOptions
 from hardsplat.tables import quantities
 
@@ -80,16 +83,22 @@ class Renderer:
         self._differentiated = False  # whether there was a backward pass since the last forward()
         self._frame = frame_data(0, (0.0, 0.0, 0.0), 1.0)
 
-    def _fit(self, n: int, sh_degree: int, width: int, height: int, lens: str) -> None:
-        """Makes buffers and command buffers for this size and a variant of LENSES, or keeps those
-        there are."""
-        capacity, key = max(n, 1), (sh_degree, width, height, lens)
+    def _fit(
+        self, n: int, sh_degree: int, width: int, height: int, lens: str, texels: int = 0
+    ) -> None:
+        """Makes buffers and command buffers for this size, a variant of LENSES and a sky of so many
+        texels, or keeps those there are."""
+        capacity, key = max(n, 1), (sh_degree, width, height, lens, texels)
         if self._key and self._key[0] >= capacity and self._key[1:] == key:
             return
         self._release()
         try:
-            parameters = Parameters(self.device, capacity, sh_degree, gradients="all")
+            given: dict[str, Any] = {"gradients": "all", "items": {"texel": texels}}
+            parameters = Parameters(self.device, capacity, sh_degree, **given)
             self.parameters = self._parts.add(parameters)
+            self._sums = {"sky_sums": allocate_sums(self.device, texels)} if texels else {}
+            self._parts.add_all(self._sums.values())
+            self._gather = build_all(self.device, gather_passes(lens)) if texels else {}
             drawn, options = (self.device, parameters), replace(self._options, lens=lens)
             self.raster = self._parts.add(
                 self._backend.rasterizer(*drawn, width, height, options, STORE)
@@ -101,10 +110,13 @@ class Renderer:
         self._key = (capacity, *key)
 
     def _record(self) -> None:
-        self.resources = self.raster.resources
+        self.resources = {**self.raster.resources, **self._sums}
         self._forward = self._parts.add(Recorder(self.device, self.resources, timed=True))
         self.raster.record_forward(self._forward)
         self._backward = self._parts.add(Recorder(self.device, self.resources, timed=True))
+        if self._gather:
+            size = self.raster.width, self.raster.height
+            record_gather(self._backward, self._gather, *size, self.parameters.texels)
         self.raster.record_backward(self._backward)
         self._forward.end()
         self._backward.end()
@@ -119,7 +131,8 @@ class Renderer:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Renders one view, or several of one size.
 
-        sh_degree: highest band used, default all that `gaussians` has. background: (3,) colour.
+        sh_degree: highest band used, default all that `gaussians` has. background: (3,) colour, or
+        (side, side, 3) colours of a sky, see Sky.of_colors.
         near: splats nearer than this are culled, world units. Returns image (H, W, 3) float32 with
         the background in it, and T (H, W) float32, the transmittance behind the last splat. For a
         sequence of C cameras these are (C, H, W, 3) and (C, H, W). Splats with a number that is
@@ -139,7 +152,9 @@ class Renderer:
         if len(sizes := {(c.width, c.height) for c in cameras}) > 1:
             words = ", ".join(f"{w}x{h}" for w, h in sorted(sizes))
             raise ValueError(f"the cameras of one call must have one image size, got {words}")
-        background = np.asarray(background, np.float32)
+        background, sky = np.asarray(background, np.float32), None
+        if background.ndim == 3:
+            background, sky = np.zeros(3, np.float32), Sky.of_colors(background)
         if background.shape != (3,) or not np.isfinite(background).all():
             raise ValueError(f"background {background.tolist()} is not three finite numbers")
         if not 0 < near < np.inf:
@@ -155,8 +170,11 @@ class Renderer:
         self._rendered, self._differentiated = None, False
         lens = "distorted" if any(c.distortion for c in cameras) else "pinhole"
         size = cameras[0].width, cameras[0].height
-        self._fit(len(gaussians), gaussians.sh_degree, *size, lens)
+        texels = 0 if sky is None else len(sky.texels)
+        self._fit(len(gaussians), gaussians.sh_degree, *size, lens, texels)
         self.parameters.upload(gaussians)
+        if sky is not None:
+            self.parameters.write("sky", sky.texels[None])
         self._frame = frame_data(degree, background, near, step=int(self._frame["step"]))
         self.resources["frame"].upload(self._frame)
         images = []
@@ -191,8 +209,9 @@ class Renderer:
 
         d_image: (H, W, 3), or (C, H, W, 3) where forward() was given a sequence of C cameras;
         gradients are then summed over them. Returns means (N, 3), quats (N, 4), scales (N, 3),
-        opacities (N,), sh (N, K, 3), of linear scales and of opacities in 0..1. Further quantities
-        of the trained table are (planes, N, width), as they are trained.
+        opacities (N,), sh (N, K, 3), of linear scales and of opacities in 0..1; of a sky also
+        background (side, side, 3). Further quantities of the trained table are (planes, N, width),
+        as they are trained.
         Splats that were not visible have zeros. Raises RuntimeError without a forward(), ValueError
         for a d_image of another shape.
         """
@@ -210,6 +229,10 @@ class Renderer:
             for name, gradient in self._differentiate(camera, d, len(gaussians)).items():
                 total[name] = total[name] + gradient if name in total else gradient
         logit = gaussians.logit_opacities.astype(np.float64)
+        own: dict[str, np.ndarray] = {}
+        if (d_sky := total.pop("sky", None)) is not None:
+            side = round(d_sky.shape[1] ** 0.5)
+            own["background"] = d_sky[0, :, :3].reshape(side, side, 3)
         slope = 1 / (2 + np.exp(logit) + np.exp(-logit))  # o (1 - o)
         return {
             "means": total["means"][0],
@@ -218,6 +241,7 @@ class Renderer:
             "opacities": _through(total["logit_opacities"][0, :, 0], slope),
             "sh": np.concatenate([total["sh0"], total["shN"]]).transpose(1, 0, 2).copy(),
             **{name: gradient for name, gradient in total.items() if name not in OWN},
+            **own,
         }
 
     def _differentiate(self, camera: Camera, d_image: np.ndarray, n: int) -> dict[str, np.ndarray]:
@@ -226,14 +250,21 @@ class Renderer:
         self.resources["frame"].upload(self._frame)
         if self._drawn is not camera:  # the backward pass uses up what the forward leaves it
             self._draw(camera)
-        padded = np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2)
+        # sums of a sky are in fixed point, see shaders/sky/units.glsl
+        most = float(np.abs(d_image).max()) * d_image.size if self.parameters.texels else 0.0
+        scale = 2.0 ** (5 - np.ceil(np.log2(most))) if 0 < most < np.inf else 1.0
+        padded = np.concatenate([scale * d_image, np.zeros_like(d_image[..., :1])], axis=2)
         self.resources["d_image"].upload(padded)
         self._frame["step"] += 1
         self.resources["frame"].upload(self._frame)
         self._drawn = None
         self._backward.run_once()
         self._differentiated = True
-        return {q.name: self.parameters.read(q.d, n) for q in quantities.of("splat")}
+        items = dict.fromkeys(quantities.of("splat"), n)
+        if texels := self.parameters.texels:
+            items[quantities.QUANTITIES["sky"]] = texels
+        found = {q.name: self.parameters.read(q.d, k) for q, k in items.items()}
+        return found if scale == 1 else {k: v / np.float32(scale) for k, v in found.items()}
 
     def times(self) -> dict[str, float]:
         """Milliseconds on the GPU by pass, of the last forward() and, if there was one since,

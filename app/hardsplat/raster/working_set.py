@@ -33,7 +33,7 @@ def _marks(model: Parameters) -> dict[str, int]:
 class WorkingSet:
     """Room for `capacity` splats of a model, which a rasterizer draws instead of it.
 
-    Photographs, cameras and the scene are the model's. moments, follow: as of Parameters. Raises
+    Photographs and cameras are the model's; a sky is not drawn. moments, follow: as of Parameters. Raises
     OutOfMemory with nothing allocated.
     """
 

@@ -15,10 +15,12 @@ from hardsplat.gpu.memory.owned import Owned
 from hardsplat.gpu.memory.resources import buffer_in
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.sky import Sky
 from hardsplat.raster.backends import Backend
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.pictures import allocate_show, palette_data, record_show
+from hardsplat.raster.core.sky import drawn
 from hardsplat.render.streaming import StreamedSplats
 
 
@@ -26,7 +28,8 @@ from hardsplat.render.streaming import StreamedSplats
 class Painter:
     """gaussians: all of them, or those that each camera sees. pictures: of
     app/hardsplat/tables/pictures.py. width, height: of the largest camera.
-    transparent: straight alpha instead of a background.
+    transparent: straight alpha instead of a background. sky: behind the image, of splats that
+    are not streamed.
 
     frame: a contract Frame struct. Raises UserError for what the device cannot run, OutOfMemory
     with nothing allocated.
@@ -41,6 +44,7 @@ class Painter:
     pictures: Sequence[str]
     frame: np.ndarray
     transparent: bool = False
+    sky: Sky | None = None
 
     def __post_init__(self, gaussians: Gaussians | StreamedSplats):
         device, size = self.device, (self.width, self.height)
@@ -52,8 +56,7 @@ class Painter:
                 parameters = Parameters(device, gaussians.capacity, gaussians.sh_degree)
                 gaussians.begin(self._parts.add(parameters))
             else:
-                parameters = Parameters(device, max(len(gaussians), 1), gaussians.sh_degree)
-                self._parts.add(parameters).upload(gaussians)
+                parameters = self._parts.add(drawn(device, gaussians, self.sky))
             self._parameters = parameters
             raster = self.backend.rasterizer(device, parameters, *size, self.options, sink=None)
             self.raster = self._parts.add(raster)

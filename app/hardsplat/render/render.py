@@ -19,7 +19,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.video import CODECS
 from hardsplat.io.scenes.camera_path import read_camera_path
 from hardsplat.io.scenes.scene import Scene, load_scene
-from hardsplat.io.splats import load_splats
+from hardsplat.io.sky import load_drawn
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.frame import frame_data
@@ -111,7 +111,7 @@ def render(
     tree = tree_of(file, max_splats, gpu)
     near = config.scene.near_plane
     streamed = StreamedSplats(tree, gpu, near, max_splats) if tree else None
-    gaussians = streamed or load_splats(file)
+    gaussians, sky = (streamed, None) if streamed else load_drawn(file)
     degree = gaussians.sh_degree if look.sh_degree is None else look.sh_degree
     if not 0 <= degree <= gaussians.sh_degree:
         expected = f"expected a degree of 0 to {gaussians.sh_degree}, which {file} has"
@@ -129,7 +129,9 @@ def render(
         most = f"larger than images of {gpu.name} may be ({gpu.max_image} a side)"
         raise OutOfMemory(f"{canvas[0]}x{canvas[1]} is {most}", "pixels")
     options = backend.options.of(drawn_by.raster, drawn_by.gradient)
-    painter = Painter(gpu, backend, options, gaussians, *canvas, modes, frame, transparent)
+    sky = sky if look.background is None else None
+    drawing = (gpu, backend, options, gaussians, *canvas, modes, frame, transparent, sky)
+    painter = Painter(*drawing)
     names, legends = [n for n in modes if n in look.mode], {}
     try:
         for name in names:

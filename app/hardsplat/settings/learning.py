@@ -86,6 +86,7 @@ class AdamSettings(Owner):
         "moves, to the next (published: 1)",
         min=1,
     )
+    sky_lr: float = option(0.01, "rate of the colours of the sky, with --background sphere")
     adam_beta1: float = option(0.9, "decay of the mean", max=0.99999)
     adam_beta2: float = option(0.999, "decay of the variance", max=0.99999)
     adam_eps: float = option(1e-15, "keeps the division finite", min=1e-30)

@@ -44,8 +44,8 @@ class SceneSettings(Owner):
     )
     background: str = option(
         "black",
-        "colour behind the splats",
-        choices=("black", "white", "random"),
+        "what lies behind the splats: a colour, or with sphere a sky whose colours are optimized",
+        choices=("black", "white", "random", "sphere"),
         aka="white_background random_background random_bkgd",
     )
     mask_mode: str = option(

@@ -94,10 +94,10 @@ class TrainConfig(Owner):
                 "--resume and --ckpt exclude each other: the newest checkpoint, or the named one"
             )
         if scene.mask_mode == "opacity":
-            if scene.background == "white":
+            if scene.background in ("white", "sphere"):
                 raise UserError(
-                    "--mask-mode opacity takes --background random, not white: leave out "
-                    "one of the two"
+                    f"--mask-mode opacity takes --background random, not {scene.background}: "
+                    "leave out one of the two"
                 )
             object.__setattr__(self, "scene", replace(scene, background="random"))
         if scene.region and self.densify.strategy != "budget":
@@ -107,6 +107,15 @@ class TrainConfig(Owner):
             )
         if scene.region and self.blocks.blocks is not None:
             raise UserError("--region and --blocks exclude each other: leave out one of the two")
+        if scene.background == "sphere":
+            without = {
+                "--gradient stochastic": self.gradient.gradient == "stochastic",
+                "--blocks": self.blocks.blocks is not None,
+            }
+            if flag := next((flag for flag, given in without.items() if given), None):
+                raise UserError(
+                    f"--background sphere does not go with {flag}: leave out one of the two"
+                )
         if run.deterministic:
             raster = self.raster.flat()
             changed = [n for n in DETERMINISTIC if raster[n] != FIELDS[n].default]

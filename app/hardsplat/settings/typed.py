@@ -79,8 +79,9 @@ class TrainSettings(RasterizerOptions, total=False):
     """train this place in detail and the rest coarsely: a box x0,y0,z0,x1,y1,z1 or a sphere
     x,y,z,radius; splats are added inside alone, and photographs that show it are drawn twice as
     often (default: everywhere)"""
-    background: Literal["black", "white", "random"]
-    """colour behind the splats (default: black)"""
+    background: Literal["black", "white", "random", "sphere"]
+    """what lies behind the splats: a colour, or with sphere a sky whose colours are optimized
+    (default: black)"""
     mask_mode: Literal["ignore", "transparent", "opacity"]
     """pixels that masks leave out: ignore: the loss leaves them out; transparent: they show the
     background; opacity: nothing may stand there, which takes --background random (default:
@@ -190,6 +191,8 @@ class TrainSettings(RasterizerOptions, total=False):
     shN_every: int
     """steps from one update of the higher colour bands, three quarters of what Adam moves, to the
     next (published: 1) (default: 4 steps)"""
+    sky_lr: float
+    """rate of the colours of the sky, with --background sphere (default: 0.01)"""
     adam_beta1: float
     """decay of the mean (default: 0.9)"""
     adam_beta2: float

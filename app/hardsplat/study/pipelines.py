@@ -29,6 +29,7 @@ from hardsplat.gpu.passes.pipelines import build
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.sinks import adam
+from hardsplat.raster.core.sky import behind_pass, gather_passes
 from hardsplat.raster.working.passes import cull_passes, gather_pass, step_passes
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
@@ -63,6 +64,7 @@ def _working_passes() -> list[ComputePass]:
 _TRAINING: dict[str, Callable[[], Iterable[ComputePass | DrawPass]]] = {
     "loss": lambda: [*loss_passes(), *METRIC_PASSES, *FITTED_PASSES],
     "out of core": _working_passes,
+    "sky": lambda: [behind_pass("pinhole"), *gather_passes("pinhole")],
     **{f"exposure {name}": partial(exposure_passes, name) for name in EXPOSURES},
     **{
         f"strategy {name}": partial(strategy.passes, "float32", photo_bytes=4)

@@ -1,7 +1,7 @@
 """What is trained: the one table from which buffers, moments, gradients, Adam, densification,
 checkpoints, files and memory follow.
 
-A quantity has one item a splat, photograph or camera, or one for the scene. An item is `width`
+A quantity has one item a splat, photograph, camera or texel of the sky. An item is `width`
 numbers in each of its planes; every plane is an allocation of its own, which shaders reach by
 address (contract/glsl.py: `means(g)`, `shN(k, g)`).
 """
@@ -65,6 +65,8 @@ _ROWS = (
     Quantity("vignette_centre", "camera", 4, _PPISP, planes=_planes(2), chosen=_BY_BOTH),
     Quantity("vignette_falloff", "camera", 4, _PPISP, planes=_planes(3), chosen=_BY_BOTH),
     Quantity("response", "camera", 4, _PPISP, planes=_planes(4), chosen=_BY_PPISP, centred=True),
+    # Colours of the sky by direction, less 0.5, and how much of it is seen: raster/core/sky.py.
+    Quantity("sky", "texel", 4, Rate("sky_lr"), chosen=("background", ("sphere",))),
 )
 # fmt: on
 QUANTITIES: dict[str, Quantity] = {q.name: q for q in _ROWS}
@@ -82,7 +84,7 @@ class Place:
 
 
 def of(kind: Of) -> list[Quantity]:
-    """The quantities of splats, photographs, cameras or the scene, in the order of the table."""
+    """The quantities of splats, photographs, cameras or texels, in the order of the table."""
     return [q for q in QUANTITIES.values() if q.of == kind]
 
 
@@ -106,7 +108,7 @@ def most_planes(quantity: Quantity) -> int:
 
 
 def places() -> list[Place]:
-    """All quantities with their places: splats first, then photographs, cameras, the scene. Planes
+    """All quantities with their places: splats first, then photographs, cameras, texels. Planes
     that a lower SH degree lacks leave a gap."""
     found: list[Place] = []
     plane = 0

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Of = Literal["splat", "photograph", "camera", "scene"]
-ORDER: tuple[Of, ...] = ("splat", "photograph", "camera", "scene")
+Of = Literal["splat", "photograph", "camera", "texel"]
+ORDER: tuple[Of, ...] = ("splat", "photograph", "camera", "texel")
 HIGHEST_DEGREE = 3  # of spherical harmonics
 
 

@@ -46,7 +46,7 @@ class Given:
         self._table = np.zeros((), contract.dtype("Planes"))
         self._told = b""  # what the device has of the table
         self._fields: dict[str, np.ndarray] = {}
-        members = ("of_splats", "of_photographs", "of_cameras", "of_scene")
+        members = ("of_splats", "of_photographs", "of_cameras", "of_texels")
         for kind, member in zip(quantities.ORDER, members):
             self._table[member] = quantities.plane_count(kind)
         names = {quantity: name for name, quantity in PLANES.items()}

@@ -70,7 +70,7 @@ class Checkpoint:
     ) -> Checkpoint:
         """Step 0: nothing learned, no statistics. SH bands that `gaussians` lacks are zeros. items:
         how many photographs and cameras there are."""
-        counted: dict[Of, int] = {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
+        counted: dict[Of, int] = {"photograph": 0, "camera": 0, "texel": 0, **(items or {})}
         counted["splat"] = len(gaussians)
         # zeros take no memory until they are written to
         wanted, later = shapes(sh_degree, counted), {*STATISTICS, *quantities.averages()}

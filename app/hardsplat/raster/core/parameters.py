@@ -29,10 +29,11 @@ class Parameters:
     splats and work sizes.
 
     moments: how Adam moments are stored, a variant of MOMENT_FORMATS, or None for none; the host
-    reads and writes them as float32 all the same. items: how many photographs and cameras there
-    are; the scene is always one. follow: buffers of the contract, one element a splat, that grow
-    with the splats. shared: other APIs may have the memory of planes, see `buffers`. out_of_core:
-    quantities that spill are in the host's memory. Raises OutOfMemory with nothing allocated.
+    reads and writes them as float32 all the same. items: how many photographs, cameras and texels
+    of the sky there are, by default none. follow: buffers of the contract, one element a splat,
+    that grow with the splats. shared: other APIs may have the memory of planes, see `buffers`.
+    out_of_core: quantities that spill are in the host's memory. Raises OutOfMemory with nothing
+    allocated.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Parameters:
         self._out_of_core = out_of_core
         self._moments = MOMENT_FORMATS[moments] if moments else None
         self._gradients = gradients
-        self._items = {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
+        self._items = {"photograph": 0, "camera": 0, "texel": 0, **(items or {})}
         self._planes: dict[str, Planes] = {}
         self._follow: dict[str, Buffer] = {}
         self._fixed: dict[str, Buffer] = {}
@@ -124,6 +125,11 @@ class Parameters:
         return min(planes.capacity for planes in self.of_splats())
 
     @property
+    def texels(self) -> int:
+        """Texels of the sky, 0 without one."""
+        return self._planes["sky"].capacity
+
+    @property
     def all(self) -> dict[str, Buffer]:
         """What passes bind: the planes themselves are reached through the table."""
         return {**self._fixed, **self._follow}
@@ -171,7 +177,7 @@ class Parameters:
 
     @property
     def averaged(self) -> bool:
-        """Whether averages of the splats are kept, see hardsplat.raster.core.averages."""
+        """Whether averages of the splats are kept, see hardsplat.raster.averages."""
         return any("average" in planes.buffers for planes in self._planes.values())
 
     def of_splats(self, others: bool = False) -> list[Planes]:

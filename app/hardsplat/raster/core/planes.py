@@ -12,7 +12,7 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.tables import quantities
 from hardsplat.tables.quantity import Quantity
 
-_MEMBERS = ("of_splats", "of_photographs", "of_cameras", "of_scene")  # as trained.ORDER
+_MEMBERS = ("of_splats", "of_photographs", "of_cameras", "of_texels")  # as trained.ORDER
 
 
 @dataclass

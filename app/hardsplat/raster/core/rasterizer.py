@@ -23,11 +23,12 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import allocate_all, exchange
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
-from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.gpu.passes.pipelines import build, build_all
 from hardsplat.raster.core import stochastic
 from hardsplat.raster.core.parameters import Parameters, pairs_wanted
 from hardsplat.raster.core.projection import Projection
 from hardsplat.raster.core.sinks import Sink
+from hardsplat.raster.core.sky import behind_pass
 from hardsplat.tables.formats import FORMATS, TargetFormat
 
 log = logging.getLogger("hardsplat")
@@ -94,6 +95,9 @@ class Rasterizer:
         self.pipelines = build_all(device, self._passes())
         self._own: dict[str, Buffer | Image] = {}
         self._warned = False  # that pairs are left out
+        self._sky: ComputePass | None = None
+        if isinstance(parameters, Parameters) and parameters.texels:
+            self._sky = behind_pass(options.lens, *self._behind())
         try:
             self._own |= self.projection.allocate(device, self._capacity)
             for image in self.projection.images:
@@ -153,6 +157,15 @@ class Rasterizer:
     def _target(self) -> TargetFormat:
         """The format of finished images."""
         return FORMATS["float32"]
+
+    def _behind(self) -> tuple[str, int]:
+        """The image that the sky is put behind, and its first row."""
+        return "target", 0
+
+    def _record_sky(self, recorder: Recorder) -> None:
+        """Puts the sky behind the drawn image, where there is one."""
+        if self._sky:
+            recorder.run(build(self.device, self._sky), threads=(self.width, self.height))
 
     def _allocate(self) -> None:
         """The rest of its own buffers and images."""

@@ -18,7 +18,7 @@ from hardsplat.tables.quantity import Of
 _PLANE_shN = next(p.plane for p in quantities.places() if p.quantity.name == "shN")
 GROUP = contract.CONSTANTS["GROUP"]
 LANES = 64  # of a workgroup of optim/planes.comp
-_ITEMS: dict[Of, str] = {"photograph": "photographs", "camera": "cameras", "scene": "scene"}
+_ITEMS: dict[Of, str] = {"photograph": "photographs", "camera": "cameras", "texel": "texels"}
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def record_splats(
 
 
 def other_passes(sink: Sink) -> list[ComputePass]:
-    """Adam for quantities of photographs, cameras and the scene, a pass for each kind that has any.
+    """Adam for quantities of photographs, cameras and texels, a pass for each kind that has any.
     Their gradients are written by other passes.
 
     A step moves the photograph that it sees and no other, moments included: one that is seen once
@@ -174,7 +174,7 @@ def _other(sink: Sink, kind: Of) -> ComputePass:
 
 
 def record_others(recorder: Recorder, run: Mapping[str, Pipeline], items: Mapping[Of, int]) -> None:
-    """A step of Adam for photographs, cameras and the scene. items: how many there are of each
+    """A step of Adam for photographs, cameras and texels. items: how many there are of each
     kind; kinds that it lacks rest."""
     for kind in quantities.ORDER[1:]:
         if items.get(kind) and f"adam {_ITEMS[kind]}" in run:

@@ -143,6 +143,12 @@ class HardwareRasterizer(Rasterizer):
     def _target(self) -> TargetFormat:
         return self.rows.target
 
+    def _behind(self) -> tuple[str, int]:
+        """The canvas of the farthest depth segment, where there are several images."""
+        segments = self._plan[-1]
+        layered = self.rows.layered(segments)
+        return ("layers", (segments - 1) * self.height) if layered else super()._behind()
+
     def _allocate(self) -> None:
         device, rows, sink = self.device, self.rows, self.projection.sink
         self.segments = self._plan[-1]
@@ -177,7 +183,7 @@ class HardwareRasterizer(Rasterizer):
         run = build_all(self.device, self._passes(picture))
         self.projection.record_forward(recorder, run)
         rest = recorder if self.lists else rest or recorder
-        self._record_draw(rest, run)
+        self._record_draw(rest, run, sky=picture == "image")
         if picture == "image":
             self._record_lists(rest)
 
@@ -187,16 +193,20 @@ class HardwareRasterizer(Rasterizer):
             self.lists.record(recorder, self.pipelines)
 
     def _record_draw(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], image: str = ""
+        self, recorder: Recorder, run: Mapping[str, Pipeline], image: str = "", sky: bool = False
     ) -> None:
-        """order -> the target of an image of the projection."""
+        """order -> the target of an image of the projection. sky: it is put behind the image."""
         size, tall = (self.width, self.height), (self.width, self.height * self.segments)
         if self.rows.blending.listed and self.lists:
             self.lists.record(recorder, run)
+            if sky:
+                self._record_sky(recorder)
             return
         if "begin forward" in run:
             recorder.run(run[f"begin forward{image}"], threads=size)
         recorder.run(run[f"draw{image}"], indirect="draw", extent=tall)
+        if sky:
+            self._record_sky(recorder)
         if "resolve" in run:
             recorder.run(run[f"resolve{image}"], threads=size)
 
@@ -208,8 +218,9 @@ class HardwareRasterizer(Rasterizer):
     def record_again(self, recorder: Recorder) -> None:
         if self.rows.blending.listed and self.lists:
             recorder.run(self.pipelines["draw"], threads=self.lists.blocks)
+            self._record_sky(recorder)
         else:
-            self._record_draw(recorder, self.pipelines)
+            self._record_draw(recorder, self.pipelines, sky=True)
 
     def record_draw_backward(self, recorder: Recorder, score: str = "") -> None:
         self._backward.record(recorder, self.pipelines, f" {score}".rstrip())

@@ -166,6 +166,8 @@ class TiledRasterizer(Rasterizer):
         record_counts(recorder, run, self.projection, "tile count")
         record_lists(rest, run, self.projection, self.tiles)
         self._run_tiles(rest, run["draw"])
+        if picture == "image":
+            self._record_sky(rest)
 
     def record_images(self, recorder: Recorder) -> None:
         """Projected splats -> the targets of all images of the projection, from one list of the
@@ -181,6 +183,7 @@ class TiledRasterizer(Rasterizer):
     def record_again(self, recorder: Recorder) -> None:
         record_packed(recorder, self.pipelines, self.projection)
         self._run_tiles(recorder, self.pipelines["draw"])
+        self._record_sky(recorder)
 
     def record_draw_backward(self, recorder: Recorder, score: str = "") -> None:
         run = self.pipelines[f"draw backward {score}".rstrip()]

@@ -10,6 +10,7 @@ import numpy as np
 
 from hardsplat.gpu.device.context import Device
 from hardsplat.model.region import Region
+from hardsplat.model.sky import SIDE
 from hardsplat.raster.backends import BACKENDS, running
 from hardsplat.raster.core.choose import timing_enabled
 from hardsplat.raster.core.sinks import Sink, adam, moments_of
@@ -62,6 +63,8 @@ class Job:
         """budget: most splats, by default as the settings have it. Raises UserError for what the
         device cannot run."""
         config.check_gradient()
+        if config.scene.background == "sphere":
+            views = replace(views, texels=SIDE**2)
         densify, names = config.densify, running(device, config.raster, config.gradient)
         return cls(
             config,

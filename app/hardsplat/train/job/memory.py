@@ -40,6 +40,7 @@ def placed(job: Job, device: Device, splats: int) -> Job:
     if wanted == "off":
         return job
     lacks = "--gradient analytic" if job.estimates else device.killed.get("out of core", "")
+    lacks = "another --background than sphere" if job.views.texels else lacks
     if lacks and wanted == "on":
         raise UserError(f"--out-of-core on needs {lacks}")
     if lacks:

@@ -21,6 +21,7 @@ class Views:
     canvas: width and height, px, that hold every view. extent: of the scene, world units. numbers:
     which of the scene's physical cameras took each view, counted from 0; by default one took all.
     distorted: other cameras that the session's rasterizer draws distort, as these may.
+    texels: of the sky that is optimized behind the splats, 0 without one.
     """
 
     cameras: Sequence[Camera]
@@ -28,6 +29,7 @@ class Views:
     extent: float
     numbers: Sequence[int] = ()
     distorted: bool = False
+    texels: int = 0
 
     @property
     def lens(self) -> Literal["pinhole", "distorted"]:
@@ -37,11 +39,11 @@ class Views:
 
     @property
     def items(self) -> dict[Of, int]:
-        """How many photographs and cameras there are."""
+        """How many photographs, cameras and texels of the sky there are."""
         return {
             "photograph": len(self.cameras),
             "camera": max(self.numbers, default=0) + 1,
-            "scene": 1,
+            "texel": self.texels,
         }
 
     def packed(self) -> np.ndarray:

@@ -11,9 +11,9 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import load_splats
+from hardsplat.io.sky import load_drawn
 from hardsplat.raster.backends import BACKENDS, fastest
-from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.core.sky import drawn
 from hardsplat.results.folder import check_folder, make_folder, write_json
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.settings.presets import SAVED_NAME
@@ -65,12 +65,11 @@ def evaluate_run(
     if config.intrinsics.intrinsics_opt:
         scene = focused_scene(scene, load_intrinsics(folder))
     colors = CameraColors.load(folder) if config.exposure.corrected else None
-    gaussians = load_splats(ply)
+    gaussians, sky = load_drawn(ply)
     degree = gaussians.sh_degree
     make_folder(out)
     gpu = open_device(config.run.device)
-    parameters = Parameters(gpu, len(gaussians), degree)
-    parameters.upload(gaussians)
+    parameters = drawn(gpu, gaussians, sky)
     rasterizer, lens = fastest(gpu, config.raster, config.gradient), training_views(scene).lens
     backend = BACKENDS[rasterizer]
     options = replace(backend.options.of(config.raster, config.gradient), lens=lens)
@@ -97,7 +96,7 @@ def evaluate_run(
 
         views = scene.held_out
         job = refining_job(gpu, config, rasterizer, views, scene.extent, degree)
-        cameras = refine_held_out(gpu, job, views, gaussians)
+        cameras = refine_held_out(gpu, job, views, gaussians, sky=sky)
         again = measure_all(gpu, raster, views, frame, quiet, cameras=cameras, **how)
         table["refined"] = summary([replace(m, target=None) for m in again])
     raster.destroy()

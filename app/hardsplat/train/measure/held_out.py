@@ -11,6 +11,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.sky import Sky
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.learning import GradientSettings, ModelSettings
 from hardsplat.settings.photographs import PoseSettings
@@ -73,10 +74,12 @@ def refine_held_out(
     views: Sequence[View],
     gaussians: Gaussians,
     stopped: Callable[[], bool] = bool,
+    sky: Sky | None = None,
 ) -> list[Camera]:
     """The cameras of a refining_job, moved to where the splats show most of their photographs.
 
-    stopped: once it returns true, the list is empty. Raises OutOfMemory where a second session does
+    stopped: once it returns true, the list is empty. sky: behind the splats, of a run with one.
+    Raises OutOfMemory where a second session does
     not fit.
     """
     r, degree = job.config.run, job.config.model.sh_degree
@@ -85,7 +88,10 @@ def refine_held_out(
     session = Session(device, job, photos, lambda batch: None)
     try:
         # all bands are in use from here on
-        session.restore(replace(session.initial(gaussians), step=degree))
+        first = replace(session.initial(gaussians), step=degree)
+        if sky is not None:
+            first.buffers["sky"] = sky.texels[None]
+        session.restore(first)
         while session.step < job.steps:
             if stopped():
                 return []

@@ -42,7 +42,8 @@ BACKGROUNDS = {
     "black": (0.0,) * 3,
     "white": (1.0,) * 3,
     "random": (0.0,) * 3,
-}  # random: training only
+    "sphere": (0.0,) * 3,
+}  # random: training only; sphere: behind a sky that is drawn with the splats
 
 
 @dataclass

@@ -22,6 +22,7 @@ from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.media.images import over, save_png, to_uint8
 from hardsplat.model.camera import Camera
+from hardsplat.model.sky import Sky
 from hardsplat.results.folder import write_json
 from hardsplat.train.job.job import Job
 from hardsplat.train.measure.learnt import save_learnt
@@ -90,20 +91,40 @@ class RunFiles:
         if m.name in spread([self.scene.views[i].name for i in self.scene.test]):
             self._shown[m.name] = render, m.photo
 
-    def splats(self, planes: Mapping[str, np.ndarray], *names: str, over: bool = False) -> Future:
+    def splats(
+        self,
+        planes: Mapping[str, np.ndarray],
+        *names: str,
+        over: bool = False,
+        sky: Sky | None = None,
+    ) -> Future:
         """Splats from their trained values, (planes, N, width) by name, as PLY files of these
-        names. over: see last_checkpoint."""
+        names. over: see last_checkpoint. sky: behind them, which becomes splats too."""
         from hardsplat.io.splats import save_planes
 
         nbytes = _bytes_of(planes)
         self._late = over and nbytes > LATE
 
         def work() -> None:
+            durable, antialiased = not self._late, self._job.config.raster.antialiased
+            all_planes = self._all(planes, sky, durable)
             for name in names:
-                path, durable = self.folder / name, not self._late
-                save_planes(path, planes, self._job.config.raster.antialiased, durable)
+                save_planes(self.folder / name, all_planes, antialiased, durable)
 
         return self.background.do("splats", work, nbytes, line="splats")
+
+    def _all(
+        self, planes: Mapping[str, np.ndarray], sky: Sky | None, durable: bool = True
+    ) -> Mapping[str, np.ndarray]:
+        """Splats and those of the sky, which is saved."""
+        if sky is None:
+            return planes
+        from hardsplat.io.sky import save_sky, with_sphere
+
+        views = self._job.views
+        all_planes, count = with_sphere(planes, sky, views.cameras, views.extent)
+        save_sky(self.folder, sky, count, durable)
+        return all_planes
 
     def checkpoint(self, state: Checkpoint) -> Future:
         """A checkpoint; older ones go, but for those of --save-steps."""
@@ -150,9 +171,11 @@ class RunFiles:
             tqdm.write(f"note: the report is left out, and the run continues: {why}")
             return None
 
-    def viewer(self, planes: Mapping[str, np.ndarray], name: str | None) -> None:
+    def viewer(
+        self, planes: Mapping[str, np.ndarray], name: str | None, sky: Sky | None = None
+    ) -> None:
         """The report's viewer of splats from their trained values, which begins at the held-out
-        view `name`. Made from memory while held-out views are measured."""
+        view `name`. Made from memory while held-out views are measured. sky: see splats."""
 
         def work(maker: Maker | ReportProcesses) -> None:
             from hardsplat.report.maker import for_viewer
@@ -160,7 +183,8 @@ class RunFiles:
 
             c = self._job.config
             shown = shown_of(self.scene, c.scene, c.raster.antialiased, name)
-            maker.viewer(for_viewer(planes, list(shown.cameras.values())), shown)
+            all_planes = self._all(planes, sky)
+            maker.viewer(for_viewer(all_planes, list(shown.cameras.values())), shown)
 
         self._report(work)
 

@@ -53,7 +53,7 @@ class CheckpointKeeper:
         run.session.drain()
         with run.off_clock("files"):
             self.take()
-            splats = run.files.splats(self.planes(), "splats.ply")
+            splats = run.files.splats(self.planes(), "splats.ply", sky=run.session.sky())
             outcome(run.files.checkpoint(self.state), "the checkpoint")
             outcome(splats, "splats.ply")
 
@@ -69,7 +69,8 @@ class CheckpointKeeper:
             self.measurements.measure(step)
         if ply:
             with run.off_clock("files"):
-                run.files.splats(run.session.values(), "splats.ply", f"splats_{step}.ply")
+                names = "splats.ply", f"splats_{step}.ply"
+                run.files.splats(run.session.values(), *names, sky=run.session.sky())
 
     def keep(self, step: int) -> None:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a
@@ -92,8 +93,9 @@ class CheckpointKeeper:
         run, files, allocate = self.run, self.run.files, self._copies.begin()
         planes, over = run.session.values(allocate), step == self.run.job.steps
         first = next((run.scene.views[i].name for i in run.scene.test), None)
-        files.viewer(planes, None if run.stop.asked else first)  # takes longest
-        splats = files.splats(planes, "splats.ply", over=over)
+        sky = run.session.fill_sky() if over else run.session.sky()
+        files.viewer(planes, None if run.stop.asked else first, sky)  # takes longest
+        splats = files.splats(planes, "splats.ply", over=over, sky=sky)
         self._take(allocate, planes)
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
         try:

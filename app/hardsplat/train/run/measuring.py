@@ -135,7 +135,7 @@ class Measurements:
         stopped: Callable[[], bool] = lambda: bool(run.stop.asked)  # noqa: E731
         job = refining_job(run.device, config, run.session.rasterizer, views, scene.extent, degree)
         try:
-            cameras = refine_held_out(run.device, job, views, gaussians, stopped)
+            cameras = refine_held_out(run.device, job, views, gaussians, stopped, run.session.sky())
             measures = []
             how = {"cameras": cameras, "fitted": True, "colors": self._colors()}
             for m in self._measures(views, config.run.quiet, **how) if cameras else ():

@@ -19,7 +19,8 @@ from hardsplat.gpu.passes.pipelines import begin_all
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.io.splats import is_antialiased, load_splats, open_splats
+from hardsplat.io.sky import load_drawn
+from hardsplat.io.splats import is_antialiased, open_splats
 from hardsplat.model import morton
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, unused
@@ -88,9 +89,9 @@ def initial_gaussians(
 
 
 def _given(path: Path, sh_degree: int) -> Gaussians:
-    """Splats of a file or a result folder as training takes them: SH bands up to that degree, and
-    nothing at the end of its range, where gradients vanish."""
-    given = load_splats(find_model(path)[0])
+    """Splats of a file or a result folder, without its sky, as training takes them: SH bands up to
+    that degree, and nothing at the end of its range, where gradients vanish."""
+    given, _ = load_drawn(find_model(path)[0])
     given = given[morton.order_by_rank(given.means)]
     opacities = np.clip(given.opacities, *_OPACITIES)
     scales, sh = np.maximum(given.scales, _LEAST_SCALE), given.sh[:, : (sh_degree + 1) ** 2]

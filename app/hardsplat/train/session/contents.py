@@ -10,6 +10,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.sky import Sky
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.tables import quantities
 from hardsplat.tables.quantity import Of
@@ -31,7 +32,7 @@ def of_other_items(
         there = checkpoint.buffers[q.name].shape[1] if q.name in checkpoint.buffers else items[q.of]
         if there == items[q.of]:
             continue
-        if quantities.is_chosen(q, settings):
+        if there and quantities.is_chosen(q, settings):
             raise UserError(
                 f"the checkpoint knows {there} {q.of}s, the scene has {items[q.of]}: "
                 "train on the photographs that it was made with"
@@ -97,10 +98,21 @@ class SessionContents(BatchedSession):
         return {name: self._read(name, n, allocate) for name in quantities.values()}
 
     def trained_of(self, name: str) -> np.ndarray:
-        """(planes, items, width) of a quantity of photographs or cameras, after all that was
-        queued."""
+        """(planes, items, width) of a quantity of photographs, cameras or texels, after all that
+        was queued."""
         self.drain()
         return self.parameters.read(name, self.job.views.items[quantities.QUANTITIES[name].of])
+
+    def sky(self) -> Sky | None:
+        """The sky after all that was queued, where there is one."""
+        return Sky(self.trained_of("sky")[0]) if self.job.views.texels else None
+
+    def fill_sky(self) -> Sky | None:
+        """Gives directions that no photograph saw the colours around them. Returns the sky."""
+        if (sky := self.sky()) is None:
+            return None
+        self.parameters.write("sky", (sky := sky.filled()).texels[None])
+        return sky
 
     def gaussians(self) -> Gaussians:
         self.drain()

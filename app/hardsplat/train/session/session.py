@@ -22,7 +22,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import buffer_in
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.raster.core.averages import begin_averages, take_averages
+from hardsplat.raster.averages import begin_averages, take_averages
 from hardsplat.tables import quantities
 from hardsplat.train.job.job import Job
 from hardsplat.train.session.buffers import SessionBuffers

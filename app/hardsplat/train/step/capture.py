@@ -9,6 +9,7 @@ from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.raster.core.sinks import record_others
+from hardsplat.raster.core.sky import gather_passes, record_gather
 from hardsplat.tables import quantities
 from hardsplat.train.job.job import Job
 from hardsplat.train.step.depths import DEPTH_PASS, Depths
@@ -37,19 +38,25 @@ class PhotographPasses:
         self._focusing = [INTRINSICS_PASS] if intrinsics else []
         centred = any(q.centred for q in quantities.chosen("photograph", flat))
         self._centring = [centre_pass()] if centred else []
+        self._sky, self._canvas = items["texel"], job.views.canvas
+        self._gathering = gather_passes(job.views.lens) if self._sky else []
         self._ends = schedule_passes(poses, intrinsics)
 
     def passes(self) -> list[ComputePass]:
         """With those that begin and end a step."""
         depth = [DEPTH_PASS] if self.depths else []
         posing = (*self._posing, *self._focusing)
-        return [*self._ends, *posing, *depth, *self._exposing, *self._centring]
+        others = (*self._exposing, *self._centring, *self._gathering)
+        return [*self._ends, *posing, *depth, *others]
 
     def record_compared(
         self, recorder: Recorder, run: Pipelines, record_loss: RecordPasses
     ) -> None:
-        """target -> the loss -> d_image, and gradients of exposures from exposure_sums."""
+        """target -> the loss -> d_image, and gradients of exposures from exposure_sums, of the
+        sky from d_image."""
         record_loss(recorder)
+        if self._sky:
+            record_gather(recorder, run, *self._canvas, self._sky)
         if self._exposing:
             recorder.run(run["expose gather"], threads=(GROUP,))
 

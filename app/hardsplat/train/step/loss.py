@@ -106,7 +106,7 @@ def loss_terms(
     capacity: of splats. term_sums must have `regions_of` times as many floats as there are groups.
     """
     data = np.zeros((), contract.dtype("LossTerms"))
-    counts = {"photograph": 0, "camera": 0, "scene": 1, **(items or {}), "splat": 0}
+    counts = {"photograph": 0, "camera": 0, "texel": 0, **(items or {}), "splat": 0}
     first = 0
     for i, name in enumerate(ordered()):
         term = LOSS_TERMS[name]

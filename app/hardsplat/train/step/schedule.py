@@ -17,7 +17,8 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.tables import quantities
 
-BACKGROUND_MODES = ("black", "white", "random")  # numbered as StepSettings.background_mode
+# as StepSettings numbers them; a sky is put over black
+BACKGROUND_MODES = {"black": 0, "white": 1, "random": 2, "sphere": 0}
 _END_READS = ("frame", "counts", "loss_terms", "term_sums")
 _END = ComputePass("end step", "optim/end_step.comp", _END_READS, ("frame", "history"))
 _END_FIT = ComputePass("end step", "optim/end_fit_step.comp", ("frame",), ("frame",))
@@ -100,14 +101,14 @@ def rate_plans(
     """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and
     quantities that the settings do not train.
 
-    settings: all by name. extent: scene radius, world units. frozen: splats rest too.
+    settings: all by name. extent: scene radius, world units. frozen: splats and the sky rest too.
     exposed_until: step from which exposures rest, if not 0.
     """
     planes = sum(quantities.plane_count(kind) for kind in quantities.ORDER)
     plans, steps = np.zeros(planes, contract.dtype("RatePlan")), settings["max_steps"]
     for place in quantities.places():
         q, rate = place.quantity, place.quantity.rate
-        if not quantities.is_chosen(q, settings) or (frozen and q.of == "splat"):
+        if not quantities.is_chosen(q, settings) or (frozen and q.of in ("splat", "texel")):
             continue
         every = settings[rate.every] if rate.every else 1
         scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps
@@ -141,7 +142,7 @@ def step_settings(
         seed=seed,
         beta1=beta1,
         beta2=beta2,
-        background_mode=BACKGROUND_MODES.index(background),
+        background_mode=BACKGROUND_MODES[background],
         splat_planes=splat_planes,
         max_sh_degree=sh_degree,
         sh_degree_interval=sh_degree_interval,

@@ -16,6 +16,7 @@ from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sinks import plane_groups
+from hardsplat.raster.core.sky import allocate_sums
 from hardsplat.raster.core.sort import SORT_PASSES
 from hardsplat.raster.working.passes import on_model
 from hardsplat.tables import quantities
@@ -75,6 +76,8 @@ def allocate_step(
         buffer = resources[name] = Buffer(device, n * contract.itemsize(name), name, host=host)
         if name in values:
             buffer.upload(values[name])
+    if texels := job.views.texels:
+        resources["sky_sums"] = allocate_sums(device, texels)
     exposed = c.exposure.corrected
     resources.update(allocate_loss(device, *job.views.canvas, job.estimates > 0, exposed))
 

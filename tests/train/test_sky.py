@@ -1,0 +1,98 @@
+"""Runs with a sky: what they optimize, how they go on, and what their files show to whom."""
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.sky import NAME, load_drawn, load_sky, save_sky
+from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.model.sky import Sky
+from hardsplat.raster.renderer import Renderer
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.measure.command import evaluate_run
+from hardsplat.train.run.trainer import train
+from tests.helpers.training import open_session, resumed_exactly, same_state, settings
+
+SPHERE = dict(background="sphere", rasterizer="tiled", strategy="none")
+
+
+def test_a_sky_is_optimized_and_leaves_as_splats(on_device, outdoors, tmp_path):
+    metrics = train(settings(outdoors, tmp_path / "run", max_steps=150, **SPHERE))
+    folder, file = tmp_path / "run", tmp_path / "run" / "splats.ply"
+    plain = train(settings(outdoors, tmp_path / "plain", max_steps=150, strategy="none"))
+    psnr = [m["evaluations"][-1]["psnr"] for m in (metrics, plain)]
+    assert psnr[0] > psnr[1] + 1, psnr
+    gaussians, sky = load_drawn(file)
+    everything = load_splats(file)
+    assert len(everything) > len(gaussians) == metrics["splats"] and sky is not None
+    assert 0.02 < (sky.texels[:, 3] > 0).mean() < 0.9, "texels that no camera saw count as seen"
+    # our own tools draw the sky itself, others splats that show it
+    own = evaluate_run(str(folder))
+    assert abs(own["psnr"] - psnr[0]) < 0.01
+    scene = load_scene(outdoors)
+    view = scene.views[scene.train[0]].camera
+    with Renderer(None, "tiled") as renderer:
+        drawn, _ = renderer.forward(gaussians, view, background=sky.colors)
+        shown, T = renderer.forward(everything, view)
+    assert T.max() < 0.05, "there are holes in the sphere"
+    assert np.abs(drawn - shown).mean() < 0.1
+    # a checkpoint has it as it is
+    newest = checkpoints.newest(folder)
+    of_checkpoint = load_drawn(newest)[1]
+    np.testing.assert_array_equal(of_checkpoint.texels, sky.texels)
+    # a file that was changed by others is drawn as it is
+    save_splats(file, everything[: len(gaussians) - 5])
+    assert load_drawn(file)[1] is None
+
+
+def test_runs_repeat_and_go_on_exactly(device, outdoors, tmp_path):
+    config = settings(outdoors, deterministic=True, **SPHERE)
+    ends = []
+    for _ in range(2):
+        session = open_session(device, config)
+        session.run(9)
+        ends.append(session.snapshot())
+    assert same_state(*ends)
+    assert ends[0].buffers["sky"].any() and ends[0].buffers["adam_sky"].any()
+    resumed_exactly(device, config, tmp_path)
+
+
+def test_a_checkpoint_without_a_sky_begins_one(device, outdoors):
+    plain = open_session(device, settings(outdoors, strategy="none"))
+    plain.run(3)
+    session = open_session(device, settings(outdoors, **SPHERE))
+    session.restore(plain.snapshot())
+    session.run(3)
+    assert session.sky().texels.any()
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        (dict(gradient="stochastic", strategy="mcmc"), "--gradient stochastic"),
+        (dict(blocks="auto"), "--blocks"),
+        (dict(mask_mode="opacity"), "--mask-mode opacity"),
+    ],
+)
+def test_what_does_not_go_with_a_sky(changes, words):
+    with pytest.raises(UserError, match=words):
+        TrainConfig.of(background="sphere", **changes)
+
+
+def test_files_that_are_no_sky(tmp_path):
+    save_sky(tmp_path, Sky.of_colors(np.zeros((4, 4, 3))), 7)
+    sky, splats = load_sky(tmp_path / NAME)
+    assert splats == 7 and sky.side == 4
+    good = (tmp_path / NAME).read_bytes()
+    arrays = [np.zeros((5, 4), np.float32), np.zeros((4, 3), np.float32)]
+    arrays += [np.full((4, 4), np.nan, np.float32), np.zeros((4, 4)), np.zeros(0, np.float32)]
+    for texels in arrays:
+        np.savez(tmp_path / NAME, sky=texels, splats=np.array(1))
+        with pytest.raises(UserError, match="a sky"):
+            load_sky(tmp_path / NAME)
+    for damaged in (good[:100], good[:-30], b"", good.replace(b"sky.npy", b"sly.npy")):
+        (tmp_path / NAME).write_bytes(damaged)
+        with pytest.raises(UserError):
+            load_sky(tmp_path / NAME)
