@@ -42,7 +42,7 @@ def test_what_points_say_of_splats(device):
     assert found.held[wall] > 0 == found.free[wall]
     assert found.free[floater] == pytest.approx(0.6, abs=0.02) and found.held[floater] == 0
     assert found.held[wall] == pytest.approx(0.4 * 0.6 + 0.6, abs=0.03)
-    assert found.pixels[behind] == 0
+    assert found.pixels[behind] == 0 and found.near[floater] == found.pixels[floater] > 0
     assert found.floats.tolist() == [False, True, True]
 
 

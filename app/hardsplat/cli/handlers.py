@@ -62,10 +62,9 @@ def clean(flags):
 
     show_log(flags)
     done = clean(flags.pop("result"), flags.pop("output", None), **flags)
-    which = f"{done.free} in free space, {done.lonely} that at most one photograph shows"
     print(
-        f"{done.path}: {done.removed} of {done.read} splats removed ({which}); PSNR of training "
-        f"photographs {done.before:.2f} dB, now {done.after:.2f} dB"
+        f"{done.path}: {done.removed} of {done.read} splats removed, {done.unseen} of them no "
+        f"photograph shows; PSNR of training photographs {done.before:.2f} dB, now {done.after:.2f}"
     )
 
 

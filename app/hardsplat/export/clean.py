@@ -1,7 +1,7 @@
 """`hardsplat clean`: a result without its floaters.
 
-Floaters are splats that hang in space which photographs saw to be free, or that one photograph
-alone explains. They cost those photographs little, and stand in the way of every other view.
+Floaters are splats that hang in space which photographs saw to be free, or that none of them shows.
+They matter little to the photographs, and stand in the way of every other view.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
-from hardsplat.export.evidence import Evidence, gather_evidence, psnrs
+from hardsplat.export.evidence import gather_evidence, psnrs
 from hardsplat.io.formats import format_to_write
 from hardsplat.io.media.images import over
 from hardsplat.io.scenes.colmap import read_seen
@@ -35,14 +35,13 @@ MOST_VIEWS, MEASURED = 300, 32  # photographs that are looked at, and measured; 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """read, removed: splats. free, lonely: of those removed, how many hang in free space, and how
-    many at most one photograph shows. before, after: PSNR of training photographs, dB."""
+    """read, removed: splats. unseen: of those removed, how many no photograph shows. before, after:
+    PSNR of training photographs, dB."""
 
     path: Path
     read: int
     removed: int
-    free: int
-    lonely: int
+    unseen: int
     before: float
     after: float
 
@@ -59,8 +58,8 @@ def clean(
     as it is.
 
     output: a file of splats, by default clean.ply next to splats.ply. Removes as many floaters as
-    cost training photographs at most PRICE, those that contribute least first. Raises UserError for
-    bad input.
+    cost training photographs at most PRICE, the most certain ones first. Raises UserError for bad
+    input.
     """
     file, config = find_model(result, data_dir, device)
     if config.scene.data_dir is None:
@@ -86,7 +85,7 @@ def clean(
         measured = [scene.views[i] for i in _spread(scene.train, MEASURED)]
         quality = _quality(measured, config, renderer, background)
         order = np.flatnonzero(evidence.floats)
-        order = order[np.argsort(evidence.pixels[order], kind="stable")]
+        order = order[np.lexsort((evidence.pixels[order], evidence.doubt[order]))]
         before = quality(gaussians)
         count, after = _affordable(gaussians, order, quality, before)
     keep = np.ones(len(gaussians), bool)
@@ -94,14 +93,8 @@ def clean(
     everything = load_splats(file)  # with the splats that show the sky
     rest = np.ones(len(everything) - len(keep), bool)
     save_splats(path, everything[np.concatenate([keep, rest])], antialiased)
-    return _outcome(path, len(gaussians), evidence, order[:count], before, after)
-
-
-def _outcome(
-    path: Path, read: int, evidence: Evidence, gone: np.ndarray, before: float, after: float
-) -> Cleaned:
-    lonely = int((evidence.views[gone] < 2).sum())
-    return Cleaned(path, read, len(gone), len(gone) - lonely, lonely, before, after)
+    unseen = int(evidence.unseen[order[:count]].sum())
+    return Cleaned(path, len(gaussians), count, unseen, before, after)
 
 
 def _spread(indices, most: int) -> list[int]:

@@ -17,26 +17,41 @@ from hardsplat.raster.renderer import Renderer
 # A point lies behind a splat where its depth is more than that of the splat and so many of its
 # largest standard deviations by this share; it lies at the splat where it is not.
 BEHIND, REACH = 0.1, 2.0
-LEAST = 1.0  # pixels that a splat contributes to a photograph that sees it
+NEAR = 0.5  # of the depth from which on a photograph shows points: what is nearer hangs before it
+UNSEEN = 0.02  # pixels of all photographs together, below which a splat is none of what they show
+# T alpha at points behind a splat that says that it floats, and how many times that at it
+LEAST, TIMES = 0.5, 4.0
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What is known of each splat, arrays of (N,).
 
-    pixels: the sum of T alpha over all photographs. views: photographs that it contributes LEAST
-    pixels to. free, held: T alpha at pixels of points that lie behind it, and at it.
+    pixels: the sum of T alpha over all photographs. near: that over photographs that show points
+    only far behind it. free, held: T alpha at pixels of points that lie behind it, and at it.
     """
 
     pixels: np.ndarray
-    views: np.ndarray
+    near: np.ndarray
     free: np.ndarray
     held: np.ndarray
 
     @property
+    def unseen(self) -> np.ndarray:
+        """(N,) bool: no photograph shows it."""
+        return self.pixels < UNSEEN
+
+    @property
     def floats(self) -> np.ndarray:
-        """(N,) bool: more points lie behind it than at it, or at most one photograph shows it."""
-        return (self.views < 2) | (self.free > np.maximum(self.held, 0.5))
+        """(N,) bool: it hangs in space that photographs saw to be free, or none shows it."""
+        free = self.free > np.maximum(TIMES * self.held, LEAST)
+        return self.unseen | free | (self.near > self.pixels / 2)
+
+    @property
+    def doubt(self) -> np.ndarray:
+        """(N,) 0 to 1: how much speaks against that."""
+        against = self.near + self.free
+        return np.where(self.unseen, 0, 1 - against / np.maximum(against + self.held, 1e-9))
 
 
 def gather_evidence(
@@ -66,12 +81,19 @@ def gather_evidence(
         sums = renderer.backward(_weights(camera, shown))["sh"][:, 0] / np.float32(SH_C0)
         pixels, at_points, depths = sums.T
         found.pixels[:] += pixels
-        found.views[:] += pixels >= LEAST
         own = gaussians.means @ camera.w2c[2, :3].astype(np.float32) + camera.w2c[2, 3]
         behind = depths * (1 - BEHIND) > (own + reach) * at_points
+        found.near[:] += np.where(own + reach < _near(camera, shown), pixels, 0)
         found.free[:] += np.where(behind, at_points, 0)
         found.held[:] += np.where(behind, 0, at_points)
     return found
+
+
+def _near(camera: Camera, points: np.ndarray) -> float:
+    """The depth up to which nothing but floaters is: NEAR of nearly all points' depths; 0 without
+    points."""
+    _, _, depths = camera.pixels(points)
+    return NEAR * float(np.quantile(depths, 0.02)) if len(depths) else 0.0
 
 
 def _weights(camera: Camera, points: np.ndarray) -> np.ndarray:
