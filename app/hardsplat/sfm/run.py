@@ -59,7 +59,7 @@ def sfm(config: SfmConfig) -> Outcome:
     state = State(scene / WORK)
     copied, mode = not video and scene.resolve() != data.resolve(), config.camera_mode
     if not video:  # or an error, before anything is written
-        photographs = find_photographs(data, mode, config.panorama)
+        photographs = find_photographs(data, mode, config.panorama, config.exclude)
     try:
         _check_model(scene, state, config.overwrite)
         if video:
@@ -68,7 +68,7 @@ def sfm(config: SfmConfig) -> Outcome:
             _copy(data, scene)
         if video or copied:
             mode = "single" if video and mode == "auto" else mode
-            photographs = find_photographs(scene, mode, config.panorama)
+            photographs = find_photographs(scene, mode, config.panorama, config.exclude)
         if len(photographs.items) < 2:
             why = "poses are found by comparing photographs, so take many, from all around"
             raise UserError(f"{photographs.folder}: only one photograph; {why}")

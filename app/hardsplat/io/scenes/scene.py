@@ -138,7 +138,7 @@ def load_scene(
         raise UserError(f"--data-factor {data_factor}: must be 1 or more")
     source = _read(root, data_factor)
     photographs = sorted(source.photographs, key=lambda posed: posed.name)
-    numbers, without = _physical_cameras(photographs), named(photographs, exclude)
+    numbers, without = _physical_cameras(photographs), named([p.name for p in photographs], exclude)
     views: list[View] = []
     for p, n in zip(photographs, numbers):
         if p.name in without:

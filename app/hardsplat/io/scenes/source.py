@@ -51,23 +51,19 @@ class SceneSource:
     notes: tuple[str, ...] = ()
 
 
-def named(photographs: Sequence[Posed], patterns: Sequence[str]) -> set[str]:
-    """The names of the photographs that patterns match, with their folders or without, in capitals
-    as written. Raises UserError for a pattern that matches none, and where all are matched."""
+def named(names: Sequence[str], patterns: Sequence[str]) -> set[str]:
+    """The names of photographs that patterns match, with their folders or without, in capitals as
+    written. Raises UserError for a pattern that matches none, and where all are matched."""
     found: set[str] = set()
     for pattern in patterns:
-        mine = {
-            p.name
-            for p in photographs
-            if fnmatchcase(p.name, pattern) or fnmatchcase(PurePosixPath(p.name).name, pattern)
-        }
+        short = {name: PurePosixPath(name).name for name in names}
+        mine = {n for n in names if fnmatchcase(n, pattern) or fnmatchcase(short[n], pattern)}
         if not mine:
-            names = {p.name: p.name for p in photographs}
-            close = get_close_matches(pattern, names, n=1) or [photographs[0].name]
+            close = get_close_matches(pattern, names, n=1) or [*names[:1], "none"]
             what = f"--exclude {pattern}: no photograph has this name"
             raise UserError(f"{what}; there is {close[0]}, for example")
         found |= mine
-    if patterns and len(found) == len(photographs):
+    if patterns and len(found) == len(names):
         raise UserError(f"--exclude {' '.join(patterns)}: leaves no photograph of {len(found)}")
     return found
 

@@ -22,6 +22,7 @@ _LEVEL = np.sin(np.radians(20.0))  # by which the side of a picture may tilt, of
 _HELD = 0.7  # share of the pictures that must be held so
 _SPREAD = 0.05  # second moment of the pictures' sides, from which they tell the up direction
 _TO_Y_DOWN = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])  # east, north, up -> x, y, z
+_TELLS = 0.3  # mean component of photographs' tops, from which they tell which end is up
 _ROUNDS = 20
 
 
@@ -133,12 +134,18 @@ def _up(posed, taken) -> tuple[np.ndarray | None, str]:
             across = axes[:, 2]
             up = _unit(ups.mean(axis=0) - across * (across @ ups.mean(axis=0)))
         else:
-            up = axes[:, 0] * (1 if (ups @ axes[:, 0]).sum() >= 0 else -1)
+            up = axes[:, 0] * np.sign(_upward(ups @ axes[:, 0], views @ axes[:, 0]))
         weights = 1 / (1 + (sides @ up / _LEVEL) ** 2) ** 2
-    held = float(((np.abs(sides @ up) < _LEVEL) & (ups @ up > 0)).mean())
-    if held < _HELD:
+    held = float((np.abs(sides @ up) < _LEVEL).mean())
+    if held < _HELD or _upward(ups @ up, views @ up) <= 0:
         return None, f"only {100 * held:.0f} % of the photographs are held level"
     return up, "how photographs are held"
+
+
+def _upward(tops: np.ndarray, views: np.ndarray) -> float:
+    """Positive where an axis points up. tops, views: (N,) components of photographs' tops and views
+    along it. Photographs straight down have no top that tells, and look down."""
+    return float(tops.mean() if np.abs(tops).mean() > _TELLS else -views.mean()) or 1.0
 
 
 def _unit(vector: np.ndarray) -> np.ndarray:

@@ -32,6 +32,9 @@ class Input(Owner):
         shown="with the photographs",
         aka="output_dir output_path",
     )
+    exclude: tuple[str, ...] = option(
+        (), "photographs left out, by name or pattern (IMG_01*)", shown="none"
+    )
     num_frames: int = option(
         150,
         "video: most frames to take; fewer where the camera moves little",

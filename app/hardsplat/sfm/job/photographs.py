@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import image_size
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import Masks
+from hardsplat.io.scenes.source import named
 from hardsplat.sfm.job.cameras import CameraBody, SharedCamera, device_of, shared_cameras
 from hardsplat.sfm.job.exif import Taken, taken_of
 
@@ -82,10 +84,10 @@ def listed(folder: Path, endings: set[str] = READABLE) -> list[str]:
 
 
 def find_photographs(
-    scene: Path, camera_mode: str = "auto", panorama: str = "auto"
+    scene: Path, camera_mode: str = "auto", panorama: str = "auto", exclude: Sequence[str] = ()
 ) -> PhotographFolder:
-    """The photographs of a scene folder with their sizes, cameras and masks. panorama: as in
-    SfmConfig. UserError where there are none."""
+    """The photographs of a scene folder with their sizes, cameras and masks. panorama, exclude: as
+    in SfmConfig. UserError where there are none."""
     check_listed(folder := image_folder(scene))
     found = PhotographFolder(folder)
     names = listed(folder)
@@ -94,8 +96,11 @@ def find_photographs(
         if Path(name).with_suffix("") not in stems:
             ending = Path(name).suffix[1:].upper()
             found.left_out[name] = f"{ending} files are not read here; convert it to JPEG"
-    devices, masks = [], Masks(scene)
+    devices, masks, without = [], Masks(scene), named(names, exclude)
+    found.left_out |= dict.fromkeys(sorted(without), "--exclude")
     for name in names:
+        if name in without:
+            continue
         path = folder / name
         try:
             name.encode()
