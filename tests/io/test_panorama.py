@@ -121,3 +121,10 @@ def test_a_photograph_is_read_once(tmp_path, monkeypatch):
     Image.new("RGB", (64, 32)).save(tmp_path / "images/1.png")
     with pytest.raises(UserError, match="it changed since the scene was opened"):
         next(view for view in loaded.views if "1.png" in view.name).load()
+
+
+def test_panoramas_have_no_intrinsics(tmp_path):
+    from hardsplat.train.step.intrinsics import check_lenses
+
+    with pytest.raises(UserError, match="images/0.png is a panorama, which has no intrinsics"):
+        check_lenses(load_scene(scene(tmp_path)).views)

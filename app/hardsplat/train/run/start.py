@@ -57,6 +57,8 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
     if given is not None and is_antialiased(find_model(given)[0]) != antialiased:
         how = "without" if antialiased else "with"
         notes.append(f"the splats of {given} were trained {how} --antialiased")
+    if config.poses.pose_opt and any(view.photograph for view in scene.views):
+        notes.append("--pose-opt moves each of the six views of a panorama on its own")
     if idle := unused(config.raster, config.gradient):
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
         notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")

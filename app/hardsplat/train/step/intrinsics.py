@@ -36,6 +36,9 @@ INTRINSICS_PASS = ComputePass(
 def check_lenses(views: Sequence[View]) -> None:
     """UserError where photographs are undistorted on load: what is refined then is no number of
     their lens."""
+    if face := next((view for view in views if view.photograph), None):
+        what = f"{face.photograph} is a panorama, which has no intrinsics to refine"
+        raise UserError(f"--intrinsics-opt: {what}: leave it out")
     if bent := next((view for view in views if view.lens), None):
         raise UserError(
             f"--intrinsics-opt: {bent.name} is undistorted on load, and what is refined "
