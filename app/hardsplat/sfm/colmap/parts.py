@@ -3,7 +3,7 @@ others that show something in common among themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,12 +20,14 @@ class Part:
     each matches none.
 
     link: a photograph of it, one outside, and how many of their features look alike: the pair that
-    comes nearest to a connection; None where no such pair was found.
+    comes nearest to a connection; None where no such pair was found. still: that pair may have been
+    taken from one point.
     """
 
     names: list[str]
     kind: str
     link: tuple[str, str, int] | None = None
+    still: bool = False
 
     @property
     def line(self) -> str:
@@ -37,7 +39,12 @@ class Part:
             return f"{what}: the model"
         if self.kind == "attached":
             most = f", most of all {near}" * bool(near)
-            return f"{what}: matched with the model{most}, but no pose fits; take more around it"
+            why = "take some between these two" if near else "take more around it"
+            if self.still:
+                why = (
+                    "these two are from nearly one point, or of one plane: step aside between them"
+                )
+            return f"{what}: matched with the model{most}, but no pose fits; {why}"
         if self.kind == "alone":
             advice = "leave them out, or take some between them and the rest"
             return f"{what}: match no other photograph; {advice}"
@@ -46,12 +53,16 @@ class Part:
 
 
 def parts_of(
-    names: Sequence[str], pairs: np.ndarray, registered: set[str], alike: Mapping[tuple, int]
+    names: Sequence[str],
+    pairs: np.ndarray,
+    registered: set[str],
+    alike: Mapping[tuple[int, int], int],
+    still: Set[tuple[int, int]] = frozenset(),
 ) -> list[Part]:
     """The parts, the model first, then the largest.
 
     pairs: (P, 2) indices into names of verified pairs. alike: matches that were found, verified or
-    not, by pairs of indices, the smaller first.
+    not, by pairs of indices, the smaller first. still: as in Matches.
     """
     inside = np.array([name in registered for name in names], bool)
     pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
@@ -65,9 +76,9 @@ def parts_of(
         members = np.flatnonzero((group == number) & ~inside)
         own = [names[int(i)] for i in members]
         if to_model[members].any():
-            out.append(Part(own, "attached", _link(members, names, alike)))
+            out.append(Part(own, "attached", *_link(members, names, alike, still)))
         elif len(own) > 1:
-            out.append(Part(own, "apart", _link(members, names, alike)))
+            out.append(Part(own, "apart", *_link(members, names, alike, still)))
         else:
             alone += own
     out.sort(key=lambda part: (-len(part.names), part.names))
@@ -75,7 +86,13 @@ def parts_of(
     return [Part(sorted(registered), "model")] * bool(registered) + out + ends
 
 
-def _link(members: np.ndarray, names: Sequence[str], alike: Mapping[tuple, int]):
+def _link(
+    members: np.ndarray,
+    names: Sequence[str],
+    alike: Mapping[tuple[int, int], int],
+    still: Set[tuple[int, int]],
+) -> tuple[tuple[str, str, int] | None, bool]:
+    """Part's link and still."""
     mine = set(members.tolist())
 
     def leading_out() -> Iterator[tuple[int, int, int]]:
@@ -83,5 +100,7 @@ def _link(members: np.ndarray, names: Sequence[str], alike: Mapping[tuple, int])
             if (a in mine) != (b in mine) and count:
                 yield count, *((a, b) if a in mine else (b, a))
 
-    best = max(leading_out(), default=None)
-    return None if best is None else (names[best[1]], names[best[2]], best[0])
+    if (best := max(leading_out(), default=None)) is None:
+        return None, False
+    count, a, b = best
+    return (names[a], names[b], count), (min(a, b), max(a, b)) in still

@@ -194,7 +194,8 @@ class Poses:
         (self.work / SHEET).unlink(missing_ok=True)
         if registered >= set(self.names):
             return []
-        parts = parts_of(self.names, self.matches.pairs, registered, self.alike)
+        m = self.matches
+        parts = parts_of(self.names, m.pairs, registered, self.alike, m.still)
         shown = [(part.line, part.names, part.link[:2] if part.link else ()) for part in parts]
         write_sheet(self.work / SHEET, self.images, shown)
         return parts

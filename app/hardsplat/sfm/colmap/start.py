@@ -11,7 +11,7 @@ reprojection error. So a few starts are tried, until one explains them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,8 @@ import pycolmap
 
 from hardsplat.sfm.colmap.outcome import groups
 
+_CONFIG = pycolmap.TwoViewGeometryConfiguration
+_STILL = _CONFIG.PANORAMIC, _CONFIG.PLANAR_OR_PANORAMIC
 GOOD = 0.85  # share of explained matches that needs no other try
 _MEMBERS = 16  # photographs in a start
 _FEWEST = 4  # of them that must have a pose
@@ -33,11 +35,13 @@ _TRIES = (
 @dataclass
 class Matches:
     """Verified matches. ids: of the images; pairs: (P, 2) indices into ids; matches: for each pair
-    (M, 2) feature numbers; inliers: (P,) how many."""
+    (M, 2) feature numbers; inliers: (P,) how many. still: pairs, as tuples, that may have been
+    taken from one point: a plane or a turn explains all of their matches."""
 
     ids: list[int]
     pairs: np.ndarray
     matches: list[np.ndarray]
+    still: set[tuple[int, int]] = field(default_factory=set)
 
     @property
     def inliers(self) -> np.ndarray:
@@ -47,13 +51,15 @@ class Matches:
 def read_matches(database: pycolmap.Database, ids: Sequence[int]) -> Matches:
     """Verified matches of the images with these ids."""
     index = {image: i for i, image in enumerate(ids)}
-    pairs, matches = [], []
+    pairs, matches, still = [], [], set()
     for number, geometry in zip(*database.read_two_view_geometries()):
         a, b = pycolmap.pair_id_to_image_pair(number)
         if len(geometry.inlier_matches) and a in index and b in index:
             pairs.append((index[a], index[b]))
             matches.append(geometry.inlier_matches)
-    return Matches(list(ids), np.array(pairs, np.int64).reshape(-1, 2), matches)
+            if geometry.config in _STILL:
+                still.add((min(pairs[-1]), max(pairs[-1])))
+    return Matches(list(ids), np.array(pairs, np.int64).reshape(-1, 2), matches, still)
 
 
 def read_alike(database: pycolmap.Database, ids: Sequence[int]) -> dict[tuple[int, int], int]:
