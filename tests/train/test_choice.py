@@ -104,7 +104,7 @@ def test_a_place_in_detail(tmp_path, monkeypatch, capsys):
     place, said = metrics["region"], capsys.readouterr().out
     points = Region.of([float(x) for x in region.split(",")]).inside(load_scene(COURTYARD).points)
     before = int(points.sum())
-    assert f"{before} of 3500 points are in it" in said
+    assert f"{before} of 3500 points are; " in said
     assert f"{place['splats']} of {place['of']} splats are in --region" in said
     # what grows is inside, but for halves of splats at the border, and what moved
     grown, all_grown = place["splats"] - before, place["of"] - 3500

@@ -33,10 +33,15 @@ class Place:
         where = {name: getattr(self.region, name) for name in ("low", "high", "centre", "radius")}
         return where | {"splats": inside, "of": len(means), "photographs": len(self.shown)}
 
+    def preferred(self, scene: Scene) -> tuple[int, ...]:
+        """The training views that are drawn twice as often: those that show it, unless all do."""
+        return self.shown if len(self.shown) < len(scene.train) else ()
+
     def note(self, scene: Scene) -> str:
-        where = f"{self.points} of {len(scene.points)} points are in it"
-        seen = f"{len(self.shown)} of {len(scene.train)} photographs show it and are drawn twice"
-        return f"--region: splats are added in this place alone, where {where}; {seen} as often"
+        where = f"{self.points} of {len(scene.points)} points are"
+        seen = f"{len(self.shown)} of {len(scene.train)} photographs show it"
+        drawn = " and are drawn twice as often" * bool(self.preferred(scene))
+        return f"--region: splats are added in this place alone, where {where}; {seen}{drawn}"
 
 
 def place_of(settings: SceneSettings, scene: Scene) -> Place | None:

@@ -141,7 +141,7 @@ class Trainer:
         job = prepare(config, views, self.device, splats.count, splats.step, region)
         job = placed(job, self.device, splats.count)
         if self.place:
-            job = replace(job, region=self.place.region, preferred=self.place.shown)
+            job = replace(job, region=self.place.region, preferred=self.place.preferred(self.scene))
         self._tuner = RasterizerTuner(job.rasterizers)
         how = (self.photographs, self._on_batch, self.clock)
         self.session = open_session(self.device, job, *how)
