@@ -19,8 +19,10 @@ from hardsplat.blocks.cut import (
     whole,
 )
 from hardsplat.blocks.join import join
+from hardsplat.blocks.leaf import SLACK, may_show
 from hardsplat.blocks.plan import MARGIN, BlockPlan, SceneBlock, load_plan
 from hardsplat.blocks.planner import Wanted
+from hardsplat.blocks.polish import seams_of, sources_of
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import look_at
@@ -177,7 +179,7 @@ def test_every_splat_comes_from_the_block_that_owns_it(tmp_path):
         own = replace(splats, sh=np.full_like(splats.sh, number), check=False)
         files.append(tmp_path / f"{number}.ply")
         save_splats(files[-1], own)
-    assert join(plan, files, tmp_path / "out") == len(splats)
+    assert join(plan, sources_of(plan, files, []), tmp_path / "out") == len(splats)
     joined = load_splats(tmp_path / "out/splats.ply")
     assert len(joined) == len(splats)
     assert (joined.sh[:, 0, 0] == (joined.means[:, 0] >= border)).all()
@@ -191,3 +193,50 @@ def test_every_splat_comes_from_the_block_that_owns_it(tmp_path):
     for row in index["tiles"]:
         tile = load_splats(tmp_path / "out" / row["file"])
         np.testing.assert_array_equal(tile.means.min(axis=0), np.float32(row["low"]))
+
+
+def test_seams_lie_along_borders_and_own_their_splats(tmp_path):
+    """Four blocks, of which two share a short border or none, and files in colours of their own:
+    every splat comes once, from the first seam that holds it or else from its block."""
+    rng = np.random.default_rng(seed := fresh_seed())
+    splats = some_splats(3_000, 1)
+    splats = replace(splats, means=rng.uniform(-1, 1, (3_000, 3)).astype(np.float32))
+    boxes = cut_grid(splats.means[:, :2].astype(np.float64), 2, 2)
+    plan = plan_of(*boxes)
+    seams = seams_of(plan, 100, 4)
+    assert len(seams) in (4, 5) and {s.belt.steps for s in seams} == {50}, seed
+    assert all(seam.belt.photographs == ("a.jpg", "b.jpg") for seam in seams)
+    files = [tmp_path / f"{n}.ply" for n in range(4 + len(seams))]
+    for number, file in enumerate(files):
+        save_splats(file, replace(splats, sh=np.full_like(splats.sh, number), check=False))
+    sources = sources_of(plan, files[:4], list(zip(seams, files[4:])))
+    assert join(plan, sources, tmp_path / "out") == len(splats), seed
+    joined = load_splats(tmp_path / "out/splats.ply")
+    places, owner = plan.places(joined.means), np.full(len(splats), -1)
+    for number, box in enumerate(boxes):
+        owner[box.holds(places)] = number
+    for number, seam in reversed([*enumerate(seams, 4)]):
+        owner[seam.belt.box.holds(places)] = number
+    assert (joined.sh[:, 0, 0] == owner).all() and len(set(owner)) >= 8, seed
+    first, second = seams[0].first, seams[0].second
+    starts = seams[0].start({first: "f0", second: "f1"}, {first: "t0", second: "t1"})
+    assert starts == [("t0", []), ("t1", []), ("f0", [first, second])]
+
+
+def test_splats_that_a_camera_may_show():
+    """Spheres of splats anywhere, against the formula for each splat and camera."""
+    rng = np.random.default_rng(seed := fresh_seed())
+    cameras = [looking(rng.normal(size=3) * 3, rng.normal(size=3)) for _ in range(12)]
+    seen = 0
+    for _ in range(40):
+        splats = some_splats(60, 0)
+        means = rng.normal(size=3) * 6 + rng.normal(size=(60, 3)) * rng.uniform(0.01, 2)
+        splats = replace(splats, means=means.astype(np.float32))
+        shown = np.zeros(60, bool)
+        for camera in cameras:
+            x, y, z = (means @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]).T
+            near = (np.abs(x) <= SLACK * 32 / 50 * z) & (np.abs(y) <= SLACK * 24 / 50 * z)
+            shown |= (z > 0) & near
+        assert (may_show(splats, cameras) == shown).mean() > 0.99, seed
+        seen += shown.sum()
+    assert 0 < seen < 2_400, seed

@@ -16,6 +16,7 @@ from hardsplat.cli import main
 from hardsplat.io.splats import load_splats
 from hardsplat.model.region import Region
 from hardsplat.train.job.job import Job
+from hardsplat.train.job.part import ScenePart
 from hardsplat.train.job.views import training_views
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
@@ -44,7 +45,7 @@ def test_splats_outside_of_a_region_do_not_grow(device, scene):
     first = splats_of(config, loaded)
     middle = float(np.median(first.means[:, 0]))
     region = Region.of((middle, -1e29, -1e29, 1e29, 1e29, 1e29))
-    job = Job.of(config, training_views(loaded), device, region=region)
+    job = Job.of(config, training_views(loaded), device, part=ScenePart(region))
     photos = Photos(device, [loaded.views[i].load() for i in loaded.train], "gpu", 100)
     OPENED.append(session := Session(device, job, photos, lambda batch: None, None))
     session.start(first)
@@ -123,8 +124,7 @@ def test_a_killed_worker_costs_nothing_but_time(planned, tmp_path, capfd):
 REFUSED = {
     "--blocks 0": "takes auto, a number",
     "--blocks 2 --strategy mcmc": "--strategy mcmc",
-    "--blocks 2 --exposure affine": "--exposure affine",
-    "--blocks 2 --pose-opt": "--pose-opt",
+    "--blocks 2 --depth-lambda 0.1": "--depth-lambda 0.1",
     "--blocks 500": "no photographs",
     "--polish-steps 5": "belongs to --blocks",
     "--blocks 2 --view": "do not show blocks",

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hardsplat.base.errors import UserError
-from hardsplat.blocks.plan import BlockPlan, SceneBlock, load_plan
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.blocks.plan import BlockPlan, SceneBlock, block_of, load_plan
+from hardsplat.blocks.planner import halved
+from hardsplat.blocks.scaffold import Scaffold
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.io.scenes.scene import Scene, extent_of, load_scene
-from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.io.splats import open_splats, save_splats, usable_pieces
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.folder import write_json
@@ -26,46 +34,91 @@ from hardsplat.settings.presets import of_length
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.study.workers import as_child
 from hardsplat.train.run.photographs import Loader
-from hardsplat.train.run.trainer import train
+from hardsplat.train.watchers.watch import Running, Watcher
 
 TASK, OUTCOME, START = "task.json", "block.json", "start.ply"
 WARM = 0.4  # of the rate of means: splats of the scaffold are near their places
 SLACK = 1.3  # of an image's half size, within which the mean of a splat may show in it
+STILL = 1e-15  # rate of means that stay where they are
+GROWN = 0.9  # of its most splats, from which a block continues without more of them
+
+
+class FullDevice(Watcher):
+    """Ends the run of a block once its device holds no more splats, far from all that it may
+    have."""
+
+    def turn(self, run: Running, wait: bool = False) -> None:
+        session = run.session
+        if session.room.stopped and session.bound < GROWN * session.job.densify.cap_max:
+            run.stop()
 
 
 def train_block(folder: Path, device: str | None, quiet: bool) -> dict[str, Any]:
-    """Trains the block of a folder, or continues it, and returns what its block.json holds."""
+    """Trains the block of a folder, or continues it, and returns what its block.json holds: also
+    when it was begun and ended, s of the clock, and on which device."""
+    began = time.time()
+    threads = ThreadPoolExecutor(1, "device")
+    opening = threads.submit(open_device, device)  # drivers take their time
+    threads.shutdown(wait=False)
+    try:
+        found = _train_block(folder, quiet, opening)
+        return found | {"device": device or "", "wall": [began, time.time()]}
+    finally:
+        if not opening.exception():
+            opening.result().close()
+
+
+def _train_block(folder: Path, quiet: bool, opening: Future[Device]) -> dict[str, Any]:
     task = json.loads((folder / TASK).read_text(encoding="utf-8"))
-    own = {"result_dir": folder, "device": device, "quiet": quiet}
-    config = TrainConfig.of(**task["settings"] | own)
-    s = config.scene
-    scene = load_scene(scene_folder(s.data_dir), undistort=s.undistort, **s.reading)
-    names = [scene.views[i].name for i in scene.train]
-    plan = load_plan(Path(task["plan"]), names, scene.name)
-    block = next(b for b in plan.blocks if b.name == task["block"])
-    scene = part_of(scene, block)
-    resume = newest(folder) is not None
-    first = _start(Path(task["scaffold"]), scene, plan, block, folder / START, resume)
-    config = settings_of(config, block, folder / START, *first).changed(resume=resume)
-    metrics = train(config, photographs=Loader(scene), region=block.region(plan.axes))
-    seconds = metrics["seconds"]["training"]
-    return {"status": "done", "splats": metrics["splats"], "seconds": seconds, "outside": first[1]}
+    scaffold, grows = Scaffold.of(Path(task["scaffold"])), task["grows"]
+    given = TrainConfig.of(**task["settings"] | {"result_dir": folder, "quiet": quiet})
+    config, s = scaffold.settings(given, ends=not grows), given.scene
+    given_scene = load_scene(scene_folder(s.data_dir), undistort=s.undistort, **s.reading)
+    whole = scaffold.scene(given_scene)
+    names = [whole.views[i].name for i in whole.train]
+    plan, block = load_plan(Path(task["plan"]), names, whole.name), block_of(task["block"])
+    scene, first, resumed = part_of(whole, block), folder / START, newest(folder) is not None
+    photographs = Loader(scene)  # whose threads read them
+    if not (resumed and first.is_file()):
+        save_splats(first, first_splats(task["start"], plan, block, scene))
+    count, outside = _counts(first, block, plan)
+    config = settings_of(config, block, first, count, outside, grows)
+    part = scaffold.part(whole, set(block.photographs), block.region(plan.axes))
+    from hardsplat.train.run.trainer import train  # while photographs are read
+
+    watchers = [FullDevice()] if grows else []
+    try:
+        config, made = config.changed(resume=resumed), 0
+        metrics = train(config, watchers, device=opening, photographs=photographs, part=part)
+        made, at, count = metrics["steps"], folder / "splats.ply", metrics["splats"]
+        full = None if made == block.steps else UserError("")
+    except OutOfMemory as error:
+        full, made, at = error, 0, first
+    if full is not None:
+        if halves := halved(plan, block, scene, at, made, s.near_plane, opening.result()):
+            return {"status": "split", "splats": count, "blocks": [asdict(b) for b in halves]}
+        if not made:
+            raise full
+        config, photographs = config.changed(resume=True), Loader(scene)
+        metrics = train(config, device=opening, photographs=photographs, part=part)
+    seconds = metrics["seconds"]
+    own = {"seconds": seconds["training"], "parts": seconds["parts"], "outside": outside}
+    return {"status": "done", "splats": metrics["splats"], **own}
 
 
 def settings_of(
-    config: TrainConfig, block: SceneBlock, start: Path, first: int, outside: int
+    config: TrainConfig, block: SceneBlock, start: Path, first: int, outside: int, grows: bool
 ) -> TrainConfig:
     """The settings of a block's training. start: file of its first splats. first, outside: how many
-    there are, and how many of them lie outside of its region."""
+    there are, and how many of them lie outside of its region. grows: else splats stay where they
+    are, and as many."""
     config = of_length(config, block.steps)
-    return config.changed(
-        init=start,
-        cap_max=max(block.cap + outside, first),
-        max_epochs=0,
-        overfit_check=0,
-        length_check=0,
-        means_lr=WARM * config.adam.means_lr,
-    )
+    own: dict[str, Any] = {"means_lr": WARM * config.adam.means_lr}
+    own["cap_max"] = max(block.cap + outside, first)
+    if not grows:
+        own = dict(strategy="none", cap_max=0, means_lr=STILL, means_lr_final=STILL)
+    check = dict(max_epochs=0, overfit_check=0, length_check=0) if grows else dict(max_epochs=0)
+    return config.changed(init=start, **own, **check)
 
 
 def part_of(scene: Scene, block: SceneBlock) -> Scene:
@@ -76,30 +129,54 @@ def part_of(scene: Scene, block: SceneBlock) -> Scene:
     return replace(scene, views=views, train=train, test=[], extent=extent)
 
 
-def _start(
-    scaffold: Path, scene: Scene, plan: BlockPlan, block: SceneBlock, path: Path, kept: bool
-) -> tuple[int, int]:
-    """Writes the scaffold's splats that the block's photographs may show, unless they were written;
-    returns how many there are, and how many of them lie outside of the region."""
-    if not (kept and path.is_file()):
-        splats = load_splats(scaffold)
-        inside = block.region(plan.axes).inside(splats.means)
-        save_splats(path, splats[inside | may_show(splats, [v.camera for v in scene.views])])
-    splats = load_splats(path)
-    return len(splats), len(splats) - int(block.region(plan.axes).inside(splats.means).sum())
+def first_splats(
+    start: Sequence[tuple[str, list[str]]], plan: BlockPlan, block: SceneBlock, scene: Scene
+) -> Gaussians:
+    """Splats of files that lie in the block's region or that its photographs may show; files are
+    read in pieces.
+
+    start: files, each with the names of blocks whose splats are not taken from it.
+    """
+    cameras, region = [view.camera for view in scene.views], block.region(plan.axes)
+    boxes, found = {b.name: b.box for b in plan.blocks}, []
+    for file, without in start:
+        for piece in usable_pieces(open_splats(file), Counter()):
+            kept = region.inside(piece.means) | may_show(piece, cameras)
+            for name in without:
+                kept &= ~boxes[name].holds(plan.places(piece.means))
+            found.append(piece[kept])
+    return Gaussians.concatenate(found)
 
 
-def may_show(splats: Gaussians, cameras: list[Camera]) -> np.ndarray:
-    """(N,) bool: whose mean lies in front of a camera and near its image."""
-    found = np.zeros(len(splats), bool)
+def _counts(path: Path, block: SceneBlock, plan: BlockPlan) -> tuple[int, int]:
+    """How many splats a file has, and how many of them lie outside of the block's region."""
+    region, count, inside = block.region(plan.axes), 0, 0
+    for piece in open_splats(path).pieces():
+        count, inside = count + len(piece), inside + int(region.inside(piece.means).sum())
+    return count, count - inside
+
+
+def may_show(splats: Gaussians, cameras: Sequence[Camera]) -> np.ndarray:
+    """(N,) bool: whose mean lies in front of a camera and near its image. Cameras that look past a
+    sphere around all means take no time."""
+    means, found = splats.means, np.zeros(len(splats), bool)
+    if not len(splats):
+        return found
+    centre = (means.min(axis=0) + means.max(axis=0)).astype(np.float64) / 2
+    radius = float(np.linalg.norm(means - centre, axis=1).max())
     for camera in cameras:
-        at = splats.means @ camera.w2c[:3, :3].T.astype(np.float32) + camera.w2c[:3, 3]
-        size = np.array([camera.width, camera.height])
-        half = size / 2 / np.diag(camera.K)[:2]
-        centre = (size / 2 - camera.K[:2, 2]) / np.diag(camera.K)[:2]
+        size, focal = np.array([camera.width, camera.height]), np.diag(camera.K)[:2]
+        middle, half = (size / 2 - camera.K[:2, 2]) / focal, SLACK * size / 2 / focal
+        R, T = camera.w2c[:3, :3], camera.w2c[:3, 3]
+        x, ends = R @ centre + T, np.array([middle - half, middle + half])
+        beyond = np.array([ends[0] * x[2] - x[:2], x[:2] - ends[1] * x[2]])
+        if x[2] < -radius or (beyond > radius * np.sqrt(1 + ends**2)).any():
+            continue
+        left = np.flatnonzero(~found)
+        at = means[left] @ R.T.astype(np.float32) + T
         with np.errstate(divide="ignore", invalid="ignore"):
-            off = np.abs(at[:, :2] / at[:, 2:] - centre)
-        found |= (at[:, 2] > 0) & (off <= SLACK * half).all(axis=1)
+            off = np.abs(at[:, :2] / at[:, 2:] - middle)
+        found[left[(at[:, 2] > 0) & (off <= half).all(axis=1)]] = True
     return found
 
 
@@ -108,8 +185,8 @@ def work(folder: Path, device: str | None, quiet: bool) -> int:
     try:
         write_json(folder / OUTCOME, train_block(folder, device, quiet))
     except UserError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
         write_json(folder / OUTCOME, {"status": "failed", "error": str(error)})
-        print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 

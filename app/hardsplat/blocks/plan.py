@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ MARGIN = 0.1  # of a block's size, by which the region is wider in which it grow
 @dataclass(frozen=True)
 class SceneBlock:
     """name: of its folder. photographs: names, those that show most of it first. cap: most splats
-    inside. steps: of its training. seconds: expected."""
+    inside. steps: of its training. seconds: expected. start: file of the splats that it starts
+    from, below the result folder; "" for those of the scaffold."""
 
     name: str
     box: Box
@@ -32,6 +33,7 @@ class SceneBlock:
     cap: int
     steps: int
     seconds: float = 0.0
+    start: str = ""
 
     def region(self, axes: np.ndarray) -> Region:
         """Where it may grow. axes: (3, 3), horizontal ones first."""
@@ -54,6 +56,11 @@ class BlockPlan:
     def places(self, means: np.ndarray) -> np.ndarray:
         """(N, 2) positions of (N, 3) means seen from above, world units."""
         return means.astype(np.float64) @ self.axes[:2].T
+
+    def parted(self, name: str, halves: Sequence[SceneBlock]) -> BlockPlan:
+        """The plan with others instead of one block."""
+        rows = [new for b in self.blocks for new in (halves if b.name == name else [b])]
+        return replace(self, blocks=tuple(rows))
 
     def save(self, path: Path) -> None:
         """Raises UserError where the file cannot be written."""
@@ -85,17 +92,19 @@ def _plan(table: dict[str, Any]) -> BlockPlan:
     axes = np.array(table["axes"], np.float64)
     if axes.shape != (3, 3) or not np.allclose(axes @ axes.T, np.eye(3), atol=1e-4):
         raise ValueError("axes are not orthonormal")
-    return BlockPlan(str(table["scene"]), axes, tuple(map(_block, table["blocks"])))
+    return BlockPlan(str(table["scene"]), axes, tuple(map(block_of, table["blocks"])))
 
 
-def _block(row: dict[str, Any]) -> SceneBlock:
-    box = Box(*(tuple(map(float, row["box"][name])) for name in ("low", "high", "size")))  # type: ignore[arg-type]
+def block_of(row: dict[str, Any]) -> SceneBlock:
+    """A block of its row in plan.json. Raises ValueError, KeyError or TypeError for a damaged
+    one."""
+    ends = (tuple(map(float, row["box"][name])) for name in ("low", "high", "size"))
+    box = Box(*ends)  # type: ignore[arg-type]
     names = tuple(map(str, row["photographs"]))
-    block = SceneBlock(
-        str(row["name"]), box, names, int(row["cap"]), int(row["steps"]), float(row["seconds"])
-    )
-    numbers = [*box.low, *box.high, *box.size, block.seconds]
-    if not (len(numbers) == 7 and all(map(math.isfinite, numbers)) and min(box.size) > 0):
+    numbers = int(row["cap"]), int(row["steps"]), float(row["seconds"])
+    block = SceneBlock(str(row["name"]), box, names, *numbers, str(row.get("start", "")))
+    lengths = [*box.low, *box.high, *box.size, block.seconds]
+    if not (len(lengths) == 7 and all(map(math.isfinite, lengths)) and min(box.size) > 0):
         raise ValueError(f"block {block.name}: its box")
     if block.cap < 1 or block.steps < 1 or not block.name.replace("-", "").isalnum():
         raise ValueError(f"block {block.name}: its name, cap or steps")
@@ -117,6 +126,8 @@ def _check(plan: BlockPlan, path: Path, photographs: set[str], scene: str) -> No
                 f"{path}: block {block.name} names {missing[0]}, which is no training photograph "
                 f"of {scene}: the plan is of another scene ({plan.scene}), or was edited"
             )
+        if block.start and not (path.parent / block.start).is_file():
+            raise UserError(f"{path}: block {block.name} starts from {block.start}, which is gone")
     for i, a in enumerate(plan.blocks):
         for b in plan.blocks[:i]:
             if np.all(np.maximum(a.box.low, b.box.low) < np.minimum(a.box.high, b.box.high)):

@@ -11,13 +11,16 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.blocks.assign import photographs_of, shares
-from hardsplat.blocks.cut import Box, cut_grid, cut_into, cut_to_fit, upright_axes
+from hardsplat.blocks.cut import Box, cut_grid, cut_in_two, cut_into, cut_to_fit, upright_axes
 from hardsplat.blocks.plan import BlockPlan, SceneBlock
 from hardsplat.export.contribution import SeenSplats
+from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.splats import load_splats
 
 FEWEST = 50  # photographs of a block, where the program decides how many blocks there are
+LEAST_INSIDE = 0.3  # share of the splats of a block, with those around it, below which halves
+# would hardly be smaller
 FILLED = 0.7  # share of a device's memory that a block's splats may take
 MOST_BLOCKS = 4_096
 
@@ -61,7 +64,7 @@ class Sizes:
 def make_plan(
     scene: Scene, scaffold: Path, wanted: Wanted, sizes: Sizes, near: float, device: str | None
 ) -> BlockPlan:
-    """The plan for a scene.
+    """The plan for a scene, whose cameras are those that the scaffold found.
 
     scaffold: file of its splats. near: plane before which splats are not drawn, world units.
     Raises UserError where a block has no photograph, or too few of them are left for one.
@@ -96,3 +99,41 @@ def make_plan(
         seconds = round(steps * sizes.step_seconds * max(1.0, cap / len(gaussians)), 1)
         blocks.append(replace(block, cap=cap, seconds=seconds))
     return BlockPlan(scene.name, axes, tuple(blocks))
+
+
+def halved(
+    plan: BlockPlan,
+    block: SceneBlock,
+    scene: Scene,
+    start: Path,
+    made: int,
+    near: float,
+    device: Device,
+) -> list[SceneBlock]:
+    """Two blocks instead of one whose splats fill its device, for the steps that are left;
+    none where either would have fewer than FEWEST photographs, or most splats lie around it.
+
+    scene: the block's photographs. start: file of its splats and those around it, in its folder.
+    made: steps. near, device: as for make_plan.
+    """
+    splats = load_splats(start)
+    places, cameras = plan.places(splats.means), [view.camera for view in scene.views]
+    boxes = [*cut_in_two(block.box, places[block.box.holds(places)])]
+    inside = block.region(plan.axes).inside(splats.means).sum()
+    if inside < LEAST_INSIDE * len(splats):
+        return []
+    others = [b.box for b in plan.blocks if b.name != block.name]
+    weights = SeenSplats(splats, cameras, near, device).weights()
+    share = shares([*boxes, *others], places, weights)
+    halves = []
+    for number, box in enumerate(boxes):
+        mine = photographs_of(box, share[:, number], cameras, plan.axes[:2], scene.points)
+        if len(mine) < FEWEST:
+            return []
+        names, part = tuple(scene.views[i].name for i in mine), len(mine) / len(cameras)
+        half = replace(block, name=f"{block.name}-{number}", box=box, photographs=names)
+        cap = block.cap * half.region(plan.axes).inside(splats.means).sum() / inside
+        steps = max(1, round((block.steps - made) * part))
+        own = dict(cap=max(1, round(cap)), steps=steps, seconds=round(block.seconds * part, 1))
+        halves.append(replace(half, **own, start=f"blocks/{block.name}/{start.name}"))
+    return halves

@@ -4,24 +4,65 @@ its own."""
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+
+from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.version import __version__
 from hardsplat.blocks.leaf import OUTCOME, TASK
-from hardsplat.blocks.plan import BlockPlan
-from hardsplat.gpu.device.instance import Instance, validation_wanted
+from hardsplat.blocks.plan import SceneBlock
+from hardsplat.gpu.device.instance import NO_DEVICE, Instance, validation_wanted
+from hardsplat.results.folder import make_folder, write_json
 from hardsplat.settings.blocks import BlockSettings
 from hardsplat.study.workers import how_it_ended, on_workers, run_child
 
 TRIES = 3  # of a block whose process ends without an outcome
+FULL = 1 << 20  # bytes that are left of a full disk
 FREE = 120.0  # s that a block waits for the process of a worker that is gone to save and end
+
+
+def write_task(folder: Path, block: SceneBlock, start: Sequence, grows: bool, shared: dict) -> Path:
+    """Makes folder/NAME with the task.json of a block, and returns it, absolute.
+
+    start, grows: see first_splats and settings_of in leaf.py. shared: what the tasks of a scene
+    have in common: plan, scaffold, settings.
+    """
+    path = (folder / block.name).resolve()
+    make_folder(path)
+    write_json(path / TASK, shared | {"block": asdict(block), "start": start, "grows": grows})
+    return path
+
+
+def outcome_of(task: Path) -> dict:
+    """What a block's training left in its block.json; empty where it has not ended."""
+    try:
+        return json.loads((task / OUTCOME).read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def train_tasks(tasks: Sequence[Path], settings: BlockSettings, folder: Path) -> None:
+    """Trains blocks. folder: the result folder, which continues them. Raises UserError where one
+    failed, once the others have ended, or where there is no worker with a device."""
+    failed: dict[str, str] = {}
+    for task, error in train_on_workers(tasks, settings):
+        if error:
+            failed[task.name] = error
+            tqdm.write(f"{task.name} failed: {error}")
+    if failed:
+        again = f"hardsplat train {shlex.quote(str(folder))} --resume"
+        what = f"{len(failed)} of {len(tasks)} blocks failed, first {(first := min(failed))}"
+        raise UserError(f"{what}: {failed[first]}; the others are kept, {again} continues")
 
 
 def train_on_workers(
@@ -45,12 +86,14 @@ def train_on_workers(
 
 def devices_of(settings: BlockSettings) -> list[str | None]:
     """Devices that train blocks, by index; those that draw in software only where there are no
-    others."""
+    others. Raises UserError where there is none."""
     if settings.block_devices:
         return [word.strip() for word in settings.block_devices.split(",")]
     found = Instance(validation_wanted()).physical_devices()
+    if not found:
+        raise UserError(NO_DEVICE)
     real = [i for i, device in enumerate(found) if device.kind != "CPU"]
-    return [str(i) for i in real or range(min(1, len(found)))]
+    return [str(i) for i in real or [0]]
 
 
 def train_task(folder: Path, version: str) -> str | None:
@@ -72,8 +115,10 @@ def train_here(folder: Path, device: str | None) -> str | None:
         code, interrupted = run_child("hardsplat.blocks.leaf", folder, device, show=False)
         if interrupted:
             raise interrupted
-        with suppress(OSError, ValueError):
-            return json.loads((folder / OUTCOME).read_text()).get("error")
+        if outcome := outcome_of(folder):
+            return outcome.get("error")
+    if shutil.disk_usage(folder).free < FULL:
+        return f"the disk of {folder} is full: free some space"
     return how_it_ended(code, folder)
 
 
@@ -103,9 +148,9 @@ def scheduler_of(settings: BlockSettings) -> str | None:
 
 
 @contextmanager
-def follow(plan: BlockPlan, tasks: Sequence[Path], quiet: bool) -> Iterator[None]:
-    """One progress bar for all blocks, over their steps."""
-    ended, total = threading.Event(), sum(block.steps for block in plan.blocks)
+def follow(blocks: Sequence[SceneBlock], tasks: Sequence[Path], quiet: bool) -> Iterator[None]:
+    """One progress bar for all blocks, over their steps. tasks: their folders."""
+    ended, total = threading.Event(), sum(block.steps for block in blocks)
     bar = Bar(total=total, desc=f"{len(tasks)} blocks", unit="", disable=quiet)
 
     def look() -> None:

@@ -134,10 +134,17 @@ def on_workers(
             raise
 
 
-def check_cluster(scheduler: str) -> None:
-    """Raises UserError where no scheduler answers there, or none of its workers offers a device."""
-    with _connected((), scheduler):
-        pass
+def ask_workers(question: Callable[..., Any], args: tuple, scheduler: str) -> dict[str, Any]:
+    """What question(*args) returns on each worker with a device, or the exception that it raised,
+    by the worker's address. Raises UserError as `on_workers` does."""
+    with _connected((), scheduler) as client:
+        return client.run(question, *args, workers=_with_device(client), on_error="return")
+
+
+def _with_device(client) -> list[str]:
+    """Addresses of the workers that offer a device."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return [address for address, w in workers.items() if w.get("resources", {}).get(RESOURCE)]
 
 
 @contextmanager
@@ -163,8 +170,7 @@ def _connected(devices: Sequence[str | None], scheduler: str | None):
     try:
         if cluster is not None:
             client.wait_for_workers(len(devices))
-        offered = client.scheduler_info()["workers"].values()
-        if not any(w.get("resources", {}).get(RESOURCE) for w in offered):
+        if not _with_device(client):
             worker = f"dask worker {scheduler} --nthreads 1 --resources {RESOURCE}=1"
             start = f"start them with: HARDSPLAT_DEVICE=0 {worker}"
             raise UserError(f"no worker at {scheduler} offers a device; {start}")

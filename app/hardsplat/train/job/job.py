@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from hardsplat.gpu.device.context import Device
-from hardsplat.model.region import Region
 from hardsplat.model.sky import SIDE
 from hardsplat.raster.backends import BACKENDS, running
 from hardsplat.raster.core.choose import timing_enabled
@@ -21,6 +20,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.gradients import finds_statistics
 from hardsplat.train.job import overfit
 from hardsplat.train.job.light import Light
+from hardsplat.train.job.part import WHOLE, ScenePart
 from hardsplat.train.job.views import Views
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Strategy
@@ -34,8 +34,8 @@ class Job:
     densification, with the splat budget. moments: how they are stored, a variant of MOMENT_FORMATS.
     rasterizers: those that may run, the first one at first. validation: views held for validation
     until `held_until`. frozen: the splats stay as they are, poses alone move. light: of the views'
-    photographs, where it decided on their exposures. region: where splats may grow, by default
-    everywhere. out_of_core: quantities that spill are in the host's memory, and steps draw a
+    photographs, where it decided on their exposures. part: of the scene that is trained, by default
+    all of it. out_of_core: quantities that spill are in the host's memory, and steps draw a
     working set. preferred: views that every epoch has twice.
     """
 
@@ -47,7 +47,7 @@ class Job:
     validation: tuple[int, ...] = ()
     frozen: bool = False
     light: Light | None = None
-    region: Region | None = None
+    part: ScenePart = WHOLE
     out_of_core: bool = False
     preferred: tuple[int, ...] = ()
 
@@ -58,7 +58,7 @@ class Job:
         views: Views,
         device: Device,
         budget: int = 0,
-        region: Region | None = None,
+        part: ScenePart | None = None,
     ) -> Job:
         """budget: most splats, by default as the settings have it. Raises UserError for what the
         device cannot run."""
@@ -73,7 +73,7 @@ class Job:
             moments_of(device, config.adam.moments),
             tuple(names if timing_enabled() else names[:1]),
             tuple(overfit.validation_views(config, len(views.cameras))),
-            region=region,
+            part=part or WHOLE,
         )
 
     def lit(self, light: Light) -> Job:
@@ -171,7 +171,7 @@ def prepare(
     device: Device,
     splats: int,
     resumed: int = 0,
-    region: Region | None = None,
+    part: ScenePart | None = None,
 ) -> Job:
     """The job of a run, made once. splats: at first. resumed: steps that were made already.
 
@@ -183,4 +183,4 @@ def prepare(
         sized = config
     densify = sized.densify
     budget = STRATEGIES[densify.strategy].budget(densify, views.cameras, splats)
-    return Job.of(sized, views, device, budget, region)
+    return Job.of(sized, views, device, budget, part)

@@ -47,7 +47,8 @@ def print_outcome(run: RunState, metrics: dict) -> None:
     _log.info("besides training: %s", besides_training(metrics["seconds"]))
     if place := metrics.get("region"):
         print(f"{place['splats']} of {place['of']} splats are in --region")
-    print(f"result: {run.folder}  report: {run.folder / REPORT}")
+    report = f"  report: {run.folder / REPORT}" if run.job.part.reports else ""
+    print(f"result: {run.folder}{report}")
     print(f"look around in it: hardsplat view {folder}")
 
 

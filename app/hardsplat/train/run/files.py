@@ -52,7 +52,7 @@ class RunFiles:
         self._photos_saved = self._late = False  # late: large files are synced after the end
         # None: there will be no report
         self._making: Future[Maker | ReportProcesses | None] | None = None
-        self._failed = False  # something of the report did
+        self._failed = not job.part.reports  # no report is made, or something of it failed
         self._unsynced: tuple[Path, ...] = ()  # what a finished run has left to be synced
         # renders, which threads make, and photographs that the report shows
         self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}

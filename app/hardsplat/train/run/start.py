@@ -205,7 +205,7 @@ def open_session(device: Device, job: Job, loader: Loader, on_batch, clock: Phas
     """Buffers and commands of the training. Pipelines are built by threads while the last
     photographs are read. on_batch: see Session."""
     c, root, tracks = job.config, job.config.scene.data_dir, None
-    if c.exposure.exposure in ("auto", "affine"):
+    if c.exposure.exposure in ("auto", "affine") and not job.part.exposures:
         tracks = loader.background.do("tracks", partial(_seen, root), line="tracks")
     build_ahead(device, job)
     clock.begin("load")

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tqdm import tqdm
 
 from hardsplat.base.clock import PhaseClock
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.base.files import remove_abandoned
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
@@ -22,12 +22,12 @@ from hardsplat.base.stop import StopRequest
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.checkpoint import Checkpoint
-from hardsplat.model.region import Region
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job import overfit
 from hardsplat.train.job.job import Job, prepare
 from hardsplat.train.job.memory import placed
+from hardsplat.train.job.part import ScenePart
 from hardsplat.train.job.place import place_of
 from hardsplat.train.job.views import training_views
 from hardsplat.train.measure.measure import Measured
@@ -61,15 +61,15 @@ def train(
     clock: PhaseClock | None = None,
     device: Device | Future[Device] | None = None,
     photographs: Loader | None = None,
-    region: Region | None = None,
+    part: ScenePart | None = None,
 ) -> dict:
     """Trains by these settings and returns what metrics.json holds. watchers: windows and other
-    observers. clock: of the command that this is. device, photographs, region: see Trainer.
+    observers. clock: of the command that this is. device, photographs, part: see Trainer.
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what
     is trained.
     """
-    return Trainer(config, watchers, device, photographs, clock, region).train()
+    return Trainer(config, watchers, device, photographs, clock, part).train()
 
 
 class Trainer:
@@ -78,7 +78,7 @@ class Trainer:
     session: there is one from the first splats to the last measurement, or as long as watchers keep
     the run open. device: one that is open or about to be; by default opened as the settings say. It
     is left open. photographs: by default those of the scene that the settings name. The run closes
-    them. region: where splats may grow, by default everywhere.
+    them. part: of the scene that is trained, by default all of it.
     """
 
     session: Session
@@ -93,7 +93,7 @@ class Trainer:
         device: Device | Future[Device] | None = None,
         photographs: Loader | None = None,
         clock: PhaseClock | None = None,
-        region: Region | None = None,
+        part: ScenePart | None = None,
     ):
         self.log, self.stopping = Log(), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.run.log)]), *watchers])
@@ -113,7 +113,7 @@ class Trainer:
             make_folder(self.folder)
             self._lock = FolderLock(self.folder)
             remove_abandoned(self.folder)
-            self._begin(config, device, start, region)
+            self._begin(config, device, start, part)
         except BaseException:
             self.close()
             raise
@@ -123,7 +123,7 @@ class Trainer:
         config: TrainConfig,
         device: Device | Future[Device] | None,
         checkpoint: Checkpoint | None,
-        region: Region | None,
+        part: ScenePart | None,
     ) -> None:
         """Everything up to the first step. checkpoint: where an earlier run ended. Splats are made
         by a thread while the device is opened."""
@@ -138,15 +138,16 @@ class Trainer:
         self.device = device or open_device(config.run.device, *surfaces)
         self.clock.compiling = lambda: self.device.build_seconds
         views = training_views(self.scene)
-        job = prepare(config, views, self.device, splats.count, splats.step, region)
+        job = prepare(config, views, self.device, splats.count, splats.step, part)
         job = placed(job, self.device, splats.count)
         if self.place:
-            job = replace(job, region=self.place.region, preferred=self.place.preferred(self.scene))
+            part = replace(job.part, region=self.place.region)
+            job = replace(job, part=part, preferred=self.place.preferred(self.scene))
         self._tuner = RasterizerTuner(job.rasterizers)
         how = (self.photographs, self._on_batch, self.clock)
         self.session = open_session(self.device, job, *how)
         self._open = True
-        self.files = RunFiles(self.folder, job, self.photographs, self._apart)
+        self.files = RunFiles(self.folder, self.job, self.photographs, self._apart)
         self.state = RunState(
             self.scene,
             self.folder,
@@ -212,7 +213,8 @@ class Trainer:
                     self.watchers.turn(wait=True)
         except UserError as error:
             # memory, device or disk failed: nothing that was trained may be lost
-            raise UserError(f"{error} (step {s.step}); {self.keeping.rescue(error)}") from None
+            kind = OutOfMemory if isinstance(error, OutOfMemory) else UserError
+            raise kind(f"{error} (step {s.step}); {self.keeping.rescue(error)}") from None
         finally:
             bar.close()
             self.watchers.close()  # batches in flight that come back find them closed

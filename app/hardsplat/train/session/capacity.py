@@ -33,7 +33,7 @@ class SplatCapacity:
         words."""
         limit = fitting(self._device, self._job, rasterizer, self._photos.device_bytes)
         limit = min(limit, self._most or limit)
-        by = "--cap-max" if self._most else f"the most that {self._device.name} holds"
+        by = "--cap-max" if limit == self._most else f"the most that {self._device.name} holds"
         return limit, f"{by} is {limit}"
 
     def check(self, n: int, rasterizer: str) -> None:

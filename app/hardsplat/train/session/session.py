@@ -115,6 +115,8 @@ class Session(SessionBuffers):
         first = Checkpoint.initial(gaussians, degree, self.job.views.items)
         if light is not None and self.job.config.exposure.exposure == "affine":
             first.buffers["affine"][:, :, :3] = light.affine
+        for name, values in self.job.part.exposures.items():
+            first.buffers[name][:] = values
         return first
 
     def restore(self, checkpoint: Checkpoint) -> None:

@@ -7,7 +7,7 @@ on as if it had never stopped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,19 +96,24 @@ def rate_plan(
 
 
 def rate_plans(
-    settings: Mapping[str, Any], extent: float, frozen: bool = False, exposed_until: int = 0
+    settings: Mapping[str, Any],
+    extent: float,
+    frozen: bool = False,
+    exposed_until: int = 0,
+    known: Container[str] = (),
 ) -> np.ndarray:
     """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and
     quantities that the settings do not train.
 
     settings: all by name. extent: scene radius, world units. frozen: splats and the sky rest too.
-    exposed_until: step from which exposures rest, if not 0.
+    exposed_until: step from which exposures rest, if not 0. known: names of quantities that rest.
     """
     planes = sum(quantities.plane_count(kind) for kind in quantities.ORDER)
     plans, steps = np.zeros(planes, contract.dtype("RatePlan")), settings["max_steps"]
     for place in quantities.places():
         q, rate = place.quantity, place.quantity.rate
-        if not quantities.is_chosen(q, settings) or (frozen and q.of in ("splat", "texel")):
+        rests = q.name in known or (frozen and q.of in ("splat", "texel"))
+        if rests or not quantities.is_chosen(q, settings):
             continue
         every = settings[rate.every] if rate.every else 1
         scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps

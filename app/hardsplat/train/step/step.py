@@ -48,7 +48,9 @@ def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
         "step_settings": step_settings(
             c.run.seed, *decays, c.scene.background, planes, *degrees, c.scene.near_plane, fetched
         ),
-        "rate_plans": rate_plans(job.flat, job.extent, job.frozen, job.exposed_until),
+        "rate_plans": rate_plans(
+            job.flat, job.extent, job.frozen, job.exposed_until, job.part.exposures
+        ),
         "refine_settings": refine_settings(job.densify, job.extent),
     }
 
@@ -93,7 +95,7 @@ def step_passes(
     """All but those of the rasterizer. in_order: it sorts splats by depth, so that they can be put
     in another order too, if their number changes at all."""
     strategy, moments, averages = job.strategy, job.moments, job.config.adam.average_steps
-    refining = [within_region(p, job.region) for p in strategy.passes(moments, photo_bytes)]
+    refining = [within_region(p, job.part.region) for p in strategy.passes(moments, photo_bytes)]
     if job.out_of_core:
         refining = [on_model(p) if p == NOISE else p for p in refining]
     resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()

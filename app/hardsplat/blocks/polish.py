@@ -1,0 +1,98 @@
+"""Steps over a joined scene: over all photographs where it fits one device, or along each seam."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.blocks.cut import Box
+from hardsplat.blocks.join import SplatSource
+from hardsplat.blocks.plan import MARGIN, BlockPlan, SceneBlock
+from hardsplat.blocks.scaffold import Scaffold
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.settings.presets import of_length
+from hardsplat.settings.train import TrainConfig
+
+
+@dataclass(frozen=True)
+class SceneSeam:
+    """A belt along the border between two blocks, trained like a block that does not grow. first,
+    second: names of those blocks."""
+
+    belt: SceneBlock
+    first: str
+    second: str
+
+    def start(self, file: dict[str, str], tile: dict[str, str]) -> list[tuple[str, list[str]]]:
+        """Where its splats come from, see first_splats: the tiles of both blocks, and around them
+        what the first one was trained with. file, tile: by name of a block."""
+        both = [self.first, self.second]
+        return [*((tile[name], []) for name in both), (file[self.first], both)]
+
+
+def seams_of(plan: BlockPlan, steps: int, photographs: int) -> list[SceneSeam]:
+    """The seams of a plan, with the photographs that both of their blocks have. steps: of a polish
+    of the whole, which has so many photographs."""
+    found: list[SceneSeam] = []
+    for i, a in enumerate(plan.blocks):
+        for b in plan.blocks[i + 1 :]:
+            belt, other = _belt(a, b) or _belt(b, a), set(b.photographs)
+            if belt and (both := tuple(name for name in a.photographs if name in other)):
+                own = max(1, round(steps * len(both) / photographs))
+                block = SceneBlock(f"seam-{len(found):03d}", belt, both, 1, own)
+                found.append(SceneSeam(block, a.name, b.name))
+    return found
+
+
+def _belt(a: SceneBlock, b: SceneBlock) -> Box | None:
+    """The belt along the border where b begins at the end of a; None where it does not."""
+    for axis in (0, 1):
+        low, high = np.maximum(a.box.low, b.box.low), np.minimum(a.box.high, b.box.high)
+        if a.box.high[axis] != b.box.low[axis] or not low[1 - axis] < high[1 - axis]:
+            continue
+        low[axis] -= MARGIN * a.box.size[axis]
+        high[axis] += MARGIN * b.box.size[axis]
+        size = np.minimum(a.box.size, b.box.size)
+        size[axis] = high[axis] - low[axis]
+        ends = (tuple(map(float, values)) for values in (low, high, size))
+        return Box(*ends)  # type: ignore[arg-type]
+    return None
+
+
+def sources_of(
+    plan: BlockPlan, files: Sequence[Path], seams: Sequence[tuple[SceneSeam, Path]]
+) -> list[list[SplatSource]]:
+    """Where the splats of each block come from. files: trained blocks, in the plan's order. seams:
+    those that are polished, with their files; where belts overlap, the first one counts."""
+    belts = tuple(seam.belt.box for seam, _ in seams)
+    sources = []
+    for block, file in zip(plan.blocks, files):
+        own = [SplatSource(file, without=belts)]
+        for number, (seam, path) in enumerate(seams):
+            if block.name in (seam.first, seam.second):
+                own.append(SplatSource(path, belts[number], belts[:number]))
+        sources.append(own)
+    return sources
+
+
+def polish_whole(config: TrainConfig, scaffold: Scaffold, scene: Scene, folder: Path) -> Path:
+    """Trains joined splats over all photographs, unless that was done, and returns their file.
+    scene: with the scaffold's cameras. folder: the result folder. Raises OutOfMemory where they do
+    not fit the device."""
+    polished = folder / "polish"
+    if not (polished / "metrics.json").is_file():
+        own: dict = dict(result_dir=polished, resume=(polished / "ckpts").is_dir(), blocks=None)
+        own |= dict(init=folder / "splats.ply", strategy="none", cap_max=0, max_epochs=0)
+        own |= dict(means_lr=config.adam.means_lr_final)
+        settings = of_length(
+            scaffold.settings(config, ends=True), config.blocks.polish_steps
+        ).changed(**own)
+        from hardsplat.train.run.photographs import Loader
+        from hardsplat.train.run.trainer import train
+
+        part = scaffold.part(scene, {scene.views[i].name for i in scene.train}, None)
+        train(settings, photographs=Loader(replace(scene, test=[])), part=part)
+    return polished / "splats.ply"

@@ -1,0 +1,153 @@
+"""The scaffold: a coarse training of the whole scene. It decides and finds what all blocks share:
+exposures, poses, intrinsics, and whether opacities are regularized. A block that moved its own
+cameras would drift from its neighbours."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardsplat.base.errors import UserError, reason
+from hardsplat.io.formats.checkpoint import newest
+from hardsplat.io.scenes.poses import FOLDER as POSES
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.model.region import Region
+from hardsplat.settings.presets import SAVED_NAME, config_from_file, of_length
+from hardsplat.settings.train import TrainConfig
+from hardsplat.tables import quantities
+from hardsplat.train.job.overfit import opacity_weight
+from hardsplat.train.job.part import ScenePart
+from hardsplat.train.step.exposure import NAME as EXPOSURES
+from hardsplat.train.step.intrinsics import NAME as INTRINSICS
+from hardsplat.train.step.intrinsics import focused_scene
+from hardsplat.train.step.poses import moved
+
+STEPS, SPLATS = 7_000, (20_000, 2_000_000)
+SHARE = 3  # of the splats of the whole scene, one in so many
+SMALLEST_SIDE = 400  # px of photographs that are not made smaller
+
+
+def train_scaffold(
+    config: TrainConfig, scene: Scene, folder: Path, steps: int, budget: int
+) -> None:
+    """Trains the whole scene coarsely, unless that was done. folder: its run folder. steps, budget:
+    of a training in one piece."""
+    if (folder / "metrics.json").is_file():
+        return
+    smallest = min(min(v.camera.width, v.camera.height) for v in scene.views)
+    factor = 2 if smallest >= 2 * SMALLEST_SIDE else 1
+    steps = min(STEPS, steps)
+    most = int(np.clip(budget // SHARE, *SPLATS))
+    own: dict = dict(result_dir=folder, resume=(folder / "ckpts").is_dir(), blocks=None)
+    own |= dict(data_factor=factor * config.scene.data_factor, cap_max=min(budget, most))
+    own |= dict(sh_degree=min(1, config.model.sh_degree), max_epochs=0)
+    own |= dict(save_steps=(steps,), eval_steps=(steps,), exposure_until=1.0)
+    from hardsplat.train.run.trainer import train  # which blocks import later
+
+    train(of_length(config, steps).changed(**own))
+
+
+@dataclass(frozen=True)
+class Scaffold:
+    """folder: of the scaffold. config: its settings, with the exposures that `auto` found.
+    opacity_reg: weight that it gave the mean opacity; 0 where it did not overfit. step_seconds: of
+    a step, in the mean. found: (planes, items, width) by quantity of photographs and cameras."""
+
+    folder: Path
+    config: TrainConfig
+    opacity_reg: float
+    step_seconds: float
+    found: Mapping[str, np.ndarray]
+
+    @property
+    def splats(self) -> Path:
+        """The file of its splats."""
+        return self.folder / "splats.ply"
+
+    @classmethod
+    def of(cls, folder: Path) -> Scaffold:
+        """What a scaffold left in its folder. Raises UserError where that is missing or damaged."""
+        try:
+            table = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+            config = config_from_file(folder / SAVED_NAME)
+            flat, found = config.flat(), dict[str, np.ndarray]()
+            own = [q for kind in quantities.ORDER[1:] for q in quantities.chosen(kind, flat)]
+            if own:
+                with np.load(newest(folder) or folder / "ckpts", allow_pickle=False) as data:
+                    found = {q.name: data[q.name] for q in own}
+            weight = opacity_weight(table.get("overfit") or {})
+            seconds = table["seconds"]["training"] / max(table["steps"], 1)
+            return cls(folder, config, weight, seconds, found)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            what = f"{folder}: not a scaffold that is trained ({reason(error)})"
+            raise UserError(f"{what}; delete it to train it again") from None
+
+    def settings(self, given: TrainConfig, ends: bool = False) -> TrainConfig:
+        """`given` as blocks have it: cameras are refined already. ends: as a polish has it, which
+        is without exposures where blocks end without them."""
+        weight = given.loss.opacity_reg or self.opacity_reg
+        none = ends and given.exposure.exposure_until < 1
+        exposure = "none" if none else self.config.exposure.exposure
+        own: dict[str, Any] = {"exposure": exposure, "opacity_reg": weight}
+        return given.changed(pose_opt=False, intrinsics_opt=False, **own)
+
+    def scene(self, scene: Scene) -> Scene:
+        """The scene with the cameras that the scaffold found. Raises UserError where those are of
+        other photographs."""
+        if "intrinsics" in self.found:
+            scene = focused_scene(scene, self.found["intrinsics"][0])
+        cameras = [scene.views[i].camera for i in scene.train]
+        known = {v.shape[1] for n, v in self.found.items() if _of_photographs(n)}
+        if known - {len(cameras)}:
+            what = f"{self.folder} knows {known.pop()} training photographs"
+            raise UserError(f"{what}, {scene.name} has {len(cameras)}: delete it to train it again")
+        if "turn" in self.found:
+            views = list(scene.views)
+            for i, camera in zip(scene.train, moved(cameras, self.found)):
+                views[i] = replace(views[i], camera=camera)
+            scene = replace(scene, views=views)
+        return scene
+
+    def part(self, scene: Scene, photographs: Collection[str], region: Region | None) -> ScenePart:
+        """What a run on some of the scene's training photographs, by name, is given. region: where
+        its splats may grow."""
+        views = [scene.views[i] for i in scene.train]
+        mine = [i for i, view in enumerate(views) if view.name in photographs]
+        cameras = 1 + max(views[i].number for i in mine)
+        own = {name: v for name, v in self.found.items() if _is_exposure(name)}
+        rows = {n: v[:, mine] if _of_photographs(n) else v[:, :cameras] for n, v in own.items()}
+        return ScenePart(region, rows)
+
+    def leave(self, folder: Path, exposed: bool) -> None:
+        """Copies to a result folder what measuring and other programs read of photographs and
+        cameras. exposed: the splats there need the exposures. Raises UserError where it cannot be
+        written."""
+        try:
+            for name in (INTRINSICS, *[EXPOSURES] * exposed):
+                if (self.folder / name).is_file():
+                    shutil.copy(self.folder / name, folder / name)
+            if (self.folder / POSES).is_dir():
+                shutil.copytree(self.folder / POSES, folder / POSES, dirs_exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write to {folder}: {error.strerror}") from None
+
+    def __str__(self) -> str:
+        """What there is to say of it, in words."""
+        said = [f"--exposure {self.config.exposure.exposure}"]
+        said += ["poses"] * ("turn" in self.found) + ["intrinsics"] * ("intrinsics" in self.found)
+        said += [f"--opacity-reg {self.opacity_reg:.3g}"] * bool(self.opacity_reg)
+        return ", ".join(said)
+
+
+def _of_photographs(name: str) -> bool:
+    return quantities.QUANTITIES[name].of == "photograph"
+
+
+def _is_exposure(name: str) -> bool:
+    return quantities.is_exposure(quantities.QUANTITIES[name])

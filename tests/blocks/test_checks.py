@@ -1,0 +1,96 @@
+"""What workers of blocks must have, and blocks that fail: one line for each, before anything is
+trained where that can be known."""
+
+import json
+import shutil
+from collections import namedtuple
+from dataclasses import replace
+
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.base.version import __version__
+from hardsplat.blocks import checks, tasks
+from hardsplat.blocks.checks import Answer, Question, answer, check
+from hardsplat.settings.blocks import BlockSettings
+from tests.helpers import needs
+
+Disk = namedtuple("Disk", "total used free")
+
+
+@pytest.fixture
+def question(tmp_path) -> Question:
+    photograph, token = tmp_path / "a.jpg", ".asked"
+    photograph.touch()
+    (tmp_path / token).touch()
+    return Question(str(tmp_path), token, (str(photograph),), 1, "auto")
+
+
+BAD = {
+    "another hardsplat": (lambda q: (q, "0.0", "0"), "it has hardsplat"),
+    "a folder not shared": (lambda q: (replace(q, token=".other"), __version__, "0"), "share the"),
+    "photographs missing": (
+        lambda q: (replace(q, photographs=("/no/b.jpg", *q.photographs)), __version__, "0"),
+        "1 photographs are missing there, the first /no/b.jpg",
+    ),
+    "no device": (lambda q: (q, __version__, "99"), "99"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_worker_that_cannot_train_says_why(question, what):
+    words, expected = BAD[what]
+    error = Answer(**answer(*words(question))).error
+    assert expected in error and "\n" not in error
+
+
+def test_workers_of_a_cluster_answer(question):
+    needs.module("distributed")
+    from distributed import LocalCluster
+
+    how = dict(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+    with LocalCluster(resources={"device": 1}, **how) as cluster:
+        address = cluster.scheduler_address
+        ((name, found),) = check(question, [], address, 10).items()
+        assert found.splats > 10_000 and found.free > 0 and not found.error and "://" in name
+        missing = replace(question, photographs=("/no/b.jpg",))
+        with pytest.raises(UserError, match=r"/no/b\.jpg"):
+            check(missing, [], address, 10)
+    with LocalCluster(**how) as cluster, pytest.raises(UserError, match="offers a device"):
+        check(question, [], cluster.scheduler_address, 10)
+
+
+def test_an_old_worker_and_a_full_disk_are_named(question, monkeypatch):
+    said: dict = {"tcp://a:1": {"device": "x", "splats": 9, "free": 1 << 40}}
+    monkeypatch.setattr(checks, "ask_workers", lambda *args: said)
+    assert check(question, [], "tcp://s:1", 10**6)["tcp://a:1"].splats == 9
+    with pytest.raises(UserError, match="tcp://a:1: .* GiB are free .* 1000000000 splats take"):
+        check(question, [], "tcp://s:1", 10**9)
+    said["tcp://b:1"] = ModuleNotFoundError("no module named hardsplat.blocks.checks")
+    with pytest.raises(UserError, match=f"tcp://b:1: it has another.* {__version__}"):
+        check(question, [], "tcp://s:1", 10)
+
+
+def test_a_block_that_fails_three_times_is_named(tmp_path, monkeypatch, capsys):
+    tried = []
+    ended = lambda module, folder, device, show: (tried.append(folder.name), (-9, None))[1]
+    monkeypatch.setattr(tasks, "run_child", ended)
+    assert "SIGKILL" in (tasks.train_here(tmp_path, "0") or "") and len(tried) == 3
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(9, 9, 0))
+    assert "is full" in (tasks.train_here(tmp_path, "0") or "")
+    monkeypatch.undo()
+
+    def run(module, folder, device, show):
+        good = folder.name != "block-001"
+        if good:
+            (folder / "block.json").write_text(json.dumps({"status": "done"}))
+        return 0 if good else -11, None
+
+    monkeypatch.setattr(tasks, "run_child", run)
+    folders = [tmp_path / f"block-00{n}" for n in range(3)]
+    for folder in folders:
+        folder.mkdir()
+    with pytest.raises(UserError, match="1 of 3 blocks failed, first block-001: .*SIGSEGV"):
+        tasks.train_tasks(folders, BlockSettings(block_devices="0"), tmp_path)
+    assert [tasks.outcome_of(f).get("status") for f in folders] == ["done", None, "done"]
+    assert "block-001 failed: " in "".join(capsys.readouterr())

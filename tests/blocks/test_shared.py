@@ -1,0 +1,139 @@
+"""Blocks share what the scaffold found of photographs and cameras, split on a full device, and are
+polished along their seams."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from hardsplat.blocks import leaf
+from hardsplat.blocks.plan import load_plan
+from hardsplat.blocks.scaffold import Scaffold
+from hardsplat.cli import main
+from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.splats import load_splats
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job.light import Light
+from tests.helpers.tables import argv
+
+FAST = "--max-steps 30 --sh-degree 1 --deterministic --cap-max 700 --refine-start-iter 5"
+FAST += " --refine-every 5 --refine-stop-iter 25 --polish-steps 4 --quiet --blocks 2"
+SOLVED = "--pose-opt --intrinsics-opt --exposure-until 1 --pose-warm-up 1"
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch):
+    """Blocks train in this process, which saves imports and is reached by patches."""
+    run = lambda module, folder, device, show: (leaf.work(folder, device, True), None)
+    monkeypatch.setattr("hardsplat.blocks.tasks.run_child", run)
+
+
+def train(scene, folder, more="", command="train") -> int:
+    words = f"{command} {scene} {FAST} {more} --block-devices 0 --result-dir"
+    return main([*argv(words), str(folder)])
+
+
+def rows(folder, name: str) -> np.ndarray:
+    """(planes, items, width) of a quantity in the newest checkpoint of a run."""
+    path = checkpoints.newest(folder)
+    assert path is not None
+    return checkpoints.load(path).buffers[name]
+
+
+def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkeypatch, capsys):
+    """`--exposure auto`, which is said to find photographs that differ, is decided once."""
+    out = tmp_path / "out"
+    monkeypatch.setattr(Light, "differs", property(lambda self: True))
+    assert train(scene, out, SOLVED, "plan") == 0
+    monkeypatch.setattr(Light, "differs", property(lambda self: pytest.fail("asked again")))
+    assert train(scene, out, SOLVED) == 0
+    said = "".join(capsys.readouterr())
+    assert "share --exposure affine, poses, intrinsics" in said
+    scaffold, loaded = Scaffold.of(out / "scaffold"), load_scene(scene)
+    moved = scaffold.scene(loaded)
+    found = {name: np.abs(values).max() for name, values in scaffold.found.items()}
+    assert min(found["affine"], found["turn"], found["intrinsics"]) > 1e-5, found
+    for before, after in zip(loaded.views, moved.views):
+        same = np.array_equal(before.camera.w2c, after.camera.w2c)
+        assert same is (before in loaded.held_out)
+        assert not np.array_equal(before.camera.K, after.camera.K)
+    names = [loaded.views[i].name for i in loaded.train]
+    plan = load_plan(out / "plan.json", names, loaded.name)
+    runs = [(out / "blocks" / b.name, b.photographs) for b in plan.blocks]
+    for folder, photographs in [*runs, (out / "polish", names)]:
+        mine = [i for i, name in enumerate(names) if name in photographs]
+        for name, values in scaffold.found.items():
+            if name == "affine":
+                assert np.array_equal(rows(folder, name), values[:, mine]), (folder, name)
+            elif name not in ("turn", "shift", "intrinsics"):
+                assert np.array_equal(rows(folder, name), values), (folder, name)
+        assert not rows(folder, "turn").any() and not rows(folder, "intrinsics").any()
+    for name in ("exposures.json", "intrinsics.json", "poses/transforms.json"):
+        assert (out / name).read_bytes() == (out / "scaffold" / name).read_bytes()
+    (measured,) = json.loads((out / "metrics.json").read_text())["evaluations"]
+    assert measured["fitted_psnr"] > measured["psnr"] and measured["refined"]["psnr"] > 5
+    shutil.copy(out / "scaffold/ckpts/ckpt_30.npz", tmp_path)
+    shutil.rmtree(out / "scaffold/ckpts")
+    assert train(scene, out, SOLVED) == 2
+    assert "not a scaffold that is trained" in capsys.readouterr().err
+
+
+def test_a_polish_has_exposures_where_blocks_end_with_them(tmp_path):
+    """By default exposures end within the blocks, so that splats look like the photographs."""
+    found = TrainConfig.of(data_dir=tmp_path, exposure="affine", pose_opt=True)
+    scaffold = Scaffold(tmp_path, found, 0.01, 0.0, {})
+    for until, kept in ((0.6, "none"), (1.0, "affine")):
+        given = TrainConfig.of(data_dir=tmp_path, pose_opt=True, exposure_until=until)
+        assert scaffold.settings(given, ends=True).exposure.exposure == kept
+        blocks = scaffold.settings(given)
+        assert blocks.exposure.exposure == "affine" and not blocks.poses.pose_opt
+        assert blocks.loss.opacity_reg == 0.01
+
+
+def test_a_block_that_fills_its_device_splits_and_seams_are_polished(
+    scene, tmp_path, monkeypatch, capsys
+):
+    """On a device that is said to hold few splats."""
+    out, most = tmp_path / "out", 640
+    assert train(scene, out, command="plan") == 0
+    planned = json.loads((out / "plan.json").read_text())
+    for block in planned["blocks"]:
+        block["cap"] = 1_200
+    (out / "plan.json").write_text(json.dumps(planned))
+    monkeypatch.setattr("hardsplat.blocks.planner.FEWEST", 3)
+    monkeypatch.setattr("hardsplat.blocks.run.FILLED", 0.0)
+    monkeypatch.setattr("hardsplat.train.job.memory.most_splats", lambda *limits: most)
+    assert train(scene, out) == 0
+    said = "".join(capsys.readouterr())
+    assert "block-000 fills its device at" in said and "block-000-0 and block-000-1" in said
+    metrics = json.loads((out / "metrics.json").read_text())
+    blocks = json.loads((out / "plan.json").read_text())["blocks"]
+    assert metrics["blocks"].keys() == {b["name"] for b in blocks} and len(blocks) > 2
+    assert all(b["status"] == "done" and b["splats"] <= most for b in metrics["blocks"].values())
+    half = next(b for b in blocks if b["name"].startswith("block-000-"))
+    assert half["start"].startswith("blocks/block-000") and (out / half["start"]).is_file()
+    assert half["steps"] < planned["blocks"][0]["steps"]
+    check_seams(out, metrics)
+    assert train(scene, out) == 0  # nothing is left to train
+    assert f"{len(blocks)} of {len(blocks)} blocks were trained" in "".join(capsys.readouterr())
+
+
+def check_seams(out, metrics) -> None:
+    """Splats of seams stay in their places, so each keeps its one owner, and are in the result."""
+    assert metrics["polished"] == "seams"
+    task = json.loads((out / "seams/seam-000/task.json").read_text())
+    start, end = (load_splats(out / "seams/seam-000" / n) for n in ("start.ply", "splats.ply"))
+    places = [np.sort(g.means.view("f4,f4,f4"), axis=0) for g in (start, end)]
+    assert len(start) == len(end) and (places[0] == places[1]).all()
+    assert not np.array_equal(np.sort(start.opacities), np.sort(end.opacities))
+    joined = load_splats(out / "splats.ply")
+    tiles = json.loads((out / "tiles.json").read_text())["tiles"]
+    assert sum(row["splats"] for row in tiles) == metrics["splats"] == len(joined)
+    belt, axes = task["block"]["box"], np.array(json.loads((out / "plan.json").read_text())["axes"])
+    at = joined.means.astype(np.float64) @ axes[:2].T
+    inside = ((at >= belt["low"]) & (at < belt["high"])).all(axis=1)
+    polished = {tuple(row) for row in np.column_stack([end.means, end.opacities]).tolist()}
+    rows = np.column_stack([joined.means, joined.opacities])[inside].tolist()
+    assert rows and all(tuple(row) in polished for row in rows)
