@@ -35,6 +35,30 @@ def train(scene, folder, more="", command="train") -> int:
     return main([*argv(words), str(folder)])
 
 
+@pytest.fixture(scope="module")
+def planned_folder(scene, tmp_path_factory):
+    """A folder with a scaffold and the plan of two blocks."""
+    folder = tmp_path_factory.mktemp("blocks") / "planned"
+    assert train(scene, folder, command="plan") == 0
+    return folder
+
+
+def test_a_block_that_fails_is_named_and_the_others_are_kept(
+    scene, planned_folder, tmp_path, monkeypatch, capsys
+):
+    out = tmp_path / "out"
+    shutil.copytree(planned_folder, out)
+
+    def run(module, folder, device, show):
+        return (-9 if folder.name == "block-000" else leaf.work(folder, device, True)), None
+
+    monkeypatch.setattr("hardsplat.blocks.tasks.run_child", run)
+    assert train(scene, out) == 2
+    said = capsys.readouterr().err
+    assert "1 of 2 blocks failed, first block-000: " in said and "--resume continues" in said
+    assert json.loads((out / "blocks/block-001/block.json").read_text())["status"] == "done"
+
+
 def rows(folder, name: str) -> np.ndarray:
     """(planes, items, width) of a quantity in the newest checkpoint of a run."""
     path = checkpoints.newest(folder)
@@ -93,16 +117,16 @@ def test_a_polish_has_exposures_where_blocks_end_with_them(tmp_path):
 
 
 def test_a_block_that_fills_its_device_splits_and_seams_are_polished(
-    scene, tmp_path, monkeypatch, capsys
+    scene, planned_folder, tmp_path, monkeypatch, capsys
 ):
     """On a device that is said to hold few splats."""
     out, most = tmp_path / "out", 640
-    assert train(scene, out, command="plan") == 0
+    shutil.copytree(planned_folder, out)
     planned = json.loads((out / "plan.json").read_text())
-    for block in planned["blocks"]:
-        block["cap"] = 1_200
+    planned["blocks"][0]["cap"] = 1_200
     (out / "plan.json").write_text(json.dumps(planned))
     monkeypatch.setattr("hardsplat.blocks.planner.FEWEST", 3)
+    monkeypatch.setattr("hardsplat.blocks.planner.LEAST_INSIDE", 0.55)
     monkeypatch.setattr("hardsplat.blocks.run.FILLED", 0.0)
     monkeypatch.setattr("hardsplat.train.job.memory.most_splats", lambda *limits: most)
     assert train(scene, out) == 0
@@ -110,7 +134,7 @@ def test_a_block_that_fills_its_device_splits_and_seams_are_polished(
     assert "block-000 fills its device at" in said and "block-000-0 and block-000-1" in said
     metrics = json.loads((out / "metrics.json").read_text())
     blocks = json.loads((out / "plan.json").read_text())["blocks"]
-    assert metrics["blocks"].keys() == {b["name"] for b in blocks} and len(blocks) > 2
+    assert metrics["blocks"].keys() == {b["name"] for b in blocks} and len(blocks) == 3
     assert all(b["status"] == "done" and b["splats"] <= most for b in metrics["blocks"].values())
     half = next(b for b in blocks if b["name"].startswith("block-000-"))
     assert half["start"].startswith("blocks/block-000") and (out / half["start"]).is_file()

@@ -7,6 +7,7 @@ tiles/, tiles.json, and what any run leaves: splats.ply, config.toml, metrics.js
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -218,14 +219,17 @@ class BlockTraining:
 
     def _train_blocks(self, plan: BlockPlan) -> BlockPlan:
         """Trains what is left, also of blocks that were split on a full device; the plan of what
-        there is."""
+        there is. Raises UserError where one failed, once the others have ended."""
         home, shared, known = self.folder / "blocks", self._shared(), BlockPlan("", plan.axes, ())
         while known.blocks != (plan := self._with_halves(plan)).blocks:
             known, tasks = plan, []
             for block in plan.blocks:
                 start = self.folder / block.start if block.start else self.scaffold.splats
                 tasks.append(write_task(home, block, [(str(start.resolve()), ())], True, shared))
-            self._train_tasks(plan.blocks, tasks)
+            if failed := self._train_tasks(plan.blocks, tasks):
+                again = f"hardsplat train {shlex.quote(str(self.folder))} --resume"
+                what = f"{len(failed)} of {len(tasks)} blocks failed, first {(one := min(failed))}"
+                raise UserError(f"{what}: {failed[one]}; the others are kept, {again} continues")
         return plan
 
     def _with_halves(self, plan: BlockPlan) -> BlockPlan:
@@ -240,19 +244,20 @@ class BlockTraining:
                 tqdm.write(f"note: {full}: it continues as {names}")
         return plan
 
-    def _train_tasks(self, blocks: Sequence[SceneBlock], tasks: Sequence[Path]) -> None:
-        """Trains those that are not done. Raises UserError as train_tasks does."""
+    def _train_tasks(self, blocks: Sequence[SceneBlock], tasks: Sequence[Path]) -> dict[str, str]:
+        """Trains those that are not done, and returns why some failed, by name."""
         todo = [task for task in tasks if outcome_of(task).get("status") != "done"]
         if len(todo) < len(tasks):
             tqdm.write(f"note: {len(tasks) - len(todo)} of {len(tasks)} blocks were trained before")
         with follow(blocks, tasks, self.config.run.quiet):
-            train_tasks(todo, self.config.blocks, self.folder)
+            return train_tasks(todo, self.config.blocks)
 
     def _polish(
         self, plan: BlockPlan, files: Sequence[Path], fits: bool
     ) -> tuple[str, list[list[SplatSource]]]:
         """What was polished, "whole" or "seams", and where the splats of each block come from then.
-        files: of trained blocks. fits: the joined scene may fit a device."""
+        A seam that fails stays as it was. files: of trained blocks. fits: the joined scene may fit
+        a device."""
         config, folder = self.config, self.folder
         if fits:
             try:
@@ -271,7 +276,8 @@ class BlockTraining:
             start = seam.start(file_of, tile)
             tasks.append(write_task(folder / "seams", seam.belt, start, False, shared))
         self._train_tasks([seam.belt for seam in seams], tasks)
-        done = [(seam, task / "splats.ply") for seam, task in zip(seams, tasks)]
+        pairs = [(seam, task) for seam, task in zip(seams, tasks) if outcome_of(task).get("splats")]
+        done = [(seam, task / "splats.ply") for seam, task in pairs]
         return "seams", sources_of(plan, files, done)
 
 

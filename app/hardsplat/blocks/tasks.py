@@ -4,7 +4,6 @@ its own."""
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import threading
 import time
@@ -51,18 +50,15 @@ def outcome_of(task: Path) -> dict:
         return {}
 
 
-def train_tasks(tasks: Sequence[Path], settings: BlockSettings, folder: Path) -> None:
-    """Trains blocks. folder: the result folder, which continues them. Raises UserError where one
-    failed, once the others have ended, or where there is no worker with a device."""
+def train_tasks(tasks: Sequence[Path], settings: BlockSettings) -> dict[str, str]:
+    """Trains blocks, and returns why some failed, by name. Raises UserError where there is no
+    worker with a device."""
     failed: dict[str, str] = {}
     for task, error in train_on_workers(tasks, settings):
         if error:
             failed[task.name] = error
             tqdm.write(f"{task.name} failed: {error}")
-    if failed:
-        again = f"hardsplat train {shlex.quote(str(folder))} --resume"
-        what = f"{len(failed)} of {len(tasks)} blocks failed, first {(first := min(failed))}"
-        raise UserError(f"{what}: {failed[first]}; the others are kept, {again} continues")
+    return failed
 
 
 def train_on_workers(
