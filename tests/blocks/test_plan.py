@@ -223,6 +223,18 @@ def test_seams_lie_along_borders_and_own_their_splats(tmp_path):
     assert starts == [("t0", []), ("t1", []), ("f0", [first, second])]
 
 
+def test_coarser_cuts_are_unions_of_finer_ones():
+    """So the shares of a plan with fewer blocks are sums."""
+    rng = np.random.default_rng(seed := fresh_seed())
+    places = rng.normal(size=(3_000, 2)) * [5, 1]
+    fine = cut_to_fit(places, lambda n: n <= 200, 64)
+    for count in range(2, len(fine)):
+        for box in cut_into(places, count):
+            mine = box.holds(places)
+            whole = [part for part in fine if mine[part.holds(places)].any()]
+            assert all(mine[part.holds(places)].all() for part in whole), seed
+
+
 def test_splats_that_a_camera_may_show():
     """Spheres of splats anywhere, against the formula for each splat and camera."""
     rng = np.random.default_rng(seed := fresh_seed())

@@ -3,12 +3,14 @@ polished along their seams."""
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hardsplat.blocks import leaf
 from hardsplat.blocks.plan import load_plan
+from hardsplat.blocks.run import BlockTraining
 from hardsplat.blocks.scaffold import Scaffold
 from hardsplat.cli import main
 from hardsplat.io.formats import checkpoint as checkpoints
@@ -57,6 +59,21 @@ def test_a_block_that_fails_is_named_and_the_others_are_kept(
     said = capsys.readouterr().err
     assert "1 of 2 blocks failed, first block-000: " in said and "--resume continues" in said
     assert json.loads((out / "blocks/block-001/block.json").read_text())["status"] == "done"
+
+
+@pytest.mark.parametrize("photographs", [60, 20_000])
+def test_large_scenes_have_as_many_steps_and_splats_a_photograph(tmp_path, photographs):
+    view = SimpleNamespace(camera=SimpleNamespace(width=4_000, height=3_000))
+    train, points = range(photographs), np.zeros((0, 3))
+    scene = SimpleNamespace(views=[view] * photographs, train=train, points=points)
+    training = BlockTraining(TrainConfig.of(data_dir=tmp_path, blocks="auto"))
+    training.__dict__["given"] = scene
+    epochs = training.sized.run.max_steps / photographs
+    assert training.budget == 3_900 * photographs
+    assert epochs == pytest.approx(training.config.run.max_epochs, rel=0.01)
+    named = BlockTraining(TrainConfig.of(data_dir=tmp_path, max_steps=900, max_epochs=0))
+    named.__dict__["given"] = scene
+    assert named.sized.run.max_steps == 900
 
 
 def rows(folder, name: str) -> np.ndarray:

@@ -73,12 +73,16 @@ def make_plan(
     cameras = [scene.views[i].camera for i in scene.train]
     axes = upright_axes(cameras, gaussians.means)
     places = gaussians.means.astype(np.float64) @ axes[:2].T
-    weights = np.array(list(SeenSplats(gaussians, cameras, near, device).weights()), np.float32)
     growth = sizes.splats / len(gaussians)
     boxes = wanted.cut(places, lambda n: n * growth <= FILLED * sizes.device_splats)
 
+    fine, weights = boxes, SeenSplats(gaussians, cameras, near, device).weights()
+    inside = [np.flatnonzero(box.holds(places))[:1] for box in fine]
+    fine_share = shares(fine, places, weights)  # all that memory holds of the weights
+
     def listed(boxes: Sequence[Box]) -> list[list[int]]:
-        share = shares(boxes, places, weights)
+        parts = [[bool(box.holds(places[one]).any()) for one in inside] for box in boxes]
+        share = fine_share @ np.array(parts, float).T  # boxes are unions of the fine ones
         rows = zip(boxes, share.T)
         return [photographs_of(box, s, cameras, axes[:2], scene.points) for box, s in rows]
 

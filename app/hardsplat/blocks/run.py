@@ -33,10 +33,12 @@ from hardsplat.blocks.tasks import follow, outcome_of, train_tasks, write_task
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder, write_json
-from hardsplat.settings.presets import SAVED_NAME, for_photographs, save_config
+from hardsplat.settings.presets import SAVED_NAME, for_photographs, of_length, save_config
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.train.measure.command import evaluate_run
-from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.strategies.budget import budget_for
+
+MOST_SPLATS = 10**10
 
 
 def train_blocks(config: TrainConfig) -> dict:
@@ -106,14 +108,23 @@ class BlockTraining:
 
     @cached_property
     def sized(self) -> TrainConfig:
-        """The settings of a training of the whole scene in one piece."""
-        return for_photographs(self.config, len(self.given.train))
+        """The settings of a training of the whole scene in one piece. Where the user does not say
+        how long it is, every photograph has as many steps as --max-epochs allows."""
+        photographs, config = len(self.given.train), self.config
+        steps = config.run.max_epochs * photographs
+        longer = steps > config.run.max_steps
+        return (
+            of_length(config, steps, max_epochs=0)
+            if longer
+            else for_photographs(config, photographs)
+        )
 
     @cached_property
     def budget(self) -> int:
-        """Splats of that training."""
+        """Splats of that training, on a device that holds any number."""
         cameras = [self.given.views[i].camera for i in self.given.train]
-        return STRATEGIES["budget"].budget(self.sized.densify, cameras, len(self.given.points))
+        found = max(budget_for(cameras, most=MOST_SPLATS), len(self.given.points))
+        return self.config.densify.cap_max or found
 
     @cached_property
     def workers(self) -> dict[str, Answer]:

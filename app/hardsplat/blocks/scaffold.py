@@ -29,6 +29,7 @@ from hardsplat.train.step.intrinsics import focused_scene
 from hardsplat.train.step.poses import moved
 
 STEPS, SPLATS = 7_000, (20_000, 2_000_000)
+EPOCHS = 10  # that photographs train it at least, since it solves what differs in them
 SHARE = 3  # of the splats of the whole scene, one in so many
 SMALLEST_SIDE = 400  # px of photographs that are not made smaller
 
@@ -42,7 +43,7 @@ def train_scaffold(
         return
     smallest = min(min(v.camera.width, v.camera.height) for v in scene.views)
     factor = 2 if smallest >= 2 * SMALLEST_SIDE else 1
-    steps = min(STEPS, steps)
+    steps = min(max(STEPS, EPOCHS * len(scene.train)), steps)
     most = int(np.clip(budget // SHARE, *SPLATS))
     own: dict = dict(result_dir=folder, resume=(folder / "ckpts").is_dir(), blocks=None)
     own |= dict(data_factor=factor * config.scene.data_factor, cap_max=min(budget, most))

@@ -51,11 +51,11 @@ _FOLDER, _IN_HOLES = "densify/budget", {"tickets": "holes"}
 _TICKETS, _COUNTS = ("tickets", "ticket_counts"), ("ticket_counts", "admitted")
 
 
-def budget_for(cameras: Sequence[Camera]) -> int:
+def budget_for(cameras: Sequence[Camera], most: int = MOST) -> int:
     """Splats for these photographs, where no setting says how many: by their number, since more
-    than that overfits few of them, and no more than so many pixels allow."""
+    than that overfits few of them, and no more than so many pixels allow. most: in any case."""
     pixels = sum(c.width * c.height for c in cameras)
-    return min(max(min(len(cameras) * SPLATS_A_PHOTOGRAPH, pixels // PIXELS_A_SPLAT), FEWEST), MOST)
+    return min(max(min(len(cameras) * SPLATS_A_PHOTOGRAPH, pixels // PIXELS_A_SPLAT), FEWEST), most)
 
 
 def record_densify(recorder: Recorder, run: Pipelines) -> None:
