@@ -66,6 +66,7 @@ def test_an_old_worker_and_a_full_disk_are_named(question, monkeypatch):
     assert check(question, [], "tcp://s:1", 10**6)["tcp://a:1"].splats == 9
     with pytest.raises(UserError, match="tcp://a:1: .* GiB are free .* 1000000000 splats take"):
         check(question, [], "tcp://s:1", 10**9)
+    check(question, [], "tcp://s:1", 10**9, there=10**13)  # which the folder has by now
     said["tcp://b:1"] = ModuleNotFoundError("no module named hardsplat.blocks.checks")
     with pytest.raises(UserError, match=f"tcp://b:1: it has another.* {__version__}"):
         check(question, [], "tcp://s:1", 10)

@@ -123,7 +123,7 @@ def test_a_plan_is_read_as_it_was_written(tmp_path):
     read = load_plan(tmp_path / "plan.json", ["a.jpg", "b.jpg", "c.jpg"], "scene")
     assert read.blocks == plan.blocks and (read.axes == plan.axes).all()
     region = read.blocks[0].region(read.axes)
-    assert region.low == (-OPEN, -OPEN) and region.high == (1 + MARGIN * 4, OPEN)
+    assert region.low == (-OPEN,) * 3 and region.high == (1 + MARGIN * 4, OPEN, OPEN)
 
 
 BROKEN = {

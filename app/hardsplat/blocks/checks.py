@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from hardsplat.base.errors import UserError, reason
 from hardsplat.base.version import __version__
 from hardsplat.blocks.tasks import devices_of, scheduler_of
@@ -97,18 +99,30 @@ def check_workers(
     devices = [] if scheduler else list(dict.fromkeys(devices_of(c.blocks)))
     try:
         token.touch()
-        return check(question, devices, scheduler, splats)
+        there = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+        found = check(question, devices, scheduler, splats, there)
     except OSError as error:
         raise UserError(f"cannot write to {folder}: {reason(error)}") from None
     finally:
         token.unlink(missing_ok=True)
+    least, names = min(one.splats for one in found.values()), {one.device for one in found.values()}
+    where = f"{len(found)} on {', '.join(sorted(names))}"
+    tqdm.write(f"note: workers: {where}; the smallest device trains up to {least} splats")
+    return found
 
 
 def check(
-    question: Question, devices: Sequence[str | None], scheduler: str | None, splats: int
+    question: Question,
+    devices: Sequence[str | None],
+    scheduler: str | None,
+    splats: int,
+    there: int = 0,
 ) -> dict[str, Answer]:
     """Answers by worker of the cluster, or by device of this machine where there is no cluster.
-    splats: of the whole scene. Raises UserError with a line on the first that cannot train."""
+
+    splats: of the whole scene. there: bytes that the result folder has already. Raises UserError
+    with a line on the first that cannot train.
+    """
     answers: Mapping[str, dict | Exception]
     if scheduler is None:
         answers = {f"device {d or 0}": answer(question, __version__, d) for d in devices}
@@ -124,8 +138,8 @@ def check(
         found[name] = one = Answer(**given)
         if one.error:
             raise UserError(f"{name}: {one.error}")
-        if one.free < needed:
+        if one.free < needed - there:
             gib = f"{one.free / 2**30:.1f} GiB are free in {question.folder}"
-            wanted = f"blocks of {splats} splats take about {needed / 2**30:.1f} GiB"
+            wanted = f"blocks of {splats} splats take {(needed - there) / 2**30:.1f} GiB more"
             raise UserError(f"{name}: {gib}, and {wanted}: free some, or choose --result-dir")
     return found
