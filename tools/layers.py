@@ -24,7 +24,7 @@ __main__
 cli
 hardsplat
 serve
-view
+mesh view
 export render study fit fitmesh
 train
 report torch

@@ -15,11 +15,12 @@ import numpy as np
 from PIL import Image
 
 from hardsplat.model.camera import Camera
-from tools.make_scene import _look_at, rays, scene_parser, write_transforms
+from tools.make_scene import _look_at, rays, scene_parser, write_points, write_transforms
 
 DISTANCE, FIELD_OF_VIEW = 4.2, 40.0  # of the cameras, object radii about 1; degrees
 FARTHEST = 1.45  # no point of the object is farther out
 MARCH, BISECT = 48, 12
+POINTS, NOISE = 2000, 0.005  # near the surface, and how near
 
 
 class Pebble:
@@ -63,9 +64,9 @@ class Pebble:
         normal = slope / np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), 1e-12)
         return np.clip((0.15 + 0.8 * paint) * (0.65 + 0.35 * (normal @ self.light))[:, None], 0, 1)
 
-    def look(self, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Colour (N, 3), black where nothing is hit, and hits (N,) bool, of rays (3, N): marched,
-        then bisected."""
+    def distance(self, o: np.ndarray, d: np.ndarray) -> np.ndarray:
+        """(N,) along rays (3, N) with unit directions, 0 where nothing is hit: marched, then
+        bisected."""
         o, d = o.T.astype(np.float64), d.T.astype(np.float64)
         middle = -(o * d).sum(1)
         half = np.sqrt(np.maximum(FARTHEST**2 - ((o + middle[:, None] * d) ** 2).sum(1), 0))
@@ -85,6 +86,14 @@ class Pebble:
             t = 0.5 * (before[at] + after[at])
             inside = self.height(o[at] + t[:, None] * d[at]) < 0
             after[at[inside]], before[at[~inside]] = t[inside], t[~inside]
+        return after
+
+    def look(self, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Colour (N, 3), black where nothing is hit, and hits (N,) bool, of rays (3, N)."""
+        after = self.distance(o, d)
+        hit = after > 0
+        at = np.flatnonzero(hit)
+        o, d = o.T.astype(np.float64), d.T.astype(np.float64)
         colour = np.zeros((len(o), 3))
         colour[at] = self.colour(o[at] + after[at, None] * d[at])
         return colour, hit
@@ -121,6 +130,17 @@ def render(pebble: Pebble, camera: Camera, supersample: int) -> tuple[np.ndarray
     return colour.reshape(*shape, 3), coverage.reshape(shape)
 
 
+def scatter(pebble: Pebble, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(N, 3) points near the surface, as structure from motion leaves them, and their colours
+    (N, 3) uint8."""
+    rng = np.random.default_rng(seed)
+    d = rng.normal(size=(POINTS, 3))
+    d /= np.linalg.norm(d, axis=1, keepdims=True)
+    points = pebble.radius(d)[:, None] * d
+    colours = np.rint(255 * pebble.colour(points)).astype(np.uint8)
+    return points + rng.normal(0, NOISE, points.shape), colours
+
+
 def make_mesh_scene(
     out,
     views=32,
@@ -151,7 +171,8 @@ def make_mesh_scene(
             )
             Image.fromarray(np.rint(255 * straight).astype(np.uint8)).save(out / "images" / name)
         report(f"view {i + 1} of {views}")
-    write_transforms(out, names, posed)
+    write_points(out / "points.ply", *scatter(pebble, seed))
+    write_transforms(out, names, posed, ply_file_path="points.ply")
 
 
 def main():

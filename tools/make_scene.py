@@ -220,9 +220,14 @@ def _write_transforms(out, views, xyz, rgb):
         [view.camera for view in views],
         ply_file_path="points.ply",
     )
+    write_points(out / "points.ply", xyz, rgb)
+
+
+def write_points(path, xyz, rgb):
+    """(N, 3) positions and (N, 3) uint8 colours as PLY."""
     kinds = [(name, "<f8") for name in "xyz"] + [(name, "u1") for name in ("red", "green", "blue")]
     vertices = np.array([(*p, *c) for p, c in zip(xyz, rgb)], kinds)
-    PlyData([PlyElement.describe(vertices, "vertex")], byte_order="<").write(out / "points.ply")
+    PlyData([PlyElement.describe(vertices, "vertex")], byte_order="<").write(path)
 
 
 def write_transforms(out, names, cameras, **more):

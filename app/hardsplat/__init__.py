@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hardsplat.fit.api import fit
     from hardsplat.io.scenes.scene import Scene, load_scene
     from hardsplat.io.splats import load_splats, save_splats
+    from hardsplat.mesh.build import mesh
     from hardsplat.model.camera import Camera
     from hardsplat.model.gaussians import Gaussians
     from hardsplat.raster.renderer import Renderer
@@ -41,6 +42,7 @@ __all__ = [
     "fit",
     "load_scene",
     "load_splats",
+    "mesh",
     "save_splats",
     "train",
 ]
@@ -57,7 +59,7 @@ _HOME = {  # public name -> its module
     "load_splats": "io.splats",
     "save_splats": "io.splats",
 }
-_CALLABLE = ("export", "fit", "train")  # packages that are functions too, see callables.py
+_CALLABLE = ("export", "fit", "mesh", "train")  # packages that are functions too, see callables.py
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,8 @@ layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 
 void main() {
     vec2 at = gl_FragCoord.xy - vec2(0, v_top);
-    float alpha = alpha_of(v_opacity * gaussian(v_mean - at, v_conic), v_mean - at, v_conic);
+    vec2 d = v_mean - at;
+    float alpha = alpha_of(v_opacity * gaussian(d, v_conic), d, v_conic);
     if (alpha < ALPHA_MIN || elsewhere(at.y, float(CANVAS_HEIGHT))) discard;
-    color_alpha = vec4(v_color, alpha);
+    color_alpha = vec4(color_at(v_color, d), alpha);
 }

@@ -60,6 +60,15 @@ void spread(inout Projection o) {
     o.det = o.sharp + DILATION * (o.cov.x + o.cov.z - DILATION);
 }
 
+// How the depth at which rays pass the middle of the splat changes from pixel to pixel, world units
+// per px: the mean of z given the pixel, S^-1 cov(uv, z) with S the 2D covariance (Zhang et al.
+// 2024, RaDe-GS, eq. 12).
+vec2 depth_slopes(Projection o) {
+    vec3 v2 = transpose(o.V)[2];
+    vec2 c = vec2(dot(o.a0, v2), dot(o.a1, v2));
+    return vec2(o.cov.z * c.x - o.cov.y * c.y, o.cov.x * c.y - o.cov.y * c.x) / o.det;
+}
+
 // Gradients of the rows of A from those of conic = (A, k, c) = (1 / (xx - xy^2/yy), -xy/yy, 1/yy),
 // see gaussian2d.glsl: d_xx = -A^2 d_A, d_xy = 2 k d_xx - c d_k, d_yy = k d_xy - k^2 d_xx - c^2
 // d_c, and xx = a0.a0, xy = a0.a1, yy = a1.a1 (+ DILATION).

@@ -7,7 +7,7 @@
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
-layout(constant_id = 2) const bool DEPTH = false;  // (depth, 1, 0) takes the place of the colour
+layout(constant_id = 2) const bool DEPTH = false;  // (depth, its slopes) for the colour
 
 UNIFORM_planes
 VALUE_means(readonly)
@@ -68,7 +68,7 @@ void main() {
     Splat2D s;
     bool visible = splat2d_of(mean, quat, scale, opacity, o, s);
     if (visible) {
-        color = DEPTH ? vec3(o.p.z, 1.0, 0.0) : vec3(0.5);
+        color = DEPTH ? vec3(o.p.z, depth_slopes(o)) : vec3(0.5);
         if (!DEPTH) add_colors(g, normalize(mean - camera.position));
         visible = finite(vec4(color, 0.0));
     }
@@ -79,7 +79,7 @@ void main() {
         return;
     }
     splats2d[g] = s;
-    colors2d[g] = vec4(max(color, vec3(0.0)), opacity);
+    colors2d[g] = vec4(DEPTH ? color : max(color, vec3(0.0)), opacity);
     keys[g] = depth_key(o.p.z, frame.near_plane);
     keep(g, color, d_direction);
 }

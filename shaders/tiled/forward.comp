@@ -25,18 +25,19 @@ bool finished() {
 
 void blend(uint j, float alpha, vec3 color) {
     if (alpha >= ALPHA_MIN && state[j].a >= T_MIN)
-        state[j] = vec4(state[j].rgb + state[j].a * alpha * color, state[j].a * (1.0 - alpha));
+        state[j] = blended(state[j], alpha, color);
 }
 
-float alpha_at(uint i, uint j) {
+void visit_at(uint i, uint j) {
     vec4 m = mean_conic_of(i);
     vec2 d = m.xy - centre - vec2(step_to(j));
     vec3 conic = vec3(m.zw, conic_color_of(i).x);
-    return alpha_of(unclamped_alpha(peak_of(i), d, conic), d, plain_conic(conic));
+    float alpha = alpha_of(unclamped_alpha(peak_of(i), d, conic), d, plain_conic(conic));
+    blend(j, alpha, color_at(conic_color_of(i).yzw, d));
 }
 
 void visit(uint i) {
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) blend(j, alpha_at(i, j), conic_color_of(i).yzw);
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) visit_at(i, j);
 }
 
 void main() {

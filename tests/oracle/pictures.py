@@ -12,10 +12,24 @@ LINE, TINT = 0.7, 0.1  # alpha of an outline, and of what is inside, as a share 
 def depth(p: Projection, height, width):
     """(H, W) sum w z / sum w, 0 where no splat is; and sum w."""
     total, weight = np.zeros((height, width)), np.zeros((height, width))
-    for i, window, _, _, alpha, T in _fragments(p, height, width, "none"):
-        total[window] += T * alpha * p.depth[i]
+    for i, window, d, _, alpha, T in _fragments(p, height, width, "none"):
+        total[window] += T * alpha * depth_at(p, i, d)
         weight[window] += T * alpha
     return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0), weight
+
+
+def depth_at(p: Projection, i: int, d):
+    """(h, w) z of splat i where rays at offsets d = pixel - mean pass its middle."""
+    return p.depth[i] + p.slope[i, 0] * d[0] + p.slope[i, 1] * d[1]
+
+
+def median(p: Projection, height, width):
+    """(H, W) z of the last splat before which T > 1/2, 0 where T stays above it."""
+    found, left = np.zeros((height, width)), np.ones((height, width))
+    for i, window, d, _, alpha, T in _fragments(p, height, width, "none"):
+        z = np.where((alpha > 0) & (T > 0.5), depth_at(p, i, d), found[window])
+        found[window], left[window] = z, T * (1 - alpha)
+    return np.where(left <= 0.5, found, 0)
 
 
 def count(p: Projection, height, width):

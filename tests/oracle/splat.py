@@ -29,6 +29,7 @@ class Projection:
     conic:   (N, 3) px^-2, upper triangle of its inverse.
     color:   (N, 3) max(SH + 0.5, 0).
     depth:   (N,) camera z, world units.
+    slope:   (N, 2) world units per px: how the mean of z given the pixel changes across the image.
     opacity: (N,) 0..1, what is drawn: times the compensation where that is asked for.
     compensation: (N,) 0..1, sqrt(det of the 2D covariance before dilation / after), else 1.
     extent:  (N, 2) px, half size of the bounding box of the ellipse alpha = 1/255.
@@ -40,6 +41,7 @@ class Projection:
     conic: np.ndarray
     color: np.ndarray
     depth: np.ndarray
+    slope: np.ndarray
     opacity: np.ndarray
     compensation: np.ndarray
     extent: np.ndarray
@@ -80,6 +82,9 @@ def project(
     a, b, c = cov[:, 0, 0], cov[:, 0, 1], cov[:, 1, 1]
     conic = np.stack([c, -b, a], axis=1) / (a * c - b * b)[:, None]
 
+    # of jointly normal (pixel, z): cov(z, pixel) S^-1, with S the dilated covariance
+    along = (w2c[:3, :3] @ M)[:, 2:]
+    slope = (along @ axes.transpose(0, 2, 1) @ np.linalg.inv(cov))[:, 0]
     color = np.maximum(_sh_color(means, sh, w2c, sh_degree), 0)
 
     # opacity exp(-r^2 / 2) = 1/255 at r = sqrt(2 ln(255 opacity)) standard deviations
@@ -88,7 +93,7 @@ def project(
     extent = radius[:, None] * np.sqrt(np.stack([a, c], axis=1))
     touches = np.all((mean2d + extent > 0) & (mean2d - extent < [width, height]), axis=1)
     cov2d, visible = np.stack([a, b, c], axis=1), in_front & opaque & touches
-    drawn = color, cam[:, 2], opacities, compensation
+    drawn = color, cam[:, 2], slope, opacities, compensation
     return Projection(mean2d, cov2d, conic, *drawn, extent, visible)
 
 

@@ -283,6 +283,34 @@ image IMAGE: photograph: PNG, JPEG, EXR or what else Pillow reads, of any size
         lambda parser: add_groups(parser, {"settings": FIT_FIELDS.values()}, add=_of(FIT_FIELDS)),
         remedies={"blobs": "lower --blobs", "pixels": "make the image smaller"},
     ),
+    "mesh": Command(
+        "make a triangle mesh of a result, for Blender, game engines and printers (extra mesh)",
+        """
+result RESULT|SPLATS: result folder of a training, or a file of splats, see convert
+output [MESH]: file to write, by its ending: .glb .obj .ply .stl (default: mesh.glb in the result
+    folder, or next to a file and named like it)
+--data-dir PATH: scene whose training cameras see the splats (default: the one trained on)
+--depth {median,expected}: depth of a pixel (default: median)
+--voxel SIZE: side of a voxel, world units, or auto: what a pixel covers at the median depth
+    (default: auto)
+--max-depth X: leave out surfaces farther from each camera, world units (default: twice the median
+    depth)
+--triangles N: most triangles (default: 200000)
+--pieces N: keep so many pieces, the largest (default: those with a hundredth of the largest's area)
+--texture-size N: side of the texture, texels; 0: colours at vertices, as .ply has them (default: as
+    fine as voxels)
+--watertight: a closed surface; what no camera saw is solid
+--up {x,y,z,-x,-y,-z}: world axis that points up; the mesh is turned as its format has up, +y, in
+    .ply and .stl +z (default: as in the result)
+--overwrite: replace MESH where it exists
+device
+quiet
+verbose
+""",
+        handlers.mesh,
+        "RESULT|SPLATS [MESH]",
+        remedies={"pixels": "train with a higher --data-factor"},
+    ),
     "fit-mesh": Command(
         "fit a textured triangle mesh to photographs with silhouettes, by stochastic gradients",
         """

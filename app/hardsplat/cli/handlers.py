@@ -125,6 +125,13 @@ def _fit_window():
         print(f"note: {error}; the fit continues without --view", file=sys.stderr)
 
 
+def mesh(flags):
+    from hardsplat.mesh.build import mesh
+
+    show_log(flags)
+    mesh(flags.pop("result"), flags.pop("output", None), **flags)
+
+
 def fit_mesh(flags):
     saved = flags.pop("config", None)
     name_position(flags, "scene", "data_dir", "the scene is")

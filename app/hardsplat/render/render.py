@@ -94,7 +94,7 @@ def render(
     config = config if data_factor is None else config.changed(data_factor=data_factor)
     # of the rest only what changes the picture: the variants may be those of another device
     drawn_by = TrainConfig.of(
-        rasterizer=look.rasterizer or config.raster.rasterizer,
+        rasterizer=_rasterizer(modes, look.rasterizer, config.raster.rasterizer),
         format=_format(modes, look.format, config.raster.hardware.format),
         antialiased=config.raster.antialiased,
     )
@@ -200,6 +200,15 @@ def _modes(look: RenderStyle) -> list[str]:
             what = "a --mode with a palette, depth or count"
         raise UserError(f"--range {range[0]:g} {range[1]:g}: expected {what}")
     return modes
+
+
+def _rasterizer(modes: list[str], wanted: str | None, configured: str) -> str:
+    """One that draws every mode: the one asked for, else that of the settings where it can."""
+    ordered = [name for name in modes if PICTURES[name].in_order]
+    if ordered and wanted == "hardware":
+        why = f"--mode {ordered[0]} needs splats drawn front to back"
+        raise UserError(f"--rasterizer hardware: {why}; use --rasterizer tiled, or leave it out")
+    return wanted or ("tiled" if ordered else configured)
 
 
 def _format(modes: list[str], wanted: str | None, configured: str) -> str:

@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from hardsplat.model.camera import Camera
 from hardsplat.render.paths import intrinsics
 from hardsplat.serve.messages import Check, number, one_of
-from hardsplat.tables.pictures import PICTURES
+from hardsplat.tables.pictures import ANYWHERE
 
 TOUCH = 0.5  # s that a move of the camera lasts
 LONGEST = 1920  # px of a picture's longer side
@@ -28,10 +28,10 @@ class Client:
         self.sent: tuple | None = None  # what the last picture was of
         with handle.gui.add_folder("View"):
             gui, most = handle.gui, max(sh_degree, 1)
-            self._picture = gui.add_dropdown("picture", tuple(PICTURES), initial_value="image")
+            self._picture = gui.add_dropdown("picture", ANYWHERE, initial_value="image")
             how = dict(min=0, max=most, step=1, initial_value=sh_degree, disabled=sh_degree == 0)
             self._degree = gui.add_slider("SH degree", **how)
-        self.elements = {uuid_of(self._picture): one_of(*PICTURES)}
+        self.elements = {uuid_of(self._picture): one_of(*ANYWHERE)}
         self.elements[uuid_of(self._degree)] = number(0, most, whole=True)
         elements |= self.elements
         handle.camera.on_update(self._moved)

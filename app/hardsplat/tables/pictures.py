@@ -12,7 +12,8 @@ from dataclasses import dataclass
 class PictureMode:
     number: int  # PICTURE in shaders
     note: str
-    depth: bool = False  # the colour of a splat is (depth, 1, 0)
+    depth: bool = False  # the colour of a splat is its depth and how that changes over pixels
+    in_order: bool = False  # splats are drawn front to back, which the blending unit does not do
     numbers: bool = False  # pixels are numbers, which the palette colours; else they are colours
     palette: str = "gray"  # matplotlib's name
     # numbers with the first and last colour of the palette; None: as they come
@@ -23,11 +24,16 @@ class PictureMode:
 # fmt: off
 PICTURES = {
     "image": PictureMode(0, "colours over the background"),
-    "depth": PictureMode(1, "expected depth sum(w z) / sum(w), z along the axis of the camera",
+    "depth": PictureMode(1, "expected depth sum(w z) / sum(w), z along the axis of the camera "
+                            "where a pixel's ray passes the middle of a splat",
                          depth=True, numbers=True, palette="turbo", formats=("float32", "float16")),
     "alpha": PictureMode(2, "opacity, 1 - T", numbers=True, range=(0.0, 1.0)),
     "count": PictureMode(3, "how many splats cover a pixel, with alpha of at least 1/255 there; "
                             "who draws front to back stops at 2346",
                          numbers=True, palette="inferno", formats=("float32",)),
     "outlines": PictureMode(4, "the edge of every splat, where its alpha is 1/255"),
+    "median": PictureMode(5, "median depth, of the splat behind which less than half of the light "
+                             "is left; 0 where there is none", depth=True, numbers=True,
+                          palette="turbo", formats=("float32", "float16"), in_order=True),
 }
+ANYWHERE = tuple(name for name, row in PICTURES.items() if not row.in_order)

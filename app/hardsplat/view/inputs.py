@@ -12,7 +12,7 @@ import glfw
 import numpy as np
 
 from hardsplat.model.camera import Camera
-from hardsplat.tables.pictures import PICTURES
+from hardsplat.tables.pictures import ANYWHERE
 from hardsplat.view.controls import Controls
 
 TURN = 0.004  # radians a px of the mouse
@@ -40,7 +40,7 @@ HELP = (
     ("arrow down, up", "ten cameras back, ten on"),
     ("Home", "the first view"),
     ("P", "photograph: beside, half over, over, none"),
-    (f"1 - {len(PICTURES)}", ", ".join(PICTURES)),
+    (f"1 - {len(ANYWHERE)}", ", ".join(ANYWHERE)),
     ("G", "one SH degree lower, after 0 all"),
     ("U", "level the horizon"),
     ("space", "pause the training, resume it"),
@@ -63,7 +63,7 @@ KEYS: dict[int, tuple[Any, ...]] = {
     glfw.KEY_O: ("toggle", "text"),
     glfw.KEY_F1: ("toggle", "help"),
     glfw.KEY_ESCAPE: ("close",),
-    **{glfw.KEY_1 + i: ("show", name) for i, name in enumerate(PICTURES)},
+    **{glfw.KEY_1 + i: ("show", name) for i, name in enumerate(ANYWHERE)},
 }
 FLIGHT = {  # key -> right, down, ahead
     glfw.KEY_W: (0, 0, 1),
@@ -81,7 +81,7 @@ class Inputs:
     from, if there are any.
 
     point: the one whose camera is the present one, None once that moved. picture: a row of
-    PICTURES. degree: highest SH band wanted, None for all.
+    ANYWHERE. degree: highest SH band wanted, None for all.
 
     changed: something to be seen did, since the viewer cleared it. moved_at, touched_at: of
     time.perf_counter().

@@ -36,8 +36,7 @@ void main() {
             vec2 from = s.mean - vec2(corner) - vec2(pixel_of(i)) - 0.5;
             float alpha = alpha_of(color.a * gaussian(from, s.conic), from, s.conic);
             if (alpha >= ALPHA_MIN && pixels[i].a >= T_MIN)
-                pixels[i] = vec4(pixels[i].rgb + pixels[i].a * alpha * color.rgb,
-                                 pixels[i].a * (1.0 - alpha));
+                pixels[i] = blended(pixels[i], alpha, color_at(color.rgb, from));
             open = open || pixels[i].a >= T_MIN;
         }
     }

@@ -12,8 +12,6 @@ void main() {
     float alpha = alpha_of(v_opacity * gaussian(d, v_conic), d, v_conic);
     ORDER_BEGIN(before)
     bool counts_here = alpha >= ALPHA_MIN && before.a >= T_MIN;
-    vec4 after = counts_here
-                     ? vec4(before.rgb + before.a * alpha * v_color, before.a * (1.0 - alpha))
-                     : before;
+    vec4 after = counts_here ? blended(before, alpha, color_at(v_color, d)) : before;
     ORDER_END(after)
 }

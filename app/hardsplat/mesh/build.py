@@ -1,0 +1,282 @@
+"""`hardsplat mesh`: a result as a triangle mesh."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import check_free
+from hardsplat.gpu.probe import open_device
+from hardsplat.io.formats.frames import upright
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.splats import load_splats
+from hardsplat.mesh.closed import closed_field
+from hardsplat.mesh.colors import colors_at
+from hardsplat.mesh.field import BAND, BYTES, Field, blocks_near
+from hardsplat.mesh.files import Colored, MeshFormat, format_of, write_mesh
+from hardsplat.mesh.surface import areas, extract, largest, simplified
+from hardsplat.mesh.texture import baked, unwrapped
+from hardsplat.mesh.views import DEPTHS, DepthView, SplatViews
+from hardsplat.model.camera import Camera
+from hardsplat.raster.backends import BACKENDS
+from hardsplat.raster.core.frame import frame_data
+from hardsplat.render.painter import Painter
+from hardsplat.results.model import find_model, home_of
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.measure.measure import BACKGROUNDS
+
+log = logging.getLogger("hardsplat")
+NAME = "mesh.glb"
+TRIANGLES = 200_000
+MOST_TRIANGLES = 20_000_000
+FARTHEST = 2.0  # of the median depth of all views; surfaces that are farther are left out
+# bytes of the field: automatic voxels grow until it fits, given ones are refused
+MOST_BYTES = 3 << 30
+SIDES = 256, 8192  # texels of a texture
+_SAMPLES = 20_000  # depths of a view that the median is taken from
+
+
+@dataclass(frozen=True)
+class WrittenMesh:
+    """What was written. voxel: side, world units. bytes: of all files. left_out: small pieces.
+    peak: bytes of memory that this process took at most, so far."""
+
+    path: Path
+    vertices: int
+    triangles: int
+    voxel: float
+    closed: bool
+    bytes: int
+    left_out: int
+    seconds: float
+    peak: int
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """How depth becomes a surface; see `mesh`."""
+
+    voxel: float | None = None
+    max_depth: float | None = None
+    triangles: int = TRIANGLES
+    pieces: int | None = None
+    watertight: bool = False
+
+
+def mesh(
+    result: str | Path,
+    output: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    depth: str = "median",
+    voxel: str | float = "auto",
+    max_depth: float | None = None,
+    triangles: int = TRIANGLES,
+    pieces: int | None = None,
+    texture_size: int | None = None,
+    watertight: bool = False,
+    up: str | None = None,
+    device: str | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> WrittenMesh:
+    """Fuses the depth that the training cameras see of a result to a triangle mesh, and colours it
+    with what they see.
+
+    output: .glb, .obj, .ply or .stl; default mesh.glb in the result folder. depth: of DEPTHS.
+    voxel: side, world units; auto: what a pixel covers at the median depth. max_depth: world units,
+    surfaces beyond are left out. triangles: most of them. pieces: how many are kept, the largest;
+    default those with a hundredth of the largest's area. texture_size: texels a side, 0 for colours
+    at vertices; default what a pixel of the photographs shows. watertight: what no camera saw is
+    solid. up: world axis that points up, by which the file is turned; default as in the result.
+
+    Raises UserError for bad input.
+    """
+    started = time.perf_counter()
+    fusion = Fusion(_voxel(voxel), max_depth, triangles, pieces, watertight)
+    _check(fusion, depth, texture_size)
+    file, config = find_model(result, data_dir, device)
+    default = home_of(file) / NAME if Path(result).is_dir() else file.with_suffix(".glb")
+    path = Path(output) if output else default
+    kind = format_of(path)
+    check_free(path, overwrite)
+    cameras, painter = _scene(config, file)
+    try:
+        views = SplatViews(painter, cameras, depth, quiet)
+        points, faces, voxel, left_out = surface_of(views, fusion)
+        views.what = "colours"
+        made = _colored(points, faces, voxel, views, kind, texture_size)
+    finally:
+        painter.destroy()
+    turn = upright(up) if up else np.eye(3)
+    if up:
+        turn = upright(kind.up).T @ turn
+    written = write_mesh(path, _turned(made, turn))
+    closed, seconds = is_closed(faces), time.perf_counter() - started
+    sizes = len(points), len(faces), voxel, closed, written, left_out, seconds
+    done = WrittenMesh(path, *sizes, _peak())
+    _report(done)
+    if watertight and not closed:
+        log.warning("%s: simplification left holes; raise --triangles", path)
+    return done
+
+
+def surface_of(
+    views: Iterable[DepthView], fusion: Fusion
+) -> tuple[np.ndarray, np.ndarray, float, int]:
+    """Points (V, 3) and faces (F, 3) of what views see, the side of a voxel, and how many small
+    pieces were left out. Raises UserError where there is no surface, or it does not fit."""
+    if isinstance(views, SplatViews):
+        views.what = "depth"
+    median, pixel = _scale(views)
+    voxel, farthest = fusion.voxel or pixel, fusion.max_depth or FARTHEST * median
+    if fusion.voxel and voxel < pixel / 8:
+        raise UserError(f"--voxel {voxel:g}: a pixel covers {pixel:.3g}; give at least an eighth")
+    near = blocks_near(views, voxel, farthest)
+    while len(near) * BYTES > MOST_BYTES:
+        needs = f"takes {len(near) * BYTES / 2**30:.1f} GiB, at most {MOST_BYTES >> 30} are taken"
+        if fusion.voxel:
+            raise UserError(f"--voxel {voxel:g}: {needs}; give larger ones, or a --max-depth")
+        voxel *= 1.25
+        near = blocks_near(views, voxel, farthest)
+    if not len(near):
+        raise UserError(f"no view sees a surface nearer than {farthest:g} (--max-depth)")
+    if isinstance(views, SplatViews):
+        views.what = "fusing"
+    if fusion.watertight:
+        field = closed_field(views, voxel, near)
+    else:
+        field = Field(voxel, near)
+        field.fuse(views)
+    points, faces, left_out = largest(*extract(field), fusion.pieces)
+    if not len(faces):
+        raise UserError(f"no surface was found with voxels of {voxel:g}; try another --voxel")
+    return *simplified(points, faces, fusion.triangles), voxel, left_out
+
+
+def is_closed(faces: np.ndarray) -> bool:
+    """Whether each edge has two triangles, which pass it in opposite directions."""
+    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    count = int(faces.max()) + 1
+    there, back = (edges @ [count, 1], edges[:, ::-1] @ [count, 1])
+    unique = np.unique(there)
+    return len(unique) == len(there) and bool(np.array_equal(unique, np.unique(back)))
+
+
+def _scale(views: Iterable[DepthView]) -> tuple[float, float]:
+    """The median depth of all pixels, and what a pixel covers there, world units."""
+    depths, pixels = [], []
+    for camera, depth, _ in views:
+        seen = depth[depth > 0]
+        seen = seen[:: max(1, len(seen) // _SAMPLES)]
+        depths.append(seen)
+        pixels.append(seen / np.sqrt(camera.K[0, 0] * camera.K[1, 1]))
+    both = np.concatenate(depths), np.concatenate(pixels)
+    if not len(both[0]):
+        raise UserError("no view sees a surface: light passes everywhere")
+    return float(np.median(both[0])), float(np.median(both[1]))
+
+
+def _colored(
+    points: np.ndarray,
+    faces: np.ndarray,
+    voxel: float,
+    views: Iterable[DepthView],
+    kind: MeshFormat,
+    texture_size: int | None,
+) -> Colored:
+    slack = BAND * voxel
+    if "texture" in kind.colors and texture_size != 0:
+        side = texture_size or _side(float(areas(points, faces).sum()), voxel)
+        cut = unwrapped(points, faces, side)
+        return Colored(points, faces, None, cut, baked(cut, points, side, views, slack))
+    if not kind.colors:
+        return Colored(points, faces)
+    normals = np.zeros_like(points)
+    a, b, c = points[faces.T]
+    for corner in faces.T:
+        np.add.at(normals, corner, np.cross(b - a, c - a))
+    normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
+    return Colored(points, faces, colors_at(points, normals, views, slack))
+
+
+def _side(area: float, voxel: float) -> int:
+    """A power of two: texels as large as voxels, of which charts fill about two thirds."""
+    side = 2 ** np.ceil(np.log2(np.sqrt(1.5 * area) / voxel))
+    return int(np.clip(side, SIDES[0], SIDES[1] // 2))
+
+
+def _turned(made: Colored, turn: np.ndarray) -> Colored:
+    return Colored(made.points @ turn.T, made.faces, made.colors, made.cut, made.texture)
+
+
+def _scene(config: TrainConfig, file: Path) -> tuple[Sequence[Camera], Painter]:
+    """The training cameras, and what draws splats for them."""
+    c = config.scene
+    if c.data_dir is None:
+        why = "nothing says which scene it shows, and depth is drawn from its cameras"
+        raise UserError(f"{file}: {why}; add --data-dir SCENE")
+    scene = load_scene(c.data_dir, c.data_factor, c.test_every, c.mask_mode)
+    cameras = [scene.views[i].camera for i in scene.train]
+    gaussians, backend = load_splats(file), BACKENDS["tiled"]
+    frame = frame_data(gaussians.sh_degree, BACKGROUNDS[c.background], c.near_plane)
+    canvas = max(camera.width for camera in cameras), max(camera.height for camera in cameras)
+    options = backend.options.of(config.raster, config.gradient)
+    gpu = open_device(config.run.device)
+    return cameras, Painter(gpu, backend, options, gaussians, *canvas, SplatViews.PICTURES, frame)
+
+
+def _voxel(value: str | float) -> float | None:
+    if value == "auto":
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        raise UserError(f"--voxel {value}: expected a number or auto") from None
+
+
+def _check(fusion: Fusion, depth: str, texture_size: int | None) -> None:
+    """Raises UserError for settings out of range, or packages that are missing."""
+    if depth not in DEPTHS:
+        raise UserError(f"--depth {depth}: expected {' or '.join(DEPTHS)}")
+    for flag, value, low, high in (
+        ("--voxel", fusion.voxel, 1e-12, 1e12),
+        ("--max-depth", fusion.max_depth, 1e-12, 1e12),
+        ("--triangles", fusion.triangles, 4, MOST_TRIANGLES),
+        ("--pieces", fusion.pieces, 1, 1_000_000),
+        ("--texture-size", texture_size or None, *SIDES),
+    ):
+        if value is not None and not low <= value <= high:
+            also = " or 0" if flag == "--texture-size" else ""
+            raise UserError(f"{flag} {value:g}: expected a number of {low:g} to {high:g}{also}")
+    try:
+        import fast_simplification  # noqa: F401
+        import skimage.measure  # noqa: F401
+        import xatlas  # noqa: F401
+    except ImportError as error:
+        raise UserError(f"mesh needs {error.name}: pip install 'hardsplat[mesh]'") from None
+
+
+def _peak() -> int:
+    """Bytes of memory that this process took at most; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
+
+
+def _report(done: WrittenMesh) -> None:
+    form = "closed" if done.closed else "open"
+    left = f", {done.left_out} small pieces left out" if done.left_out else ""
+    print(
+        f"{done.path}: {done.triangles:,} triangles, {form}, {done.bytes / 1e6:.2f} MB{left}; "
+        f"voxels of {done.voxel:.3g}; {done.seconds / 60:.1f} min, {done.peak / 2**30:.1f} GiB"
+    )

@@ -1,0 +1,303 @@
+"""Distance fields against exact spheres; closed surfaces; colours, textures and files; the
+command."""
+
+import json
+import struct
+
+import numpy as np
+import pytest
+import trimesh
+from scipy.spatial import cKDTree
+
+from hardsplat.base.errors import UserError
+from hardsplat.cli import main
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.splats import save_splats
+from hardsplat.mesh import build
+from hardsplat.mesh.build import Fusion, is_closed, surface_of
+from hardsplat.mesh.closed import closed_field
+from hardsplat.mesh.colors import bilinear, colors_at
+from hardsplat.mesh.field import BAND, BLOCK, OFFSETS, Field, blocks_near, blocks_of, keys_of
+from hardsplat.mesh.files import MESHES, Colored, write_mesh
+from hardsplat.mesh.surface import areas, extract, largest, simplified
+from hardsplat.mesh.texture import Textured, baked, owners, unwrapped
+from hardsplat.mesh.views import DepthView, rays_of
+from hardsplat.model.camera import Camera
+from hardsplat.raster.renderer import Gaussians
+from hardsplat.settings.presets import save_config
+from hardsplat.settings.train import TrainConfig
+from tests.helpers.drawing import fresh_seed
+from tools.make_mesh_scene import cameras
+
+VOXEL = 0.05
+
+
+def paint(points: np.ndarray) -> np.ndarray:
+    """(N, 3) in 0..1, smooth."""
+    return 0.5 + 0.4 * np.sin(points * [2.0, 3.0, 1.5])
+
+
+def ball_view(camera: Camera, middle=(0.0, 0.0, 0.0), radius: float = 1.0) -> DepthView:
+    """Exact depth and colour of a painted ball."""
+    rays, origin = rays_of(camera)
+    away = origin - np.asarray(middle)
+    a, b, c = (rays**2).sum(-1), rays @ away, away @ away - radius**2
+    root = b * b - a * c
+    depth = np.where(root > 0, (-b - np.sqrt(np.maximum(root, 0))) / a, 0)
+    color = paint((origin + depth[..., None] * rays).reshape(-1, 3)).reshape(*depth.shape, 3)
+    return DepthView(camera, depth.astype(np.float32), np.rint(255 * color).astype(np.uint8))
+
+
+@pytest.fixture(scope="module")
+def views() -> list[DepthView]:
+    return [ball_view(camera) for camera in cameras(20, 120, 120)]
+
+
+def test_blocks_have_keys():
+    rng = np.random.default_rng(seed := fresh_seed())
+    blocks = rng.integers(-1000, 1000, (500, 3))
+    assert (blocks_of(keys_of(blocks)) == blocks).all(), seed
+    order = np.lexsort(blocks.T[::-1])
+    assert (np.argsort(keys_of(blocks), kind="stable") == order).all(), seed
+
+
+def test_distances_are_those_of_a_plain_loop(views):
+    """One voxel after the other, in float64."""
+    near = blocks_near(views, VOXEL, 10)
+    field = Field(VOXEL, near)
+    field.fuse(views)
+    rng = np.random.default_rng(seed := fresh_seed())
+    for block, voxel in zip(rng.integers(len(near), size=60), rng.integers(BLOCK**3, size=60)):
+        at, found = (BLOCK * near[block] + OFFSETS[voxel]) * VOXEL, []
+        for camera, depth, _ in views:
+            x, y, z = camera.K @ (camera.w2c[:3, :3] @ at + camera.w2c[:3, 3])
+            column, row = int(np.floor(x / z)), int(np.floor(y / z))
+            if z > 0 and 0 <= column < camera.width and 0 <= row < camera.height:
+                seen = depth[row, column]
+                distance = (seen - z) / (BAND * VOXEL) if seen else 1.0
+                found += [min(distance, 1.0)] if distance > -1 else []
+        # a pixel's border may round either way in float32
+        assert abs(field.weight[block, voxel] - len(found)) <= 1, seed
+        if field.weight[block, voxel] == len(found) > 0:
+            assert abs(field.value[block, voxel] - np.mean(found)) < 0.15, seed
+    exact = np.linalg.norm((BLOCK * near[:, None] + OFFSETS) * VOXEL, axis=2) - 1
+    seen = (np.abs(exact) > 0.5 * VOXEL) & (exact > -BAND / 2 * VOXEL) & (field.weight > 3)
+    assert ((field.value > 0) == (exact > 0))[seen].mean() > 0.999 and seen.sum() > 10_000
+
+
+def test_a_ball_is_a_ball(views):
+    points, faces, voxel, left_out = surface_of(views, Fusion(VOXEL))
+    radii = np.linalg.norm(points, axis=1)
+    assert abs(radii.mean() - 1) < 0.2 * VOXEL and radii.std() < 0.2 * VOXEL  # measured 0.08, 0.1
+    made = trimesh.Trimesh(points, faces, process=False)
+    assert made.is_watertight and is_closed(faces) and made.is_winding_consistent
+    assert 0.95 < made.volume / (4 / 3 * np.pi) < 1  # so triangles face outwards
+    assert (voxel, left_out) == (VOXEL, 0)
+    less, fewer = simplified(points, faces, 500)
+    assert 300 < len(fewer) <= 500 and is_closed(fewer)
+    assert abs(np.linalg.norm(less, axis=1).mean() - 1) < 0.5 * VOXEL
+
+
+def test_cells_without_a_known_corner_have_no_surface(views):
+    field = Field(VOXEL, blocks_near(views, VOXEL, 10))
+    field.fuse(views)
+    above = (field.blocks[:, None] * BLOCK + OFFSETS)[..., 2] > 0
+    field.weight[~above] = 0
+    points, faces = extract(field)
+    assert points[:, 2].min() >= VOXEL and not is_closed(faces)
+    whole = Field(VOXEL, field.blocks)
+    whole.fuse(views)
+    assert 0.4 < len(faces) / len(extract(whole)[1]) < 0.5
+
+
+def test_the_largest_pieces_stay():
+    ball, other = trimesh.creation.icosphere(3), trimesh.creation.icosphere(1, radius=0.05)
+    points = np.concatenate([ball.vertices, other.vertices + 3, other.vertices - 3])
+    faces = np.concatenate([ball.faces, other.faces + 642, other.faces + 642 + 42])
+    assert [len(largest(points, faces, n)[1]) for n in (None, 1, 2)] == [1280, 1280, 1360]
+    assert [largest(points, faces, n)[2] for n in (None, 1, 2)] == [2, 2, 1]
+    assert np.allclose(areas(*largest(points, faces)[:2]).sum(), ball.area)
+
+
+def test_what_no_camera_saw_is_solid(views):
+    """Seen from above alone, a ball is open below; closed, it stands in what is hidden."""
+    above = [view for view in views if view.camera.position[2] > 1.5]
+    near = blocks_near(above, VOXEL, 10)
+    field = Field(VOXEL, near)
+    field.fuse(above)
+    assert not is_closed(extract(field)[1])
+    points, faces, _ = largest(*extract(closed_field(above, VOXEL, near)), 1)
+    made = trimesh.Trimesh(points, faces, process=False)
+    assert is_closed(faces) and made.is_watertight and made.volume > 4 / 3 * np.pi
+    assert np.linalg.norm(points[points[:, 2] > 0.5], axis=1).max() < 1 + VOXEL
+    # at 60 places of the box: solid where no camera sees through
+    rng = np.random.default_rng(seed := fresh_seed())
+    places = rng.uniform(points.min(axis=0), points.max(axis=0), (60, 3))
+    free = np.zeros(60, bool)
+    for camera, depth, _ in above:
+        which, (x, y), z = camera.pixels(places)
+        free[which[(depth[y, x] == 0) | (depth[y, x] > z)]] = True
+    away = cKDTree(points).query(places)[0] > 2 * VOXEL
+    assert (np.round(windings(points, faces, places)) == ~free)[away].all(), seed
+
+
+def windings(points: np.ndarray, faces: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """(N,) how often a surface winds around places (N, 3): solid angles of its triangles over 4 pi
+    (van Oosterom & Strackee 1983)."""
+    a, b, c = points[faces.T][:, None] - places[:, None]
+    la, lb, lc = (np.linalg.norm(v, axis=2) for v in (a, b, c))
+    dots = [(p * q).sum(axis=2) for p, q in ((a, b), (b, c), (c, a))]
+    below = la * lb * lc + dots[0] * lc + dots[1] * la + dots[2] * lb
+    return 2 * np.arctan2((a * np.cross(b, c)).sum(axis=2), below).sum(axis=1) / (4 * np.pi)
+
+
+def test_colours_are_of_the_nearest_views(views):
+    rng = np.random.default_rng(seed := fresh_seed())
+    points = rng.normal(size=(400, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    found = colors_at(points, points, views, 0.1)
+    assert np.abs(found - paint(points)).mean() < 0.02, seed  # measured 0.005
+    # from one side: the others are as their nearest seen neighbours
+    one = colors_at(points, points, views[:1], 0.1)
+    assert np.isfinite(one).all() and one.std() > 0.01
+    nothing = colors_at(points + 100, points, views, 0.1)
+    assert (nothing == 0.5).all()
+    image = rng.integers(0, 255, (4, 5, 3)).astype(np.uint8)
+    assert (
+        bilinear(image, np.array([0.5, 4.9]), np.array([1.5, 3.9])) == image[[1, 3], [0, 4]]
+    ).all()
+    assert np.allclose(bilinear(image, np.array([1.0]), np.array([0.5])), image[0, :2].mean(axis=0))
+
+
+def test_texels_know_their_triangles():
+    """Against every texel tested with every triangle."""
+    rng = np.random.default_rng(seed := fresh_seed())
+    uvs, faces, side = rng.uniform(0, 1, (12, 2)), np.arange(12).reshape(4, 3), 32
+    found = owners(uvs, faces, side)
+    y, x = np.mgrid[:side, :side] + 0.5
+    inside = []
+    for a, b, c in uvs[faces] * side:
+        cross = [
+            (q[0] - p[0]) * (y - p[1]) - (q[1] - p[1]) * (x - p[0])
+            for p, q in ((a, b), (b, c), (c, a))
+        ]
+        inside.append((np.min(cross, axis=0) >= 0) | (np.max(cross, axis=0) <= 0))
+    inside = np.array(inside)
+    held = inside.any(axis=0)
+    rows, columns = np.nonzero(held)
+    assert (found[held] >= 0).all() and inside[found[held], rows, columns].all(), seed
+
+
+def test_a_texture_shows_the_paint(views):
+    points, faces, voxel, _ = surface_of(views, Fusion(VOXEL, triangles=2000))
+    side = 256
+    cut = unwrapped(points, faces, side)
+    assert np.allclose(
+        points[cut.vertices[cut.faces]].mean(axis=(0, 1)), points[faces].mean((0, 1))
+    )
+    assert cut.uvs.min() >= 0 and cut.uvs.max() <= 1 and len(cut.faces) == len(faces)
+    texture = baked(cut, points, side, views, BAND * voxel)
+    middles, at = points[cut.vertices[cut.faces]].mean(axis=1), cut.uvs[cut.faces].mean(axis=1)
+    shown = bilinear(texture, *(side * at).T)
+    assert np.abs(shown - paint(middles)).mean() < 0.02  # measured 0.007
+
+
+@pytest.mark.parametrize("suffix", MESHES)
+@pytest.mark.parametrize("textured", (False, True))
+def test_files_open_in_trimesh(tmp_path, suffix, textured, caplog, recwarn):
+    ball = trimesh.creation.icosphere(2)
+    points, faces = np.asarray(ball.vertices), np.asarray(ball.faces)
+    mesh = Colored(points, faces, colors=paint(points))
+    if textured:
+        cut = Textured(np.arange(len(points)), paint(points)[:, :2], faces)
+        mesh = Colored(points, faces, None, cut, np.linspace(0, 1, 48 * 48 * 3).reshape(48, 48, 3))
+    path = tmp_path / f"my ball{suffix}"
+    size = write_mesh(path, mesh)
+    assert size == sum(file.stat().st_size for file in tmp_path.iterdir())
+    read = trimesh.load(path, process=False, force="mesh")
+    assert not caplog.records and not list(recwarn)
+    assert len(read.faces) == len(faces) and read.volume == pytest.approx(ball.volume, rel=1e-5)
+    if suffix == ".stl" or (suffix == ".ply" and textured):
+        return
+    if textured:
+        assert np.allclose(
+            read.visual.uv, np.stack([cut.uvs[:, 0], 1 - cut.uvs[:, 1]], 1), atol=1e-5
+        )
+        material = read.visual.material
+        image = material.baseColorTexture if suffix == ".glb" else material.image
+        assert np.abs(np.asarray(image)[..., :3] - np.rint(255 * mesh.texture)).max() <= 1
+        return
+    colors = paint(points)
+    if suffix == ".glb":  # linear light there
+        colors = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
+    assert np.abs(read.visual.vertex_colors[:, :3] / 255 - colors).max() < 0.005
+
+
+@pytest.fixture
+def result(scene, tmp_path, monkeypatch, device):
+    """A result folder of the tiny scene, whose splats are its points."""
+    monkeypatch.setattr(build, "open_device", lambda wanted: device)
+    folder = tmp_path / "result"
+    opened = load_scene(scene)
+    points = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.95)
+    save_splats(folder / "splats.ply", points)
+    save_config(TrainConfig.of(data_dir=scene).flat(), folder / "config.toml")
+    return folder
+
+
+def test_the_command(result, capsys):
+    assert main(["mesh", str(result), "--quiet", "--triangles", "3000"]) == 0
+    said = capsys.readouterr().out
+    assert "triangles, open" in said and " min, " in said and "GiB" in said
+    path = result / "mesh.glb"
+    length, kind = struct.unpack_from("<II", path.read_bytes(), 12)
+    gltf = json.loads(path.read_bytes()[20 : 20 + length])
+    assert (
+        kind == 0x4E4F534A and gltf["materials"][0]["pbrMetallicRoughness"]["metallicFactor"] == 0
+    )
+    made = trimesh.load(path, force="mesh")
+    assert 100 < len(made.faces) <= 3000
+    words = ["--watertight", "--up=z", "--voxel", "0.3", "--depth", "expected", "--quiet"]
+    assert main(["mesh", str(result), str(result / "closed.ply"), *words]) == 0
+    assert "closed, " in capsys.readouterr().out
+    closed = trimesh.load(result / "closed.ply")
+    assert closed.is_watertight and closed.visual.vertex_colors[:, :3].std() > 5
+
+
+BAD = """
+    --voxel 0 | --voxel 0: expected a number of 1e-12
+    --voxel small | --voxel small: expected a number or auto
+    --voxel 1e-5 | a pixel covers
+    --triangles 1 | --triangles 1: expected a number of 4
+    --pieces 0 | --pieces 0: expected a number of 1
+    --texture-size 7 | --texture-size 7: expected a number of 256 to 8192 or 0
+    --max-depth 1e-9 | no view sees a surface nearer than
+    --depth mean | --depth: expected one of median, expected, got 'mean'
+    mesh.fbx | mesh.fbx: a mesh ends in .glb, .obj, .ply, .stl
+    --data-dir nowhere | nowhere
+"""
+
+
+@pytest.mark.parametrize("line", BAD.strip().splitlines())
+def test_bad_input(result, error_of, line):
+    words, message = (part.strip() for part in line.split(" | "))
+    assert message in error_of("mesh", result, *words.split(), "--quiet")
+    assert not list(result.glob("mesh.*"))
+
+
+def test_meshes_that_are_none(result, error_of, monkeypatch, views):
+    (result / "mesh.glb").touch()
+    assert "exists; add --overwrite" in error_of("mesh", result)
+    assert "not found" in error_of("mesh", result / "nothing")
+    splats = result.parent / "alone.ply"
+    (result / "splats.ply").rename(splats)
+    assert "add --data-dir SCENE" in error_of("mesh", splats)
+    monkeypatch.setitem(__import__("sys").modules, "xatlas", None)
+    assert "pip install 'hardsplat[mesh]'" in error_of("mesh", splats)
+    clear = [view._replace(depth=np.zeros_like(view.depth)) for view in views]
+    with pytest.raises(UserError, match="light passes everywhere"):
+        surface_of(clear, Fusion())
+    monkeypatch.setattr(build, "MOST_BYTES", 100_000)
+    with pytest.raises(UserError, match="--voxel 0.05: takes 0.0 GiB"):
+        surface_of(views, Fusion(VOXEL))
+    assert surface_of(views, Fusion())[2] > 0.1  # automatic ones grow
