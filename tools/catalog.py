@@ -83,6 +83,8 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         for kind in (Perspective, Perturbed)
         for lens in LENSES
     ]
+    packed = [adam(moments, packed=True) for moments in MOMENT_FORMATS]
+    projections += [Perspective(1, sink, lens=lens) for sink in packed for lens in LENSES]
     projections.append(Perspective(1, STORE_ROWS))
     projections += [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
     for projection in projections:
@@ -103,6 +105,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     yield from (
         *(p for name in EXPOSURES for p in loss_passes(exposure=name)),
         *loss_passes(differences=True),
+        *loss_passes(packed=True),
         *SQUARED_PASSES,
         *METRIC_PASSES,
         *FITTED_PASSES,

@@ -16,6 +16,10 @@
 // As 32 bits, and back.
 #define bits_of(moment) uint(moment)
 #define moment_of(bits) MOMENT(bits)
+// Two that are neighbours.
+#define TWO_MOMENTS u16vec2
+#define bits_of_two(moments) uvec2(moments)
+#define two_moments_of(bits) TWO_MOMENTS(bits)
 
 // 16 random bits for each of 4 + 4 moments.
 uvec4 rounding_noise(uvec4 key) { return random_bits(key); }

@@ -26,6 +26,6 @@ void main() {
         before += sum;
     }
     if (gl_LocalInvocationID.x > 0u) return;
-    counts.wanted = before;
+    shown_sums[blocks] = counts.wanted = before;
     counts.splats = min(before, counts.capacity);
 }

@@ -38,6 +38,7 @@ from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.hardware import BLENDINGS, ORDERINGS, QUADS
 from hardsplat.tables.pictures import PICTURES
 from hardsplat.train.job.job import Job
+from hardsplat.train.job.memory import placed
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.session.session import Session
@@ -118,7 +119,8 @@ def choices(f) -> tuple:
 def train(device, config, channels=3):
     photos = Photos(device, [np.zeros((SIZE, SIZE, channels), np.uint8)], "gpu", 2)
     views = Views([CAMERA], (SIZE, SIZE), 1.0)
-    session = Session(device, Job.of(config, views, device), photos, lambda batch: None)
+    job = placed(Job.of(config, views, device), device, 1)
+    session = Session(device, job, photos, lambda batch: None)
     try:
         session.start(SPLATS)
         Evaluator(device, session.raster, SIZE, SIZE).destroy()
@@ -131,6 +133,7 @@ REFUSED = (
     "gradient stochastic finds no",
     "--format unorm8: its steps",
     "--blending lists goes with exact gradients",
+    " needs --gradient analytic",
 )  # what no command line gets by with
 
 

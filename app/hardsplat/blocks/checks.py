@@ -15,7 +15,7 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError, reason
 from hardsplat.base.version import __version__
 from hardsplat.blocks.tasks import devices_of, scheduler_of
-from hardsplat.contract.footprint import most_splats, out_of_core
+from hardsplat.contract.footprint import most_splats, packed
 from hardsplat.gpu.probe import open_device
 from hardsplat.raster.backends import training_needs
 from hardsplat.raster.core.sinks import moments_of
@@ -80,7 +80,7 @@ def _answer(question: Question, version: str, device: str | None) -> Answer:
     try:
         moments, limits = moments_of(gpu, question.moments), (gpu.max_buffer, gpu.max_allocation)
         needs = training_needs("tiled", question.sh_degree, moments, statistics=("score_stats",))
-        needs = out_of_core(needs, SHOWN) if question.out_of_core else needs
+        needs = packed(needs, SHOWN, True) if question.out_of_core else needs
         return Answer("", gpu.name, most_splats(needs, gpu.memory_bytes, *limits), free)
     finally:
         gpu.close()

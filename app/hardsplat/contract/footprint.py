@@ -99,15 +99,16 @@ def needs(
     return out
 
 
-def out_of_core(each: Mapping[str, Need], shown: float) -> dict[str, Need]:
-    """What one splat takes on the device where training is out of core, from what it takes where
-    all of it is there. shown: share of the splats that a view shows at most, which has all.
+def packed(each: Mapping[str, Need], shown: float, out_of_core: bool) -> dict[str, Need]:
+    """What one splat takes on the device where steps draw a working set, from what it takes where
+    they draw all. shown: share of the splats that a view shows at most, which has all.
 
-    What the host has counts for the size of its largest allocation alone.
+    out_of_core: quantities that spill are in the host's memory. They count for the size of the
+    largest allocation alone.
     """
     kept, far = {*STATISTICS, *_MARKS}, set[str]()
     for q in quantities.of("splat"):
-        (far if q.spills else kept).update((q.name, q.moments))
+        (far if q.spills and out_of_core else kept).update((q.name, q.moments))
     out = {}
     for name, need in each.items():
         largest = need.largest if name in kept | far else shown * need.largest
@@ -116,7 +117,7 @@ def out_of_core(each: Mapping[str, Need], shown: float) -> dict[str, Need]:
 
 
 def host_bytes(each: Mapping[str, Need]) -> float:
-    """Bytes that a splat then takes in the host's memory."""
+    """Bytes that a splat takes in the host's memory, out of core."""
     far = [q for q in quantities.of("splat") if q.spills]
     return sum(each[name].total for q in far for name in (q.name, q.moments))
 

@@ -17,7 +17,7 @@ AXES = {
     "splats": ("splats that fit in the parameters", "splats"),
     "visible": ("splats that one view shows, at most all", "splats"),
     "model words": ("words of a bit for every splat of a model", "splats"),
-    "model blocks": ("blocks of GROUP * SORT_ROWS splats of a model", "splats"),
+    "model blocks": ("blocks of GROUP * SORT_ROWS splats of a model, and one more", "splats"),
     "sort blocks": ("blocks of GROUP * SORT_ROWS splats", "splats"),
     "groups": ("workgroups of GROUP splats, and one more", "splats"),
     "pairs": ("pairs of a tile or block and a splat that touches it", "splats"),

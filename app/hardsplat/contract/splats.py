@@ -84,7 +84,7 @@ WORKING = subsystem(
         "8 uint shown_bits[model words]": "a bit for every splat of the model: 1 where the view "
         "may show it",
         "9 uint shown_sums[model blocks]": "splats that the view may show in each GROUP * "
-        "SORT_ROWS of the model, then those of all before",
+        "SORT_ROWS of the model, then those of all before; behind the last their sum",
     },
 )
 

@@ -27,7 +27,7 @@ def model_resources(model: Parameters) -> dict[str, Buffer]:
 def _marks(model: Parameters) -> dict[str, int]:
     """Bytes of what the cull leaves, by buffer."""
     blocks = -(-max(model.capacity, 1) // BLOCK)
-    return contract.nbytes({"shown_bits": blocks * BLOCK // 32, "shown_sums": blocks})
+    return contract.nbytes({"shown_bits": blocks * BLOCK // 32, "shown_sums": blocks + 1})
 
 
 class WorkingSet:

@@ -74,11 +74,15 @@ class RunSettings(Owner):
         choices=("auto", "gpu", "host", "stream"),
         aka="data_device",
     )
+    packed: bool = option(
+        False,
+        "steps draw a copy of the splats that they see, and Adam moves these alone, as with "
+        "--visible-adam: faster, and in less memory, where views show few of them (gsplat)",
+    )
     out_of_core: str = option(
         "auto",
-        "keep the higher colour bands and their moments in host memory, from where steps fetch "
-        "those of the splats that they see, as with --visible-adam; auto: where the planned "
-        "splats do not fit the device",
+        "packed, with the higher colour bands and their moments in host memory; auto: packed, or "
+        "so, where the planned splats do not fit the device",
         choices=("auto", "on", "off"),
     )
     batch_steps: int = steps(50, "steps per submission to the GPU", min=1)

@@ -140,10 +140,12 @@ class TrainSettings(RasterizerOptions, total=False):
     images: Literal["auto", "gpu", "host", "stream"]
     """keep training images on the GPU, in host memory from where each step fetches one, or stream
     them; auto: host on GPUs with memory of their own, else by memory (default: auto)"""
+    packed: bool
+    """steps draw a copy of the splats that they see, and Adam moves these alone, as with --visible-
+    adam: faster, and in less memory, where views show few of them (gsplat) (default: False)"""
     out_of_core: Literal["auto", "on", "off"]
-    """keep the higher colour bands and their moments in host memory, from where steps fetch those
-    of the splats that they see, as with --visible-adam; auto: where the planned splats do not fit
-    the device (default: auto)"""
+    """packed, with the higher colour bands and their moments in host memory; auto: packed, or so,
+    where the planned splats do not fit the device (default: auto)"""
     batch_steps: int
     """steps per submission to the GPU (default: 50 steps)"""
     deterministic: bool

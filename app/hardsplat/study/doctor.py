@@ -8,7 +8,7 @@ import re
 from dataclasses import fields
 
 from hardsplat.base.errors import UserError
-from hardsplat.contract.footprint import bytes_per_splat, host_bytes, most_splats, out_of_core
+from hardsplat.contract.footprint import bytes_per_splat, host_bytes, most_splats, packed
 from hardsplat.gpu.device import drivers
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
@@ -154,7 +154,7 @@ def _limits(device) -> list[str]:
         for moments in (usual, *runnable)
         for name in BACKENDS
     ]
-    fitting.append(_fitting_out_of_core(device, usual))
+    fitting += _fitting_packed(device, usual)
     limited = " by HARDSPLAT_MEMORY" * bool(device.memory_limit)
     return [
         "limits",
@@ -190,19 +190,25 @@ def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
     return f"{splats / 1e6:.2f} million {when}; bound by {bound}"
 
 
-def _fitting_out_of_core(device, moments: str) -> str:
-    """The number of splats that fit with --out-of-core, and what they take."""
+def _fitting_packed(device, moments: str) -> list[str]:
+    """Numbers of splats that fit with --packed and with --out-of-core, and what they take."""
     from hardsplat.raster.backends import training_needs
     from hardsplat.train.job.memory import SHOWN
 
     each = training_needs("tiled", _SH_DEGREE, moments, statistics=("score_stats",))
-    inside, outside = out_of_core(each, SHOWN), host_bytes(each)
-    limits = device.memory_bytes, device.max_buffer, device.max_allocation
-    return (
-        f"{most_splats(inside, *limits) / 1e6:.2f} million with --out-of-core on, where views show "
-        f"at most {SHOWN:.0%} of them: {bytes_per_splat(inside):.0f} bytes a splat on the device, "
-        f"{outside:.0f} in the host's memory"
+    limits, lines = (device.memory_bytes, device.max_buffer, device.max_allocation), []
+    ways = (
+        ("--packed", False, ""),
+        ("--out-of-core on", True, f" and {host_bytes(each):.0f} of the host's"),
     )
+    for flag, outside, more in ways:
+        own = packed(each, SHOWN, outside)
+        splats, size = most_splats(own, *limits) / 1e6, bytes_per_splat(own)
+        lines.append(
+            f"{splats:.2f} million with {flag}, where views show at most {SHOWN:.0%} of them; "
+            f"{size:.0f} bytes a splat{more}"
+        )
+    return lines
 
 
 def _auto(device) -> list[str]:

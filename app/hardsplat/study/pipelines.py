@@ -63,7 +63,7 @@ def _working_passes() -> list[ComputePass]:
 
 _TRAINING: dict[str, Callable[[], Iterable[ComputePass | DrawPass]]] = {
     "loss": lambda: [*loss_passes(), *METRIC_PASSES, *FITTED_PASSES],
-    "out of core": _working_passes,
+    "working set": _working_passes,
     "sky": lambda: [behind_pass("pinhole"), *gather_passes("pinhole")],
     **{f"exposure {name}": partial(exposure_passes, name) for name in EXPOSURES},
     **{

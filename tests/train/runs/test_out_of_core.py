@@ -1,13 +1,14 @@
-"""Training out of core: what is in the host's memory, and that results are those of training on the
-device."""
+"""Working sets, and training out of core: what is in the host's memory, and that results are those
+of training on the device."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hardsplat.base.errors import OutOfMemory, UserError
-from hardsplat.contract.footprint import bytes_per_splat, host_bytes, out_of_core
+from hardsplat.contract.footprint import bytes_per_splat, host_bytes, packed
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.usage import memory_limit
 from hardsplat.gpu.memory.buffer import Buffer
@@ -18,7 +19,7 @@ from hardsplat.train.job.job import Job
 from hardsplat.train.job.memory import fitting, placed
 from hardsplat.train.job.views import Views
 from hardsplat.train.run.trainer import Trainer
-from hardsplat.train.session import working
+from hardsplat.train.session import drawing, working
 from tests.helpers.training import open_session, same_state, settings
 
 MIB = 1 << 20
@@ -50,12 +51,14 @@ def test_splats_are_those_of_training_on_the_device(device, scene, strategy, mon
     """Every bit of values, moments and statistics, while the working set has part of the splats
     and grows with them."""
     monkeypatch.setattr(working, "MORE", 0)
-    monkeypatch.setattr(working, "TIMES", 1.15)
+    monkeypatch.setattr(working, "TIMES", (1.15,))
     monkeypatch.setattr(working, "LEAST", 1.05)
     how = dict(strategy=strategy, **CASES[strategy])
-    inside = trained(device, scene, **how)
+    inside = trained(device, scene, **how).snapshot()
     outside = trained(device, scene, out_of_core="on", **how)
-    assert same_state(inside.snapshot(), outside.snapshot())
+    assert same_state(inside, outside.snapshot())
+    if strategy == "budget":
+        assert same_state(inside, trained(device, scene, packed=True, **how).snapshot())
     assert outside._drawn.working.capacity < outside.capacity
     assert (strategy == "none") == (outside.count() == len(load_scene(scene).points))
     for name in ("shN", "adam_shN"):
@@ -96,12 +99,12 @@ def test_a_working_set_grows_with_what_steps_see(device, scene, monkeypatch):
     session._draw()
     session._set(session.count(), 0)
     n = session.count()
-    assert session._drawn.working.capacity == int(working.TIMES * 0.05 * n) < ample // 2
+    assert session._drawn.working.capacity == int(working.TIMES[0] * 0.05 * n) < ample // 2
     for _ in range(12):
         session.run(3)
         session.drain()
     assert session._drawn.working.counts["wanted"] <= session._drawn.working.capacity
-    assert session._drawn.working.capacity > 3 * int(working.TIMES * 0.05 * n)
+    assert session._drawn.working.capacity > 3 * int(working.TIMES[0] * 0.05 * n)
 
 
 def test_auto_where_memory_is_short(device, scene, tmp_path, monkeypatch, capfd):
@@ -110,10 +113,15 @@ def test_auto_where_memory_is_short(device, scene, tmp_path, monkeypatch, capfd)
     assert not placed(job, device, fitting(device, job, "hardware")).out_of_core
     monkeypatch.setattr(device, "memory_bytes", MIB)
     most = fitting(device, job, "hardware")
-    assert placed(job, device, most + 1).out_of_core
-    assert not placed(job, device, most).out_of_core
-    line = capfd.readouterr().out
-    assert line.count(f"note: {most + 1} splats are planned, {device.name} holds {most}: ") == 1
+    assert not placed(job, device, most).packed
+    few, many = placed(job, device, most + 1), placed(job, device, 3 * most)
+    assert few.packed and not few.out_of_core and many.packed and many.out_of_core
+    first, second = capfd.readouterr().out.splitlines()
+    assert first.startswith(f"note: {most + 1} splats are planned, {device.name} holds {most}: ")
+    assert "(--packed)" in first and "go to the host's memory" in second
+    assert not placed(
+        replace(job, config=job.config.changed(out_of_core="off")), device, 1 << 40
+    ).packed
     own = dict(sh_degree=3, strategy="none", init_type="random", init_num_pts=1_300, max_steps=6)
     own |= dict(rasterizer="tiled", init_extent=20.0)
     metrics = Trainer(settings(scene, tmp_path / "run", **own), device=device).train()
@@ -126,25 +134,51 @@ def test_auto_where_memory_is_short(device, scene, tmp_path, monkeypatch, capfd)
 
 
 def test_stochastic_gradients_stay_on_the_device(device, scene):
-    for wanted in ("auto", "on"):
-        config = settings(scene, gradient="stochastic", strategy="mcmc", out_of_core=wanted)
-        job = Job.of(config, Views([], (1, 1), 1.0), device)
-        if wanted == "auto":
-            assert not placed(job, device, 1 << 40).out_of_core
-            continue
-        with pytest.raises(UserError, match="--out-of-core on needs --gradient analytic"):
-            placed(job, device, 1)
+    config = settings(scene, gradient="stochastic", strategy="mcmc")
+    views = Views([], (1, 1), 1.0)
+    assert not placed(Job.of(config, views, device), device, 1 << 40).packed
+    for flag, named in (
+        ("--packed", {"packed": True}),
+        ("--out-of-core on", {"out_of_core": "on"}),
+    ):
+        with pytest.raises(UserError, match=f"^{flag} needs --gradient analytic$"):
+            placed(Job.of(config.changed(**named), views, device), device, 1)
+
+
+def test_less_room_where_memory_is_short(device, scene, monkeypatch):
+    """Down to what steps have seen; with less than that a session does not begin."""
+    tried, make = [], drawing.WorkingSet
+
+    def limited(device, model, capacity, *rest):
+        tried.append(capacity)
+        if capacity > most:
+            raise OutOfMemory("no memory for it")
+        return make(device, model, capacity, *rest)
+
+    monkeypatch.setattr(working, "MORE", 0)
+    monkeypatch.setattr(working, "TIMES", (1.2, 1.1, 1.0))  # less than all splats
+    monkeypatch.setattr(drawing, "WorkingSet", limited)
+    config, most = settings(scene, packed=True, strategy="none", **EXACT), 1 << 30
+    seen = open_session(device, config)._shown.share * len(load_scene(scene).points)
+    for times in (1.15, 1.05):
+        most, before = int(seen * times), len(tried)
+        session = open_session(device, config)
+        session.run(3)
+        assert session._drawn.working.capacity == tried[-1] <= most < tried[before]
+    most = int(seen / 2)
+    with pytest.raises(OutOfMemory, match="no memory for it"):
+        open_session(device, config)
 
 
 def test_what_a_splat_takes():
     """At SH degree 3 with halves: 45 numbers and their moments on the host, 14 on the device."""
     each = training_needs("tiled", 3, "bfloat16")
     assert host_bytes(each) == 45 * (4 + 2 * 2)
-    inside = bytes_per_splat(out_of_core(each, 0.0))
-    assert inside == pytest.approx(14 * (4 + 2 * 2) + 2 * 4, abs=0.1)
-    assert bytes_per_splat(out_of_core(each, 0.05)) == pytest.approx(
-        inside + 0.05 * bytes_per_splat(each)
-    )
+    for outside, numbers in ((True, 14), (False, 59)):
+        inside = bytes_per_splat(packed(each, 0.0, outside))
+        assert inside == pytest.approx(numbers * (4 + 2 * 2) + 2 * 4, abs=0.1)
+        more = bytes_per_splat(packed(each, 0.05, outside)) - inside
+        assert more == pytest.approx(0.05 * bytes_per_splat(each))
 
 
 def test_a_limit_of_memory(monkeypatch):

@@ -125,8 +125,9 @@ class Device:
             budget = budget_of(self.physical.handle, self._heap)
         if not limit:
             return budget
-        own = self.usage.on_device
-        return MemoryBudget(own, min(limit, budget.most) if budget else limit)
+        if budget:
+            return MemoryBudget(budget.used, min(limit, budget.most))
+        return MemoryBudget(self.usage.on_device, limit)
 
     def memory_peak(self) -> dict[str, int | None]:
         """Bytes on the device at their peak since `usage.restart`: `allocated` by us, and `driver`,

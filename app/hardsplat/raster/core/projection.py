@@ -210,7 +210,7 @@ class Perspective(Projection):
             working.record_cull(recorder, run)
         recorder.run(run["sizes"], threads=(1,))
         if self._packed:
-            working.record_moves(recorder, run, "gather values")
+            working.record_moves(recorder, run, False, "values")
         recorder.run(run["project"], indirect="splat_groups")
         if self.in_order:
             record_sort(recorder, run)
@@ -219,16 +219,14 @@ class Perspective(Projection):
         self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int
     ) -> None:
         if self.sink and self.sink.packed:
-            follows = (f"gather {name}" for name in self.sink.follows)
-            working.record_moves(recorder, run, "gather moments", *follows)
+            working.record_moves(recorder, run, False, "moments", *self.sink.follows)
         recorder.run(run["project backward"], indirect="splat_groups")
         if self.sink:
             record_splats(recorder, run, self.sink, capacity)
 
     def record_return(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         if self.sink and self.sink.packed:
-            follows = (f"put {name}" for name in self.sink.follows)
-            working.record_moves(recorder, run, "put values", "put moments", *follows)
+            working.record_moves(recorder, run, True, "values", "moments", *self.sink.follows)
 
 
 def directions(rows: bool) -> tuple[str, ...]:

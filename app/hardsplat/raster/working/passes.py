@@ -21,7 +21,7 @@ from hardsplat.tables import quantities
 
 # What passes over a whole model bind instead of what the working set has under these names.
 ON_MODEL = {name: f"model_{name}" for name in ("planes", "counts", "indirect")}
-_TABLES = ("model_planes", "counts", "working")
+_TABLES = ("model_planes", "counts", "shown_bits", "shown_sums")
 _MOVES = "working/moves.glsl"
 
 
@@ -47,9 +47,8 @@ def _move(what: str, back: bool, slots: Mapping[str, str]) -> ComputePass:
     name = f"put {what}" if back else f"gather {what}"
     names = quantities.values() if what == "values" else quantities.moments()
     reads = "frame" if what == "values" and not back else "rates"
-    return ComputePass(
-        name, f"working/{what}.comp", (*_TABLES, reads, *names), names, {"BACK": back}, slots
-    )
+    path, spec, bind = f"working/{what}.comp", {"BACK": back}, {"indirect": "model_indirect"}
+    return ComputePass(name, path, (*_TABLES, reads, *names), names, spec, slots, bind=bind)
 
 
 def gather_pass() -> ComputePass:
@@ -84,7 +83,9 @@ def record_cull(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     recorder.run(run["cull list"], indirect="splat_blocks")
 
 
-def record_moves(recorder: Recorder, run: Mapping[str, Pipeline], *names: str) -> None:
-    """Passes of `names` that move splats of the working set; indirect is that of the set."""
-    for name in names:
-        recorder.run(run[name], indirect="splat_groups")
+def record_moves(recorder: Recorder, run: Mapping[str, Pipeline], back: bool, *what: str) -> None:
+    """Moves values, moments or statistics of the working set: from the model, or back to it."""
+    for name in what:
+        whole = name in ("values", "moments")
+        work = "splat_blocks" if whole else "splat_groups"
+        recorder.run(run[f"{'put' if back else 'gather'} {name}"], indirect=work)

@@ -35,8 +35,8 @@ class Job:
     rasterizers: those that may run, the first one at first. validation: views held for validation
     until `held_until`. frozen: the splats stay as they are, poses alone move. light: of the views'
     photographs, where it decided on their exposures. part: of the scene that is trained, by default
-    all of it. out_of_core: quantities that spill are in the host's memory, and steps draw a
-    working set. preferred: views that every epoch has twice.
+    all of it. packed: steps draw a working set of the splats that they see. out_of_core: that, and
+    quantities that spill are in the host's memory. preferred: views that every epoch has twice.
     """
 
     config: TrainConfig
@@ -48,6 +48,7 @@ class Job:
     frozen: bool = False
     light: Light | None = None
     part: ScenePart = WHOLE
+    packed: bool = False
     out_of_core: bool = False
     preferred: tuple[int, ...] = ()
 
@@ -161,7 +162,7 @@ class Job:
             strategy.scores and found,
             c.poses.pose_opt or c.intrinsics.intrinsics_opt,
             depths,
-            self.out_of_core,
+            self.packed,
         )
 
 

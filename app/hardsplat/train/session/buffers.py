@@ -72,7 +72,7 @@ class SessionBuffers(SessionContents):
             capacity,
             job.config.model.sh_degree,
             job.moments,
-            "none" if job.estimates or job.out_of_core else "written",
+            "none" if job.estimates or job.packed else "written",
             job.views.items,
             job.strategy.follows,
             out_of_core=job.out_of_core,
@@ -114,8 +114,15 @@ class SessionBuffers(SessionContents):
 
     def _draw(self) -> None:
         """Rasterizer and commands for the room that there is."""
-        shared, inputs = self._shared, self._inputs()
-        self._drawing = Drawing(inputs, self.parameters, shared, self._batches, self._lists)
+        while True:
+            shared, inputs = self._shared, self._inputs()
+            try:
+                how = (self.parameters, shared, self._batches, self._lists)
+                self._drawing = Drawing(inputs, *how)
+                return
+            except OutOfMemory:
+                if not self.job.packed or not self._shown.refuse():
+                    raise
 
     def _inputs(self) -> StepInputs:
         return StepInputs(

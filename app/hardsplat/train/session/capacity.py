@@ -51,7 +51,8 @@ class SplatCapacity:
     def first(self, n: int, rasterizer: str) -> int:
         """Capacity to begin with n splats. Lists are the largest while splats are few and large, so
         what growth is sure to reach is not allocated before the first growth."""
-        return min(roomy(n), self._limit(rasterizer)[0])
+        grows = bool(self._job.strategy.recordings)
+        return min(roomy(n), self._limit(rasterizer)[0]) if grows else n
 
     def more(self, wanted: int, before: int, rasterizer: str) -> int:
         """Capacity for `wanted` splats, or as many as fit; `before`, that of now, where there is to

@@ -43,7 +43,7 @@ class StepInputs:
     """What the commands of a session's steps follow from, besides its parameters.
 
     terms: the contract's LossTerms. timed_rows: see Session.switch_rasterizer. shown: splats that a
-    step sees at most, out of core.
+    step sees at most, where it draws these alone.
     """
 
     device: Device
@@ -61,9 +61,9 @@ class Drawing:
     replaces with it.
 
     raster, resources: of every pass, by contract name. sizes: recorded commands that derive work
-    sizes from the number of splats. actions: those of the strategy. working: what is drawn out of
-    core, else None. Raises UserError for what the device cannot run, OutOfMemory; then nothing
-    stays allocated.
+    sizes from the number of splats. actions: those of the strategy. working: what is drawn instead
+    of all splats, if anything is. Raises UserError for what the device cannot run, OutOfMemory;
+    then nothing stays allocated.
     """
 
     raster: Rasterizer
@@ -94,7 +94,7 @@ class Drawing:
         if not inputs.timed_rows:
             options = backend.first_runnable(device, options)
         sink = job.sink(inputs.capture.depths is not None)
-        if job.out_of_core:
+        if job.packed:
             how = (inputs.shown, job.moments, sink.follows)
             self.working = self._parts.add(WorkingSet(device, parameters, *how))
         drawn = self.working or parameters

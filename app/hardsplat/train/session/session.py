@@ -143,7 +143,7 @@ class Session(SessionBuffers):
         self.parameters.set_count(n)
         self.bound = n
         try:
-            if self.job.out_of_core:
+            if self.job.packed:
                 self._shown.measure(self.device, self.parameters, n)
             self._draw()
         except OutOfMemory as error:

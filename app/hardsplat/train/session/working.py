@@ -1,5 +1,4 @@
-"""How many splats a step sees at most, which the working set of a session out of core has room
-for."""
+"""How many splats a step sees at most, which the working set of a session has room for."""
 
 from __future__ import annotations
 
@@ -13,8 +12,9 @@ from hardsplat.raster.working_set import most_shown
 from hardsplat.tables.photographs import LENSES
 from hardsplat.train.job.job import Job
 
-# Room: so many times what was seen, and so many splats more; it is made again below so many times.
-TIMES, MORE, LEAST = 1.5, 1024, 1.15
+# Room: so many times what was seen, and so many splats more; it is made again below LEAST times.
+# Where memory is short, the first that fits.
+TIMES, MORE, LEAST = (1.5, 1.2, 1.0), 1024, 1.15
 
 
 class ShownSplats:
@@ -22,7 +22,7 @@ class ShownSplats:
     most."""
 
     def __init__(self, job: Job):
-        self._job, self.share = job, 0.0
+        self._job, self.share, self._short = job, 0.0, 0
 
     def measure(self, device: Device, model: Parameters, n: int) -> None:
         """Culls the n splats of the model for every view."""
@@ -39,8 +39,15 @@ class ShownSplats:
 
     def room(self, splats: int, capacity: int) -> int:
         """Splats to make a working set for, of a model with so many splats and that capacity."""
-        return min(int(TIMES * self.share * splats) + MORE, capacity)
+        return min(int(TIMES[self._short] * self.share * splats) + MORE, capacity)
 
     def is_short(self, room: int, splats: int, capacity: int) -> bool:
-        """Whether a working set of that room is too small for so many splats."""
-        return room < min(int(LEAST * self.share * splats), capacity)
+        """Whether to make more room than that for so many splats: steps may come to see more, or,
+        where memory is short, one has."""
+        least = min(LEAST, TIMES[self._short])
+        return room < min(int(least * self.share * splats), capacity)
+
+    def refuse(self) -> bool:
+        """Notes that there was no memory for the last room; whether there may be for less."""
+        self._short += 1
+        return self._short < len(TIMES)

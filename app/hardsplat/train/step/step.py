@@ -96,11 +96,11 @@ def step_passes(
     in another order too, if their number changes at all."""
     strategy, moments, averages = job.strategy, job.moments, job.config.adam.average_steps
     refining = [within_region(p, job.part.region) for p in strategy.passes(moments, photo_bytes)]
-    if job.out_of_core:
+    if job.packed:
         refining = [on_model(p) if p == NOISE else p for p in refining]
     resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()
     averaging, exposure = Averaging(averages, strategy).passes(), job.config.exposure.exposure
-    how = (job.estimates > 0, exposure, capture.cameras, job.out_of_core)
+    how = (job.estimates > 0, exposure, capture.cameras, job.packed)
     losses = loss_passes(photo_bytes, *how)
     return [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging]
 
