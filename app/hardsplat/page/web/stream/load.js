@@ -8,6 +8,7 @@ const MOST_META_BYTES = 16 << 20, MOST_CAMERAS = 500, SPARE = 1.25;  // SPARE: r
 export async function load(url, element = document.body, { budget, whole = false } = {}) {
   const page = new DOMParser().parseFromString(PART, "text/html"), root = page.querySelector(".hs");
   root.toggleAttribute("data-whole", whole);
+  if (whole) root.setAttribute("role", "main");
   if (!document.adoptedStyleSheets.includes(SHEET)) document.adoptedStyleSheets.push(SHEET);
   element.append(root);
   try {
