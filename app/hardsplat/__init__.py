@@ -18,6 +18,7 @@ from hardsplat.base.version import __version__
 if TYPE_CHECKING:
     from hardsplat.base.errors import UserError
     from hardsplat.export.convert import convert
+    from hardsplat.export.lod import lod
     from hardsplat.export.page import export
     from hardsplat.fit.api import fit
     from hardsplat.io.scenes.scene import Scene, load_scene
@@ -42,6 +43,7 @@ __all__ = [
     "fit",
     "load_scene",
     "load_splats",
+    "lod",
     "mesh",
     "save_splats",
     "train",
@@ -57,6 +59,7 @@ _HOME = {  # public name -> its module
     "convert": "export.convert",
     "load_scene": "io.scenes.scene",
     "load_splats": "io.splats",
+    "lod": "export.lod",
     "save_splats": "io.splats",
 }
 _CALLABLE = ("export", "fit", "mesh", "train")  # packages that are functions too, see callables.py
