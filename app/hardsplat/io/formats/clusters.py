@@ -14,6 +14,7 @@ T = TypeVar("T")
 _COARSE = 256  # cells of the tree's first level
 _PROBES = 2  # cells that are searched for a vector's nearest entry
 _CELLS = 1024  # of a histogram
+_NUMBERS = 1 << 19  # that a codebook of numbers is learned from, at most
 _ALONE = 1 << 18  # multiplications of a matrix product that OpenBLAS makes in one thread
 _CACHED = 1 << 18  # distances
 THREADS = min(8, os.cpu_count() or 1)
@@ -28,7 +29,11 @@ def scalar_codebook(sample: np.ndarray, size: int = 256) -> np.ndarray:
     even steps compress best, and the few numbers far out, which are the largest splats and the
     brightest colours, are not given away for the many.
     """
-    values = np.sort(sample.astype(np.float64).ravel())
+    values = sample.ravel()
+    if len(values) > _NUMBERS:
+        ends = [values.min(), values.max()]
+        values = np.concatenate([values[:: -(-len(values) // _NUMBERS)], ends])
+    values = np.sort(values.astype(np.float64))
     low, span = values[0], max(values[-1] - values[0], 1e-12)
     cell = np.minimum(((values - low) / span * _CELLS).astype(int), _CELLS - 1)
     weights = 1 / np.bincount(cell, minlength=_CELLS)[cell]
@@ -53,6 +58,7 @@ class Palette:
 
     sample: (N, D). weights: (N,) how much the squared error of each counts, above 0; all the same
     by default. entries: (size, D) float32. threads: that work at once.
+    turns: of Lloyd's iteration within cells; few do where nearly every vector has an entry.
     """
 
     def __init__(
@@ -62,6 +68,7 @@ class Palette:
         weights: np.ndarray | None = None,
         seed: int = 0,
         threads: int = THREADS,
+        turns: int = _TURNS,
     ):
         self._threads = threads
         rng = np.random.default_rng(seed)
@@ -80,7 +87,7 @@ class Palette:
             if not shares[k]:
                 return np.empty((0, sample.shape[1]), np.float32)
             which = which[_some(weights[which], 32 * shares[k], own, weighted=False)]
-            return _lloyd(sample[which], weights[which], shares[k], own)
+            return _lloyd(sample[which], weights[which], shares[k], own, turns)
 
         leaves = _side_by_side(leaf, range(len(members)), threads)
         self.entries = np.concatenate(leaves)
@@ -143,13 +150,17 @@ def _some(
 
 
 def _lloyd(
-    vectors: np.ndarray, weights: np.ndarray, size: int, rng: np.random.Generator
+    vectors: np.ndarray,
+    weights: np.ndarray,
+    size: int,
+    rng: np.random.Generator,
+    turns: int = _TURNS,
 ) -> np.ndarray:
     """(size or fewer, D) cluster centres."""
     if len(vectors) <= size:
         return vectors.copy()
     centres = vectors[_some(weights, size, rng)]
-    for _ in range(_TURNS):
+    for _ in range(turns):
         label, squared = _nearest(vectors, centres)
         number = np.bincount(label, minlength=size)
         order = np.argsort(label, kind="stable")

@@ -34,28 +34,33 @@ def write(path: Path, splats: SplatStream) -> None:
 
 
 def write_folder(folder: Path, splats: SplatStream, threads: int = THREADS) -> int:
-    """Writes what `encoded` makes into a new folder; returns its bytes. meta.json comes last."""
+    """Writes what `encoded` makes, finely, into a new folder; returns its bytes. meta.json comes
+    last."""
     folder.mkdir()
-    return sum((folder / name).write_bytes(data) for name, data in encoded(splats, threads))
+    files = encoded(splats, threads, fine=True)
+    return sum((folder / name).write_bytes(data) for name, data in files)
 
 
-def encoded(splats: SplatStream, threads: int = THREADS) -> Iterator[tuple[str, bytes]]:
+def encoded(
+    splats: SplatStream, threads: int = THREADS, fine: bool = False
+) -> Iterator[tuple[str, bytes]]:
     """Names and contents of files. Positions to 1/65535 of the scene's extent in ln(1 + |x|);
     scales and colours by codebooks of 256, SH bands by a palette. Small only in Morton order.
 
     Where it is known from which directions splats are seen, the palette is for those that are seen
     most, and what it changes in the mean over these directions is made up for by the colour of
-    degree 0.
+    degree 0. fine: of few splats, more bytes and a quarter of the loss, see docs/results/levels.md.
     """
     low, high, sample, sampled = _surveyed(splats)
-    levels = _LEVELS_OF_FEW if splats.count < _MANY else _LEVELS_OF_MANY
+    levels = _LEVELS_OF_FEW if splats.count < _MANY and not fine else _LEVELS_OF_MANY
     scales = scalar_codebook(finite_log_scales(sample), levels["scales"])
     sh0 = scalar_codebook(sample.sh[:, 0], levels["sh0"])
     bands = sample.sh[:, 1:].reshape(len(sample), -1)
     palette = None
     if splats.sh_degree:
         weights = None if splats.seen is None else np.sqrt(np.maximum(splats.seen[sampled, 0], 0))
-        palette = Palette(bands, palette_size(splats.count), weights, threads=threads)
+        size = min(MOST_ENTRIES, 3 * splats.count // 4 + 64) if fine else palette_size(splats.count)
+        palette = Palette(bands, size, weights, threads=threads, turns=3 if fine else 8)
         book = scalar_codebook(palette.entries, levels["shN"])
         codes = scalar_labels(palette.entries, book)
         entries = book[codes].reshape(len(codes), -1, 3)
