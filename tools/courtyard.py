@@ -162,11 +162,12 @@ def _basin(p):
     return np.where(p[2] > 0.26, top, stone)
 
 
-def _sky(p):
-    """Emitted light: haze at the horizon, blue above, a few broad clouds."""
+def sky(p, shift=0.0):
+    """Emitted light: haze at the horizon, blue above, a few broad clouds. shift: of the clouds,
+    metres."""
     up = np.clip(unit(p)[2], 0, 1)
     blue = _mix(_column((0.70, 0.72, 0.72)), _column((0.10, 0.28, 0.66)), np.sqrt(up))
-    cloud = _step(_mottle(p * _column((1, 1, 1.8)), 4.5) - 0.18, 0.35)
+    cloud = _step(_mottle((p + shift) * _column((1, 1, 1.8)), 4.5) - 0.18, 0.35)
     return _mix(blue, _column((1.75, 1.68, 1.58)), 0.7 * cloud)
 
 
@@ -213,7 +214,7 @@ def _enclosure():
         ],
         270: [(x, -0.2, 0.75, 1.7, (0.20, 0.23, 0.14)) for x in (-2.6, 0.0, 2.6)],
     }
-    yield Body(Sphere(), (0, 0, 0), (12, 12, 12), _sky, emits=True)
+    yield Body(Sphere(), (0, 0, 0), (12, 12, 12), sky, emits=True)
     yield Body(Sheet(), (0, 0, 0), (HALF, HALF, 0), _floor)
     tiles = stripes(ROOF, (0.52, 0.19, 0.10), 0.28)
     for yaw, arches in openings.items():

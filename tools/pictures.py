@@ -1,7 +1,10 @@
-"""Pictures of results for documents: held-out renders beside their photographs.
+"""Pictures of results for documents: held-out renders beside their photographs, of one result or
+of several; training photographs beside what their masks leave of them.
 
 python -m tools.pictures results/courtyard docs/images/courtyard.jpg --views 2 --scale 3
 python -m tools.pictures results/pebble_mesh docs/images/pebble.jpg --views 4 --scale 2 --columns 2
+python -m tools.pictures results/off results/auto docs/images/moving.jpg --views 1
+python -m tools.pictures results/masks docs/images/masks.jpg --masks SCENE/images
 """
 
 from __future__ import annotations
@@ -13,24 +16,42 @@ import numpy as np
 from PIL import Image
 
 from hardsplat.base.errors import UserError
+from hardsplat.io.media.images import read_rgb8
+from hardsplat.io.scenes.masks import read_mask
 from hardsplat.report.page import PARTS, comparison, spread, view_of
 
 
-def pairs(folder: Path, views: int, scale: int, columns: int) -> np.ndarray:
-    """(H, W, 3) uint8: renders left of their photographs, `columns` pairs in a row. Raises
-    UserError where the folder has no such pictures."""
-    paths = [
-        path.relative_to(folder / "renders").as_posix()
-        for path in sorted((folder / "renders").rglob(f"*.{PARTS[0]}.png"))
-    ]
-    found = [
-        both
-        for name in spread([view_of(path)[0] for path in paths], views)
-        if (both := comparison(folder, name))
-    ]
+def compared(folders: list[Path], views: int) -> list[np.ndarray]:
+    """(H, W, 3) uint8 of each view: its render in each folder, and right of them its photograph.
+    Raises UserError where a folder has no such pictures."""
+    first = folders[0] / "renders"
+    paths = [p.relative_to(first).as_posix() for p in sorted(first.rglob(f"*.{PARTS[0]}.png"))]
+    found = []
+    for name in spread([view_of(path)[0] for path in paths], views):
+        both = [pair for folder in folders if (pair := comparison(folder, name))]
+        if len(both) == len(folders):
+            found.append(np.concatenate([*(render for render, _ in both), both[0][1]], axis=1))
     if not found:
-        raise UserError(f"{folder}: has no renders with their photographs")
-    wide = [np.concatenate(both, axis=1) for both in found]
+        raise UserError(f"{folders[0]}: has no renders with their photographs")
+    return found
+
+
+def masked(folder: Path, photographs: Path, views: int) -> list[np.ndarray]:
+    """(H, W, 3) uint8: photographs left of what the masks of the result leave of them. Raises
+    UserError where it has none."""
+    masks = sorted((folder / "masks").rglob("*.png"))
+    if not masks:
+        raise UserError(f"{folder}: has no masks; train with --transient masks")
+    found = []
+    for path in spread([str(mask) for mask in masks], views):
+        name = Path(path).relative_to(folder / "masks").with_suffix("")
+        photo, keep = read_rgb8(photographs / name), read_mask(Path(path)) > 0
+        found.append(np.concatenate([photo, photo * keep[..., None]], axis=1))
+    return found
+
+
+def together(wide: list[np.ndarray], scale: int, columns: int) -> np.ndarray:
+    """(H, W, 3) uint8: pictures of one size, `columns` in a row."""
     rows = [
         np.concatenate(wide[i : i + columns], axis=1)
         for i in range(0, len(wide) - len(wide) % columns, columns)
@@ -45,15 +66,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("folder", type=Path, help="result folder of train, eval or fit-mesh")
+    parser.add_argument(
+        "folders", type=Path, nargs="+", help="result folders of hardsplat train, eval or fit-mesh"
+    )
     parser.add_argument("out", type=Path, help="the picture")
     parser.add_argument("--views", type=int, default=2)
     parser.add_argument("--scale", type=int, default=1, help="times larger")
     parser.add_argument("--columns", type=int, default=1, help="pairs in a row")
+    parser.add_argument("--masks", type=Path, help="images of the scene, to show masks on")
     flags = parser.parse_args()
-    Image.fromarray(pairs(flags.folder, flags.views, flags.scale, flags.columns)).save(
-        flags.out, quality=90
-    )
+    if flags.masks:
+        found = masked(flags.folders[0], flags.masks, flags.views)
+    else:
+        found = compared(flags.folders, flags.views)
+    Image.fromarray(together(found, flags.scale, flags.columns)).save(flags.out, quality=90)
 
 
 if __name__ == "__main__":

@@ -97,8 +97,8 @@ class World:
         for part in _chunks(d.shape[1]):
             distance[part], number = self.trace(o[:, part], d[:, part])
             radiance = self._radiance(o[:, part], d[:, part], distance[part], number)
-            colour[:, part] = 1 - np.exp(-1.1 * radiance)  # a film-like shoulder: nothing clips
-        return colour ** (1 / 2.2), distance
+            colour[:, part] = shown(radiance)
+        return colour, distance
 
     def _radiance(self, o, d, distance, number):
         out = np.zeros_like(d)
@@ -202,6 +202,11 @@ class World:
             sum(light[:, i] * weight for i, weight in corners)
             for light in (self.sunlight, self.skylight)
         ]
+
+
+def shown(radiance):
+    """Display values of light: a film-like shoulder, so that nothing clips."""
+    return (1 - np.exp(-1.1 * radiance)) ** (1 / 2.2)
 
 
 def unit(v):

@@ -16,7 +16,7 @@ from hardsplat.settings.train import scene_folder
 
 OF_A_RUN = ["config.toml", "metrics.json", "metrics.jsonl", "metrics.csv", "tensorboard"]
 OF_A_RUN += ["loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json"]
-OF_A_RUN += ["background.npz", "exposures.json", "poses", "renders", "ckpts"]
+OF_A_RUN += ["background.npz", "exposures.json", "poses", "masks", "renders", "ckpts"]
 SIGNS = ("metrics.json", "splats.ply", "ckpts")
 
 

@@ -1,5 +1,5 @@
-"""What a run has optimized of its photographs: exposures.json, intrinsics.json and poses/, and
-held-out views measured from refined poses."""
+"""What a run has found of its photographs: exposures.json, intrinsics.json, poses/ and masks/, and
+whether colours of held-out views differ."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
+from hardsplat.io.media.images import save_png
+from hardsplat.io.media.panorama import Face
+from hardsplat.io.scenes.lens import Lens
+from hardsplat.io.scenes.masks import FOLDER, enlarged, read_kept
 from hardsplat.io.scenes.poses import FOLDER as POSES
 from hardsplat.io.scenes.poses import save_poses
 from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.views import View, size_of
 from hardsplat.model.camera import Camera
 from hardsplat.train.job.job import Job
 from hardsplat.train.measure.fitted import LEARNT, UNEVEN, gain
@@ -19,6 +24,7 @@ from hardsplat.train.measure.measure import Measured
 from hardsplat.train.step.exposure import NAME, save_exposures
 from hardsplat.train.step.intrinsics import focused_scene, save_intrinsics
 from hardsplat.train.step.poses import moved
+from hardsplat.train.step.transient import ignored_pixels
 
 
 def save_learnt(
@@ -27,6 +33,9 @@ def save_learnt(
     """held_out: refined cameras of the held-out views; with none, they stay as they are. Raises
     UserError where a file cannot be written."""
     c, buffers, views = job.config, state.buffers, scene.views
+    if c.transient.transient == "masks":
+        for residuals, i in zip(buffers[RESIDUALS][0], scene.train, strict=True):
+            save_mask(folder / FOLDER, views[i], ignored_pixels(residuals, *size_of(views[i])))
     if c.exposure.corrected:
         names = [scene.views[i].name for i in scene.train]
         save_exposures(folder / NAME, c.exposure.exposure, buffers, names)
@@ -40,6 +49,20 @@ def save_learnt(
         for i, camera in zip(changed, found, strict=True):
             cameras[i] = camera
         save_poses(folder / POSES, scene, cameras, c.scene.data_dir)
+
+
+def save_mask(folder: Path, view: View, ignored: np.ndarray) -> None:
+    """NAME.png of the photograph's own size, in the form that scenes have: black where something
+    moves, by `ignored` (H, W) of the view's size, and where the mask of the view is. Of a face of
+    a panorama, one of the face."""
+    keep = np.where(ignored, np.uint8(0), np.uint8(255))
+    if view.mask is not None:
+        keep = np.minimum(keep, read_kept(view.mask, *size_of(view), view.lens))
+    face = isinstance(view.lens, Face)
+    if isinstance(view.lens, Lens):
+        keep = view.lens.distort(keep)
+    own = size_of(view) if face or not view.stored else view.stored
+    save_png(folder / f"{view.name}.png", enlarged(keep, *own))
 
 
 def unevenness(m: Measured) -> float:

@@ -149,9 +149,10 @@ class RunFiles:
         checkpoints.prune(self.folder, self._job.config.run.save_steps)
 
     def learnt(self, state: Checkpoint, held_out: Sequence[Camera]) -> None:
-        """What was optimized of photographs, where anything was. held_out: refined cameras of the
+        """What was found of photographs, where anything was. held_out: refined cameras of the
         held-out views, if there are any."""
-        if self._job.config.refines_photographs:
+        c = self._job.config
+        if c.refines_photographs or c.transient.transient == "masks":
             own = (self.folder, self._job, self.scene, state, held_out)
             self.background.do("learnt", lambda: save_learnt(*own))
 

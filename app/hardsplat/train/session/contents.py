@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import buffer_in
+from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
 from hardsplat.raster.core.parameters import Parameters
@@ -17,6 +20,7 @@ from hardsplat.tables.quantity import Of
 from hardsplat.train.job.job import Job
 from hardsplat.train.session.copies import Allocate, fresh
 from hardsplat.train.step.batch import BatchedSession
+from hardsplat.train.step.transient import cells_in
 
 
 def of_other_items(
@@ -50,6 +54,7 @@ class SessionContents(BatchedSession):
     job: Job
     parameters: Parameters
     step: int
+    _shared: dict[str, Buffer | Image]
 
     @property
     def capacity(self) -> int:
@@ -70,8 +75,13 @@ class SessionContents(BatchedSession):
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the arrays of a snapshot with as many splats as the capacity."""
-        p = self.parameters
-        return {name: p.shape(name, p.items(name, self.capacity)) for name in self._kept()}
+        return {name: self._shape(name, self.capacity) for name in self._kept()}
+
+    def _shape(self, name: str, n: int) -> tuple[int, ...]:
+        """Of an array of a snapshot of n splats."""
+        if name == RESIDUALS:
+            return 1, len(self.job.views.cameras), cells_in(self.job.views.canvas)
+        return self.parameters.shape(name, self.parameters.items(name, n))
 
     def _kept(self) -> list[str]:
         names = [
@@ -80,11 +90,25 @@ class SessionContents(BatchedSession):
             for name in (*quantities.values(kind), *quantities.moments(kind))
         ]
         averages = quantities.averages() if self.parameters.averaged else ()
-        return [*names, *averages, *self.job.strategy.follows]
+        residuals = [RESIDUALS] if RESIDUALS in self._shared else []
+        return [*names, *averages, *self.job.strategy.follows, *residuals]
 
     def _read(self, name: str, n: int, allocate: Allocate) -> np.ndarray:
-        n = self.parameters.items(name, n)
-        return self.parameters.read(name, n, allocate(name, self.parameters.shape(name, n)))
+        out = allocate(name, self._shape(name, n))
+        if name != RESIDUALS:
+            return self.parameters.read(name, self.parameters.items(name, n), out)
+        buffer_in(self._shared, name).copy_to(out)
+        return out
+
+    def _follow_residuals(self, residuals: np.ndarray | None) -> None:
+        """Continues with these residuals of a checkpoint, or without where they are of other
+        photographs."""
+        if RESIDUALS not in self._shared:
+            return
+        buffer = buffer_in(self._shared, RESIDUALS)
+        buffer.fill(0)
+        if residuals is not None and residuals.shape == self._shape(RESIDUALS, 0):
+            buffer.upload(residuals)
 
     def count(self) -> int:
         """Splats alive, after all that was queued."""
