@@ -84,8 +84,10 @@ def rows(folder, name: str) -> np.ndarray:
 
 
 def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkeypatch, capsys):
-    """`--exposure auto`, which is said to find photographs that differ, is decided once."""
+    """`--exposure auto`, which is said to find photographs that differ, is decided once, by a
+    scaffold that has fewer splats than the scene has points."""
     out = tmp_path / "out"
+    monkeypatch.setattr("hardsplat.blocks.scaffold.SPLATS", (200, 2_000_000))
     monkeypatch.setattr(Light, "differs", property(lambda self: True))
     assert train(scene, out, SOLVED, "plan") == 0
     monkeypatch.setattr(Light, "differs", property(lambda self: pytest.fail("asked again")))
@@ -93,6 +95,7 @@ def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkey
     said = "".join(capsys.readouterr())
     assert "share --exposure affine, poses, intrinsics" in said
     scaffold, loaded = Scaffold.of(out / "scaffold"), load_scene(scene)
+    assert len(load_splats(scaffold.splats)) <= 233 < len(loaded.points)
     moved = scaffold.scene(loaded)
     found = {name: np.abs(values).max() for name, values in scaffold.found.items()}
     assert min(found["affine"], found["turn"], found["intrinsics"]) > 1e-5, found

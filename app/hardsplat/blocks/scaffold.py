@@ -16,10 +16,10 @@ import numpy as np
 from hardsplat.base.errors import UserError, reason
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.io.scenes.poses import FOLDER as POSES
-from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.region import Region
 from hardsplat.settings.presets import SAVED_NAME, config_from_file, of_length
-from hardsplat.settings.train import TrainConfig
+from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.tables import quantities
 from hardsplat.train.job.overfit import opacity_weight
 from hardsplat.train.job.part import ScenePart
@@ -49,9 +49,17 @@ def train_scaffold(
     own |= dict(data_factor=factor * config.scene.data_factor, cap_max=min(budget, most))
     own |= dict(sh_degree=min(1, config.model.sh_degree), max_epochs=0)
     own |= dict(save_steps=(steps,), eval_steps=(steps,), exposure_until=1.0)
+    from hardsplat.train.run.photographs import Loader
     from hardsplat.train.run.trainer import train  # which blocks import later
 
-    train(of_length(config, steps).changed(**own))
+    settings = of_length(config, steps).changed(**own)
+    s = settings.scene
+    coarse = load_scene(scene_folder(s.data_dir), undistort=s.undistort, **s.reading)
+    n, most = len(coarse.points), settings.densify.cap_max
+    if n > most:  # as evenly as the points of a model come
+        kept = np.linspace(0, n - 1, most).astype(np.int64)
+        coarse = replace(coarse, points=coarse.points[kept], colors=coarse.colors[kept])
+    train(settings, photographs=Loader(coarse))
 
 
 @dataclass(frozen=True)
