@@ -53,7 +53,7 @@ def _type(name: str, f: Field) -> str:
 
 
 def _default(f: Field) -> str:
-    return str(f.default) if kind(f) is bool else default_text(f)
+    return str(f.default) if type(f.default) is bool else default_text(f)
 
 
 def _class(name: str, title: str, known: dict[str, Field], base: str = "TypedDict") -> str:

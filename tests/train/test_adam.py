@@ -6,7 +6,11 @@ import pytest
 from hardsplat import contract
 from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
 from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.model.camera import Camera
+from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
+from hardsplat.train.job.views import Views
+from hardsplat.train.run.start import decided
 from tests.helpers.training import open_session, same_state, settings
 from tests.oracle import sh as harmonics
 from tests.oracle.adam import adam_step
@@ -162,3 +166,24 @@ def test_a_resumed_run_rounds_alike(device, scene, tmp_path):
         assert name == "shN" or np.any(moments.view(np.uint32) & 0xFFFF)
         assert np.array_equal(got[name], exact.buffers[name])
         assert np.array_equal(got[f"adam_{name}"], from_bfloat16(to_bfloat16(moments)))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, None])
+def test_splats_that_few_photographs_show_rest_in_the_others(share, capsys):
+    """Each of ten cameras sees one of ten points, or five. share: None for no points."""
+    K, n = np.array([[10.0, 0, 5], [0, 10.0, 5], [0, 0, 1]]), 10
+    points = np.column_stack([np.arange(n) * 4.0, np.zeros(n), np.zeros(n)])
+    depth = 2.0 if share == 0.1 else 21.0  # 10 pixels hold as many units as that
+    cameras = []
+    for x in points[:, 0] if share == 0.1 else [8.5] * n:
+        w2c = np.eye(4)
+        w2c[:3, 3] = -x, 0, depth
+        cameras.append(Camera(w2c, K, 10, 10))
+    views, known = Views(cameras, (10, 10), 1.0), points if share else points[:0]
+    assert views.share_shown(known) == pytest.approx(share or 1.0)
+    assert views.share_shown(np.repeat(known, 1_000, axis=0)) == pytest.approx(share or 1, abs=0.02)
+    found = decided(TrainConfig(), views, known).adam.visible_adam
+    assert found is (share == 0.1)
+    assert ("a photograph shows 10 % of the points" in capsys.readouterr().out) is found
+    for named in (True, False):
+        assert decided(TrainConfig.of(visible_adam=named), views, known).adam.visible_adam is named

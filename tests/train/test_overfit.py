@@ -107,22 +107,22 @@ def test_a_run_that_became_shorter_ends_there(on_device, scene, tmp_path, monkey
 TRAINED = {n: 21.0 + 2.0 * (n > 5_000) for n in range(50, 8_000, 50)}  # gains 2 dB
 
 
-@pytest.mark.parametrize("gain, length", [(0.8, 15_000), (1.1, 19_365), (1.3, 25_000), (3, 25_000)])
+@pytest.mark.parametrize("gain, length", [(0.8, 12_000), (1.1, 17_321), (1.3, 25_000), (3, 25_000)])
 def test_what_held_photographs_gain_decides_the_length(gain, length):
     steps = overfit.looks(7_000, 25_000)
     assert steps == (3_100, 3_300, 3_500, 6_600, 6_800, 7_000)
     held = {n: 20 + gain * (n > 5_000) for n in steps}
     verdict = overfit.length_verdict(25_000, 7_000, held, TRAINED)
     assert verdict["gain"] == 2 and verdict["held_gain"] == pytest.approx(gain, abs=1e-9)
-    # over a ramp: 19 365 lies half way between, by ratio
+    # over a ramp: 17 321 lies half way between, by ratio
     assert verdict["length"] == pytest.approx(length, abs=1)
 
 
-def test_runs_of_twice_the_check_are_not_shortened():
-    assert overfit.looks(7_000, 15_000) == () == overfit.looks(0, 25_000)
+def test_runs_that_are_short_anyway_are_not_shortened():
+    assert overfit.looks(7_000, 12_000) == ()
     config = TrainConfig()
     views = Views([], (1, 1), 1.0)
-    for steps, until in ((25_000, 7_000), (14_000, 3_750)):
+    for steps, until in ((25_000, 7_000), (12_000, 3_750)):
         job = Job(TrainConfig.of(max_steps=steps), views, config.densify, "float32", (), (1, 2))
         assert job.held_until == until
     # nothing gained by any photograph: nothing is known
@@ -135,16 +135,17 @@ def test_a_run_whose_held_photographs_gain_nothing_ends_early(
     monkeypatch.setattr(overfit, "HELD", 2)
     monkeypatch.setattr(overfit, "FEWEST", 4)
     monkeypatch.setattr(overfit, "PASSED", 1e6)
-    changes = dict(strategy="budget", overfit_check=6, overfit_epochs=0, length_check=14)
+    monkeypatch.setattr(overfit, "LENGTH_CHECK", 14)
+    changes = dict(strategy="budget", overfit_check=6, overfit_epochs=0)
     changes |= dict(max_steps=60, checkpoint_every=20, rasterizer="auto", deterministic=True)
     metrics = train(settings(scene, tmp_path / "run", **changes))
     found = metrics["overfit"]
-    assert metrics["steps"] == found["length"] == 30 and found["step"] == 6
-    assert "the run ends with step 30" in capfd.readouterr().out
-    end = load(path_of(tmp_path / "run", 30))
-    path_of(tmp_path / "run", 30).unlink()
+    assert metrics["steps"] == found["length"] == 24 and found["step"] == 6
+    assert "the run ends with step 24" in capfd.readouterr().out
+    end = load(path_of(tmp_path / "run", 24))
+    path_of(tmp_path / "run", 24).unlink()
     train(load_config(None, {"data_dir": tmp_path / "run", "resume": True}))
-    assert same_state(load(path_of(tmp_path / "run", 30)), end)
+    assert same_state(load(path_of(tmp_path / "run", 24)), end)
 
 
 @pytest.mark.parametrize("exposure", ["affine", "ppisp"])

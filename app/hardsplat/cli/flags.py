@@ -206,10 +206,10 @@ def name_position(flags: dict, word: str, name: str, what: str) -> None:
 
 
 def default_text(f: Field) -> str:
-    if kind(f) is bool:
-        return "yes" if f.default else "no"
     if f.metadata["shown"]:
         return f.metadata["shown"]
+    if kind(f) is bool:
+        return "yes" if f.default else "no"
     values = f.default if isinstance(f.default, tuple) else [f.default]
     return " ".join([*map(str, values), f.metadata["unit"]]).strip()
 

@@ -50,16 +50,12 @@ class BudgetSettings(Owner):
     overfit_check: int = steps(
         3_750,
         "step up to which some training photographs are held for validation, to see "
-        "by them whether the run overfits the others; 0: none are",
+        "by them whether the run overfits the others; up to step 7000 in long runs, "
+        "which end early where they gain little; 0: none are",
         scales=300,
     )
     overfit_epochs: int = steps(
         120, "steps a photograph to which a run that overfits is shortened; 0: never"
-    )
-    length_check: int = steps(
-        7_000,
-        "step up to which they are held in runs of more than twice as many; where they gain little "
-        "of what the others gain, the run becomes about twice as long; 0: never",
     )
     prune_to: float = share(
         1.0, "share of the grown splats that is left, those that contribute most", min=0.001

@@ -96,9 +96,10 @@ class AdamSettings(Owner):
         "percent less exact; auto: so, where the device stores 16 bits",
         choices=("auto", *MOMENT_FORMATS),
     )
-    visible_adam: bool = option(
-        False,
+    visible_adam: bool | None = option(
+        None,
         "leave splats alone that a step does not see, momentum too (gsplat); published: all move",
+        shown="where a photograph shows less than a quarter of the model's points",
     )
 
 

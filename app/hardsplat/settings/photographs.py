@@ -19,8 +19,9 @@ class ExposureSettings(Owner):
     exposure: str = option(
         "auto",
         "photographs differ in exposure: affine: each has a map of colour; ppisp: "
-        "exposure and white balance, and its camera vignetting and response; auto: affine where "
-        "photographs show the points of the model in colours that differ, else none",
+        "exposure and white balance, and its camera vignetting and response; auto: affine to "
+        "the end where photographs show the points of the model in colours that differ much, else "
+        "none",
         choices=tuple(EXPOSURES),
     )
     exposure_until: float = share(

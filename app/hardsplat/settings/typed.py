@@ -206,15 +206,15 @@ class TrainSettings(RasterizerOptions, total=False):
     percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
     visible_adam: bool
     """leave splats alone that a step does not see, momentum too (gsplat); published: all move
-    (default: False)"""
+    (default: where a photograph shows less than a quarter of the model's points)"""
     gradient_pairs: int
     """pairs of perturbed images a step, averaged (default: 1 pairs)"""
     perturbation: float
     """factor of all perturbations in the table of quantities (default: 1.0)"""
     exposure: Literal["none", "auto", "affine", "ppisp"]
     """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white
-    balance, and its camera vignetting and response; auto: affine where photographs show the points
-    of the model in colours that differ, else none (default: auto)"""
+    balance, and its camera vignetting and response; auto: affine to the end where photographs show
+    the points of the model in colours that differ much, else none (default: auto)"""
     exposure_until: float
     """share of the steps over which exposures are trained; after them splats are trained to look
     like the photographs as they are; 1: splats stay those of the mean photograph (default: 0.6)"""
@@ -291,13 +291,11 @@ class TrainSettings(RasterizerOptions, total=False):
     """steps from one that draws scores to the next (default: 10 steps)"""
     overfit_check: int
     """step up to which some training photographs are held for validation, to see by them whether
-    the run overfits the others; 0: none are (default: 3750 steps)"""
+    the run overfits the others; up to step 7000 in long runs, which end early where they gain
+    little; 0: none are (default: 3750 steps)"""
     overfit_epochs: int
     """steps a photograph to which a run that overfits is shortened; 0: never (default: 120
     steps)"""
-    length_check: int
-    """step up to which they are held in runs of more than twice as many; where they gain little of
-    what the others gain, the run becomes about twice as long; 0: never (default: 7000 steps)"""
     prune_to: float
     """share of the grown splats that is left, those that contribute most (default: 1.0)"""
     prune_to_iter: int

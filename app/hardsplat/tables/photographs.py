@@ -38,7 +38,8 @@ EXPOSURES = {
     "auto": Exposure(
         "",
         "",
-        "affine where photographs show the points of the model in colours that differ, else none",
+        "affine where photographs show the points of the model in colours that differ much, else "
+        "none",
     ),
     "affine": Exposure(
         "photographs/exposure/affine.glsl", "photographs/exposure/affine_chain.glsl",

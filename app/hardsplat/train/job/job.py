@@ -33,10 +33,10 @@ class Job:
     config: the settings as given, with step numbers of the final length. densify: those of
     densification, with the splat budget. moments: how they are stored, a variant of MOMENT_FORMATS.
     rasterizers: those that may run, the first one at first. validation: views held for validation
-    until `held_until`. frozen: the splats stay as they are, poses alone move. light: of the views'
-    photographs, where it decided on their exposures. part: of the scene that is trained, by default
-    all of it. packed: steps draw a working set of the splats that they see. out_of_core: that, and
-    quantities that spill are in the host's memory. preferred: views that every epoch has twice.
+    until `held_until`. frozen: the splats stay as they are, poses alone move. part: of the scene
+    that is trained, by default all of it. packed: steps draw a working set of the splats that they
+    see. out_of_core: that, and quantities that spill are in the host's memory. preferred: views
+    that every epoch has twice.
     """
 
     config: TrainConfig
@@ -46,7 +46,6 @@ class Job:
     rasterizers: tuple[str, ...]
     validation: tuple[int, ...] = ()
     frozen: bool = False
-    light: Light | None = None
     part: ScenePart = WHOLE
     packed: bool = False
     out_of_core: bool = False
@@ -78,13 +77,16 @@ class Job:
         )
 
     def lit(self, light: Light) -> Job:
-        """The job with the exposures that `auto` finds in the light of its photographs, and in any
-        case with gains that affine ones begin with."""
-        found = "affine" if light.differs and not self.estimates else "none"
-        if self.config.exposure.exposure != "auto":
-            found = self.config.exposure.exposure
-        exposure = replace(self.config.exposure, exposure=found)
-        return replace(self, config=replace(self.config, exposure=exposure), light=light)
+        """The job with the exposures that `auto` finds in the light of its photographs. Where that
+        differs, exposures are trained to the end, opacities are regularized, and the run is short:
+        what photographs alone have of light is soon learned by splats."""
+        if not light.differs or self.estimates:
+            return replace(self, config=self.config.changed(exposure="none"))
+        limited, reg = self.config.densify.budget.overfit_epochs, self.config.loss.opacity_reg
+        job = self.shortened(min(self.steps, overfit.UNEVEN_STEPS if limited else self.steps))
+        own = {"exposure": "affine", "exposure_until": 1.0}
+        config = job.config.changed(**own, opacity_reg=max(reg, overfit.OPACITY_REG))
+        return replace(job, config=config, validation=())
 
     def shortened(self, steps: int) -> Job:
         """The job with so many steps in all, and schedules of that length, but with the same check
@@ -118,8 +120,7 @@ class Job:
     @cached_property
     def looks(self) -> tuple[int, ...]:
         """Steps after which views held for validation are measured, to see whether more help."""
-        length_check = self.densify.budget.length_check
-        return overfit.looks(length_check, self.steps) if self.validation else ()
+        return overfit.looks(overfit.LENGTH_CHECK, self.steps) if self.validation else ()
 
     @property
     def held_until(self) -> int:
@@ -162,7 +163,7 @@ class Job:
         found = finds_statistics(c.gradient.gradient)
         return adam(
             self.moments,
-            c.adam.visible_adam,
+            bool(c.adam.visible_adam),
             strategy.statistics and found,
             strategy.scores and found,
             c.poses.pose_opt or c.intrinsics.intrinsics_opt,

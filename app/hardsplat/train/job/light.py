@@ -1,15 +1,18 @@
-"""Whether photographs differ in exposure, before anything is trained: by the colours in which they
-show the points of the model.
+"""Whether photographs differ much in exposure, before anything is trained: by the colours in which
+they show the points of the model.
 
 The logarithm of a colour is that of its point, plus a gain of its photograph, plus what neither
 explains: reflections, shadows, points that hide behind others. Where gains take away much of what
-points alone leave unexplained, photographs differ.
+points alone leave unexplained, photographs differ. They differ much where even those that show the
+same points do. What these have in common, as when a camera follows the light from place to place,
+splats learn without exposures. Views that are held out see it as well
+(docs/results/generalization.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +21,7 @@ from hardsplat.io.scenes.views import View
 POINTS = 4_000  # that most photographs show, and are compared
 ASKED = 64  # photographs, evenly spread, that tell whether light differs
 SHARE = 0.7  # of what points leave unexplained may stay with gains, where photographs differ
+SPREAD = 0.2  # of gains, as logarithms, where photographs differ much
 ROUNDS = 8  # of the fit, each with weights of the one before
 DARK, BRIGHT = 8, 247  # of 255: colours beyond them have lost what differs
 NOISE = 0.03  # of logarithms, below which all residuals weigh alike
@@ -25,23 +29,18 @@ NOISE = 0.03  # of logarithms, below which all residuals weigh alike
 
 @dataclass(frozen=True)
 class Light:
-    """gains: (photographs, 3), logarithms of what each multiplies red, green and blue by, with a
-    mean of 0. left: share of the unexplained that stays with them; 1 where nothing is known."""
+    """gains: (photographs, 3), logarithms of what each that was asked multiplies red, green and
+    blue by, with a mean of 0. spread: standard deviation of what is left of them without the mean
+    gains of photographs that show the same points. left: share of the unexplained that stays with
+    gains; 1 where nothing is known."""
 
     gains: np.ndarray
+    spread: float = 0.0
     left: float = 1.0
 
     @property
     def differs(self) -> bool:
-        return self.left < SHARE
-
-    @property
-    def affine(self) -> np.ndarray:
-        """(3, photographs, 3) float32: what the gains add to the maps of colour of photographs,
-        with a mean of 0."""
-        gains = np.exp(self.gains)
-        added = (gains / gains.mean(axis=0) - 1).astype(np.float32)
-        return np.einsum("pc,cd->cpd", added, np.eye(3, dtype=np.float32))
+        return self.left < SHARE and self.spread >= SPREAD
 
 
 def light_of(
@@ -55,10 +54,10 @@ def light_of(
 
     ASKED of many views come first; where their light does not differ, that is all."""
     if len(views) > ASKED:
-        spread = np.linspace(0, len(views) - 1, ASKED).round().astype(int)
-        first = _light_of([views[i] for i in spread], [images[i] for i in spread], points, seen)
+        asked = np.linspace(0, len(views) - 1, ASKED).round().astype(int)
+        first = _light_of([views[i] for i in asked], [images[i] for i in asked], points, seen)
         if not first.differs:
-            return replace(first, gains=np.zeros((len(views), 3)))
+            return first
     return _light_of(views, images, points, seen)
 
 
@@ -115,7 +114,18 @@ def _fitted(logs: np.ndarray, photograph: np.ndarray, point: np.ndarray, photogr
         gains -= gains.mean(axis=0)
         rest = logs - colors[point] - gains[photograph]
         weights = 1 / np.maximum(np.abs(rest).mean(axis=1), NOISE)
-    return Light(gains, _size(rest) / alone if alone else 1.0)
+    apart = gains - _neighbours(photograph, point, photographs) @ gains
+    return Light(gains, float(apart.std()), _size(rest) / alone if alone else 1.0)
+
+
+def _neighbours(photograph: np.ndarray, point: np.ndarray, photographs: int) -> np.ndarray:
+    """(photographs, photographs): weights of the others in the mean of those that show the same
+    points, by the square of how many these are. photograph, point: (N,) of each colour."""
+    shows = np.zeros((photographs, int(point.max()) + 1), np.float32)
+    shows[photograph, point] = 1
+    shared = (shows @ shows.T) ** 2
+    np.fill_diagonal(shared, 0)
+    return shared / np.maximum(shared.sum(axis=1, keepdims=True), 1)
 
 
 def _means(values: np.ndarray, weights: np.ndarray, of: np.ndarray, count: int) -> np.ndarray:

@@ -25,7 +25,9 @@ OPACITY_REG = 0.01  # weight of the mean opacity in the loss of an overfitted ru
 RAMP = 1.0
 # of validation views near each end of the check of length, and the part of its steps between them
 LOOKS, APART = 3, 35
-LENGTH = 15 / 7  # steps, over those of the check, of a run to which more give nothing
+LENGTH_CHECK = 7_000  # step at which it is known what photographs held for validation gained
+LENGTH = 12 / 7  # steps, over those of the check, of a run to which more give nothing
+UNEVEN_STEPS = 8_000  # most of a run whose photographs differ much in light
 # share of what trained photographs gain that those held for validation must gain as well; below it
 # the run becomes shorter, over a ramp for the reason above
 PASSED, PASSED_RAMP = 0.65, 0.2

@@ -13,6 +13,8 @@ from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.tables.quantity import Of
 
+POINTS = 4_000  # most of a sample
+
 
 @dataclass(frozen=True)
 class Views:
@@ -45,6 +47,13 @@ class Views:
             "camera": max(self.numbers, default=0) + 1,
             "texel": self.texels,
         }
+
+    def share_shown(self, points: np.ndarray) -> float:
+        """The share of points (N, 3), in world units, that a view holds in the mean, whether or not
+        others hide them; 1 without points. A sample of points tells."""
+        sample = points[:: len(points) // POINTS + 1]
+        held = [len(camera.pixels(sample)[0]) for camera in self.cameras]
+        return float(np.mean(held)) / len(sample) if len(sample) and held else 1.0
 
     def packed(self) -> np.ndarray:
         """The contract's Camera struct of each view."""

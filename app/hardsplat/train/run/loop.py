@@ -136,7 +136,7 @@ class TrainingLoop:
         """Measures the photographs that are held for validation; the last time, decides by them
         how long the run is."""
         run, s, log = self.run, self.run.session, self.run.log
-        check = s.job.densify.budget.length_check
+        check = overfit.LENGTH_CHECK
         s.drain()
         found = self.keeper.measurements.psnr([run.scene.train[i] for i in s.job.validation])
         log.validation = {**log.validation, str(s.step): float(np.mean(found))}
@@ -151,7 +151,7 @@ class TrainingLoop:
         if verdict["length"] < s.job.steps:
             self._shorten(verdict["length"])
             tqdm.write(
-                f"note: {what}: the run ends with step {s.job.steps} (--length-check 0: not)"
+                f"note: {what}: the run ends with step {s.job.steps} (--overfit-check 0: not)"
             )
 
     def _shorten(self, length: int) -> None:

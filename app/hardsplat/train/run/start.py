@@ -29,6 +29,7 @@ from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import light_of
+from hardsplat.train.job.views import Views
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.capture import PhotographPasses
@@ -38,6 +39,11 @@ from hardsplat.train.step.step import step_passes
 
 # of given splats: formats of 8 bits have opacities of 0 and 1
 _OPACITIES, _LEAST_SCALE = (1e-3, 1 - 1e-3), 1e-9
+
+# Share of the points that a photograph shows, below which splats rest in steps that do not show
+# them. Adam's steps are as long as the gradient is certain: a splat that one step of fifteen shows
+# would make steps of four times that length.
+FEW_SHOWN = 0.25
 
 # of a pixel, as long as no photograph has alpha; the passes of another number are built when they
 # are needed
@@ -64,6 +70,20 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
         notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")
     for note in notes:
         tqdm.write(f"note: {note}")
+
+
+def decided(config: TrainConfig, views: Views, points: np.ndarray) -> TrainConfig:
+    """The settings with what they leave to the model's points (N, 3), in world units: whether
+    splats rest in steps that do not show them."""
+    if config.adam.visible_adam is not None:
+        return config
+    share = views.share_shown(points)
+    if share < FEW_SHOWN:
+        tqdm.write(
+            f"note: a photograph shows {100 * share:.0f} % of the points, so splats rest in steps "
+            "that do not show them: --visible-adam (--no-visible-adam: they do not)"
+        )
+    return config.changed(visible_adam=share < FEW_SHOWN)
 
 
 def _is_random(start: StartSettings, scene: Scene) -> bool:
@@ -168,17 +188,17 @@ def _seen(root: Path | None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 
 
 def _lit(job: Job, scene: Scene, images: Sequence[np.ndarray], tracks: Future) -> Job:
-    """The job with the exposures that its photographs ask for, and what they begin with. tracks: of
-    _seen."""
+    """The job with the exposures that its photographs ask for. tracks: of _seen."""
     points, seen = outcome(tracks, "the model's tracks")
     light = light_of([scene.views[i] for i in scene.train], images, points, seen)
-    if light.differs and job.config.exposure.exposure == "auto":
-        spread, left = 100 * float(light.gains.std()), round(100 * light.left)
+    lit = job.lit(light)
+    if lit.config.exposure.corrected:
         tqdm.write(
-            f"note: photographs differ in exposure by {spread:.0f} %, which explains all but "
-            f"{left} % of how their colours differ: --exposure affine (--exposure none: without)"
+            "note: photographs that show the same points differ in exposure by "
+            f"{100 * light.spread:.0f} %: --exposure affine --exposure-until 1 --opacity-reg "
+            f"{lit.config.loss.opacity_reg:g} --max-steps {lit.steps} (--exposure none: without)"
         )
-    return job.lit(light)
+    return lit
 
 
 def build_ahead(device: Device, job: Job) -> None:
@@ -205,7 +225,7 @@ def open_session(device: Device, job: Job, loader: Loader, on_batch, clock: Phas
     """Buffers and commands of the training. Pipelines are built by threads while the last
     photographs are read. on_batch: see Session."""
     c, root, tracks = job.config, job.config.scene.data_dir, None
-    if c.exposure.exposure in ("auto", "affine") and not job.part.exposures:
+    if c.exposure.exposure == "auto" and not job.part.exposures:
         tracks = loader.background.do("tracks", partial(_seen, root), line="tracks")
     build_ahead(device, job)
     clock.begin("load")

@@ -38,7 +38,7 @@ from hardsplat.train.run.loop import TrainingLoop
 from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.run.resume import checkpoint_to_resume
-from hardsplat.train.run.start import FirstSplats, open_session, print_notes
+from hardsplat.train.run.start import FirstSplats, decided, open_session, print_notes
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.session import Session
@@ -138,6 +138,7 @@ class Trainer:
         self.device = device or open_device(config.run.device, *surfaces)
         self.clock.compiling = lambda: self.device.build_seconds
         views = training_views(self.scene)
+        config = decided(config, views, self.scene.points)
         job = prepare(config, views, self.device, splats.count, splats.step, part)
         job = placed(job, self.device, splats.count)
         if self.place:

@@ -111,10 +111,8 @@ class Session(SessionBuffers):
 
     def initial(self, gaussians: Gaussians) -> Checkpoint:
         """Step 0 with these splats."""
-        degree, light = self.job.config.model.sh_degree, self.job.light
+        degree = self.job.config.model.sh_degree
         first = Checkpoint.initial(gaussians, degree, self.job.views.items)
-        if light is not None and self.job.config.exposure.exposure == "affine":
-            first.buffers["affine"][:, :, :3] = light.affine
         for name, values in self.job.part.exposures.items():
             first.buffers[name][:] = values
         return first
