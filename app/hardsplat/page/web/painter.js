@@ -31,6 +31,7 @@ class Painter {
     const gl = this.gl, formats = [gl.RGBA32UI, gl.RG32UI, ...Array(this.shTextures).fill(gl.RGBA32UI)];
     if (rows > gl.getParameter(gl.MAX_TEXTURE_SIZE)) throw new Error("the scene has more splats than this graphics card's textures hold");
     this.rows = rows;
+    this.used = words.length ? rows : 0;  // rows that have splats
     this.inputs = formats.map((format, i) => this.texture(format, WIDTH, rows, words[i]));
     this.outputs = [this.texture(gl.RGBA32UI, WIDTH, rows), this.texture(gl.RGBA32UI, WIDTH, rows)];
     this.projected = this.framebuffer(this.outputs);
@@ -46,6 +47,7 @@ class Painter {
   // Splats of a run into its slots, which are stretches of `length` texels, some to a row.
   place({ slots, places, shapes, sh }) {
     const gl = this.gl, length = places.length / 4 / slots.length, each = WIDTH / length;
+    this.used = Math.max(this.used, Math.floor(Math.max(...slots) / each) + 1);
     [places, shapes, ...sh].forEach((words, t) => {
       const wide = t === 1 ? 2 : 4;
       gl.bindTexture(gl.TEXTURE_2D, this.inputs[t]);
@@ -68,7 +70,7 @@ class Painter {
     if (!this.target || this.target.width !== w || this.target.height !== h) this.makeTarget(w, h);
 
     const { focal, centre } = controls.fitted(w, h), view = controls.view;
-    this.use(this.project, this.projected, WIDTH, this.rows);
+    this.use(this.project, this.projected, WIDTH, this.used);
     this.bind(this.project, ["places", "shapes", ...this.inputs.slice(2).map((_, i) => `sh[${i}]`)], this.inputs);
     const u = this.project.uniforms;
     gl.uniformMatrix4fv(u.world_to_camera, true, [...view, 0, 0, 0, 1]);

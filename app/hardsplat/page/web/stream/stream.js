@@ -69,13 +69,15 @@ function advance() {
 
 function arrived(file, chunk) {
   loading.delete(file);
-  let full = false;
+  let full = false, placed = false;
   for (const { leaf, level, at } of wanting()) {
-    if (tree.file[at] === file) full ||= !place(leaf, level, runOf(chunk, tree.first[at], tree.count[at], textures));
+    if (tree.file[at] !== file) continue;
+    if (place(leaf, level, runOf(chunk, tree.first[at], tree.count[at], textures))) placed = true;
+    else full = true;
   }
-  postMessage({ changed: true, bytes: received });
   if (full) hold(file, 200);  // until a sort has freed slots
-  advance();
+  if (placed) postMessage({ changed: true, bytes: received });  // which brings a sort; it comes before further chunks
+  else advance();
 }
 
 // Leaves a file alone for a while.
