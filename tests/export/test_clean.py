@@ -52,7 +52,7 @@ def test_planted_floaters_go(on_device, outdoors, tmp_path):
     own = load_splats(run / "splats.ply")
     scene = load_scene(outdoors)
     points, seen = read_seen(outdoors)
-    places = [[300.0, 0, 0]]
+    places = [[0.0, 0.0, 300.0]]
     for i in scene.train[: PLANTED - 1]:
         eye, point = scene.views[i].camera.position, points[seen[scene.views[i].name][7]]
         places.append(eye + 0.35 * (point - eye))
