@@ -3,6 +3,7 @@ where no photograph was taken show what becomes of it, and how many floaters the
 
     python -m tools.outdoors make OUT [--views N ...]        a COLMAP scene, and OUT/novel
     python -m tools.outdoors measure SCENE RESULT...        PSNR of those views by kind
+    python -m tools.outdoors picture SCENE RESULT... --out PICTURE.jpg      the truth and they
 """
 
 from __future__ import annotations
@@ -124,6 +125,20 @@ def measure(scene: Path, result: Path, renders: Path | None = None) -> dict[str,
     return {kind: float(np.mean(values)) for kind, values in found.items()}
 
 
+def picture(scene: Path, results: list[Path], out: Path) -> None:
+    """Rows of the three kinds; columns: the truth, and what `measure` has left of results."""
+    folders = [scene / "novel", *(_renders(result) for result in results)]
+    rows = [
+        np.concatenate([np.asarray(Image.open(f / f"{kind}_3.png")) for f in folders], axis=1)
+        for kind in KINDS
+    ]
+    Image.fromarray(np.concatenate(rows)).save(out, quality=88)
+
+
+def _renders(result: Path) -> Path:
+    return (result if result.is_dir() else result.with_suffix("")) / "novel"
+
+
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.outdoors", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -135,13 +150,16 @@ def main(words: list[str] | None = None) -> None:
     measurer = commands.add_parser("measure")
     measurer.add_argument("scene", type=Path)
     measurer.add_argument("results", type=Path, nargs="+")
+    drawer = commands.add_parser("picture")
+    drawer.add_argument("scene", type=Path)
+    drawer.add_argument("results", type=Path, nargs="+")
+    drawer.add_argument("--out", type=Path, required=True)
     given = vars(parser.parse_args(words))
-    if given.pop("command") == "make":
-        make(**given)
+    if (command := given.pop("command")) != "measure":
+        {"make": make, "picture": picture}[command](**given)
         return
     for result in given["results"]:
-        folder = result if result.is_dir() else result.with_suffix("")
-        found = measure(given["scene"], result, folder / "novel")
+        found = measure(given["scene"], result, _renders(result))
         print(f"{result}: " + ", ".join(f"{kind} {db:.2f} dB" for kind, db in found.items()))
 
 

@@ -30,6 +30,7 @@ from hardsplat.train.measure.measure import BACKGROUNDS
 
 NAME = "clean.ply"
 PRICE = 0.02  # dB that photographs may lose
+PARTS = 8  # into which what may go is cut to find how much of it should, twice
 MOST_VIEWS, MEASURED = 300, 32  # photographs that are looked at, and measured; evenly spaced
 
 
@@ -57,9 +58,8 @@ def clean(
     """Writes the splats of a result folder, or of a file in one, without floaters. The result stays
     as it is.
 
-    output: a file of splats, by default clean.ply next to splats.ply. Removes as many floaters as
-    cost training photographs at most PRICE, the most certain ones first. Raises UserError for bad
-    input.
+    output: a file of splats, by default clean.ply next to splats.ply. The most certain floaters are
+    removed, as many as cost training photographs at most PRICE. Raises UserError for bad input.
     """
     file, config = find_model(result, data_dir, device)
     if config.scene.data_dir is None:
@@ -86,15 +86,23 @@ def clean(
         quality = _quality(measured, config, renderer, background)
         order = np.flatnonzero(evidence.floats)
         order = order[np.lexsort((evidence.pixels[order], evidence.doubt[order]))]
-        before = quality(gaussians)
-        count, after = _affordable(gaussians, order, quality, before)
-    keep = np.ones(len(gaussians), bool)
-    keep[order[:count]] = False
+        costs = _affordable(
+            len(order), lambda n: quality(gaussians[_without(order[:n], len(gaussians))])
+        )
+    count = max(costs)
+    keep = _without(order[:count], len(gaussians))
     everything = load_splats(file)  # with the splats that show the sky
     rest = np.ones(len(everything) - len(keep), bool)
     save_splats(path, everything[np.concatenate([keep, rest])], antialiased)
     unseen = int(evidence.unseen[order[:count]].sum())
-    return Cleaned(path, len(gaussians), count, unseen, before, after)
+    return Cleaned(path, len(gaussians), count, unseen, costs[0], costs[count])
+
+
+def _without(gone: np.ndarray, n: int) -> np.ndarray:
+    """(n,) bool, all but those."""
+    keep = np.ones(n, bool)
+    keep[gone] = False
+    return keep
 
 
 def _spread(indices, most: int) -> list[int]:
@@ -115,22 +123,15 @@ def _quality(
     return quality
 
 
-def _affordable(
-    gaussians: Gaussians, order: np.ndarray, quality: Callable[[Gaussians], float], before: float
-) -> tuple[int, float]:
-    """How many of the splats in `order` may go, and the PSNR without them: the most for PRICE, by
-    bisection."""
-    low, high, after = 0, len(order), before
-    count = high  # all of them are often affordable
-    while low < high:
-        keep = np.ones(len(gaussians), bool)
-        keep[order[:count]] = False
-        found = quality(gaussians[keep]) if keep.any() else -np.inf
-        if found >= before - PRICE:
-            low, after = count, found
-        else:
-            high = count - 1
-        count = (low + high + 1) // 2
-        if high - low < max(len(order) // 200, 1):
-            break
-    return low, after
+def _affordable(total: int, quality: Callable[[int], float]) -> dict[int, float]:
+    """PSNR without the first splats of `total`, by their number, for 0 and for some more; the last
+    is the largest number that costs at most PRICE of the best."""
+    found = {0: quality(0)}
+    low, high = 0, total
+    for _ in range(2):
+        counts = np.linspace(low, high, PARTS + 1).round().astype(int)
+        found |= {n: quality(n) for n in map(int, counts) if n not in found}
+        least = max(found.values()) - PRICE
+        low = max(n for n, psnr in found.items() if psnr >= least)
+        high = min((n for n in found if n > low), default=low)
+    return {n: found[n] for n in sorted(found) if n <= low}

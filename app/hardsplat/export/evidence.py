@@ -20,7 +20,7 @@ BEHIND, REACH = 0.1, 2.0
 NEAR = 0.5  # of the depth from which on a photograph shows points: what is nearer hangs before it
 UNSEEN = 0.02  # pixels of all photographs together, below which a splat is none of what they show
 # T alpha at points behind a splat that says that it floats, and how many times that at it
-LEAST, TIMES = 0.5, 4.0
+LEAST, TIMES = 0.25, 2.0
 
 
 @dataclass(frozen=True)

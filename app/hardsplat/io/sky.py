@@ -18,7 +18,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
 
 NAME = "background.npz"
-FAR = 30.0  # radius of the sphere over that of the scene
+FAR = 100.0  # radius of the sphere over that of the scene
 _BEYOND = 1.2  # the radius at least, over the distance of nearly all splats
 _MOST_SIDE = 4096
 

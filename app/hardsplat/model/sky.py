@@ -11,9 +11,10 @@ from hardsplat.model.gaussians import SH_C0, Gaussians
 
 SIDE = 128  # texels a side: 1.6 degrees each
 LEAST_SEEN = 0.02  # of a texel, for which it becomes splats
+WELL_SEEN = 0.1  # of a texel, below which its colours come from those around it too
 MARGIN = np.radians(6.0)  # beyond which there are none
 _FINER = 2  # splats a texel and axis
-_REACH = 0.75  # standard deviation of a splat over the distance to the next
+_REACH = 0.65  # standard deviation of a splat over the distance to the next
 _OPACITY = 0.99
 
 
@@ -52,7 +53,7 @@ class Sky:
         from scipy.ndimage import zoom
 
         seen = self.texels[:, 3].reshape(self.side, self.side, 1)
-        levels = [(np.clip(seen / LEAST_SEEN, 0, 1), self.colors)]
+        levels = [(np.clip(seen / WELL_SEEN, 0, 1), self.colors)]
         while len(levels[-1][0]) % 2 == 0:
             share, colors = levels[-1]
             total, sums = _halved(share), _halved(share * colors)
