@@ -74,7 +74,7 @@ def make(out: Path, views: int, width: int, height: int, points: int, supersampl
     xyz, rgb = make_scene.scatter(seen, 2 * points, rng)
     near = np.linalg.norm(xyz, axis=1) < 50  # matchers find nothing that lasts in the sky
     xyz, rgb = xyz[near][:points], rgb[near][:points]
-    make_scene._write_images(out / "images", seen)
+    make_scene._write_images(out / "images", [view.image for view in seen])
     make_scene._write_model(out / "sparse" / "0", seen, xyz, rgb)
     training = {i + 1: v for i, v in enumerate(seen) if i % make_scene.HOLD_OUT}
     _write_points(
