@@ -44,8 +44,9 @@ def report(device: str | int | None = None, pipelines: bool = False) -> tuple[st
     no such device, or none. pipelines: all are built, in a process that may end."""
     tools = [*_tools(), *_drivers()]
     try:
-        from hardsplat.gpu.device import instance  # fails without a Vulkan loader
+        from hardsplat.gpu.device import instance, usage  # fails without a Vulkan loader
 
+        usage.memory_limit()  # whether it can be read
         devices = instance.Instance(instance.validation_wanted()).physical_devices()
         wanted = os.environ.get("HARDSPLAT_DEVICE") if device is None else str(device)
         chosen = instance.choose(devices, wanted)

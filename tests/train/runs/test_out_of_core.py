@@ -14,13 +14,14 @@ from hardsplat.gpu.device.usage import memory_limit
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.raster.backends import training_needs
+from hardsplat.study import doctor
 from hardsplat.tables import quantities
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.memory import fitting, placed
 from hardsplat.train.job.views import Views
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import drawing, working
-from tests.helpers.training import open_session, same_state, settings
+from tests.helpers.training import open_session, resumed_exactly, same_state, settings
 
 MIB = 1 << 20
 EXACT = dict(rasterizer="tiled", tile_backward="gather", moments="bfloat16", visible_adam=True)
@@ -66,6 +67,12 @@ def test_splats_are_those_of_training_on_the_device(device, scene, strategy, mon
     assert not any(plane.host for plane in outside.parameters.buffers("means"))
     sizes = outside.parameters.nbytes()
     assert sizes["shN"] == sizes["adam_shN"] == 0 < sizes["means"]
+
+
+def test_resumed_exactly(device, scene, tmp_path):
+    how = EXACT | dict(refine_every=4, refine_start_iter=2, out_of_core="on")
+    state = resumed_exactly(device, settings(scene, strategy="adaptive", **how), tmp_path)
+    assert state.splats == len(load_scene(scene).points) and state.buffers["shN"].any()
 
 
 def test_colours_that_no_step_sees_stay(device, scene):
@@ -166,7 +173,7 @@ def test_less_room_where_memory_is_short(device, scene, monkeypatch):
         session.run(3)
         assert session._drawn.working.capacity == tried[-1] <= most < tried[before]
     most = int(seen / 2)
-    with pytest.raises(OutOfMemory, match="no memory for it"):
+    with pytest.raises(OutOfMemory, match="--out-of-core on takes less: no memory for it"):
         open_session(device, config)
 
 
@@ -189,6 +196,7 @@ def test_a_limit_of_memory(monkeypatch):
         monkeypatch.setenv("HARDSPLAT_MEMORY", word)
         with pytest.raises(UserError, match="write it as 8G or 512M"):
             Device()
+    assert "not ready: HARDSPLAT_MEMORY is 99999999G" in doctor.report()[0]
     monkeypatch.setenv("HARDSPLAT_MEMORY", "64M")
     limited = Device()
     try:

@@ -146,7 +146,11 @@ class Session(SessionBuffers):
                 self._shown.measure(self.device, self.parameters, n)
             self._draw()
         except OutOfMemory as error:
-            raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
+            why = str(error)
+            if self.job.packed and not self.job.out_of_core:
+                share = f"a view shows {self._shown.share:.0%} of them"
+                why = f"{share}, --out-of-core on takes less: {why}"
+            raise OutOfMemory(f"{n} splats do not fit: {why}", error.grows_with) from None
         self._set(n, checkpoint.step)
 
     def regularize(self, opacity: float) -> None:
