@@ -92,6 +92,22 @@ verbose
         "RESULT",
         remedies={"pixels": "raise --data-factor"},
     ),
+    "compare": Command(
+        "measure two results from the same views, and write a page that shows both",
+        """
+first A: result folder of a training, or a file of splats, see convert
+second B: the same, to compare with it
+output [PAGE.html]: the file to write (default: compare.html next to B)
+--data-dir PATH: scene with the views (default: the one trained on)
+--lpips {alex,vgg,vgg-3dgs}: measure LPIPS too, see eval
+--overwrite: replace PAGE.html where it exists
+device
+verbose
+""",
+        handlers.compare,
+        "A B [PAGE.html]",
+        remedies={"pixels": "raise --data-factor"},
+    ),
     "render": Command(
         "draw stills or a video of a model",
         f"""

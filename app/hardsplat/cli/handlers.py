@@ -35,6 +35,13 @@ def eval(flags):
     evaluate_run(flags.pop("result"), **flags)
 
 
+def compare(flags):
+    from hardsplat.study.compare import compare
+
+    show_log(flags)
+    compare(flags.pop("first"), flags.pop("second"), flags.pop("output", None), **flags)
+
+
 def render(flags):
     flags |= settings({n: flags[n] for n in ("data_factor", "rasterizer") if n in flags})
     from hardsplat.render.render import Framing, RenderStyle, render

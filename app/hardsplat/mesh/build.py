@@ -16,7 +16,7 @@ from hardsplat.base.files import check_free
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.frames import upright
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import load_splats
+from hardsplat.io.sky import load_drawn
 from hardsplat.mesh.closed import closed_field
 from hardsplat.mesh.colors import colors_at
 from hardsplat.mesh.field import BAND, BYTES, Field, blocks_near
@@ -222,9 +222,9 @@ def _scene(config: TrainConfig, file: Path) -> tuple[Sequence[Camera], Painter]:
     if c.data_dir is None:
         why = "nothing says which scene it shows, and depth is drawn from its cameras"
         raise UserError(f"{file}: {why}; add --data-dir SCENE")
-    scene = load_scene(c.data_dir, c.data_factor, c.test_every, c.mask_mode)
+    scene = load_scene(c.data_dir, **c.reading)
     cameras = [scene.views[i].camera for i in scene.train]
-    gaussians, backend = load_splats(file), BACKENDS["tiled"]
+    gaussians, backend = load_drawn(file)[0], BACKENDS["tiled"]
     frame = frame_data(gaussians.sh_degree, BACKGROUNDS[c.background], c.near_plane)
     canvas = max(camera.width for camera in cameras), max(camera.height for camera in cameras)
     options = backend.options.of(config.raster, config.gradient)

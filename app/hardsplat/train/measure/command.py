@@ -17,6 +17,7 @@ from hardsplat.raster.core.sky import drawn
 from hardsplat.results.folder import check_folder, make_folder, write_json
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.settings.presets import SAVED_NAME
+from hardsplat.settings.scene import SceneSettings
 from hardsplat.train.job.views import canvas_of, training_views
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.lpips import Lpips
@@ -41,15 +42,19 @@ def evaluate_run(
     device: str | None = None,
     pose_opt: bool = False,
     lpips: str | None = None,
+    split: SceneSettings | None = None,
 ) -> dict:
     """`hardsplat eval`: measures a run folder or a PLY on the held-out views of its scene and
     writes eval.json and comparisons.
 
     pose_opt: also from refined poses of those views, which a run with that setting has anyhow.
-    lpips: a variant of VARIANTS in lpips.py, measured too.
+    lpips: a variant of VARIANTS in lpips.py, measured too. split: which views are held out, and
+    their size and masks, by default as trained.
     """
     ply, config = find_model(result, data_dir, device)
     c, folder = config.scene, run_of(ply)
+    if split:
+        c = replace(split, background=c.background, near_plane=c.near_plane)
     if c.data_dir is None:
         raise UserError(
             f"{ply}: no {SAVED_NAME} in its folder names the scene it shows; add --data-dir SCENE"
