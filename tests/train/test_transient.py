@@ -224,12 +224,13 @@ class Cases:
 
 def test_figures_are_found(on_device, tmp_path):
     case = Cases(tmp_path, figures=True)
-    case.train(tmp_path / "result")
+    metrics = case.train(tmp_path / "result")
     found, moving = case.ignored(tmp_path / "result")
     assert len(found) == 35 and found.shape == moving.shape
     recall, false = (found & moving).sum() / moving.sum(), found[~moving].mean()
     print(f"recall {recall:.3f}, false {false:.3f}")
     assert recall > 0.9 and false < 0.05
+    assert metrics["ignored"] == pytest.approx(found.mean(), abs=1e-6)
 
 
 def test_little_is_ignored_where_nothing_moves(on_device, tmp_path):

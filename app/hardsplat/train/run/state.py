@@ -24,7 +24,8 @@ from hardsplat.train.watchers.watch import Watchers
 
 @dataclass
 class RunState:
-    """A run from its first splats on. trials: see RasterizerTuner. stopped: by a watcher."""
+    """A run from its first splats on. trials: see RasterizerTuner. stopped: by a watcher. ignored:
+    share of its photographs that was found to move, where that was looked for, at the end."""
 
     scene: Scene
     folder: Path
@@ -38,6 +39,7 @@ class RunState:
     trials: list[dict]
     bar: Bar | None = None
     stopped: bool = False
+    ignored: float | None = None
 
     @property
     def job(self) -> Job:
@@ -87,6 +89,7 @@ class RunState:
             "memory_peak": self.device.memory_peak(),
             "evaluations": log.evaluations,
             "overfit": log.overfit,
+            "ignored": self.ignored,
             "curve": {
                 "step": log.steps,
                 "loss": log.losses,

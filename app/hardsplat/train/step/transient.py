@@ -98,6 +98,11 @@ def allocate_transient(device: Device, canvas: tuple[int, int], views: int) -> d
     return found
 
 
+def ignored_share(residuals: np.ndarray) -> float:
+    """Share of the cells that were judged which the loss ignores."""
+    return float((residuals < 0).sum() / max(np.count_nonzero(residuals), 1))
+
+
 def ignored_pixels(residuals: np.ndarray, width: int, height: int) -> np.ndarray:
     """(height, width) bool: what the loss ignores of a photograph, of its row of `residuals`."""
     across, down = cells_of(width, height)
