@@ -134,6 +134,7 @@ REFUSED = (
     "--format unorm8: its steps",
     "--blending lists goes with exact gradients",
     " needs --gradient analytic",
+    "--background sphere does not go with --gradient stochastic",
 )  # what no command line gets by with
 
 
