@@ -65,11 +65,13 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """(folder that is served, its address)"""
+def site(tmp_path_factory, folder):
+    """(folder that is served, its address); the levels are in its folder scene."""
     root = tmp_path_factory.mktemp("site")
+    shutil.copytree(folder, root / "scene")
     handler = functools.partial(_Quiet, directory=root)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.handle_error = lambda *_: None  # of pages that are left while they load
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield root, f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -94,9 +96,8 @@ def open_at(browser, address, fragment) -> None:
     browser.open(f"{address}/scene/#{fragment}")
 
 
-def test_a_flight_loads_what_the_camera_sees(browser, site, folder, splats, device):
-    root, address = site
-    shutil.copytree(folder, root / "scene")
+def test_a_flight_loads_what_the_camera_sees(browser, site, splats, device):
+    _, address = site
     open_at(browser, address, "camera=0&still&budget=1500")
     browser.wait(f"{ROOT}.state == 'ready'")
     few = int(browser.run(f"{ROOT}.splats"))
