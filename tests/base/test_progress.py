@@ -42,3 +42,22 @@ def test_a_terminal_gets_a_bar(monkeypatch):
     out = stream(monkeypatch, terminal=True)
     list(Bar(range(5), desc="bonsai", mininterval=0, disable=False))
     assert "\rbonsai: 100%|" in out.getvalue()
+
+
+def test_notebooks_get_widgets(monkeypatch):
+    """Bars are tqdm's own for the place where they run."""
+    import importlib
+    import sys
+
+    import tqdm.auto
+    import tqdm.notebook
+
+    from hardsplat.base import progress
+
+    try:
+        monkeypatch.setitem(sys.modules, "ipykernel", object())
+        monkeypatch.setattr(tqdm.auto, "tqdm", tqdm.notebook.tqdm)
+        assert issubclass(importlib.reload(progress).Bar, tqdm.notebook.tqdm)
+    finally:
+        monkeypatch.undo()
+        assert not issubclass(importlib.reload(progress).Bar, tqdm.notebook.tqdm)

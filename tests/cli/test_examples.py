@@ -1,5 +1,8 @@
 """Each program in examples/ runs and leaves what it says."""
 
+import ast
+import html
+import json
 import re
 import runpy
 from pathlib import Path
@@ -79,6 +82,32 @@ def test_custom_loss(run, device, scene):
     finally:
         engines.close()
     assert last > first + 1 and len(hardsplat.load_splats("out.ply")) == 300
+
+
+def test_the_notebook(device, scene, tmp_path, monkeypatch):
+    """Its cells run one after the other, on the tiny scene, and show what they say."""
+    for module in ("hardsplat.raster.renderer", "hardsplat.train.api"):
+        monkeypatch.setattr(f"{module}.open_device", lambda *wanted: device)
+    monkeypatch.setattr(device, "close", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((EXAMPLES / "train_and_show.ipynb").read_text())["cells"]
+    space, shown = {}, []
+    for cell in cells:
+        if cell["cell_type"] != "code":
+            continue
+        text = "".join(cell["source"]).replace("scenes/courtyard", str(scene))
+        text = text.replace("data_factor=4", "data_factor=1").replace("=100", "=20")
+        *body, last = ast.parse(text).body
+        exec(compile(ast.Module(body, []), "cell", "exec"), space)
+        shown.append(eval(compile(ast.Expression(last.value), "cell", "eval"), space))
+    psnr, figure, page, shape = shown
+    assert psnr > 5 and len(shape) == 3 and shape[2] == 3
+    assert figure.axes and figure._repr_svg_().lstrip().startswith("<?xml")
+    frame = page._repr_html_()
+    assert frame.startswith('<iframe srcdoc="&lt;!doctype html') and 'height="500"' in frame
+    source = html.unescape(frame.split('srcdoc="')[1].split('"')[0])
+    assert source == page.html and "Content-Security-Policy" in source
+    assert (tmp_path / "results/notebook/metrics.json").is_file()
 
 
 def test_convert_and_open(run, splats, monkeypatch):

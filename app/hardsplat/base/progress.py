@@ -1,10 +1,11 @@
-"""Progress: a bar on a terminal; a line now and then in logs and pipes."""
+"""Progress: a bar on a terminal, a widget in a notebook; a line now and then in logs and pipes."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from typing import TextIO
+import warnings
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
@@ -29,12 +30,26 @@ class _Lines:
         self._stream.flush()
 
 
-class Bar(tqdm):
-    """tqdm on stderr, with its arguments. Where that is no terminal, what takes less than SECONDS
-    says nothing."""
+def _kind() -> tuple[Any, bool]:
+    """The class of bars here, and whether it is a widget: that of notebooks where one runs this,
+    which needs ipywidgets."""
+    if "ipykernel" not in sys.modules:
+        return tqdm, False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of ipywidgets, which may be missing
+        from tqdm.auto import tqdm as auto
+    return auto, any(base.__module__ == "tqdm.notebook" for base in auto.__mro__)
+
+
+_Tqdm, _WIDGET = _kind()
+
+
+class Bar(_Tqdm):  # type: ignore[valid-type, misc]
+    """tqdm on stderr, with its arguments, or a widget in a notebook. Where neither is there, what
+    takes less than SECONDS says nothing."""
 
     def __init__(self, *args, **how):
-        if not sys.stderr.isatty():
+        if not (_WIDGET or sys.stderr.isatty()):
             how |= dict.fromkeys(("mininterval", "maxinterval", "delay"), SECONDS)
             how |= {"file": _Lines(sys.stderr), "bar_format": _LINE, "dynamic_ncols": False}
         super().__init__(*args, **how)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
@@ -20,9 +20,13 @@ from hardsplat.settings.option import check_known
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import NAMES
 from hardsplat.settings.typed import TrainSettings
+from hardsplat.train.inline import InlinePage, inline_page
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.watchers.watch import Running, Watcher, Watchers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Progress:
@@ -90,6 +94,23 @@ class Result:
         """dB, mean over the held-out views after the last step; None where none is held out."""
         last = last_evaluation(self.metrics)
         return last["psnr"] if last else None
+
+    def show(self, height: int = 600) -> InlinePage:
+        """The splats in a page that a notebook shows as the value of a cell. height: px. Raises
+        UserError where no splat is left."""
+        return inline_page(self.folder, self.gaussians, height)
+
+    def plot(self) -> Figure:
+        """A matplotlib figure of loss, PSNR and number of splats by step, which a notebook shows as
+        the value of a cell."""
+        # plots, which training imports in a thread
+        from hardsplat.report import charts
+        from hardsplat.report.plots import curves
+
+        figure = curves(self.metrics)
+        # notebooks show figures of pyplot alone by themselves
+        figure._repr_svg_ = lambda: charts.svg(figure).decode()
+        return figure
 
 
 def train(
