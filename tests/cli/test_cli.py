@@ -107,6 +107,8 @@ HANDLED = [  # command line, the function that it calls, what that gets
         "a.ply",
         {"data_dir": "s", "result_dir": "r", "device": "0"},
     ),
+    ("lod r out --up=z", "export.lod.lod", "r out", {"up": "z"}),
+    ("view r --max-splats 9", "view.show.view", "r", {"max_splats": 9}),
     ("export a.ply b.html --up=z", "export.page.export", "a.ply b.html", {"up": "z"}),
     ("export a.ply --up z b.html", "export.page.export", "a.ply b.html", {"up": "z"}),
     ("export --up z a.ply b.html", "export.page.export", "a.ply b.html", {"up": "z"}),

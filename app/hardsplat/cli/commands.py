@@ -74,7 +74,10 @@ verbose
 """,
         handlers.view,
         "RESULT|SPLATS|SCENE",
-        remedies={"pixels": "raise --data-factor"},
+        remedies={
+            "pixels": "raise --data-factor",
+            "splats": "show levels of detail, see hardsplat lod --help",
+        },
     ),
     "eval": Command(
         "measure PSNR and SSIM of a result on the held-out views",
@@ -142,7 +145,10 @@ verbose
 """,
         handlers.render,
         "RESULT|SPLATS [--path PATH] [--output FILE|FOLDER]",
-        remedies={"pixels": "lower --width and --height"},
+        remedies={
+            "pixels": "lower --width and --height",
+            "splats": "draw levels of detail, see hardsplat lod --help",
+        },
     ),
     "export": Command(
         "write a page that shows a result in any browser",

@@ -21,7 +21,8 @@ def view(flags):
     if address is None:
         from hardsplat.view.show import view
 
-        view(target, max_splats=flags.pop("max_splats", None), **settings(flags))
+        budget = {name: flags.pop(name) for name in ("max_splats",) if name in flags}
+        view(target, **budget, **settings(flags))
     else:
         from hardsplat.serve.show import serve
 
@@ -61,6 +62,7 @@ def lod(flags):
     from hardsplat.export.lod import lod
 
     show_log(flags)
+    flags.pop("device", None)  # of the command line as a whole; no GPU is used here
     lod(flags.pop("result"), flags.pop("output", None), **flags)
 
 
