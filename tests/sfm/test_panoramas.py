@@ -27,14 +27,14 @@ def panoramas(tmp_path_factory):
 
 def test_training_from_known_poses(panoramas, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HARDSPLAT_AUTO", "first")
-    how = "--data-factor 2 --max-steps 100 --test-every 6 --init-num-pts 4000 --init-extent 3.5 "
-    how += "--cap-max 4000 --overfit-check 0 --refine-stop-iter 0 --sh-degree 0 --average-steps 0"
+    how = "--data-factor 4 --max-steps 100 --test-every 6 --init-num-pts 3000 --init-extent 3.5 "
+    how += "--cap-max 3000 --overfit-check 0 --refine-stop-iter 0 --sh-degree 0 --average-steps 0"
     assert main(["train", str(panoramas), "--result-dir", str(tmp_path), *how.split()]) == 0
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     # Measured: 15.2 dB.
     assert metrics["evaluations"][-1]["psnr"] > 14, metrics["evaluations"]
     said = capsys.readouterr()
-    assert "9 panoramas are cut into 6 views of 81x81" in said.out + said.err
+    assert "9 panoramas are cut into 6 views of 41x41" in said.out + said.err
     renders = tmp_path / "renders" / "images" / "pano_000.jpg"
     assert min(p.name for p in renders.glob("*.render.png")) == "back.render.png"
 
