@@ -84,7 +84,7 @@ def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> l
     maps: list[np.ndarray] = []
     scales: list[float] = []
     for view, points in zip(views, sparse):
-        path = there.get(Path(view.name).stem)
+        path = None if view.photograph else there.get(Path(view.name).stem)  # none of a face
         scale = offset = 0.0
         raw = np.zeros(points.shape, np.float32)
         if path is not None:
