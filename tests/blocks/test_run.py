@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def test_splats_outside_of_a_region_do_not_grow(device, scene):
     loaded = load_scene(scene)
     first = splats_of(config, loaded)
     middle = float(np.median(first.means[:, 0]))
-    region = Region.of((middle, -1e29, -1e29, 1e29, 1e29, 1e29))
+    region = replace(Region.of((middle, -1e29, -1e29, 1e29, 1e29, 1e29)), outside=0.0)
     job = Job.of(config, training_views(loaded), device, part=ScenePart(region))
     photos = Photos(device, [loaded.views[i].load() for i in loaded.train], "gpu", 100)
     OPENED.append(session := Session(device, job, photos, lambda batch: None, None))

@@ -35,8 +35,8 @@ class SceneSettings(Owner):
     region: tuple[float, ...] = option(
         (),
         "train this place in detail and the rest coarsely: a box x0,y0,z0,x1,y1,z1 or a sphere "
-        "x,y,z,radius; splats are added inside alone, and photographs that show it are drawn twice "
-        "as often",
+        "x,y,z,radius; splats are fifty times as likely to be added inside, and photographs that "
+        "show it are drawn twice as often",
         unit="world units",
         shown="everywhere",
         min=-1e30,

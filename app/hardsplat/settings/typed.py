@@ -77,8 +77,8 @@ class TrainSettings(RasterizerOptions, total=False):
     """photographs left out, by name or pattern (IMG_01*) (default: none)"""
     region: Sequence[float]
     """train this place in detail and the rest coarsely: a box x0,y0,z0,x1,y1,z1 or a sphere
-    x,y,z,radius; splats are added inside alone, and photographs that show it are drawn twice as
-    often (default: everywhere)"""
+    x,y,z,radius; splats are fifty times as likely to be added inside, and photographs that show it
+    are drawn twice as often (default: everywhere)"""
     background: Literal["black", "white", "random", "sphere"]
     """what lies behind the splats: a colour, or with sphere a sky whose colours are optimized
     (default: black)"""

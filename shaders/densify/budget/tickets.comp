@@ -7,7 +7,7 @@
 #include "random.glsl"
 #include <region>
 #ifndef FILLED_region
-bool may_grow(uint g) { return true; }
+float growth(uint g) { return 1.0; }
 #endif
 
 layout(local_size_x = GROUP) in;
@@ -26,9 +26,9 @@ void main() {
     ScoreStat stat = score_stats[g];
     bool strong = stat.grad >= refine_settings.grow_absolute * stat.views,
          grows =
-             stat.views > 0.0 && may_grow(g) &&
+             stat.views > 0.0 &&
              (strong || stat.grad >= refine_settings.grow_least * stat.views);
-    float weight = grows ? stat.edges / stat.views : 0.0;
+    float weight = grows ? growth(g) * (stat.edges / stat.views) : 0.0;
     uint ticket = NO_TICKET;
     if (weight > 0.0) {
         float drawn =

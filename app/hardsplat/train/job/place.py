@@ -10,7 +10,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera
-from hardsplat.model.region import Region
+from hardsplat.model.region import COARSE, Region
 from hardsplat.settings.scene import SceneSettings
 
 # share of a place that a photograph must show, or of itself that the place must cover, to be drawn
@@ -20,7 +20,7 @@ SEEN, COVERS = 0.25, 0.2
 
 @dataclass(frozen=True)
 class Place:
-    """region: where splats may grow. shown: indices into the training views that show it. points:
+    """region: where splats grow. shown: indices into the training views that show it. points:
     of the scene inside."""
 
     region: Region
@@ -38,10 +38,11 @@ class Place:
         return self.shown if len(self.shown) < len(scene.train) else ()
 
     def note(self, scene: Scene) -> str:
-        where = f"{self.points} of {len(scene.points)} points are"
+        where = f"where {self.points} of {len(scene.points)} points are"
         seen = f"{len(self.shown)} of {len(scene.train)} photographs show it"
         drawn = " and are drawn twice as often" * bool(self.preferred(scene))
-        return f"--region: splats are added in this place alone, where {where}; {seen}{drawn}"
+        more = f"splats are {1 / COARSE:.0f} times as likely to be added in this place"
+        return f"--region: {more}, {where}; {seen}{drawn}"
 
 
 def place_of(settings: SceneSettings, scene: Scene) -> Place | None:
