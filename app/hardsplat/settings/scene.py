@@ -44,7 +44,7 @@ class SceneSettings(Owner):
     )
     background: str = option(
         "black",
-        "what lies behind the splats: a colour, or with sphere a sky whose colours are optimized",
+        "behind the splats; sphere: a sky that is optimized",
         choices=("black", "white", "random", "sphere"),
         aka="white_background random_background random_bkgd",
     )

@@ -80,8 +80,7 @@ class TrainSettings(RasterizerOptions, total=False):
     x,y,z,radius; splats are fifty times as likely to be added inside, and photographs that show it
     are drawn twice as often (default: everywhere)"""
     background: Literal["black", "white", "random", "sphere"]
-    """what lies behind the splats: a colour, or with sphere a sky whose colours are optimized
-    (default: black)"""
+    """behind the splats; sphere: a sky that is optimized (default: black)"""
     mask_mode: Literal["ignore", "transparent", "opacity"]
     """pixels that masks leave out: ignore: the loss leaves them out; transparent: they show the
     background; opacity: nothing may stand there, which takes --background random (default:
