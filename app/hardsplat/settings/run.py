@@ -18,7 +18,7 @@ class RunSettings(Owner):
         aka="model_path output_path export_path",
     )
     max_steps: int = steps(
-        25_000, "training steps, one view each", min=1, aka="iterations total_steps"
+        25_000, "training steps", min=1, aka="iterations total_steps"
     )
     max_epochs: int = steps(
         230,

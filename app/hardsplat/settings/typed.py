@@ -106,7 +106,7 @@ class TrainSettings(RasterizerOptions, total=False):
     result_dir: str | Path
     """folder for all that the run writes (default: results/<scene name>)"""
     max_steps: int
-    """training steps, one view each (default: 25000 steps)"""
+    """training steps (default: 25000 steps)"""
     max_epochs: int
     """most steps for each photograph, though never fewer than 7000 in all; 0, or --max-steps or a
     step of a schedule named: no such limit (default: 230 steps)"""
