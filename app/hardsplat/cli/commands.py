@@ -319,8 +319,8 @@ output [MESH]: file to write, by its ending: .glb .obj .ply .stl (default: mesh.
     depth)
 --triangles N: most triangles (default: 200000)
 --pieces N: keep so many pieces, the largest (default: those with a hundredth of the largest's area)
---texture-size N: side of the texture, texels; 0: colours at vertices, as .ply has them (default: as
-    fine as voxels)
+--texture-size N: side of the texture, texels; 0: colours at vertices, as .ply has them (default:
+    texels of half a voxel)
 --watertight: a closed surface; what no camera saw is solid
 --up {x,y,z,-x,-y,-z}: world axis that points up; the mesh is turned as its format has up, +y, in
     .ply and .stl +z (default: as in the result)

@@ -207,8 +207,8 @@ def _colored(
 
 
 def _side(area: float, voxel: float) -> int:
-    """A power of two: texels as large as voxels, of which charts fill about two thirds."""
-    side = 2 ** np.ceil(np.log2(np.sqrt(1.5 * area) / voxel))
+    """A power of two: texels of half a voxel, of which charts fill about two thirds."""
+    side = 2 ** np.ceil(np.log2(np.sqrt(1.5 * area) / (0.5 * voxel)))
     return int(np.clip(side, SIDES[0], SIDES[1] // 2))
 
 
