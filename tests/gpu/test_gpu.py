@@ -429,13 +429,9 @@ def test_required_limits_are_what_the_shaders_take():
     compute = list({source for source in catalog.sources() if source.stage == "comp"})
     modules = [shader.compile_source(source) for source in compute]
     infos = [reflect(module) for module in modules]
-    taken = {"perturbing_buffers": 0, "gathering_buffers": 0, "storage_buffers": 0}
+    taken = {"perturbing_buffers": 0, "storage_buffers": 0}
     for source, info in zip(compute, infos):
-        kind = "storage"
-        if source.path == "project/perturb.comp":
-            kind = "perturbing"
-        elif ("atomics", "tiled/records.glsl") in source.slots:
-            kind = "gathering"
+        kind = "perturbing" if source.path == "project/perturb.comp" else "storage"
         buffers = sum(b.kind == "buffer" for b in info.bindings.values())
         taken[f"{kind}_buffers"] = max(taken[f"{kind}_buffers"], buffers)
     taken["shared_memory"] = max(map(shared_bytes, modules))

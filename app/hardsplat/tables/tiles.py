@@ -56,7 +56,7 @@ TILE_BACKWARDS = {
     "gather": TileBackward(
         "tiled/backward.comp", (("atomics", "tiled/records.glsl"), ("reduce", "tiled/halving.glsl"),
                                 ("share", "tiled/share_bucket.glsl")),
-        (), True, 128, ("subgroup_tiles", "gathering_buffers"),
+        (), True, 128, ("subgroup_tiles",),
         "as reduce-scatter, but a splat's sums are stored by pair and added in one order: "
         "bit-identical from run to run, for up to 148 bytes a pair", gathers=True),
 }

@@ -104,8 +104,7 @@ _BUFFERS = "maxPerStageDescriptorStorageBuffers"
 LIMITS = {
     "shared_memory": ("maxComputeSharedMemorySize", 22 << 10, "bytes, for the image loss"),
     "workgroup_threads": ("maxComputeWorkGroupInvocations", 256, "threads a workgroup"),
-    "storage_buffers": (_BUFFERS, 10, "buffers a stage"),
-    "gathering_buffers": (_BUFFERS, 11, "buffers a stage, for gradients of tiles by pair"),
+    "storage_buffers": (_BUFFERS, 11, "buffers a stage"),
     "perturbing_buffers": (_BUFFERS, 13, "buffers a stage, for perturbing splats"),
 }
 # the other limits are those of training, and of some of its gradients
