@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from hardsplat.base.errors import UserError
 
 _running: set[subprocess.Popen] = set()
@@ -117,12 +119,15 @@ def on_workers(
     They are done by the workers of the cluster at `scheduler`, which see the same files; or on a
     cluster of this machine with a worker for each of `devices`.
 
-    A task whose worker dies is done by another one, three times at most. Raises UserError where
-    distributed is not installed, or no worker of the cluster offers a device.
+    A task whose worker dies is done by another one, three times at most. The dashboard of a cluster
+    that was named is printed; one of this machine has none, since it would ask for no token. Raises
+    UserError where distributed is not installed, or no worker of the cluster offers a device.
     """
     with _connected(devices, scheduler) as client:
         from distributed import as_completed
 
+        if scheduler and "dashboard" in client.scheduler_info()["services"]:
+            tqdm.write(f"Dask's dashboard: {client.dashboard_link}")
         options = {"pure": False, "resources": {RESOURCE: 1}}
         futures = {client.submit(work, *task, **options): n for n, task in enumerate(tasks)}
         try:
