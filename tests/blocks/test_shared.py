@@ -16,13 +16,14 @@ from hardsplat.cli import main
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
+from hardsplat.settings.presets import SAVED_NAME, config_from_file
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job.light import Light
 from tests.helpers.tables import argv
 
 FAST = "--max-steps 30 --sh-degree 1 --deterministic --cap-max 700 --refine-start-iter 5"
 FAST += " --refine-every 5 --refine-stop-iter 25 --polish-steps 4 --quiet --blocks 2"
-SOLVED = "--pose-opt --intrinsics-opt --exposure-until 1 --pose-warm-up 1"
+SOLVED = "--pose-opt --intrinsics-opt --pose-warm-up 1"
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +94,7 @@ def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkey
     monkeypatch.setattr(Light, "differs", property(lambda self: pytest.fail("asked again")))
     assert train(scene, out, SOLVED) == 0
     said = "".join(capsys.readouterr())
-    assert "share --exposure affine, poses, intrinsics" in said
+    assert "share --exposure affine, poses, intrinsics, --opacity-reg 0.01" in said
     scaffold, loaded = Scaffold.of(out / "scaffold"), load_scene(scene)
     assert len(load_splats(scaffold.splats)) <= 233 < len(loaded.points)
     moved = scaffold.scene(loaded)
@@ -107,6 +108,8 @@ def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkey
     plan = load_plan(out / "plan.json", names, loaded.name)
     runs = [(out / "blocks" / b.name, b.photographs) for b in plan.blocks]
     for folder, photographs in [*runs, (out / "polish", names)]:
+        own = config_from_file(folder / SAVED_NAME)
+        assert (own.exposure.exposure_until, own.loss.opacity_reg) == (1, 0.01)
         mine = [i for i, name in enumerate(names) if name in photographs]
         for name, values in scaffold.found.items():
             if name == "affine":

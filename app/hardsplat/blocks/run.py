@@ -201,7 +201,8 @@ class BlockTraining:
             splats = join(plan, sources, folder)
         times.append(time.perf_counter())
         seconds = dict(zip(("blocks", "join", "polish"), np.diff(times).tolist()))
-        self.scaffold.leave(folder, config.exposure.exposure_until == 1)
+        trained = self.scaffold.settings(config).exposure
+        self.scaffold.leave(folder, trained.exposure_until == 1)
         steps = sum(block.steps for block in plan.blocks)
         blocks = {block.name: outcome_of(self._home(block)) for block in plan.blocks}
         metrics: dict = dict(steps=steps, splats=splats, blocks=blocks, seconds=seconds)

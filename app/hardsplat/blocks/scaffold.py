@@ -65,8 +65,9 @@ def train_scaffold(
 @dataclass(frozen=True)
 class Scaffold:
     """folder: of the scaffold. config: its settings, with the exposures that `auto` found.
-    opacity_reg: weight that it gave the mean opacity; 0 where it did not overfit. step_seconds: of
-    a step, in the mean. found: (planes, items, width) by quantity of photographs and cameras."""
+    opacity_reg: weight that it gave the mean opacity, where it overfitted or its photographs differ
+    in light. step_seconds: of a step, in the mean. found: (planes, items, width) by quantity of
+    photographs and cameras."""
 
     folder: Path
     config: TrainConfig
@@ -90,7 +91,8 @@ class Scaffold:
             if own:
                 with np.load(newest(folder) or folder / "ckpts", allow_pickle=False) as data:
                     found = {q.name: data[q.name] for q in own}
-            weight = opacity_weight(table.get("overfit") or {})
+            verdict = opacity_weight(table.get("overfit") or {})
+            weight = max(verdict, config.loss.opacity_reg)
             seconds = table["seconds"]["training"] / max(table["steps"], 1)
             return cls(folder, config, weight, seconds, found)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -101,9 +103,10 @@ class Scaffold:
         """`given` as blocks have it: cameras are refined already. ends: as a polish has it, which
         is without exposures where blocks end without them."""
         weight = given.loss.opacity_reg or self.opacity_reg
-        none = ends and given.exposure.exposure_until < 1
-        exposure = "none" if none else self.config.exposure.exposure
-        own: dict[str, Any] = {"exposure": exposure, "opacity_reg": weight}
+        lit = given.exposure.exposure == "auto" and self.config.exposure.corrected
+        until = 1.0 if lit else given.exposure.exposure_until  # as auto decides: Job.lit
+        exposure = "none" if ends and until < 1 else self.config.exposure.exposure
+        own: dict[str, Any] = {"exposure": exposure, "exposure_until": until, "opacity_reg": weight}
         return given.changed(pose_opt=False, intrinsics_opt=False, **own)
 
     def scene(self, scene: Scene) -> Scene:
