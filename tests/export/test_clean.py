@@ -71,6 +71,8 @@ def test_planted_floaters_go(on_device, outdoors, tmp_path):
     assert done.after >= done.before - PRICE and done.removed < 0.7 * done.read
     clean(run, tmp_path / "small.spz")
     assert (tmp_path / "small.spz").stat().st_size > 100
+    with pytest.raises(UserError, match="clean.ply: exists"):
+        clean(run)
     with pytest.raises(UserError, match="small.spz"):
         clean(run, tmp_path / "small.spz")
     with pytest.raises(UserError, match="would replace"):

@@ -202,7 +202,7 @@ def test_the_command(small, tmp_path, capfd, error_of):
 BAD = rows("""
     inx.ply out.ply | inx.ply: cannot be read: No such file
     in.ply out.obj | out.obj: splats are written as .compressed.ply, .ply
-    in.obj out.ply | in.obj: splats come as .ply, .npz
+    in.obj out.ply | in.obj: not found; splats come as .ply, .npz
     in.ply out.ply --sh-degree 3 | --sh-degree 3: expected a degree of 0 to 2, which
     in.ply out.ply --min-opacity 2 | --min-opacity 2.0: expected a number of 0 to 1
     in.ply out.ply --max-splats 0 | --max-splats 0: expected a whole number of at least 1

@@ -289,6 +289,10 @@ def test_the_command(tmp_path, splats, capfd, error_of):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "photo.jpg").touch()
     assert "holds other files" in error_of("lod", f"{ply} {tmp_path / 'mine'} --overwrite")
+    assert "a.ply: is a file" in error_of("lod", f"{ply} {ply} --overwrite")
+    (out / "notes.txt").touch()
+    assert "other files (notes.txt)" in error_of("lod", f"{ply} {out} --overwrite")
+    (out / "notes.txt").unlink()
     assert main(["convert", str(out), str(tmp_path / "back.ply")]) == 0
     assert open_splats(tmp_path / "back.ply").count == 5000 < PIECE
     assert sorted(path.name for path in tmp_path.iterdir()) == [

@@ -288,6 +288,12 @@ def test_bad_input(result, error_of, line):
 def test_meshes_that_are_none(result, error_of, monkeypatch, views):
     (result / "mesh.glb").touch()
     assert "exists; add --overwrite" in error_of("mesh", result)
+    (photo := result.parent / "a_photo.png").touch()
+    obj = photo.with_name("a photo.obj")
+    with pytest.raises(UserError, match=r"a_photo\.png: exists; add --overwrite"):
+        build.mesh(result, obj)
+    with pytest.raises(UserError, match="is what the mesh is made of"):
+        build.mesh(result, result / "splats.ply", overwrite=True)
     assert "not found" in error_of("mesh", result / "nothing")
     splats = result.parent / "alone.ply"
     (result / "splats.ply").rename(splats)

@@ -335,7 +335,7 @@ def test_models_that_are_none(result, error_of, tmp_path):
     for name, words in rows(
         """
         none.ply | none.ply: not found
-        . | give a run folder
+        . | give a result folder
         a.npz | a.npz: not an .npz, or cut short
         b.npz | b.npz: not an .npz, or cut short
         alone.ply | add --data-dir SCENE, or use --path orbit

@@ -68,7 +68,7 @@ def clean(
     format_to_write(path)
     if path.absolute() == file.absolute():
         raise UserError(f"{path}: would replace what is cleaned; name another file")
-    check_free(path, overwrite or (output is None and path.name == NAME))
+    check_free(path, overwrite)
     s = config.scene
     scene = load_scene(
         scene_folder(s.data_dir), s.data_factor, s.test_every, s.mask_mode, s.undistort

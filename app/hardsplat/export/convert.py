@@ -20,7 +20,7 @@ from hardsplat.base.progress import Bar
 from hardsplat.edit.shapes import shapes_from_flag
 from hardsplat.edit.steps import Edit, Step
 from hardsplat.export.contribution import SeenSplats
-from hardsplat.io.formats import format_to_write
+from hardsplat.io.formats import format_to_read, format_to_write
 from hardsplat.io.formats.base import PIECE, FileFormat, SplatStream
 from hardsplat.io.formats.frames import UPS, rotated, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
@@ -158,7 +158,7 @@ def convert(
             again = SplatStream(count, degree, order.pieces)
             out = SplatStream(count, degree, lambda: _shown(again, "writing", quiet), *given)
         row.write(stack.enter_context(replacing(target)), out)
-    sizes = source.stat().st_size, target.stat().st_size
+    sizes = format_to_read(source).size(source), target.stat().st_size
     return Converted(splats.count, count, *sizes, time.perf_counter() - started)
 
 

@@ -70,7 +70,8 @@ def edit_splats(
     if move:
         steps.append(Step("move", None, numbers("--move", list(move), 3)))
     if not steps:
-        raise UserError("nothing to do: give --edits, --crop, --delete, --up, --floor, --distance")
+        flags = "--edits, --crop, --delete, --up, --floor, --distance, --move"
+        raise UserError(f"nothing to do: give {flags}")
     edit = Edit(tuple(steps))
     done = convert(source, target, overwrite=overwrite, quiet=quiet, device=device, edit=edit)
     save_edit(beside, steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from pathlib import Path
@@ -21,6 +22,8 @@ from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.train.measure.measure import BACKGROUNDS
 
 NAME = "lod"
+# what a folder of levels holds
+_OURS = re.compile(rf"\d+_\d+|index\.html|hardsplat\.js|{SAVED_NAME}|{streamed_sog.NAME}")
 
 
 def lod(
@@ -71,8 +74,14 @@ def lod(
 def _check_target(folder: Path, overwrite: bool) -> None:
     if folder.is_dir() and not any(folder.iterdir()):
         return
-    if folder.is_dir() and not (folder / streamed_sog.NAME).is_file():
-        raise UserError(f"{folder}: holds other files; name a new folder")
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: is a file; name a new folder")
+    if folder.is_dir():
+        names = {file.name for file in folder.iterdir()}
+        others = sorted(name for name in names if not _OURS.fullmatch(name))
+        if others or streamed_sog.NAME not in names:
+            which = f" ({others[0]})" if others else ""
+            raise UserError(f"{folder}: holds other files{which}; name a new folder")
     check_free(folder, overwrite)
 
 

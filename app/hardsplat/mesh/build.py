@@ -20,7 +20,7 @@ from hardsplat.io.sky import load_drawn
 from hardsplat.mesh.closed import closed_field
 from hardsplat.mesh.colors import colors_at
 from hardsplat.mesh.field import BAND, BYTES, Field, blocks_near
-from hardsplat.mesh.files import Colored, MeshFormat, format_of, write_mesh
+from hardsplat.mesh.files import Colored, MeshFormat, beside, format_of, write_mesh
 from hardsplat.mesh.surface import areas, extract, largest, simplified
 from hardsplat.mesh.texture import baked, unwrapped
 from hardsplat.mesh.views import DEPTHS, DepthView, SplatViews
@@ -105,7 +105,10 @@ def mesh(
     default = home_of(file) / NAME if Path(result).is_dir() else file.with_suffix(".glb")
     path = Path(output) if output else default
     kind = format_of(path)
-    check_free(path, overwrite)
+    if path.resolve() == file.resolve():
+        raise UserError(f"{path}: is what the mesh is made of; name another file")
+    for each in (path, *(beside(path) if texture_size != 0 else ())):
+        check_free(each, overwrite)
     cameras, painter = _scene(config, file)
     try:
         views = SplatViews(painter, cameras, depth, quiet)

@@ -38,6 +38,16 @@ def format_of(path: Path) -> MeshFormat:
     return MESHES[path.suffix.lower()]
 
 
+def beside(path: Path) -> list[Path]:
+    """What an .obj with a texture writes next to itself, by its name."""
+    ends = (".mtl", ".png") if path.suffix.lower() == ".obj" else ()
+    return [path.with_name(f"{_stem(path)}{end}") for end in ends]
+
+
+def _stem(path: Path) -> str:
+    return re.sub(r"\W+", "_", path.stem)
+
+
 @dataclass(frozen=True, eq=False)
 class Colored:
     """A mesh as it is written. points: (V, 3) world units. faces: (F, 3), counter-clockwise from
@@ -58,7 +68,7 @@ def write_mesh(path: Path, mesh: Colored) -> int:
     Raises UserError where that fails."""
     import trimesh
 
-    kind, stem = path.suffix.lower().removeprefix("."), re.sub(r"\W+", "_", path.stem)
+    kind, stem = path.suffix.lower().removeprefix("."), _stem(path)
     made = trimesh.Trimesh(mesh.points, mesh.faces, process=False)
     normals = made.vertex_normals
     if mesh.cut is not None and mesh.texture is not None:

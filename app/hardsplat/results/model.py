@@ -43,7 +43,7 @@ def find_model(
     if not file.is_file():
         what = f"{file}: no such file" if path.exists() else f"{path}: not found"
         kinds = f"a .ply, or splats as {', '.join(readable()[1:])}"
-        raise UserError(f"{what}; give a run folder of hardsplat train, or {kinds}")
+        raise UserError(f"{what}; give a result folder of hardsplat train, or {kinds}")
     flat = read_saved(saved) if saved.is_file() else {"antialiased": is_antialiased(file)}
     given = {"data_dir": Path(data_dir) if data_dir else None, "device": device}
     return file, TrainConfig.of(**flat | {name: v for name, v in given.items() if v})

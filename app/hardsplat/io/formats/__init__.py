@@ -64,7 +64,7 @@ def format_to_read(path: Path) -> FileFormat:
         named = path.name.lower().endswith(f".{row.suffix.rpartition('.')[2]}")
         if named and (row.holds is None or row.holds(path)):
             return row
-    raise UserError(f"{path}: {known}")
+    raise UserError(f"{path}: {known if path.exists() else f'not found; {known}'}")
 
 
 def format_to_write(path: Path) -> FileFormat:
