@@ -27,7 +27,7 @@ MIB = 1 << 20
 EXACT = dict(rasterizer="tiled", tile_backward="gather", moments="bfloat16", visible_adam=True)
 EXACT |= dict(sh_degree=2, sh_degree_interval=4, shN_every=2, max_steps=300)
 CASES = {
-    "none": {},
+    "none": dict(exposure="affine"),
     "adaptive": dict(reset_every=10),
     "mcmc": dict(init_opa=0.5, opacity_reg=0.01, scale_reg=0.01, moments="float32"),
     "budget": dict(score_every=2, grow_absolute=1e-5, refine_start_iter=0),
@@ -49,8 +49,8 @@ def trained(device, scene, **changes):
 
 @pytest.mark.parametrize("strategy", CASES)
 def test_splats_are_those_of_training_on_the_device(device, scene, strategy, monkeypatch):
-    """Every bit of values, moments and statistics, while the working set has part of the splats
-    and grows with them."""
+    """Every bit of values, moments and statistics, of photographs and cameras too, while the
+    working set has part of the splats and grows with them."""
     monkeypatch.setattr(working, "MORE", 0)
     monkeypatch.setattr(working, "TIMES", (1.15,))
     monkeypatch.setattr(working, "LEAST", 1.05)

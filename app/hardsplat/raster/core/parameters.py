@@ -20,8 +20,9 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.quantity import Of, Quantity
 
-# Which gradients have planes: none, those that a pass writes, or all that Python asks for.
-Gradients = Literal["none", "written", "all"]
+# Which gradients have planes: none, those that a pass writes (of photographs, cameras and texels
+# alone: "others"), or all that Python asks for.
+Gradients = Literal["none", "others", "written", "all"]
 
 
 class Parameters:
@@ -83,8 +84,9 @@ class Parameters:
         yield "value"
         if self._moments:
             yield from ("first", "second")
-        written = self._gradients == "written" and quantity.gradient == "plane"
-        if written or self._gradients == "all":
+        written = ("written",) if quantity.of == "splat" else ("written", "others")
+        written *= quantity.gradient == "plane"
+        if self._gradients in (*written, "all"):
             yield "gradient"
 
     def _itemsize(self, quantity: Quantity, role: str) -> int:

@@ -10,7 +10,7 @@ from hardsplat.contract.footprint import by_purpose
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.core.parameters import Gradients, Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.contents import SessionContents
@@ -67,12 +67,13 @@ class SessionBuffers(SessionContents):
         """Parameter buffers with room to grow."""
         self._release()
         job, capacity = self.job, self.room.first(n, self.rasterizer)
+        gradients: Gradients = "others" if job.packed else "written"
         self.parameters = Parameters(
             self.device,
             capacity,
             job.config.model.sh_degree,
             job.moments,
-            "none" if job.estimates or job.packed else "written",
+            "none" if job.estimates else gradients,
             job.views.items,
             job.strategy.follows,
             out_of_core=job.out_of_core,
