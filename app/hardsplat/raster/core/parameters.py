@@ -84,9 +84,9 @@ class Parameters:
         yield "value"
         if self._moments:
             yield from ("first", "second")
-        written = ("written",) if quantity.of == "splat" else ("written", "others")
-        written *= quantity.gradient == "plane"
-        if self._gradients in (*written, "all"):
+        own = self._gradients == "written"
+        own |= self._gradients == "others" and quantity.of != "splat"
+        if (own and quantity.gradient == "plane") or self._gradients == "all":
             yield "gradient"
 
     def _itemsize(self, quantity: Quantity, role: str) -> int:

@@ -107,24 +107,26 @@ class RunFiles:
 
         def work() -> None:
             durable, antialiased = not self._late, self._job.config.raster.antialiased
-            all_planes = self._all(planes, sky, durable)
+            all_planes, of_sky = self._all(planes, sky)
+            if sky is not None:
+                from hardsplat.io.sky import save_sky
+
+                save_sky(self.folder, sky, of_sky, durable)
             for name in names:
                 save_planes(self.folder / name, all_planes, antialiased, durable)
 
         return self.background.do("splats", work, nbytes, line="splats")
 
     def _all(
-        self, planes: Mapping[str, np.ndarray], sky: Sky | None, durable: bool = True
-    ) -> Mapping[str, np.ndarray]:
-        """Splats and those of the sky, which is saved."""
+        self, planes: Mapping[str, np.ndarray], sky: Sky | None
+    ) -> tuple[Mapping[str, np.ndarray], int]:
+        """Splats and those of the sky, and how many the sky has."""
         if sky is None:
-            return planes
-        from hardsplat.io.sky import save_sky, with_sphere
+            return planes, 0
+        from hardsplat.io.sky import with_sphere
 
         views = self._job.views
-        all_planes, count = with_sphere(planes, sky, views.cameras, views.extent)
-        save_sky(self.folder, sky, count, durable)
-        return all_planes
+        return with_sphere(planes, sky, views.cameras, views.extent)
 
     def checkpoint(self, state: Checkpoint) -> Future:
         """A checkpoint; older ones go, but for those of --save-steps."""
@@ -184,7 +186,7 @@ class RunFiles:
 
             c = self._job.config
             shown = shown_of(self.scene, c.scene, c.raster.antialiased, name)
-            all_planes = self._all(planes, sky)
+            all_planes, _ = self._all(planes, sky)
             maker.viewer(for_viewer(all_planes, list(shown.cameras.values())), shown)
 
         self._report(work)
