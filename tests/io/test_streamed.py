@@ -282,6 +282,7 @@ def test_the_command(tmp_path, splats, capfd, error_of):
     }
     assert "splats by level: 5,000;" in capfd.readouterr().out
     assert "&lt;T&gt;" in (out / PAGE).read_text()
+    assert 'protocol === "file:"' in (out / PAGE).read_text()  # as its hash in the policy has it
     assert json.loads((out / streamed_sog.NAME).read_text())["hardsplat"]["title"] == "<T>"
     assert "a_lod: exists; add --overwrite" in error_of("lod", str(ply))
     assert main(["lod", str(ply), "--overwrite", "--quiet"]) == 0

@@ -17,15 +17,21 @@ _START = f"""
 import {{ load }} from "./{MODULE}";
 load("lod-meta.json", document.body, {{ whole: true }}).catch(() => {{}});
 """
+# Browsers load no module from the disk, which the page would show as nothing at all.
+_DISK = """
+if (location.protocol === "file:") document.getElementById("disk").hidden = false;
+"""
 
 
 def write_stream_page(folder: Path, title: str) -> None:
     """Writes index.html and hardsplat.js next to lod-meta.json. A static server is all they take;
     browsers load nothing from the disk."""
-    inline = f"style-src {inline_hash(_STYLE)}; script-src 'self' {inline_hash(_START)}"
+    inline = f"style-src {inline_hash(_STYLE)}; script-src 'self'"
+    inline += f" {inline_hash(_START)} {inline_hash(_DISK)}"
     policy = f"default-src 'none'; img-src data: blob:; {inline}; connect-src 'self'; "
     policy += "worker-src blob:; base-uri 'none'; form-action 'none'"
-    parts = dict(version=__version__, title=title, policy=policy, style=_STYLE, script=_START)
+    parts = dict(version=__version__, title=title, policy=policy, style=_STYLE)
+    parts |= dict(script=_START, disk=_DISK)
     (folder / PAGE).write_text(template("stream/index.html").render(**parts), encoding="utf-8")
     (folder / MODULE).write_text(module(), encoding="utf-8")
 
