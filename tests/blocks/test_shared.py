@@ -128,11 +128,14 @@ def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkey
 
 
 def test_a_polish_has_exposures_where_blocks_end_with_them(tmp_path):
-    """By default exposures end within the blocks, so that splats look like the photographs."""
+    """Exposures that were asked for end within the blocks, so that splats look like the
+    photographs; those that `auto` found stay to the end."""
     found = TrainConfig.of(data_dir=tmp_path, exposure="affine", pose_opt=True)
     scaffold = Scaffold(tmp_path, found, 0.01, 0.0, {})
-    for until, kept in ((0.6, "none"), (1.0, "affine")):
-        given = TrainConfig.of(data_dir=tmp_path, pose_opt=True, exposure_until=until)
+    rows = ("affine", 0.6, "none"), ("affine", 1.0, "affine"), ("auto", 0.6, "affine")
+    for asked, until, kept in rows:
+        own = dict(exposure=asked, exposure_until=until)
+        given = TrainConfig.of(data_dir=tmp_path, pose_opt=True, **own)
         assert scaffold.settings(given, ends=True).exposure.exposure == kept
         blocks = scaffold.settings(given)
         assert blocks.exposure.exposure == "affine" and not blocks.poses.pose_opt

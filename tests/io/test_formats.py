@@ -63,6 +63,7 @@ def test_every_format_that_is_written_is_tested_and_read():
 
 
 def test_a_name_that_no_format_has(tmp_path):
+    (tmp_path / "a.ksplat").write_bytes(b"splats")
     for action in (lambda path: save_splats(path, some_splats(3, 0)), load_splats):
         with pytest.raises(UserError, match="a.ksplat: splats (come|are written) as .*ply"):
             action(tmp_path / "a.ksplat")
