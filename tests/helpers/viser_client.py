@@ -44,11 +44,11 @@ class Viewer:
     def camera_message(self, camera) -> dict:
         from viser._messages import ViewerCameraMessage
 
-        from hardsplat.serve.clients import fov_of, wxyz_of
+        from hardsplat.serve.clients import wxyz_of
 
         wxyz, position = wxyz_of(camera.w2c[:3, :3].T).tolist(), camera.position.tolist()
         ahead = (camera.position + camera.w2c[2, :3]).tolist()
-        lens = fov_of(camera), 0.01, 1000.0, camera.height, camera.width
+        lens = camera.fov, 0.01, 1000.0, camera.height, camera.width
         up = (-camera.w2c[1, :3]).tolist()
         message = ViewerCameraMessage(wxyz, position, *lens, ahead, up).as_serializable_dict()
         return {name: list(v) if isinstance(v, tuple) else v for name, v in message.items()}

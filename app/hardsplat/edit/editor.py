@@ -214,8 +214,7 @@ class Editor:
 
 
 def _keyframe(camera: Camera) -> dict:
-    fov = 2 * np.degrees(np.arctan(0.5 * camera.height / camera.K[1, 1]))
-    return {"w2c": camera.w2c.tolist(), "fov": float(fov)}
+    return {"w2c": camera.w2c.tolist(), "fov": float(np.degrees(camera.fov))}
 
 
 def first_hit(g: Gaussians, origin: np.ndarray, ray: np.ndarray) -> np.ndarray | None:

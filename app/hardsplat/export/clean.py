@@ -22,6 +22,7 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.io.sky import load_drawn
 from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
 from hardsplat.results.model import find_model, home_of
@@ -70,11 +71,11 @@ def clean(
         raise UserError(f"{path}: would replace what is cleaned; name another file")
     check_free(path, overwrite)
     s = config.scene
-    scene = load_scene(
-        scene_folder(s.data_dir), s.data_factor, s.test_every, s.mask_mode, s.undistort
+    scene = load_scene(scene_folder(s.data_dir), undistort=s.undistort, **s.reading)
+    views, measured = (
+        [scene.views[scene.train[i]] for i in spread(len(scene.train), most)]
+        for most in (MOST_VIEWS, MEASURED)
     )
-    chosen = _spread(scene.train, MOST_VIEWS)
-    views = [scene.views[i] for i in chosen]
     points, seen = read_seen(scene_folder(s.data_dir))
     gaussians, sky = load_drawn(file)
     background = np.asarray(BACKGROUNDS[s.background]) if sky is None else sky.colors
@@ -82,7 +83,6 @@ def clean(
     with Renderer(config.run.device, "tiled", antialiased=antialiased) as renderer:
         how = points, seen, renderer, s.near_plane, quiet
         evidence = gather_evidence(gaussians, views, *how)
-        measured = [scene.views[i] for i in _spread(scene.train, MEASURED)]
         quality = _quality(measured, config, renderer, background)
         order = np.flatnonzero(evidence.floats)
         order = order[np.lexsort((evidence.pixels[order], evidence.doubt[order]))]
@@ -103,11 +103,6 @@ def _without(gone: np.ndarray, n: int) -> np.ndarray:
     keep = np.ones(n, bool)
     keep[gone] = False
     return keep
-
-
-def _spread(indices, most: int) -> list[int]:
-    places = np.unique(np.linspace(0, len(indices) - 1, min(len(indices), most)).round())
-    return [indices[int(i)] for i in places]
 
 
 def _quality(

@@ -17,6 +17,7 @@ from hardsplat.io.formats.frames import basis
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.model.camera import Camera
+from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.raster.renderer import Renderer
 from hardsplat.results.model import find_model
@@ -49,9 +50,8 @@ class SeenSplats:
         gaussians = load_splats(file)
         if len(gaussians) < open_splats(file).count:
             raise UserError(f"{file}: some of its splats cannot be drawn")
-        n = len(scene.train)
-        chosen = np.unique(np.linspace(0, n - 1, min(n, MOST_VIEWS)).round().astype(int))
-        cameras = [scene.views[scene.train[i]].camera for i in chosen]
+        chosen = spread(len(scene.train), MOST_VIEWS)
+        cameras = [scene.views[i].camera for i in np.take(scene.train, chosen)]
         drawn = settings.near_plane, config.run.device, config.raster.antialiased
         return cls(gaussians, cameras, *drawn, quiet)
 

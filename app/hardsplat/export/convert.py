@@ -82,10 +82,9 @@ def convert(
     neighbours in the file; formats that compress are always written so. classic: of a result folder
     that was trained with --antialiased, opacities with which viewers without its filter draw the
     training views most alike; the target then counts as not antialiased. Formats that cannot say
-    that splats are get these anyhow. edit: what is done to
-    the splats after `crop`. Memory holds a piece of 32 768 splats, and per splat of the file 1
-    byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for bad
-    input.
+    that splats are get these anyhow. edit: what is done to the splats after
+    `crop`. Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4 more for
+    max_splats, and 30 while a Morton order is found. Raises UserError for bad input.
     """
     started = time.perf_counter()
     source, target = Path(source), Path(target)

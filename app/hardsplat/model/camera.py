@@ -90,6 +90,11 @@ class Camera:
             raise ValueError(f"camera image size must be positive, got {self.width}x{self.height}")
 
     @property
+    def fov(self) -> float:
+        """Vertical field of view, radians."""
+        return float(2 * np.arctan(0.5 * self.height / self.K[1, 1]))
+
+    @property
     def position(self) -> np.ndarray:
         """(3,) camera centre in world units."""
         return -self.w2c[:3, :3].T @ self.w2c[:3, 3]

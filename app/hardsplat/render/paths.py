@@ -90,13 +90,6 @@ def intrinsics(fov: float, width: int, height: int) -> np.ndarray:
     return np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
 
 
-def spread(count: int, most: int) -> np.ndarray:
-    """Indices of at most `most` of `count` things, evenly over all of them."""
-    if not count:
-        return np.zeros(0, int)
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
-
-
 def fitted(camera: Camera, width: int | None = None, height: int | None = None) -> Camera:
     """The view at another size. One side alone keeps the proportions; of both the height counts,
     and the picture shows more or less at its sides."""

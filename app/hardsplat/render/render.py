@@ -20,12 +20,12 @@ from hardsplat.io.media.video import CODECS
 from hardsplat.io.scenes.camera_path import read_camera_path
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.sky import load_drawn
+from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.render.legend import UNITS, Legend
 from hardsplat.render.painter import Painter
-from hardsplat.render.paths import spread
 from hardsplat.render.shots import AROUND, FPS, MOST_FRAMES, VIEWS, Framing, Shot, shots_of
 from hardsplat.render.sink import Stills, Videos
 from hardsplat.render.streaming import StreamedSplats, sample, tree_of

@@ -11,9 +11,9 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.camera_path import CameraPath
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera
-from hardsplat.model.framing import direction, scene_bounds
+from hardsplat.model.framing import direction, scene_bounds, spread
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.render.paths import along, fitted, intrinsics, orbit, spiral, spread
+from hardsplat.render.paths import along, fitted, intrinsics, orbit, spiral
 
 VIEWS, AROUND = ("held-out", "train"), ("orbit", "spiral")
 # of a path that says nothing else; degrees, vertical

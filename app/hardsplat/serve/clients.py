@@ -76,7 +76,7 @@ class Client:
         with suppress(ValueError), self.handle.atomic():
             self.handle.camera.wxyz = wxyz_of(camera.w2c[:3, :3].T)
             self.handle.camera.position = camera.position
-            self.handle.camera.fov = fov_of(camera)
+            self.handle.camera.fov = camera.fov
 
     def send(self, image: np.ndarray, quality: int) -> None:
         """image: (H, W, 3) uint8. Compresses it and hands it to viser."""
@@ -97,8 +97,3 @@ def rotation(wxyz: np.ndarray) -> np.ndarray:
 def wxyz_of(R: np.ndarray) -> np.ndarray:
     """The unit quaternion of a (3, 3) rotation."""
     return np.roll(Rotation.from_matrix(R).as_quat(), 1)
-
-
-def fov_of(camera: Camera) -> float:
-    """Vertical, radians."""
-    return float(2 * np.arctan(0.5 * camera.height / camera.K[1, 1]))

@@ -17,10 +17,9 @@ from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.model.camera import Camera
-from hardsplat.model.framing import SceneBounds
+from hardsplat.model.framing import SceneBounds, spread
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.render.paths import spread
-from hardsplat.serve.clients import Client, fov_of, uuid_of, wxyz_of
+from hardsplat.serve.clients import Client, uuid_of, wxyz_of
 from hardsplat.serve.door import Address, open_server, quiet
 from hardsplat.serve.messages import one_of
 from hardsplat.view.screen import REFRESH, Layout, Look, Screen, coarse
@@ -71,7 +70,7 @@ class Frames:
         self.server.gui.configure_theme(show_share_button=False, show_logo=False)
         self.server.scene.set_up_direction(tuple(setting.up))
         initial = self.server.initial_camera
-        initial.position, initial.fov = start.position, fov_of(start)
+        initial.position, initial.fov = start.position, start.fov
         initial.look_at, initial.up = setting.centre, setting.up
         self._place(cameras, setting)
         self.server.on_client_connect(self._come)
@@ -84,7 +83,7 @@ class Frames:
         scale = 0.05 * max(float(np.median(away)), 1e-6) if away else 1.0
         self._frusta = []
         for i, (camera, held_out) in enumerate(chosen):
-            shape = f"/cameras/{i:05d}", fov_of(camera), camera.width / camera.height
+            shape = f"/cameras/{i:05d}", camera.fov, camera.width / camera.height
             pose = dict(wxyz=wxyz_of(camera.w2c[:3, :3].T), position=camera.position)
             look = dict(scale=scale, color=HELD_OUT if held_out else TRAINED, visible=False)
             frustum = self.server.scene.add_camera_frustum(*shape, **pose, **look)
