@@ -123,6 +123,13 @@ class Editor:
         """From A to B, world units; None before both are marked."""
         return float(np.linalg.norm(self.marks[1] - self.marks[0])) if self.marks[1:] else None
 
+    @property
+    def newest(self) -> str:
+        """Where the newest mark is, and how far A is from B, for people."""
+        place = ", ".join(f"{x:.4g}" for x in self.marks[-1])
+        length = f"; A to B is {self.length:.4g}" if self.length else ""
+        return f"{MARKS[len(self.marks) - 1]}: {place}{length}"
+
     # -- actions, which can be undone
 
     def delete(self) -> int:
@@ -169,9 +176,10 @@ class Editor:
         self._actions.append(steps)
         self.version += 1
 
-    def undo(self) -> None:
-        """Takes the last action back, or what is selected."""
+    def undo(self) -> bool:
+        """Takes the last action back, or what is selected; whether it was an action."""
         with self._lock:
+            action = not self._selected
             if self._selected:
                 self._selected = []
             elif self._actions:
@@ -181,6 +189,7 @@ class Editor:
             else:
                 raise UserError("nothing is left to undo")
             self.version += 1
+            return action
 
     # -- files
 

@@ -87,9 +87,8 @@ class EditPanel:
         camera, (x, y) = self._camera(event), event.screen_pos
         at = x * camera.width, y * camera.height
         if self._click.value == MARK:
-            place = ", ".join(f"{v:.4g}" for v in self._editor.mark(camera, *at))
-            length = f"; A to B is {self._editor.length:.4g}" if self._editor.length else ""
-            return f"{MARKS[len(self._editor.marks) - 1]} is at {place}{length}"
+            self._editor.mark(camera, *at)
+            return self._editor.newest
         if self._click.value == BRUSH:
             radius = self._radius.value * camera.width / max(event.client.camera.image_width, 1)
             return f"{self._editor.paint(camera, [(*at, radius)])} splats are selected"
@@ -116,9 +115,7 @@ class EditPanel:
         return f"{self._editor.keep()} splats are left"
 
     def _undo(self, event: Any) -> str:
-        before = len(self._editor.steps)
-        self._editor.undo()
-        return self._follow() if len(self._editor.steps) < before else ""
+        return self._follow() if self._editor.undo() else ""
 
     def _floor(self, event: Any) -> str:
         self._editor.floor()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import glfw
 
 from hardsplat.base.errors import UserError
-from hardsplat.edit.editor import MARKS, Editor
+from hardsplat.edit.editor import Editor
 from hardsplat.model.camera import Camera
 from hardsplat.view.inputs import HELP, KEYS, Inputs
 
@@ -88,9 +88,8 @@ class EditInputs(Inputs):
     # -- what keys do, and say
 
     def _mark(self, editor: Editor) -> str:
-        place = ", ".join(f"{x:.4g}" for x in editor.mark(self._camera, *self.cursor))
-        length = f"; A to B is {editor.length:.4g}" if editor.length else ""
-        return f"{MARKS[len(editor.marks) - 1]}: {place}{length}"
+        editor.mark(self._camera, *self.cursor)
+        return editor.newest
 
     def _box(self, editor: Editor) -> str:
         return f"{editor.box()} splats selected"
@@ -105,9 +104,7 @@ class EditInputs(Inputs):
         return f"{editor.keep()} splats are left"
 
     def _undo(self, editor: Editor) -> str:
-        before = len(editor.steps)
-        editor.undo()
-        if len(editor.steps) < before:
+        if editor.undo():
             self._follow(editor)
         return "undone"
 
