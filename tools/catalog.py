@@ -113,7 +113,6 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         *SQUARED_PASSES,
         *METRIC_PASSES,
         *FITTED_PASSES,
-        *FITTED_PASSES,
         *FIT_SCHEDULE_PASSES,
     )
     yield from (

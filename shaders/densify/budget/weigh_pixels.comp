@@ -5,17 +5,19 @@ layout(local_size_x = TILE, local_size_y = TILE) in;
 STORE_weights
 #include "loss/pixel.glsl"
 
-float grey(ivec2 at) {
-    return dot(photograph(packed_photograph(clamp(at, ivec2(0), ivec2(camera.size) - 1))),
-               vec3(1.0 / 3.0));
-}
+float grey(uint packed) { return dot(photograph(packed), vec3(1.0 / 3.0)); }
 
 // The Laplacian of the photograph in grey, over its eight neighbours (Deng et al. 2025,
-// "Improved-GS").
-float edge(ivec2 at) {
-    float sum = 9.0 * grey(at);
+// "Improved-GS"). A neighbour that is left out has the pixel's own grey: the border of a mask is no
+// edge.
+float edge(ivec2 at, float here) {
+    float sum = 9.0 * here;
     for (int y = -1; y <= 1; ++y)
-        for (int x = -1; x <= 1; ++x) sum -= grey(at + ivec2(x, y));
+        for (int x = -1; x <= 1; ++x) {
+            ivec2 there = clamp(at + ivec2(x, y), ivec2(0), ivec2(camera.size) - 1);
+            uint packed = packed_photograph(there);
+            sum -= packed == IGNORED ? here : grey(packed);
+        }
     return abs(sum);
 }
 
@@ -27,6 +29,6 @@ void main() {
     bool inside = all(lessThan(at, ivec2(camera.size)));
     uint packed = inside ? packed_photograph(at) : IGNORED;
     if (packed != IGNORED)
-        weights_here = vec3(edge(at), 0.0, 1.0);
+        weights_here = vec3(edge(at, grey(packed)), 0.0, 1.0);
     imageStore(weights, at, vec4(weights_here, 0.0));
 }

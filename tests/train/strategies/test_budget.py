@@ -2,9 +2,11 @@
 against numpy, growth by the budget."""
 
 import itertools
+import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from hardsplat import Camera, contract
 from hardsplat.gpu.passes.pipelines import build_all
@@ -224,9 +226,11 @@ def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarra
     h, w = photo.shape[:2]
     images = (r[name].download()[:h, :w, :3].astype(np.float64) for name in ("target", "d_image"))
     rendering, d_image = images
-    grey = np.pad(photo.mean(axis=2) / 255, 1, mode="edge")
-    box = sum(grey[y : y + h, x : x + w] for y in range(3) for x in range(3))
-    edges = np.abs(9 * grey[1:-1, 1:-1] - box)
+    kept = photo[..., 3] > 0
+    grey, near = (np.pad(a, 1, mode="edge") for a in (photo[..., :3].mean(axis=2) / 255, kept))
+    around = [(slice(y, y + h), slice(x, x + w)) for y in range(3) for x in range(3)]
+    here = grey[around[4]]
+    edges = np.abs(sum(np.where(near[at], here - grey[at], 0) for at in around))
     x, y = np.meshgrid(np.arange(w) + 0.5, np.arange(h) + 0.5)
     out, T, before = np.zeros((n, 4)), np.ones((h, w)), np.zeros((h, w, 3))
     for g in order:
@@ -243,7 +247,7 @@ def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarra
         d_alpha = (d_image * (color * T[..., None] - behind)).sum(axis=2)
         d = np.where(alpha > 0, value * d_alpha, 0) * opacity
         absolute = np.abs(d * A * t).sum() * w / 2, np.abs(d * (A * t * k + c * dy)).sum() * h / 2
-        out[g] = np.hypot(*absolute), 1, (weight * edges).sum(), weight.sum()
+        out[g] = np.hypot(*absolute), 1, (weight * edges)[kept].sum(), weight[kept].sum()
         T *= 1 - alpha
     return out, seen
 
@@ -261,6 +265,21 @@ WAYS = [
 
 @pytest.mark.parametrize("rasterizer, way", WAYS)
 def test_scores_against_sums_over_pixels(device, scene, rasterizer, way):
+    check_scores(device, scene, rasterizer, way)
+
+
+def test_scores_leave_out_what_masks_hide(device, scene, tmp_path):
+    """Whose border is no edge."""
+    shutil.copytree(scene, tmp_path / "masked")
+    mask = np.full((24, 32), 255, np.uint8)
+    mask[8:20, 6:25] = 0
+    (folder := tmp_path / "masked/masks").mkdir()
+    for photograph in (scene / "images").iterdir():
+        Image.fromarray(mask).save(folder / photograph.name)
+    check_scores(device, tmp_path / "masked", "tiled", {})
+
+
+def check_scores(device, scene, rasterizer, way):
     run = dict(**BUDGET, rasterizer=rasterizer, format="float32", test_every=0)
     session = open_session(device, settings(scene, **run, **way))
     session.step = 1
@@ -269,7 +288,9 @@ def test_scores_against_sums_over_pixels(device, scene, rasterizer, way):
     session.drain()
     frame = session.resources["frame"].download(contract.dtype("Frame"))[0]
     loaded = load_scene(scene, test_every=0)
-    photo = np.asarray(loaded.views[loaded.train[int(frame["view"])]].load())[..., :3]
+    photo = np.asarray(loaded.views[loaded.train[int(frame["view"])]].load())
+    if photo.shape[2] == 3:
+        photo = np.dstack([photo, np.full(photo.shape[:2], 255)])
     wanted, seen = scores_in_float64(session, photo)
     found = session.snapshot().buffers["score_stats"][0]
     assert seen.sum() > 100 and not found[~seen].any()
