@@ -8,7 +8,7 @@ from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.sky import NAME, load_drawn, load_sky, save_sky
 from hardsplat.io.splats import load_splats, save_splats
-from hardsplat.model.sky import Sky
+from hardsplat.model.sky import WELL_SEEN, Sky
 from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.command import evaluate_run
@@ -18,7 +18,7 @@ from tests.helpers.training import open_session, resumed_exactly, same_state, se
 SPHERE = dict(background="sphere", rasterizer="tiled", strategy="none")
 
 
-def test_a_sky_is_optimized_and_leaves_as_splats(on_device, outdoors, tmp_path):
+def test_a_sky_is_optimized_and_leaves_as_splats(on_device, outdoors, tmp_path, capsys):
     metrics = train(settings(outdoors, tmp_path / "run", max_steps=150, **SPHERE))
     folder, file = tmp_path / "run", tmp_path / "run" / "splats.ply"
     plain = train(settings(outdoors, tmp_path / "plain", max_steps=150, strategy="none"))
@@ -42,6 +42,15 @@ def test_a_sky_is_optimized_and_leaves_as_splats(on_device, outdoors, tmp_path):
     newest = checkpoints.newest(folder)
     of_checkpoint = load_drawn(newest)[1]
     np.testing.assert_array_equal(of_checkpoint.texels, sky.texels)
+    # another run begins with it, or says that it has no place for it
+    more = dict(init=folder, max_steps=1)
+    train(settings(outdoors, tmp_path / "on", sky_lr=0, **more, **SPHERE))
+    seen = sky.texels[:, 3] > 2 * WELL_SEEN
+    goes_on, _ = load_sky(tmp_path / "on" / NAME)
+    np.testing.assert_array_equal(goes_on.texels[seen, :3], sky.texels[seen, :3])
+    capsys.readouterr()
+    train(settings(outdoors, tmp_path / "without", strategy="none", **more))
+    assert "the sky of --init is left out" in capsys.readouterr().out
     # a file that was changed by others is drawn as it is
     save_splats(file, everything[: len(gaussians) - 5])
     assert load_drawn(file)[1] is None

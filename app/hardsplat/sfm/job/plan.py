@@ -21,7 +21,7 @@ _BY_COUNT = ((100, 1600, 4096), (300, 1200, 3072), (math.inf, 1000, 2048))
 NEIGHBOURS, SPREAD = 14, 8
 OVERLAP = 8  # sequential: following frames that each is matched with
 
-# Seconds on one core of the machine of docs/results/sfm.md, from which the expected time is made.
+# Seconds on one core (docs/results/capture.md), from which the expected time is made.
 # a megapixel, a megapixel searched, a feature times a feature, a pair
 _DECODE, _SIFT, _MATCH, _RANSAC = 0.02, 0.55, 3.1e-9, 0.012
 _SCORE = 3e-4  # a pair, in retrieval

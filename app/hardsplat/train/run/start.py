@@ -23,6 +23,7 @@ from hardsplat.io.sky import load_drawn
 from hardsplat.io.splats import is_antialiased, open_splats
 from hardsplat.model import morton
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.sky import Sky
 from hardsplat.raster.backends import BACKENDS, unused
 from hardsplat.results.model import find_model
 from hardsplat.settings.scene import StartSettings
@@ -93,7 +94,14 @@ def _is_random(start: StartSettings, scene: Scene) -> bool:
 def initial_gaussians(
     start: StartSettings, scene: Scene, sh_degree: int, seed: int = 42
 ) -> Gaussians:
-    """Splats at the SfM points, random ones in a cube, or those of a file.
+    """Splats at the SfM points, random ones in a cube, or those of a file."""
+    return _first(start, scene, sh_degree, seed)[0]
+
+
+def _first(
+    start: StartSettings, scene: Scene, sh_degree: int, seed: int
+) -> tuple[Gaussians, Sky | None]:
+    """initial_gaussians, and the sky of a file.
 
     Neighbours are visible together, so they are contiguous in memory, and those that they grow
     mostly are as well (docs/RESULTS.md has what that saves).
@@ -107,18 +115,27 @@ def initial_gaussians(
     order = morton.order_by_rank(points)
     gaussians = Gaussians.from_points(points[order], colors[order], sh_degree, start.init_opa)
     gaussians.scales = gaussians.scales * np.float32(start.init_scale)
-    return gaussians
+    return gaussians, None
 
 
-def _given(path: Path, sh_degree: int) -> Gaussians:
-    """Splats of a file or a result folder, without its sky, as training takes them: SH bands up to
-    that degree, and nothing at the end of its range, where gradients vanish."""
-    given, _ = load_drawn(find_model(path)[0])
+def _given(path: Path, sh_degree: int) -> tuple[Gaussians, Sky | None]:
+    """Splats of a file or a result folder as training takes them, SH bands up to that degree and
+    nothing at the end of its range, where gradients vanish; and the sky behind them."""
+    given, sky = load_drawn(find_model(path)[0])
     given = given[morton.order_by_rank(given.means)]
     opacities = np.clip(given.opacities, *_OPACITIES)
     scales, sh = np.maximum(given.scales, _LEAST_SCALE), given.sh[:, : (sh_degree + 1) ** 2]
     shapes = (given.means, given.quats, scales, opacities)
-    return Gaussians(*shapes, sh, given.extra, check=False)
+    return Gaussians(*shapes, sh, given.extra, check=False), sky
+
+
+def _put_sky(start: Checkpoint, sky: Sky) -> None:
+    """A new sky begins as that of a file; a note where there is no place for it."""
+    place = start.buffers["sky"]
+    if place.shape[1:] == sky.texels.shape:
+        place[:] = sky.texels
+    else:
+        tqdm.write("note: the sky of --init is left out (--background sphere trains it on)")
 
 
 class FirstSplats:
@@ -137,10 +154,10 @@ class FirstSplats:
         checkpoint: Checkpoint | None,
         background: Background,
     ):
-        self._make = lambda: initial_gaussians(start, scene, sh_degree, seed)
+        self._make = lambda: _first(start, scene, sh_degree, seed)
         self._checkpoint, self.step = checkpoint, checkpoint.step if checkpoint else 0
         self._random = checkpoint is None and _is_random(start, scene)
-        self._begun: Future[Gaussians] | None = None
+        self._begun: Future[tuple[Gaussians, Sky | None]] | None = None
         self.count = start.init_num_pts if self._random else len(scene.points)
         if checkpoint:
             self.count = checkpoint.splats
@@ -156,9 +173,11 @@ class FirstSplats:
                 session.room.check(self.count, session.rasterizer)
             start = self._checkpoint
             if start is None:
-                start = session.initial(
-                    outcome(self._begun, "the first splats") if self._begun else self._make()
-                )
+                begun = self._begun
+                first, sky = outcome(begun, "the first splats") if begun else self._make()
+                start = session.initial(first)
+                if sky is not None:
+                    _put_sky(start, sky)
             session.restore(start)
         except OutOfMemory as error:
             grows = "random splats" if self._random else error.grows_with
