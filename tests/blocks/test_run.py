@@ -86,9 +86,11 @@ def parent(process: int) -> int:
 
 
 def test_a_killed_worker_costs_nothing_but_time(planned, tmp_path, capfd):
-    """Two workers on one software device leave the bytes of one device, also where one of them is
-    killed after its first checkpoint."""
+    """Two workers of a cluster on one software device leave the bytes of one device, also where one
+    of them is killed after its first checkpoint."""
     needs.module("distributed")
+    from distributed import LocalCluster
+
     scene, plan = planned
     alone, killed = tmp_path / "alone", tmp_path / "killed"
     for folder in (alone, killed):
@@ -105,9 +107,10 @@ def test_a_killed_worker_costs_nothing_but_time(planned, tmp_path, capfd):
                     return
             time.sleep(0.02)
 
-    killer = threading.Thread(target=kill)
+    killer, how = threading.Thread(target=kill), dict(dashboard_address=None, memory_limit=0)
     killer.start()
-    assert train(scene, killed, "--block-devices", "0,0") == 0
+    with LocalCluster(2, threads_per_worker=1, resources={"device": 1}, **how) as cluster:
+        assert train(scene, killed, "--cluster", cluster.scheduler_address) == 0
     killer.join()
     assert victims, "no worker was killed"
     assert (killed / "splats.ply").read_bytes() == (alone / "splats.ply").read_bytes()

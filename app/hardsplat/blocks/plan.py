@@ -62,6 +62,15 @@ class BlockPlan:
         rows = [new for b in self.blocks for new in (halves if b.name == name else [b])]
         return replace(self, blocks=tuple(rows))
 
+    def lines(self) -> list[str]:
+        """What there is to say of it, a line a block."""
+        total = sum(block.seconds for block in self.blocks)
+        said = [f"{len(self.blocks)} blocks, about {total:.0f} s of training on one device:"]
+        for b in self.blocks:
+            about = f"{len(b.photographs)} photographs, {b.cap} splats, {b.steps} steps"
+            said.append(f"  {b.name}: {about}")
+        return said
+
     def save(self, path: Path) -> None:
         """Raises UserError where the file cannot be written."""
         write_json(path, {"schema": SCHEMA, **asdict(self), "axes": self.axes.tolist()})

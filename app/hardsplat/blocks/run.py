@@ -7,7 +7,6 @@ tiles/, tiles.json, and what any run leaves: splats.ply, config.toml, metrics.js
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +35,7 @@ from hardsplat.results.folder import archive_run, check_folder, folder_of, make_
 from hardsplat.settings.presets import SAVED_NAME, for_photographs, of_length, save_config
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.train.measure.command import evaluate_run
+from hardsplat.train.run.resume import resume_command
 from hardsplat.train.strategies.budget import budget_for
 
 MOST_SPLATS = 10**10
@@ -140,12 +140,16 @@ class BlockTraining:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """No other process uses the result folder meanwhile."""
+        """No other process uses the result folder meanwhile; Ctrl-C prints how to continue."""
         check_folder(self.folder)
         make_folder(self.folder)
         lock = FolderLock(self.folder)
         try:
             yield
+        except KeyboardInterrupt:
+            again = resume_command(self.folder)
+            tqdm.write(f"interrupted: what was trained is kept; continue with {again}")
+            raise
         finally:
             lock.release()
 
@@ -164,7 +168,7 @@ class BlockTraining:
             plan = self._plan(smallest)
         self._save_config(exposure=self.scaffold.config.exposure.exposure)
         if not self.config.run.quiet:
-            _print_plan(plan)
+            tqdm.write("\n".join(plan.lines()))
         return plan
 
     def _save_config(self, **own) -> None:
@@ -239,8 +243,8 @@ class BlockTraining:
                 start = self.folder / block.start if block.start else self.scaffold.splats
                 tasks.append(write_task(home, block, [(str(start.resolve()), ())], True, shared))
             if failed := self._train_tasks(plan.blocks, tasks):
-                again = f"hardsplat train {shlex.quote(str(self.folder))} --resume"
                 what = f"{len(failed)} of {len(tasks)} blocks failed, first {(one := min(failed))}"
+                again = resume_command(self.folder)
                 raise UserError(f"{what}: {failed[one]}; the others are kept, {again} continues")
         return plan
 
@@ -291,13 +295,3 @@ class BlockTraining:
         pairs = [(seam, task) for seam, task in zip(seams, tasks) if outcome_of(task).get("splats")]
         done = [(seam, task / "splats.ply") for seam, task in pairs]
         return "seams", sources_of(plan, files, done)
-
-
-def _print_plan(plan: BlockPlan) -> None:
-    total = sum(block.seconds for block in plan.blocks)
-    tqdm.write(f"{len(plan.blocks)} blocks, about {total:.0f} s of training on one device:")
-    for block in plan.blocks:
-        tqdm.write(
-            f"  {block.name}: {len(block.photographs)} photographs, {block.cap} splats, "
-            f"{block.steps} steps"
-        )

@@ -1,5 +1,9 @@
 """Work on other processes and machines: a child process that saves and ends when its parent goes,
-and the workers of a Dask cluster, one for each device."""
+and the workers of a Dask cluster, one for each device.
+
+Workers of this machine are threads of the command, since all that they do is wait for a child. They
+start in 0.1 s, processes of Dask take 3 s.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +27,7 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 
 _running: set[subprocess.Popen] = set()
+_own = threading.local()  # `device` of a thread that is a worker
 _GLANCE = 0.2  # seconds between reads of what a child prints
 ANSWER = "30s"  # until a scheduler must have answered
 RESOURCE = "device"  # of a Dask worker: one task at a time
@@ -32,8 +39,10 @@ def run_child(
     """Runs `python -m module FOLDER` to its end: the exit code, and a Ctrl-C that came. The first
     one asks the child to save and end, a second one kills it.
 
-    show: what it prints appears on stderr too, besides FOLDER/log.txt.
+    device: by default that of the worker that this runs on, or of HARDSPLAT_DEVICE. show: what it
+    prints appears on stderr too, besides FOLDER/log.txt.
     """
+    device = device or getattr(_own, "device", None)
     environment = os.environ | ({"HARDSPLAT_DEVICE": device} if device else {})
     command = [sys.executable, "-m", module, str(folder), *([] if show else ["--quiet"])]
     code, interrupted = None, None
@@ -119,21 +128,22 @@ def on_workers(
     They are done by the workers of the cluster at `scheduler`, which see the same files; or on a
     cluster of this machine with a worker for each of `devices`.
 
-    A task whose worker dies is done by another one, three times at most. The dashboard of a cluster
-    that was named is printed; one of this machine has none, since it would ask for no token. Raises
-    UserError where distributed is not installed, or no worker of the cluster offers a device.
+    A task whose worker dies is done by another one, three times at most. The address of the
+    dashboard is printed, where there is one. Raises UserError where distributed is not installed,
+    or no worker of the cluster offers a device.
     """
     with _connected(devices, scheduler) as client:
         from distributed import as_completed
 
-        if scheduler and "dashboard" in client.scheduler_info()["services"]:
+        drawn = scheduler or find_spec("bokeh")  # which draws that of this machine
+        if drawn and "dashboard" in client.scheduler_info()["services"]:
             tqdm.write(f"Dask's dashboard: {client.dashboard_link}")
         options = {"pure": False, "resources": {RESOURCE: 1}}
         futures = {client.submit(work, *task, **options): n for n, task in enumerate(tasks)}
         try:
             for future in as_completed(futures):
                 yield futures[future], _outcome(future)
-        except KeyboardInterrupt:
+        except BaseException:  # Ctrl-C, or whoever asks has enough
             client.cancel(list(futures))  # those that have not started
             client.run(_finish)
             raise
@@ -158,16 +168,15 @@ def _connected(devices: Sequence[str | None], scheduler: str | None):
     # here and in workers: the rest is of no use to people
     os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
     try:
-        from distributed import Client, Nanny, Scheduler, SpecCluster
+        from distributed import Client, Scheduler, SpecCluster, Worker
     except ImportError:
         install = "pip install 'hardsplat[dask]'"
         raise UserError(f"several devices need the package distributed: {install}") from None
     cluster = None
     if scheduler is None:
-        workers = {i: {"cls": Nanny, "options": _worker(d)} for i, d in enumerate(devices)}
-        main = {"cls": Scheduler, "options": _LOCAL_SCHEDULER}
-        with _deaf():
-            cluster = SpecCluster(workers=workers, scheduler=main)
+        workers = {i: {"cls": Worker, "options": _worker(d)} for i, d in enumerate(devices)}
+        main = {"cls": Scheduler, "options": _local_scheduler()}
+        cluster = SpecCluster(workers=workers, scheduler=main)
     try:
         client = Client(cluster or scheduler, timeout=ANSWER)
     except (OSError, TimeoutError, ValueError) as error:
@@ -186,25 +195,15 @@ def _connected(devices: Sequence[str | None], scheduler: str | None):
             cluster.close()
 
 
-@contextmanager
-def _deaf():
-    """Processes started in here leave Ctrl-C, which a terminal sends to all, to this one."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-_LOCAL_SCHEDULER = dict(host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0")
+def _local_scheduler() -> dict:
+    own = dict(host="127.0.0.1", port=0, dashboard_address="127.0.0.1:0")
+    return own | {"dashboard": find_spec("bokeh") is not None}
 
 
 def _worker(device: str | None) -> dict:
+    thread = ThreadPoolExecutor(1, "device", setattr, (_own, "device", device))
     limits = {"nthreads": 1, "resources": {RESOURCE: 1}, "memory_limit": 0, "dashboard": False}
-    return limits | {"env": {"HARDSPLAT_DEVICE": device} if device else {}}
+    return limits | {"executor": thread}
 
 
 def _outcome(future) -> Any:

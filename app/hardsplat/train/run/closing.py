@@ -38,7 +38,7 @@ def print_outcome(run: RunState, metrics: dict) -> None:
     if run.job.out_of_core:
         peak = metrics["memory_peak"]
         own, host = (n / 2**30 for n in (peak["driver"] or peak["allocated"], peak["host"]))
-        print(f"memory: {own:.1f} GiB on the device at its peak, {host:.1f} GiB of the host's")
+        print(f"memory: {own:.3g} GiB on the device at its peak, {host:.3g} GiB of the host's")
     since = " since it continued" if settings.resume or settings.ckpt else ""
     print(
         f"{quality}{metrics['splats']} splats, {run.log.training_seconds:.1f} s of "

@@ -1,0 +1,61 @@
+"""Workers of this machine: a thread for each device, whose children get that device."""
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from hardsplat.study import workers
+from tests.helpers import needs
+
+
+@pytest.fixture
+def child(monkeypatch):
+    """Children say their device and end when their standard input does, or after a second."""
+    popen, together = workers.subprocess.Popen, threading.Barrier(2)
+
+    def start(command, **how):
+        if MODULE not in command:  # Dask looks at the machine
+            return popen(command, **how)
+        together.wait(30)  # so that both workers have a task
+        folder = Path(command[3])
+        code = f"{SAYS}; select.select([sys.stdin], [], [], {WAITS[folder.name]})"
+        return popen([sys.executable, "-c", code, str(folder)], **how)
+
+    monkeypatch.setattr(workers.subprocess, "Popen", start)
+
+
+MODULE = "a.child"
+SAYS = "import os, pathlib, select, sys; folder = pathlib.Path(sys.argv[1]); "
+SAYS += "(folder / 'device').write_text(os.environ['HARDSPLAT_DEVICE'])"
+WAITS = {"a": 0, "b": 0, "long": 60}
+
+
+def work(folder: Path) -> int:
+    return workers.run_child(MODULE, folder, None, show=False)[0]
+
+
+def folders(tmp_path, *names) -> list[tuple[Path]]:
+    for name in names:
+        (tmp_path / name).mkdir()
+    return [(tmp_path / name,) for name in names]
+
+
+def test_each_worker_has_its_device(child, tmp_path):
+    needs.module("distributed")
+    tasks = folders(tmp_path, "a", "b")
+    assert dict(workers.on_workers(work, tasks, ["3", "7"], None)) == {0: 0, 1: 0}
+    assert {(folder / "device").read_text() for (folder,) in tasks} == {"3", "7"}
+
+
+def test_children_end_when_no_one_waits_for_them(child, tmp_path):
+    needs.module("distributed")
+    began, outcomes = (
+        time.monotonic(),
+        workers.on_workers(work, folders(tmp_path, "a", "long"), ["0", "0"], None),
+    )
+    assert next(outcomes) == (0, 0)
+    outcomes.close()
+    assert time.monotonic() - began < 30 and not workers._running
