@@ -79,6 +79,8 @@ def test_a_block_that_fails_three_times_is_named(tmp_path, monkeypatch, capsys):
     assert "SIGKILL" in (tasks.train_here(tmp_path, "0") or "") and len(tried) == 3
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(9, 9, 0))
     assert "is full" in (tasks.train_here(tmp_path, "0") or "")
+    monkeypatch.setattr(tasks, "run_child", lambda *args, **how: (130, None))
+    assert tasks.train_here(tmp_path, "0") == "interrupted"  # not begun again
     monkeypatch.undo()
 
     def run(module, folder, device, show):

@@ -113,6 +113,8 @@ def train_here(folder: Path, device: str | None) -> str | None:
             raise interrupted
         if outcome := outcome_of(folder):
             return outcome.get("error")
+        if code == 130:  # asked to save and end
+            return "interrupted"
     if shutil.disk_usage(folder).free < FULL:
         return f"the disk of {folder} is full: free some space"
     return how_it_ended(code, folder)
