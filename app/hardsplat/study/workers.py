@@ -30,6 +30,7 @@ _running: set[subprocess.Popen] = set()
 _own = threading.local()  # `device` of a thread that is a worker
 _GLANCE = 0.2  # seconds between reads of what a child prints
 ANSWER = "30s"  # until a scheduler must have answered
+_HERE = "127.0.0.1"
 RESOURCE = "device"  # of a Dask worker: one task at a time
 
 
@@ -135,9 +136,10 @@ def on_workers(
     with _connected(devices, scheduler) as client:
         from distributed import as_completed
 
-        drawn = scheduler or find_spec("bokeh")  # which draws that of this machine
-        if drawn and "dashboard" in client.scheduler_info()["services"]:
-            tqdm.write(f"Dask's dashboard: {client.dashboard_link}")
+        port = client.scheduler_info()["services"].get("dashboard")
+        if port and (scheduler or find_spec("bokeh")):  # which draws that of this machine
+            at = client.dashboard_link if scheduler else f"http://{_HERE}:{port}/status"
+            tqdm.write(f"Dask's dashboard: {at}")
         options = {"pure": False, "resources": {RESOURCE: 1}}
         futures = {client.submit(work, *task, **options): n for n, task in enumerate(tasks)}
         try:
@@ -196,7 +198,8 @@ def _connected(devices: Sequence[str | None], scheduler: str | None):
 
 
 def _local_scheduler() -> dict:
-    own = dict(host="127.0.0.1", port=0, dashboard_address="127.0.0.1:0")
+    # no port that takes work from other users of the machine; the dashboard only shows
+    own = dict(protocol="inproc://", dashboard_address=f"{_HERE}:0")
     return own | {"dashboard": find_spec("bokeh") is not None}
 
 
