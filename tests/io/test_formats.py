@@ -15,10 +15,12 @@ import zstandard
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import FILE_FORMATS, checkpoint, readable, writable
+from hardsplat.io.formats.clusters import scalar_codebook, scalar_labels
 from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.results.model import find_model
+from tests.helpers.drawing import fresh_seed
 from tests.helpers.splat_files import differences, rotations, some_splats
 
 NONE = dict(means=0, shape=1e-6, opacities=1e-7, sh0=0, shN=0)
@@ -158,6 +160,16 @@ def read_glb(path):
 
 SPLATTING = "KHR_gaussian_splatting"
 KIND = {"kernel": "ellipse", "colorSpace": "srgb_rec709_display"}
+
+
+def test_labels_are_those_of_the_nearest_entry():
+    rng = np.random.default_rng(seed := fresh_seed())
+    for size, kind in ((256, np.float32), (64, np.float64), (2, np.float32)):
+        values = (10.0 ** rng.uniform(-3, 3) * rng.normal(size=(7000, 3))).astype(kind)
+        book = scalar_codebook(values, size)
+        values[: size - 1, 0] = borders = (book[1:] + book[:-1]) / 2  # neither is nearer
+        assert (scalar_labels(values, book) == np.searchsorted(borders, values)).all(), seed
+    assert (scalar_labels(values, np.ones(4, np.float32)) <= 3).all()
 
 
 def test_glb_says_what_its_specification_asks_for(tmp_path):

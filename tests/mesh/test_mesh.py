@@ -14,12 +14,12 @@ from hardsplat.cli import main
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import save_splats
 from hardsplat.mesh import build
-from hardsplat.mesh.build import Fusion, is_closed, surface_of
+from hardsplat.mesh.build import Fusion, surface_of
 from hardsplat.mesh.closed import closed_field
 from hardsplat.mesh.colors import bilinear, colors_at
 from hardsplat.mesh.field import BAND, BLOCK, OFFSETS, Field, blocks_near, blocks_of, keys_of
 from hardsplat.mesh.files import MESHES, Colored, write_mesh
-from hardsplat.mesh.surface import areas, extract, largest, simplified
+from hardsplat.mesh.surface import areas, extract, is_closed, largest, mended, simplified
 from hardsplat.mesh.texture import Textured, baked, owners, unwrapped
 from hardsplat.mesh.views import DepthView, rays_of
 from hardsplat.model.camera import Camera
@@ -117,6 +117,22 @@ def test_the_largest_pieces_stay():
     assert [len(largest(points, faces, n)[1]) for n in (None, 1, 2)] == [1280, 1280, 1360]
     assert [largest(points, faces, n)[2] for n in (None, 1, 2)] == [2, 2, 1]
     assert np.allclose(areas(*largest(points, faces)[:2]).sum(), ball.area)
+
+
+def test_surfaces_are_mended():
+    """Holes, some of which touch, doubled and turned triangles; all at once."""
+    ball = trimesh.creation.icosphere(4)
+    rng = np.random.default_rng(seed := fresh_seed())
+    lost = rng.permutation(len(ball.faces))[:100]
+    hub = np.flatnonzero((ball.faces == ball.faces[lost[0], 0]).any(axis=1))[[0, 2]]
+    faces = np.delete(ball.faces, np.concatenate([lost, hub]), axis=0)
+    faces = np.concatenate([faces, faces[:5], faces[7:9, ::-1]])
+    assert not is_closed(faces), seed
+    points, closed = mended(ball.vertices, faces)
+    made = trimesh.Trimesh(points, closed, process=False)
+    assert is_closed(closed) and made.is_watertight and made.is_winding_consistent, seed
+    assert abs(made.volume / ball.volume - 1) < 0.01, seed  # measured 0.001
+    assert mended(ball.vertices, ball.faces)[1] is ball.faces
 
 
 def test_what_no_camera_saw_is_solid(views):
@@ -271,6 +287,7 @@ BAD = """
     --triangles 1 | --triangles 1: expected a number of 4
     --pieces 0 | --pieces 0: expected a number of 1
     --texture-size 7 | --texture-size 7: expected a number of 256 to 8192 or 0
+    mesh.stl --texture-size 512 | --texture-size 512: .stl has no texture; leave it out
     --max-depth 1e-9 | no view sees a surface nearer than
     --depth mean | --depth: expected one of median, expected, got 'mean'
     mesh.fbx | mesh.fbx: a mesh ends in .glb, .obj, .ply, .stl

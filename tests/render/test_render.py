@@ -256,11 +256,13 @@ def run(*argv) -> None:
     assert main(["render", *map(str, argv), "--quiet"]) == 0
 
 
-def test_stills_of_held_out_views(result, scene, device):
+def test_stills_of_held_out_views(result, scene, device, error_of):
     run(result, "--path", "held-out")
     out = sorted((result / "held-out").iterdir())
     opened = load_scene(scene)
     assert [p.name for p in out] == [f"{opened.views[i].name}.png" for i in opened.test]
+    first = f"{opened.views[opened.test[0]].name}.png: exists; add --overwrite to replace it"
+    assert first in error_of("render", result, "--path held-out")
     splats = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
     with Renderer(device) as renderer:
         camera = opened.views[opened.test[1]].camera
@@ -268,11 +270,14 @@ def test_stills_of_held_out_views(result, scene, device):
     assert np.abs(read_pixels(out[1]).astype(int) - to_uint8(image)).max() <= 1
 
 
-def test_videos_along_paths(result, tmp_path):
+def test_videos_along_paths(result, tmp_path, error_of):
     options = "--frames 5 --width 40 --mode image outlines --sh-degree 0".split()
     run(result, *options, "--output", tmp_path / "new/o.mp4")
     found = {p.name: len(frames_of(p)) for p in (tmp_path / "new").iterdir()}
     assert found == {"o_image.mp4": 5, "o_outlines.mp4": 5}
+    words = [*options, "--output", tmp_path / "new/o.mp4"]
+    assert "o_image.mp4: exists; add --overwrite" in error_of("render", result, *words)
+    run(result, *words, "--overwrite")
     options = "--path spiral --frames 4 --width 31 --height 23 --rasterizer tiled".split()
     run(result, *options, "--output", tmp_path / "s.gif")
     assert [f.shape for f in frames_of(tmp_path / "s.gif")] == [(23, 31, 3)] * 4

@@ -82,10 +82,11 @@ data_factor: cameras of photographs this many times smaller (default: as trained
 --sh-degree N: highest spherical-harmonic degree used (default: all that there are)
 --format {{{",".join(FORMATS)}}}: render target (default: as trained; float32 for depth and count)
 --[no-]legend: pictures of depth and count say what their colours stand for (default: yes)
---depth-raw: also save depth as float32 .npy, world units
+--depth-raw: also save depth as float32 .npy, world units, whatever the --mode
 --max-splats N: of levels of detail (hardsplat lod) and of tiles: most splats of a picture
     (default: what the device holds)
 rasterizer: see train (default: as trained)
+--overwrite: replace pictures and videos that exist
 device
 quiet
 verbose

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,7 @@ from hardsplat.mesh.closed import closed_field
 from hardsplat.mesh.colors import colors_at
 from hardsplat.mesh.field import BAND, BYTES, Field, blocks_near
 from hardsplat.mesh.files import Colored, MeshFormat, beside, format_of, write_mesh
-from hardsplat.mesh.surface import areas, extract, largest, simplified
+from hardsplat.mesh.surface import areas, extract, is_closed, largest, mended, simplified
 from hardsplat.mesh.texture import baked, unwrapped
 from hardsplat.mesh.views import DEPTHS, DepthView, SplatViews
 from hardsplat.model.camera import Camera
@@ -32,7 +31,6 @@ from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.measure import BACKGROUNDS
 
-log = logging.getLogger("hardsplat")
 NAME = "mesh.glb"
 TRIANGLES = 200_000
 MOST_TRIANGLES = 20_000_000
@@ -105,6 +103,9 @@ def mesh(
     default = home_of(file) / NAME if Path(result).is_dir() else file.with_suffix(".glb")
     path = Path(output) if output else default
     kind = format_of(path)
+    if texture_size and "texture" not in kind.colors:
+        why = f"{path.suffix} has no texture; leave it out"
+        raise UserError(f"--texture-size {texture_size}: {why}")
     if path.resolve() == file.resolve():
         raise UserError(f"{path}: is what the mesh is made of; name another file")
     for each in (path, *(beside(path) if texture_size != 0 else ())):
@@ -125,8 +126,6 @@ def mesh(
     sizes = len(points), len(faces), voxel, closed, written, left_out, seconds
     done = WrittenMesh(path, *sizes, _peak())
     _report(done)
-    if watertight and not closed:
-        log.warning("%s: simplification left holes; raise --triangles", path)
     return done
 
 
@@ -160,16 +159,10 @@ def surface_of(
     points, faces, left_out = largest(*extract(field), fusion.pieces)
     if not len(faces):
         raise UserError(f"no surface was found with voxels of {voxel:g}; try another --voxel")
-    return *simplified(points, faces, fusion.triangles), voxel, left_out
-
-
-def is_closed(faces: np.ndarray) -> bool:
-    """Whether each edge has two triangles, which pass it in opposite directions."""
-    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
-    count = int(faces.max()) + 1
-    there, back = (edges @ [count, 1], edges[:, ::-1] @ [count, 1])
-    unique = np.unique(there)
-    return len(unique) == len(there) and bool(np.array_equal(unique, np.unique(back)))
+    points, faces = simplified(points, faces, fusion.triangles)
+    if fusion.watertight:
+        points, faces = mended(points, faces)
+    return points, faces, voxel, left_out
 
 
 def _scale(views: Iterable[DepthView]) -> tuple[float, float]:

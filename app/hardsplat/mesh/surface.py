@@ -119,3 +119,49 @@ def simplified(
     local = ((points - middle) / size).astype(np.float32)
     found, less = simplify(local, faces.astype(np.int32), target_count=triangles)
     return compacted(found * size + middle, less.astype(np.int64))
+
+
+def open_edges(faces: np.ndarray) -> np.ndarray:
+    """(3, F) bool whether the edge behind each corner is one that no other triangle, or more than
+    one, passes in the opposite direction; of a closed surface none is."""
+    there = np.stack([faces, faces[:, [1, 2, 0]]], axis=-1).transpose(1, 0, 2).reshape(-1, 2)
+    count = int(faces.max(initial=0)) + 1
+    edges, back = there @ [count, 1], there[:, ::-1] @ [count, 1]
+    unique, times = np.unique(edges, return_counts=True)
+    at = np.minimum(np.searchsorted(unique, back), len(unique) - 1)
+    once = times[np.searchsorted(unique, edges)] == 1
+    paired = once & (unique[at] == back) & (times[at] == 1)
+    return ~paired.reshape(3, -1)
+
+
+def is_closed(faces: np.ndarray) -> bool:
+    """Whether each edge has two triangles, which pass it in opposite directions."""
+    return not open_edges(faces).any()
+
+
+def mended(points: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A closed surface of one that lost its form in few places, as collapses of edges do: triangles
+    at edges that are not those of exactly two go, and a fan closes each hole."""
+    if is_closed(faces):
+        return points, faces
+    faces = faces[~open_edges(faces).any(axis=0)]
+    left = open_edges(faces)
+    a, b = faces.T[left], faces[:, [1, 2, 0]].T[left]
+    behind: dict[int, list[int]] = {}
+    for first, second in zip(a.tolist(), b.tolist()):
+        behind.setdefault(first, []).append(second)
+    loops: list[list[int]] = []
+    for start, further in behind.items():
+        while further:
+            way = [start]  # a loop ends where it meets itself, so a fan passes each vertex once
+            while way:
+                way.append(behind[way[-1]].pop())
+                if (first := way.index(way[-1])) < len(way) - 1:
+                    loops.append(way[first + 1 :])
+                    way = way[: first + 1] if first else []
+    fans, middles = [faces], [points]
+    for i, loop in enumerate(loops):
+        ahead, middle = np.roll(loop, -1), np.full(len(loop), len(points) + i)
+        fans.append(np.stack([ahead, loop, middle], axis=1))
+        middles.append(points[loop].mean(axis=0, keepdims=True))
+    return compacted(np.concatenate(middles), np.concatenate(fans))

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import ImageColor  # names of colours
 
 from hardsplat.base.errors import OutOfMemory, UserError
-from hardsplat.base.files import ensure_folder
+from hardsplat.base.files import check_free, ensure_folder
 from hardsplat.base.progress import Bar
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.video import CODECS
@@ -27,7 +27,7 @@ from hardsplat.raster.core.frame import frame_data
 from hardsplat.render.legend import UNITS, Legend
 from hardsplat.render.painter import Painter
 from hardsplat.render.shots import AROUND, FPS, MOST_FRAMES, VIEWS, Framing, Shot, shots_of
-from hardsplat.render.sink import Stills, Videos
+from hardsplat.render.sink import Stills, Videos, files_of, is_video
 from hardsplat.render.streaming import StreamedSplats, sample, tree_of
 from hardsplat.results.model import find_model, run_of
 from hardsplat.settings.scene import SceneSettings
@@ -74,6 +74,7 @@ def render(
     data_factor: int | None = None,
     device: str | None = None,
     max_splats: int | None = None,
+    overwrite: bool = False,
     quiet: bool = False,
 ) -> list[Path]:
     """Draws every frame of a path in every mode and writes them to `output`: a folder of PNG, or a
@@ -122,6 +123,9 @@ def render(
     if is_video(out) and len(sizes) > 1:
         what = f"the views have {len(sizes)} different sizes, a video has one"
         raise UserError(f"{out}: {what}; add --width and --height")
+    names = [n for n in modes if n in look.mode]
+    for each in files_of(out, names, [s.name for s in shots], depth_raw):
+        check_free(each, overwrite)
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
     frame = frame_data(degree, color, near)
     backend = BACKENDS[fastest(gpu, drawn_by.raster, drawn_by.gradient)]
@@ -132,7 +136,7 @@ def render(
     sky = sky if look.background is None else None
     drawing = (gpu, backend, options, gaussians, *canvas, modes, frame, transparent, sky)
     painter = Painter(*drawing)
-    names, legends = [n for n in modes if n in look.mode], {}
+    legends = {}
     try:
         for name in names:
             if name in UNITS:
@@ -257,10 +261,6 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
         why = f": {error.strerror}" if error.strerror else ""
         raise UserError(f"--output {out}: cannot be written{why}; choose another") from None
     return out
-
-
-def is_video(path: Path) -> bool:
-    return path.suffix.lower() in CODECS
 
 
 def _scene(given: SceneSettings, path: str, file: Path) -> Scene | None:

@@ -14,10 +14,36 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import written
 from hardsplat.io.media.images import save_png
-from hardsplat.io.media.video import VideoWriter
+from hardsplat.io.media.video import CODECS, VideoWriter
 from hardsplat.model.camera import Camera
 
 AHEAD = 4  # frames a thread that may wait to be written
+
+
+def is_video(path: Path) -> bool:
+    return path.suffix.lower() in CODECS
+
+
+def files_of(out: Path, modes: Sequence[str], names: Sequence[str], numbers: bool) -> list[Path]:
+    """What a sink writes of frames by name. numbers: depth too."""
+    if is_video(out):
+        return [_video(out, mode, modes) for mode in modes]
+    stills = [_still(out, name, mode, modes) for name in names for mode in modes]
+    return [*stills, *(_numbers(out, name) for name in names if numbers)]
+
+
+def _video(path: Path, mode: str, modes: Sequence[str]) -> Path:
+    """`path`, or where there are several modes the same with the mode's name before the ending."""
+    return path if len(modes) == 1 else path.with_stem(f"{path.stem}_{mode}")
+
+
+def _still(folder: Path, name: str, mode: str, modes: Sequence[str]) -> Path:
+    """NAME.png, or where there are several modes NAME.MODE.png."""
+    return folder / f"{name}{f'.{mode}' if len(modes) > 1 else ''}.png"
+
+
+def _numbers(folder: Path, name: str) -> Path:
+    return folder / f"{name}.depth.npy"
 
 
 class _Sink:
@@ -48,27 +74,25 @@ class _Sink:
 
 
 class Stills(_Sink):
-    """NAME.png in a folder, NAME.MODE.png where there are several modes, and NAME.depth.npy. NAME
-    may lie in folders of its own."""
+    """Pictures in a folder, and NAME.depth.npy. Names may lie in folders of their own."""
 
     def __init__(self, folder: Path, modes: Sequence[str], transparent: bool):
         super().__init__(min(8, os.cpu_count() or 1))
         self.folder, self.modes, self.transparent = folder, modes, transparent
 
     def picture(self, name: str, mode: str, image: np.ndarray) -> None:
-        suffix = f".{mode}" if len(self.modes) > 1 else ""
         pixels = image if self.transparent else image[..., :3]
-        self._later(save_png, self.folder / f"{name}{suffix}.png", pixels)
+        self._later(save_png, _still(self.folder, name, mode, self.modes), pixels)
 
     def numbers(self, name: str, values: np.ndarray) -> None:
-        self._later(_save_npy, self.folder / f"{name}.depth.npy", values)
+        self._later(_save_npy, _numbers(self.folder, name), values)
 
     def written(self) -> list[Path]:
         return [self.folder]
 
 
 class Videos(_Sink):
-    """One file, or one a mode with its name before the ending."""
+    """One file, or one a mode."""
 
     def __init__(self, path: Path, modes: Sequence[str], camera: Camera, fps: float):
         super().__init__(1)
@@ -76,7 +100,7 @@ class Videos(_Sink):
         self._writers: dict[str, VideoWriter] = {}
         try:
             for mode in modes:
-                file = path if len(modes) == 1 else path.with_stem(f"{path.stem}_{mode}")
+                file = _video(path, mode, modes)
                 self._writers[mode] = VideoWriter(file, camera.width, camera.height, fps)
         except UserError:
             self._closed()

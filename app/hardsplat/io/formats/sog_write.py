@@ -162,5 +162,6 @@ def _webp(pixels: np.ndarray) -> bytes:
     if pixels.shape[2] == 2:
         pixels = np.pad(pixels, ((0, 0), (0, 0), (0, 1)))
     out, image = io.BytesIO(), Image.fromarray(np.ascontiguousarray(pixels))
-    image.save(out, "WEBP", lossless=True, quality=75, method=4, exact=True)
+    # more effort makes these images no smaller, see docs/results/levels.md
+    image.save(out, "WEBP", lossless=True, quality=50, method=2, exact=True)
     return out.getvalue()
