@@ -1,19 +1,21 @@
 """Joins trained blocks: each splat comes from the block whose box has its mean, or from the seam
-that was polished there. Memory holds a piece of a file at a time."""
+that was polished there. Records of files are copied as they are, and memory holds a piece of a file
+at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import replacing, written
 from hardsplat.blocks.cut import Box
 from hardsplat.blocks.plan import BlockPlan, SceneBlock
-from hardsplat.io.splats import open_splats, save_stream
-from hardsplat.model.gaussians import Gaussians
+from hardsplat.io.formats import ply
 from hardsplat.results.folder import write_json
 
 TILES, INDEX = "tiles", "tiles.json"
@@ -27,16 +29,16 @@ class SplatSource:
     box: Box | None = None
     without: tuple[Box, ...] = ()
 
-    def pieces(self, plan: BlockPlan, block: SceneBlock) -> Iterator[Gaussians]:
-        """Those of them that a block owns."""
-        for piece in open_splats(self.file).pieces():
-            places = plan.places(piece.means)
+    def records(self, plan: BlockPlan, block: SceneBlock) -> Iterator[np.ndarray]:
+        """Those of them that a block owns, as the file has them."""
+        for records in ply.Table(self.file, "vertex").pieces():
+            places = plan.places(_means(records))
             kept = block.box.holds(places)
             if self.box:
                 kept &= self.box.holds(places)
             for box in self.without:
                 kept &= ~box.holds(places)
-            yield piece[kept]
+            yield records[kept]
 
 
 def tile_of(folder: Path, name: str) -> Path:
@@ -51,36 +53,46 @@ def join(plan: BlockPlan, sources: Sequence[Sequence[SplatSource]], folder: Path
     sources: of each block's splats, in the plan's order. Raises UserError for a file that cannot be
     read or written.
     """
-    tiles, rows = [], []
+    tiles, rows, total = [], [], 0
     for block, own in zip(plan.blocks, sources):
-        tile, owned = tile_of(folder, block.name), _owned(plan, block, own)
+        tile, owned = tile_of(folder, block.name), partial(_owned, plan, block, own)
         count, low, high = _survey(owned())
         rows.append({"file": f"{TILES}/{tile.name}", "splats": count, "low": low, "high": high})
         if count:
-            save_stream(tile, replace(open_splats(own[0].file), count=count, pieces=owned))
+            _write(tile, own[0].file, count, owned())
             tiles.append(tile)
+            total += count
         else:
             tile.unlink(missing_ok=True)
     if not tiles:
         raise UserError(f"{folder}: no block has a splat inside its box")
-    streams = [open_splats(tile) for tile in tiles]
-    total = sum(stream.count for stream in streams)
-    pieces = lambda: (piece for stream in streams for piece in stream.pieces())  # noqa: E731
-    save_stream(folder / "splats.ply", replace(streams[0], count=total, pieces=pieces))
+    pieces = (records for tile in tiles for records in ply.Table(tile, "vertex").pieces())
+    _write(folder / "splats.ply", tiles[0], total, pieces)
     write_json(folder / INDEX, {"axes": plan.axes.tolist(), "tiles": rows})
     return total
 
 
-def _owned(plan: BlockPlan, block: SceneBlock, sources: Sequence[SplatSource]):
-    return lambda: (piece for source in sources for piece in source.pieces(plan, block))
+def _owned(
+    plan: BlockPlan, block: SceneBlock, sources: Sequence[SplatSource]
+) -> Iterator[np.ndarray]:
+    return (records for source in sources for records in source.records(plan, block))
 
 
-def _survey(pieces: Iterator[Gaussians]) -> tuple[int, list, list]:
+def _means(records: np.ndarray) -> np.ndarray:
+    return ply.columns(records, ["x", "y", "z"])
+
+
+def _write(path: Path, like: Path, count: int, pieces: Iterable[np.ndarray]) -> None:
+    with written(path), replacing(path) as unfinished:
+        ply.copy(unfinished, like, count, pieces)
+
+
+def _survey(pieces: Iterable[np.ndarray]) -> tuple[int, list, list]:
     """How many splats there are, and the bounds of their means, world units."""
     count, low, high = 0, np.full(3, np.inf), np.full(3, -np.inf)
-    for piece in pieces:
-        count += len(piece)
-        if len(piece):
-            low = np.minimum(low, piece.means.min(axis=0))
-            high = np.maximum(high, piece.means.max(axis=0))
+    for records in pieces:
+        count += len(records)
+        if len(records):
+            means = _means(records)
+            low, high = np.minimum(low, means.min(axis=0)), np.maximum(high, means.max(axis=0))
     return (count, low.tolist(), high.tolist()) if count else (0, [], [])

@@ -98,11 +98,24 @@ def _records(
     return records
 
 
+def copy(path: Path, like: Path, count: int, pieces: Iterable[np.ndarray]) -> None:
+    """Writes records as they are. like: a binary file that has such records, for the header. count:
+    records of all pieces together."""
+    header, end, _ = _head(like).partition(b"end_header\n")
+    with open(path, "wb") as file:
+        file.write(re.sub(rb"(?m)^element vertex .*$", b"element vertex %d" % count, header) + end)
+        file.writelines(records.data for records in pieces)
+
+
 def is_antialiased(path: str | Path) -> bool:
     """Whether the header of a PLY says that its splats were trained with --antialiased."""
+    return f"comment {ANTIALIASED}".encode() in _head(path).partition(b"end_header")[0]
+
+
+def _head(path: str | Path) -> bytes:
+    """The first bytes of a file, with its header."""
     with open(path, "rb") as file:
-        header = file.read(LONGEST_HEADER).partition(b"end_header")[0]
-    return f"comment {ANTIALIASED}".encode() in header
+        return file.read(LONGEST_HEADER)
 
 
 # -- any PLY
