@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TextIO
 
 import numpy as np
+from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
@@ -27,9 +28,14 @@ from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.train.run.keeping import CheckpointKeeper
+from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.photographs import Loader
+from hardsplat.train.run.state import RunState
 from hardsplat.train.run.trainer import Trainer
 from tools.suite.plan import Plan, Run
+
+
+MEASURED = ("step", "psnr", "ssim", "fitted_psnr", "fitted_ssim", "splats", "training_seconds")
 
 
 @dataclass(frozen=True)
@@ -42,8 +48,18 @@ class Loaded(View):
         return self.image
 
 
+class Fitted(Measurements):
+    """Held-out views are measured after a fit of colours as well, whatever the run trains."""
+
+    def _measures(self, views, quiet=True, **how):
+        return super()._measures(views, quiet, **how | {"fitted": "colors" in how})
+
+
 class Nothing(CheckpointKeeper):
     """Keeps no files and no copies; what is measured is measured."""
+
+    def __init__(self, run: RunState, measurements: Measurements, start: Checkpoint):
+        super().__init__(run, Fitted(run), start)
 
     def keep(self, step: int) -> None:
         pass
@@ -73,7 +89,8 @@ def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: flo
         if time.monotonic() - begun > 60 * minutes:
             break
         if run.scene not in scenes:
-            scenes[run.scene] = loaded(data / plan.folders[run.scene])
+            every, altered = plan.every[run.scene], run.scene in plan.altered
+            scenes[run.scene] = loaded(data / plan.folders[run.scene], every, altered)
         result = train(run, device, scenes[run.scene], data / plan.folders[run.scene])
         with open(out / f"results_{lane}.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
@@ -88,9 +105,26 @@ def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: flo
     return made
 
 
-def loaded(folder: Path) -> Scene:
-    """The scene with all photographs in memory."""
-    return in_memory(load_scene(folder))
+def loaded(folder: Path, every: int = 1, altered: bool = False) -> Scene:
+    """The scene with all photographs in memory. every: training photographs from one that is taken
+    to the next. altered: photographs get other light."""
+    scene = load_scene(folder)
+    scene = in_memory(replace(scene, train=scene.train[::every]))
+    if altered:
+        rng = np.random.default_rng(0)
+        views = [replace(view, image=in_other_light(view.load(), rng)) for view in scene.views]
+        scene = replace(scene, views=views)
+    return scene
+
+
+def in_other_light(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """An image as another camera took it on another day: gain (30 %), white balance (10 %) and
+    contrast (20 %) are drawn."""
+    gains = rng.uniform(0.7, 1.3) * rng.uniform(0.9, 1.1, 3)
+    table = gains * (np.arange(256)[:, None] / 255) ** rng.uniform(0.8, 1.2)
+    table = np.clip(np.round(255 * table), 0, 255).astype(np.uint8)
+    colors = [table[image[..., k], k] for k in range(3)]
+    return np.stack([*colors, *np.moveaxis(image[..., 3:], -1, 0)], axis=-1)
 
 
 def in_memory(scene: Scene) -> Scene:
@@ -116,7 +150,8 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
         "config": run.config,
         "overrides": run.overrides,
     }
-    begun = time.perf_counter()
+    begun, notes = time.perf_counter(), list[str]()
+    tqdm.write = staticmethod(lambda line, **_: notes.append(line))
     try:
         metrics = Measuring(
             run.settings(folder, result), device=device, photographs=Loader(scene)
@@ -129,7 +164,7 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
     finally:
         shutil.rmtree(result, ignore_errors=True)
     evaluations = [
-        {name: e[name] for name in ("step", "psnr", "ssim", "splats", "training_seconds")}
+        {name: e[name] for name in MEASURED}
         for e in metrics["evaluations"]
     ]
     last = evaluations[-1]
@@ -137,6 +172,8 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
         "device": device.name,
         "psnr": last["psnr"],
         "ssim": last["ssim"],
+        "fitted_psnr": last["fitted_psnr"],
+        "best": max(e["psnr"] for e in evaluations),
         "splats": metrics["splats"],
         "steps": metrics["steps"],
         "training_seconds": metrics["seconds"]["training"],
@@ -159,6 +196,8 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
             for e in evaluations
         ],
         "overfit": metrics["overfit"],
+        "ignored": metrics["ignored"],
+        "notes": [line for line in notes if not line.startswith("step ")],
         "evaluations": evaluations,
     }
 

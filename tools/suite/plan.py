@@ -3,6 +3,8 @@
     seeds = [1, 2, 3]
 
     [scenes.lego]                 # a folder of that name below --data; `folder` names another
+    every = 3                     # every third training photograph alone
+    altered = true                # photographs of other light, see tools.suite.lane
     target = 35.0                 # dB, of "seconds until"
     settings = { background = "white", cap_max = 300_000 }
     anchors = { gsplat = [[34.7, 29.45], [184.6, 30.96]] }    # another trainer's seconds and dB,
@@ -82,11 +84,14 @@ class Anchor:
 
 @dataclass(frozen=True)
 class Plan:
-    """folders: of the scenes, below that of all data. targets: dB by scene, where there is one.
-    anchors: of other trainers, by scene."""
+    """folders: of the scenes, below that of all data. every: training photographs of a scene from
+    one that is taken to the next. altered: scenes whose photographs get other light. targets: dB by
+    scene, where there is one. anchors: of other trainers, by scene."""
 
     runs: list[Run]
     folders: dict[str, str]
+    every: dict[str, int]
+    altered: set[str]
     targets: dict[str, float]
     anchors: dict[str, list[Anchor]]
 
@@ -136,6 +141,8 @@ def read_plan(path: Path) -> Plan:
     return Plan(
         runs,
         {s: v.get("folder", s) for s, v in scenes.items()},
+        {s: v.get("every", 1) for s, v in scenes.items()},
+        {s for s, v in scenes.items() if v.get("altered")},
         {s: v["target"] for s, v in scenes.items() if "target" in v},
         anchors,
     )
