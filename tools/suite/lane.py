@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
+from unittest.mock import patch
 
 import numpy as np
 from tqdm import tqdm
@@ -33,7 +34,6 @@ from hardsplat.train.run.photographs import Loader
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.trainer import Trainer
 from tools.suite.plan import Plan, Run
-
 
 MEASURED = ("step", "psnr", "ssim", "fitted_psnr", "fitted_ssim", "splats", "training_seconds")
 
@@ -151,11 +151,11 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
         "overrides": run.overrides,
     }
     begun, notes = time.perf_counter(), list[str]()
-    tqdm.write = staticmethod(lambda line, **_: notes.append(line))
     try:
-        metrics = Measuring(
-            run.settings(folder, result), device=device, photographs=Loader(scene)
-        ).train()
+        with patch.object(tqdm, "write", notes.append):  # what the run decides, and why
+            metrics = Measuring(
+                run.settings(folder, result), device=device, photographs=Loader(scene)
+            ).train()
     except UserError as error:
         return numbers | {"error": str(error)}
     except Exception as error:  # whatever it is, the other runs go on
@@ -163,10 +163,7 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
         return numbers | {"error": f"{type(error).__name__}: {error}"}
     finally:
         shutil.rmtree(result, ignore_errors=True)
-    evaluations = [
-        {name: e[name] for name in MEASURED}
-        for e in metrics["evaluations"]
-    ]
+    evaluations = [{name: e[name] for name in MEASURED} for e in metrics["evaluations"]]
     last = evaluations[-1]
     return numbers | {
         "device": device.name,
