@@ -13,6 +13,8 @@ def to_bfloat16(values: np.ndarray) -> np.ndarray:
     return (kept >> 16).astype(np.uint16)
 
 
-def from_bfloat16(bits: np.ndarray) -> np.ndarray:
-    """The float32 that these uint16 are, exactly."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+def from_bfloat16(bits: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """The float32 that these uint16 are, exactly. out: where to, of their shape and contiguous."""
+    out = np.empty(bits.shape, np.float32) if out is None else out
+    np.left_shift(bits, 16, out=out.view(np.uint32), dtype=np.uint32)
+    return out

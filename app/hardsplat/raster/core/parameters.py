@@ -228,8 +228,7 @@ class Parameters:
         whole: list[tuple[Buffer, np.ndarray]] = []
         for buffer, plane, half in self._plane_by_plane(name, out):
             if half:
-                bits = buffer.download(np.uint16, plane.size)
-                plane[:] = from_bfloat16(bits).reshape(plane.shape)
+                from_bfloat16(buffer.download(np.uint16, plane.size).reshape(plane.shape), plane)
             elif buffer.host:
                 buffer.copy_to(plane)
             else:
