@@ -86,6 +86,11 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     ]
     packed = [adam(moments, packed=True) for moments in MOMENT_FORMATS]
     projections += [Perspective(1, sink, lens=lens) for sink in packed for lens in LENSES]
+    projections += [
+        Perspective(1, sink, lens=lens, lobes=True)
+        for sink in (None, *sinks, *packed)
+        for lens in LENSES
+    ]
     projections.append(Perspective(1, STORE_ROWS))
     projections += [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
     for projection in projections:

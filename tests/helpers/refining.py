@@ -18,6 +18,7 @@ from hardsplat.tables import quantities
 from hardsplat.train.step.loss import loss_terms, term_sums_bytes
 from hardsplat.train.step.schedule import adam_settings, rate_plans
 from hardsplat.train.strategies.refine import allocate_refine, refine_settings
+from tests.helpers.tables import COMMON
 
 # As the float64 references have them: all bands of colour under one name, moments first and second
 # by turns.
@@ -114,7 +115,7 @@ class Refining:
 
     def state(self) -> dict:
         """Of the splats as they are now."""
-        names = (*quantities.values(), *quantities.moments())
+        names = (*COMMON, *(f"adam_{name}" for name in COMMON))
         return as_state({name: self.parameters.read(name, self.splats) for name in names})
 
     @property

@@ -12,11 +12,11 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.sinks import STORE
 from hardsplat.raster.renderer import Camera, Gaussians
 from hardsplat.settings.train import TrainConfig
-from hardsplat.tables import quantities
 from hardsplat.train.step.loss import allocate_loss, loss_passes, loss_terms, record_loss
 from hardsplat.train.step.photos import pack
 from hardsplat.train.step.schedule import FIT_SCHEDULE_PASSES, record_end
 from tests.helpers.goldens import random_scene
+from tests.helpers.tables import COMMON
 from tests.oracle import spsa
 from tests.oracle.loss import l1_dssim
 from tests.oracle.render import render
@@ -120,7 +120,7 @@ class Estimates:
 
     def estimate(self) -> dict:
         """The gradients handed to the sink, float32."""
-        d = {name: self.parameters.read(f"d_{name}", self.scene.n) for name in quantities.values()}
+        d = {name: self.parameters.read(f"d_{name}", self.scene.n) for name in COMMON}
         sh = np.concatenate([d["sh0"], d["shN"]]).transpose(1, 0, 2)
         out = {name: d[name][0] for name in ("means", "quats", "log_scales")}
         return out | {"logit_opacities": d["logit_opacities"][0, :, 0], "sh": sh}

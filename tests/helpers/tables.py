@@ -3,6 +3,9 @@
 import pytest
 
 from hardsplat.base.errors import UserError
+from hardsplat.tables import quantities
+
+COMMON = tuple(q.name for q in quantities.of_splats())  # what all splats have
 
 
 def rows(text: str) -> list[tuple[str, ...]]:

@@ -8,9 +8,9 @@ from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig
-from hardsplat.tables import quantities
 from hardsplat.train.job.views import Views
 from hardsplat.train.run.start import decided
+from tests.helpers.tables import COMMON
 from tests.helpers.training import open_session, same_state, settings
 from tests.oracle import sh as harmonics
 from tests.oracle.adam import adam_step
@@ -26,7 +26,7 @@ def started(device, scene, **changes):
     session = open_session(device, settings(scene, **run, **changes))
     state, rng = session.snapshot(), np.random.default_rng(3)
     state.buffers["logit_opacities"][:, rng.random(state.splats) < 1 / 3] = -8.0
-    for name in quantities.values():
+    for name in COMMON:
         if name != "shN":  # which is not in use yet
             first, second = state.buffers[f"adam_{name}"]
             first[:] = rng.normal(0, 1e-3, first.shape)
@@ -102,7 +102,7 @@ def test_steps_against_float64(device, scene, rasterizer, way):
         assert n / 4 < seen.sum() < 3 * n / 4
         rates["means"] = session.resources["rates"].download(np.float32, 1)[0]
         moved = seen if config.adam.visible_adam else np.ones(n, bool)
-        for name in quantities.values():
+        for name in COMMON:
             m, v = moments(before, name)
             value = before.buffers[name].astype(np.float64)
             wanted = adam_step(value, d[name], m, v, step + 1, rates[name], *betas)
@@ -161,7 +161,7 @@ def test_a_resumed_run_rounds_alike(device, scene, tmp_path):
     exact = wide.snapshot()
     second.restore(exact)
     got = second.snapshot().buffers
-    for name in quantities.values():
+    for name in COMMON:
         moments = exact.buffers[f"adam_{name}"]
         assert name == "shN" or np.any(moments.view(np.uint32) & 0xFFFF)
         assert np.array_equal(got[name], exact.buffers[name])

@@ -17,7 +17,6 @@ from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.morton import order_by_rank
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.presets import config_from_file, load_config
-from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.memory import fitting
@@ -29,6 +28,7 @@ from hardsplat.train.run.trainer import train
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.watchers.log import Log
+from tests.helpers.tables import COMMON
 from tests.helpers.training import open_session, same_state, settings, splats_of
 
 # For runs so short that the published rates hardly move anything.
@@ -340,7 +340,7 @@ def test_memory_of_moments(device, scene, monkeypatch):
 
 @pytest.mark.parametrize("moments", MOMENT_FORMATS)
 def test_growth_keeps_splats_and_moments(device, moments):
-    names = (*quantities.values(), *quantities.moments(), "grow_stats")
+    names = (*COMMON, *(f"adam_{name}" for name in COMMON), "grow_stats")
     parameters = Parameters(device, 100, 1, moments, "written", follow=("grow_stats",))
     rng = np.random.default_rng(0)
     before = {}

@@ -68,7 +68,10 @@ class Editor:
             sh, inside = self._left.sh.copy(), self._inside()
             sh[inside] = 0
             sh[inside, 0] = HIGHLIGHT
-            return replace(self._left, sh=sh, check=False)
+            extra = dict(self._left.extra)
+            if "lobe_colors" in extra:
+                extra["lobe_colors"] = np.where(inside[:, None], 0, extra["lobe_colors"])
+            return replace(self._left, sh=sh, extra=extra, check=False)
 
     def _inside(self) -> np.ndarray:
         means = self._left.means

@@ -13,12 +13,12 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.progress import Bar
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.resources import buffer_in
-from hardsplat.io.formats.frames import basis
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import SH_C0, Gaussians
+from hardsplat.model.harmonics import basis
 from hardsplat.raster.renderer import Renderer
 from hardsplat.results.model import find_model
 
@@ -72,7 +72,8 @@ class SeenSplats:
         for camera, (weight, _) in zip(self.cameras, self._by_camera()):
             shown = np.flatnonzero(weight)
             rays = self.gaussians.means[shown] - camera.position
-            total[shown] += weight[shown, None] * _basis(rays, sh_degree)
+            rays /= np.maximum(np.linalg.norm(rays, axis=1, keepdims=True), 1e-30)
+            total[shown] += weight[shown, None] * basis(rays, sh_degree)
         return total
 
     def classic_opacities(self) -> np.ndarray:
@@ -95,7 +96,8 @@ class SeenSplats:
         The first is the gradient of the sum of all pixels by the splat's colour.
         """
         n = len(self.gaussians)
-        grey = replace(self.gaussians, sh=np.zeros((n, 1, 3), np.float32), check=False)
+        zeros = np.zeros((n, 1, 3), np.float32)
+        grey = replace(self.gaussians, sh=zeros, extra={}, check=False)
         shown = dict(desc="weighing", unit="view", leave=False, disable=self.quiet)
         with Renderer(self.device, "tiled", antialiased=self.antialiased) as renderer:
             for camera in Bar(self.cameras, **shown):
@@ -105,11 +107,3 @@ class SeenSplats:
                 weight = renderer.backward(d_image)["sh"][:, 0, 0] / np.float32(SH_C0)
                 colors = buffer_in(renderer.resources, "colors2d")
                 yield weight, colors.download(np.float32, 4 * n).reshape(-1, 4)[:, 3]
-
-
-def _basis(rays: np.ndarray, sh_degree: int) -> np.ndarray:
-    """(N, (sh_degree + 1)^2) spherical harmonics in the directions of rays (N, 3)."""
-    rays = rays / np.maximum(np.linalg.norm(rays, axis=1, keepdims=True), 1e-30)
-    degrees = range(1, sh_degree + 1)
-    bands = [np.sqrt((2 * degree + 1) / (4 * np.pi)) * basis(rays, degree) for degree in degrees]
-    return np.concatenate([np.full((len(rays), 1), SH_C0), *bands], axis=1)

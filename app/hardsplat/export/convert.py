@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,15 +21,18 @@ from hardsplat.base.progress import Bar
 from hardsplat.edit.shapes import shapes_from_flag
 from hardsplat.edit.steps import Edit, Step
 from hardsplat.export.contribution import SeenSplats
+from hardsplat.export.harmonics import fitted, likeness, stream_without_lobes
 from hardsplat.io.formats import format_to_read, format_to_write
 from hardsplat.io.formats.base import PIECE, FileFormat, SplatStream
 from hardsplat.io.formats.frames import UPS, rotated, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, log_dropped, open_splats
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.lobes import has_lobes
 from hardsplat.results.model import find_model
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -83,8 +87,9 @@ def convert(
     that was trained with --antialiased, opacities with which viewers without its filter draw the
     training views most alike; the target then counts as not antialiased. Formats that cannot say
     that splats are get these anyhow. edit: what is done to the splats after
-    `crop`. Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4 more for
-    max_splats, and 30 while a Morton order is found. Raises UserError for bad input.
+    `crop`. Lobes of colour become SH, but in .npz. Memory holds a piece of 32 768 splats, and per
+    splat of the file 1 byte, 4 more for max_splats, 30 while a Morton order is found, and 400 for
+    lobes. Raises UserError for bad input.
     """
     started = time.perf_counter()
     source, target = Path(source), Path(target)
@@ -103,9 +108,11 @@ def convert(
         raise UserError(f"--max-splats {max_splats}: expected a whole number of at least 1")
     if up is not None and up not in UPS:
         raise UserError(f"--up {up}: expected one of {', '.join(UPS)}")
-    splats = open_splats(source)
-    degree = _degree(source, splats, sh_degree)
+    given = splats = open_splats(source)
     views = partial(SeenSplats.of_result, folder, device, quiet) if folder else None
+    if row.suffix != ".npz":  # other programs read all the others
+        splats = _without_lobes(splats, views, target)
+    degree = _degree(source, splats, sh_degree)
     opacities = None
     if splats.antialiased and (classic or not row.keeps_filter):
         opacities = _classic_opacities(views, row, target, classic)
@@ -121,7 +128,7 @@ def convert(
         weights = _unless_missing(views, SeenSplats.contributions, chosen)
         weigh = None if weights is None else _weighing(weights)
     weigh, ordered = weigh or importance, morton or row.morton
-    keep, means = _chosen(source, splats, edit, min_opacity, max_splats, weigh, ordered, quiet)
+    keep, means = _chosen(source, given, edit, min_opacity, max_splats, weigh, ordered, quiet)
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
     moved = edit.moved
     moved = replace(moved, rotation=turn @ moved.rotation, offset=turn @ moved.offset)
@@ -141,8 +148,8 @@ def convert(
 
     count = int(keep.sum())
     with written(target), ExitStack() as stack:
-        given = antialiased, splats.extra, seen
-        out = SplatStream(count, degree, lambda: pieces("writing"), *given)
+        own = antialiased, splats.extra, seen
+        out = SplatStream(count, degree, lambda: pieces("writing"), *own)
         if means is not None:
             order = Sorted(target, count, degree, splats.extra)
             stack.callback(order.close)
@@ -155,10 +162,31 @@ def convert(
                 order.put(piece, places[at : at + len(piece)])
                 at += len(piece)
             again = SplatStream(count, degree, order.pieces)
-            out = SplatStream(count, degree, lambda: _shown(again, "writing", quiet), *given)
+            out = SplatStream(count, degree, lambda: _shown(again, "writing", quiet), *own)
         row.write(stack.enter_context(replacing(target)), out)
     sizes = format_to_read(source).size(source), target.stat().st_size
     return Converted(splats.count, count, *sizes, time.perf_counter() - started)
+
+
+def _without_lobes(
+    splats: SplatStream, views: Callable[[], SeenSplats] | None, target: Path
+) -> SplatStream:
+    """The stream with SH instead of lobes of colour, and a line that says how alike they look;
+    where the cameras are not known, all directions count alike."""
+    if not has_lobes(splats.extra):
+        return splats
+    alike = "lobes of colour became spherical harmonics, fitted for all directions alike"
+    if views is None:
+        log.warning("%s: %s: a file does not say what was seen from where", target, alike)
+        return stream_without_lobes(splats)
+    found = _unless_missing(views, lambda s: (s, fitted(s)), alike)
+    if found is None:
+        return stream_without_lobes(splats)
+    print(
+        f"{target}: lobes of colour became spherical harmonics, which draw training views to "
+        f"{likeness(*found):.1f} dB of them"
+    )
+    return stream_without_lobes(splats, sh=found[1].sh)
 
 
 def _weighing(weights: np.ndarray) -> Callable[[int, Gaussians], np.ndarray]:
@@ -185,8 +213,8 @@ def _classic_opacities(
 
 
 def _unless_missing(
-    views: Callable[[], SeenSplats], find: Callable[[SeenSplats], np.ndarray], otherwise: str
-) -> np.ndarray | None:
+    views: Callable[[], SeenSplats], find: Callable[[SeenSplats], T], otherwise: str
+) -> T | None:
     """find(views()); None, with a warning of what happens `otherwise`, where the scene or a device
     is missing."""
     try:

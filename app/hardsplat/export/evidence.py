@@ -72,7 +72,8 @@ def gather_evidence(
     """
     n = len(gaussians)
     found = Evidence(*np.zeros((4, n), np.float32))
-    grey = replace(gaussians, sh=np.zeros((n, 1, 3), np.float32), check=False)
+    zeros = np.zeros((n, 1, 3), np.float32)
+    grey = replace(gaussians, sh=zeros, extra={}, check=False)
     reach = REACH * gaussians.scales.max(axis=1)
     for view in Bar(views, desc="looking", unit="view", leave=False, disable=quiet):
         camera = view.camera

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free, ensure_folder, written
+from hardsplat.export.harmonics import stream_without_lobes
 from hardsplat.export.levels import WrittenLevels, write_levels
 from hardsplat.export.page import training_cameras
 from hardsplat.io.formats import streamed_sog
@@ -50,6 +51,7 @@ def lod(
     _check_target(folder, overwrite)
     splats = open_splats(file)
     cameras = training_cameras(config.scene, required=data_dir is not None)
+    splats = stream_without_lobes(splats, list(cameras.values()))
     background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
     name = title or Path(config.scene.data_dir or file.stem).name
     shown = PageScene(name, cameras, near, background, splats.antialiased, direction(up))

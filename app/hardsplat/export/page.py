@@ -16,6 +16,7 @@ from hardsplat.io.splats import load_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import direction
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.lobes import without_lobes
 from hardsplat.page.export import MIN_OPACITY, PageScene, WrittenPage, write_page
 from hardsplat.page.pack import MOST_SPLATS
 from hardsplat.raster.renderer import Renderer
@@ -72,6 +73,7 @@ def export(
     shown = PageScene(title or name, cameras, near, background, antialiased, direction(up))
     if cameras:
         shown = replace(shown, picture=_picture(gaussians, shown, config.run.device))
+    gaussians = without_lobes(gaussians, list(cameras.values()))
     degree = min(gaussians.sh_degree, 3 if sh_degree is None else sh_degree)
     if sh_degree is None:
         degree = light_degree(min(len(gaussians), max_splats or MOST_SPLATS), degree)

@@ -33,7 +33,7 @@ def with_sphere(
     away = np.linalg.norm(planes["means"][0] - centre, axis=1)
     near = float(np.quantile(away[np.isfinite(away)], 0.999)) if np.isfinite(away).any() else 0.0
     splats = sky.splats(centre, max(FAR * extent, _BEYOND * near), degree)
-    more = splats.planes(degree)
+    more = splats.with_further(tuple(planes)).planes(degree)
     joined = {n: np.concatenate([values, more[n]], axis=1) for n, values in planes.items()}
     return joined, len(splats)
 

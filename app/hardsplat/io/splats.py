@@ -18,6 +18,7 @@ from hardsplat.io.formats.base import SplatStream, check_expansion, in_memory, o
 from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.model import morton
 from hardsplat.model.gaussians import FIELDS, Gaussians
+from hardsplat.model.lobes import DEGREE, NAMES, has_lobes, without_lobes
 from hardsplat.tables.quantities import QUANTITIES
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,11 @@ def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = Fals
 def save_stream(path: Path, splats: SplatStream) -> None:
     """Writes splats in the order of their pieces, as `save_splats` does."""
     row = format_to_write(path)
+    if has_lobes(splats.extra) and not row.keeps_lobes:
+        log.warning("%s: lobes of colour became SH, fitted for all directions alike", path)
+        pieces, extra = splats.pieces, tuple(n for n in splats.extra if n not in NAMES)
+        fitted = lambda: map(without_lobes, pieces())  # noqa: E731
+        splats = replace(splats, sh_degree=DEGREE, pieces=fitted, extra=extra)
     with written(path), replacing(path) as partial:
         row.write(partial, _rotated(splats, to_ours(row.frame).T))
 
@@ -128,6 +134,8 @@ def _faults(g: Gaussians) -> Iterator[tuple[str, np.ndarray]]:
     n, finite = len(g), np.isfinite(g.opacities)
     for values in (g.means, g.quats, g.sh.reshape(n, -1)):
         finite &= np.isfinite(values).all(axis=1)
+    for values in g.extra.values():
+        finite &= np.isfinite(values).all(axis=(0, 2))
     yield "NaN or infinite numbers", ~finite
     yield "scales that are NaN or beyond float32", ~np.isfinite(g.scales).all(axis=1)
     yield "a rotation of zeros", np.all(g.quats == 0, axis=1)

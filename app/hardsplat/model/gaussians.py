@@ -3,13 +3,14 @@ original 3DGS."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
 from hardsplat.base.parallel import in_blocks
 from hardsplat.tables import quantities
+from hardsplat.tables.quantity import Quantity
 
 # quantities that the fields of Gaussians hold
 OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")
@@ -108,11 +109,21 @@ class Gaussians:
         o = np.clip(self.opacities.astype(np.float64), 1e-7, 1 - 1e-7)
         return np.log(o / (1 - o)).astype(np.float32)
 
+    def with_further(self, names: Collection[str]) -> Gaussians:
+        """The splats with these optional quantities of the trained table, at their first values
+        where they lack them, and without others."""
+        optional = [q for q in quantities.of("splat") if q.optional]
+        extra = {n: v for n, v in self.extra.items() if not quantities.QUANTITIES[n].optional}
+        for q in (q for q in optional if q.name in names):
+            extra[q.name] = self.extra.get(q.name, first_values(q, len(self), 0))
+        return replace(self, extra=extra, check=False)
+
     def planes(self, sh_degree: int) -> dict[str, np.ndarray]:
         """(planes, N, width) float32 of every trained quantity of splats, by name. SH bands above
         those there are become zeros.
 
-        A quantity that is not one of the fields begins at its first value, unless `extra` has it.
+        A quantity that is not one of the fields begins at its first value, unless `extra` has it;
+        an optional one then has no planes.
         """
         out = {}
         for q in quantities.of("splat"):
@@ -126,7 +137,8 @@ class Gaussians:
             elif hasattr(self, q.name):
                 out[q.name] = getattr(self, q.name).reshape(1, len(self), q.width)
             else:
-                out[q.name] = np.full(q.shape(len(self), sh_degree), q.first, np.float32)
+                first = first_values(q, len(self), sh_degree)
+                out[q.name] = first[:0] if q.optional else first
         return out
 
     @classmethod
@@ -146,7 +158,7 @@ class Gaussians:
 
         in_blocks(n, _BLOCK, fill)
         out = cls(planes["means"][0], planes["quats"][0], scales, opacities, sh, check=False)
-        out.extra = {name: values for name, values in planes.items() if name not in OWN}
+        out.extra = {n: values for n, values in planes.items() if n not in OWN and len(values)}
         return out
 
     @classmethod
@@ -175,6 +187,13 @@ class Gaussians:
         sh[:, 0] = (np.asarray(colors, np.float64) / 255 - 0.5) / SH_C0
         quats = np.tile(np.array([1, 0, 0, 0], np.float32), (n, 1))
         return cls(points, quats, np.repeat(scale[:, None], 3, 1), np.full(n, opacity), sh)
+
+
+def first_values(quantity: Quantity, items: int, sh_degree: int) -> np.ndarray:
+    """(planes, items, width) float32 of new items, where nothing else says it."""
+    first = np.asarray(quantity.first, np.float32)
+    first = first[:, None] if first.ndim else first
+    return np.broadcast_to(first, quantity.shape(items, sh_degree)).copy()
 
 
 def _activated(log_scales, logit_opacities) -> tuple[np.ndarray, np.ndarray]:

@@ -87,12 +87,15 @@ def training_needs(
     moments: str = "float32",
     estimates: int = 0,
     statistics: tuple[str, ...] = (),
+    further: tuple[str, ...] = (),
 ) -> dict[str, Need]:
     """What one splat takes in training, by name. estimates: as of
-    hardsplat.contract.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
+    hardsplat.contract.footprint.needs. statistics: those of STATISTICS that the strategy keeps.
+    further: optional quantities that splats have."""
     backend = BACKENDS[rasterizer]
     without = (*backend.without, *(name for name in STATISTICS if name not in statistics))
-    return {**needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, without), **backend.needs}
+    how = MOMENT_FORMATS[moments].nbytes, estimates, without, further
+    return {**needs(sh_degree, *how), **backend.needs}
 
 
 @dataclass(frozen=True)

@@ -84,16 +84,19 @@ class Renderer:
         self._frame = frame_data(0, (0.0, 0.0, 0.0), 1.0)
 
     def _fit(
-        self, n: int, sh_degree: int, width: int, height: int, lens: str, texels: int = 0
+        self, gaussians: Gaussians, width: int, height: int, lens: str, texels: int = 0
     ) -> None:
-        """Makes buffers and command buffers for this size, a variant of LENSES and a sky of so many
-        texels, or keeps those there are."""
-        capacity, key = max(n, 1), (sh_degree, width, height, lens, texels)
+        """Makes buffers and command buffers for these splats, this size, a variant of LENSES and a
+        sky of so many texels, or keeps those there are."""
+        capacity, further = max(len(gaussians), 1), tuple(gaussians.extra)
+        sh_degree = gaussians.sh_degree
+        key = (sh_degree, further, width, height, lens, texels)
         if self._key and self._key[0] >= capacity and self._key[1:] == key:
             return
         self._release()
         try:
             given: dict[str, Any] = {"gradients": "all", "items": {"texel": texels}}
+            given["further"] = further
             parameters = Parameters(self.device, capacity, sh_degree, **given)
             self.parameters = self._parts.add(parameters)
             self._sums = {"sky_sums": allocate_sums(self.device, texels)} if texels else {}
@@ -171,7 +174,7 @@ class Renderer:
         lens = "distorted" if any(c.distortion for c in cameras) else "pinhole"
         size = cameras[0].width, cameras[0].height
         texels = 0 if sky is None else len(sky.texels)
-        self._fit(len(gaussians), gaussians.sh_degree, *size, lens, texels)
+        self._fit(gaussians, *size, lens, texels)
         self.parameters.upload(gaussians)
         if sky is not None:
             self.parameters.write("sky", sky.texels[None])
@@ -260,7 +263,7 @@ class Renderer:
         self._drawn = None
         self._backward.run_once()
         self._differentiated = True
-        items = dict.fromkeys(quantities.of("splat"), n)
+        items = dict.fromkeys(quantities.of_splats(self.parameters.further), n)
         if texels := self.parameters.texels:
             items[quantities.QUANTITIES["sky"]] = texels
         found = {q.name: self.parameters.read(q.d, k) for q, k in items.items()}

@@ -48,7 +48,10 @@ class WorkingSet:
         self._parts, self.sh_degree = Owned(), model.sh_degree
         degree = model.sh_degree
         try:
-            splats = Parameters(device, capacity, degree, moments, "written", follow=follow)
+            own = model.further
+            splats = Parameters(
+                device, capacity, degree, moments, "written", follow=follow, further=own
+            )
             self.splats = self._parts.add(splats)
             sizes = {"working": capacity * contract.itemsize("working"), **_marks(model)}
             self._own = allocate_all(device, sizes)
@@ -57,13 +60,17 @@ class WorkingSet:
             raise
         self._parts.add_all(self._own.values())
         planes = (*splats.of_splats(), *model.of_splats(others=True))
-        table = plane_table({p.quantity.name: p for p in planes}, model.sh_degree)
+        table = plane_table({p.quantity.name: p for p in planes})
         splats.all["planes"].upload(table)
         self.all = {**self.splats.all, **self._own, **model_resources(model)}
 
     @property
     def capacity(self) -> int:
         return self.splats.capacity
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        return self.splats.further
 
     @property
     def counts(self) -> np.void:

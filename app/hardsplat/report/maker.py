@@ -12,6 +12,7 @@ import numpy as np
 from hardsplat.base.errors import reason
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import OWN, Gaussians
+from hardsplat.model.lobes import NAMES, without_lobes
 from hardsplat.page.choose import foremost
 from hardsplat.page.export import PageScene, small_viewer
 from hardsplat.report import run
@@ -120,11 +121,15 @@ def for_viewer(
 ) -> dict[str, np.ndarray]:
     """Picks from the trained values of splats, (planes, N, width) by name, those of
     the viewer: colour up to SH degree 1, and of very many splats those that matter most."""
-    own = {name: planes[name] for name in OWN if name != "shN"} | {"shN": planes["shN"][:3]}
-    if own["means"].shape[1] <= MOST_SHOWN:
-        return own
-    chosen = foremost(Gaussians.from_planes(own), cameras, MOST_SHOWN)
-    return {name: values[:, chosen] for name, values in own.items()}
+    lobes = [name for name in NAMES if name in planes]
+    own = {name: planes[name] for name in (*OWN, *lobes)} | {"shN": planes["shN"][:3]}
+    if own["means"].shape[1] > MOST_SHOWN:
+        chosen = foremost(Gaussians.from_planes(own), cameras, MOST_SHOWN)
+        own = {name: values[:, chosen] for name, values in own.items()}
+    if lobes:
+        fitted = without_lobes(Gaussians.from_planes(own), cameras, sh_degree=1)
+        own = {name: fitted.planes(1)[name] for name in OWN}
+    return own
 
 
 def save_plots(folder: Path, metrics: dict) -> None:

@@ -30,7 +30,8 @@ def serve(
     setting = scene_bounds(
         shown.gaussians, [camera for camera, held_out in cameras if not held_out]
     )
-    parameters = Parameters(gpu, len(shown.gaussians), degree)
+    own = tuple(shown.gaussians.extra)
+    parameters = Parameters(gpu, len(shown.gaussians), degree, further=own)
     frames = None
     try:
         parameters.upload(shown.gaussians)

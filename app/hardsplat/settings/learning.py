@@ -8,12 +8,31 @@ from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.gradients import GRADIENTS
 
 EXTENTS = "scene extents"
+COLORS = ("sh", "lobes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LobeSettings(Owner):
+    """lobes of colour"""
+
+    flag, values = "color", ("lobes",)
+    lobes_lr: float = option(5e-3, "rate of the colours of lobes, as far as --lobes-every counts")
+    lobe_axes_lr: float = option(1e-2, "rate of their axes, as far as --lobes-every counts")
+    lobes_every: int = steps(1, "steps from one update of lobes to the next", min=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings(Owner):
     """model"""
 
+    flag, values = "color", ("sh",)
+    color: str = option(
+        "sh",
+        "view-dependent colour: spherical harmonics, 48 numbers a splat at degree 3; lobes: a base "
+        "colour and two lobes, 15 numbers, which files of other programs get as harmonics",
+        choices=COLORS,
+    )
+    lobes: LobeSettings = part(LobeSettings)
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
     sh_degree_interval: int = steps(
         1_250, "steps after which the next degree joins", min=1, scales=1

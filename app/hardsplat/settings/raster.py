@@ -9,7 +9,8 @@ from hardsplat.settings.learning import GradientSettings, StochasticSettings
 from hardsplat.settings.rasterizers import RasterSettings
 from hardsplat.tables import quantities
 
-NO_SETTINGS = ("stochastic", "lens")  # options that follow from other settings, and from cameras
+# options that follow from other settings, from cameras and from splats
+NO_SETTINGS = ("stochastic", "lens", "lobes")
 
 
 @dataclass(frozen=True)

@@ -89,8 +89,20 @@ class TrainConfig(Owner):
                 "which the adaptive strategy grows: add --strategy mcmc or --strategy none"
             )
 
+    def _check_alone(self, setting: str) -> None:
+        """UserError where what neither estimates nor blocks know goes with one of them."""
+        without = {
+            "--gradient stochastic": self.gradient.gradient == "stochastic",
+            "--blocks": self.blocks.blocks is not None,
+        }
+        if flag := next((flag for flag, given in without.items() if given), None):
+            raise UserError(f"{setting} does not go with {flag}: leave out one of the two")
+
     def __post_init__(self):
         run, scene = self.run, self.scene
+        if self.model.color == "lobes":
+            self._check_alone("--color lobes")
+            object.__setattr__(self, "model", replace(self.model, sh_degree=0))
         if run.resume and run.ckpt:
             raise UserError(
                 "--resume and --ckpt exclude each other: the newest checkpoint, or the named one"
@@ -110,14 +122,7 @@ class TrainConfig(Owner):
         if scene.region and self.blocks.blocks is not None:
             raise UserError("--region and --blocks exclude each other: leave out one of the two")
         if scene.background == "sphere":
-            without = {
-                "--gradient stochastic": self.gradient.gradient == "stochastic",
-                "--blocks": self.blocks.blocks is not None,
-            }
-            if flag := next((flag for flag, given in without.items() if given), None):
-                raise UserError(
-                    f"--background sphere does not go with {flag}: leave out one of the two"
-                )
+            self._check_alone("--background sphere")
         if run.deterministic:
             raster = self.raster.flat()
             changed = [n for n in DETERMINISTIC if raster[n] != FIELDS[n].default]

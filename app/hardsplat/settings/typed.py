@@ -153,10 +153,20 @@ class TrainSettings(RasterizerOptions, total=False):
     rasterizer: Literal["auto", "hardware", "tiled"]
     """hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders;
     auto: the faster one here (default: auto)"""
+    color: Literal["sh", "lobes"]
+    """view-dependent colour: spherical harmonics, 48 numbers a splat at degree 3; lobes: a base
+    colour and two lobes, 15 numbers, which files of other programs get as harmonics (default:
+    sh)"""
     sh_degree: int
     """spherical-harmonic degree of colour (default: 3)"""
     sh_degree_interval: int
     """steps after which the next degree joins (default: 1250 steps)"""
+    lobes_lr: float
+    """rate of the colours of lobes, as far as --lobes-every counts (default: 0.005)"""
+    lobe_axes_lr: float
+    """rate of their axes, as far as --lobes-every counts (default: 0.01)"""
+    lobes_every: int
+    """steps from one update of lobes to the next (default: 1 steps)"""
     ssim_lambda: float
     """weight of D-SSIM; L1 has the rest (default: 0.2)"""
     l2_share: float

@@ -34,6 +34,7 @@ class Given:
 
     def __init__(self, link: Link, capacity: int, sh_degree: int):
         self.capacity, self.sh_degree, self._link = capacity, sh_degree, link
+        self.further: tuple[str, ...] = ()
         self._copies: dict[str, Buffer] = {}
         self._fixed: dict[str, Buffer] = {}
         try:

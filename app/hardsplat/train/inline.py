@@ -11,6 +11,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.lobes import without_lobes
 from hardsplat.page.export import PageScene, write_page
 from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
@@ -40,6 +41,7 @@ def inline_page(folder: Path, gaussians: Gaussians, height: int) -> InlinePage:
     shown = PageScene(folder.name, cameras, scene.near_plane, *look)
     with TemporaryDirectory() as below:
         path = Path(below) / "page.html"
+        gaussians = without_lobes(gaussians, list(cameras.values()), sh_degree=_DEGREE)
         write_page(path, gaussians, shown, sh_degree=min(gaussians.sh_degree, _DEGREE))
         return InlinePage(path.read_text(), height)
 

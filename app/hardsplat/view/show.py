@@ -128,7 +128,8 @@ def view(
     degree = shown.gaussians.sh_degree
     editor, version = shown.editor, 0
     inputs = EditInputs(*_starts(shown), sh_degree=degree, editor=editor)
-    parameters = Parameters(gpu, len(shown.gaussians), degree)
+    own = tuple(shown.gaussians.extra)
+    parameters = Parameters(gpu, len(shown.gaussians), degree, further=own)
     parameters.upload(shown.gaussians)
     viewer = _viewer(shown, gpu, inputs)
     try:

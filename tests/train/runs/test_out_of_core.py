@@ -15,12 +15,12 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.raster.backends import training_needs
 from hardsplat.study import doctor
-from hardsplat.tables import quantities
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.memory import fitting, placed
 from hardsplat.train.job.views import Views
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import drawing, working
+from tests.helpers.tables import COMMON
 from tests.helpers.training import open_session, resumed_exactly, same_state, settings
 
 MIB = 1 << 20
@@ -90,7 +90,7 @@ def test_colours_that_no_step_sees_stay(device, scene):
         seen[found[: session._drawn.working.counts["splats"]]] = True
     assert 0 < (~seen).sum() < before.splats
     after = session.snapshot()
-    for name in quantities.values():
+    for name in COMMON:
         if name not in ("shN", "sh0"):
             unseen = ~seen
             assert np.array_equal(after.buffers[name][:, unseen], before.buffers[name][:, unseen])

@@ -25,10 +25,12 @@ FILE_FORMATS = {  # of rows with the same suffix the first that holds the file r
     "compressed.ply": FileFormat(
         ".compressed.ply", "compressed PLY of PlayCanvas and SuperSplat", "RDF",
         compressed_ply.read, compressed_ply.write, compressed_ply.holds, morton=True),
-    "ply": FileFormat(".ply", "PLY as the original 3DGS", "RDF", ply.read, ply.write),
+    "ply": FileFormat(".ply", "PLY as the original 3DGS", "RDF", ply.read, ply.write,
+                      keeps_lobes=True),
     "checkpoint": FileFormat(
         ".npz", "checkpoint of hardsplat train", "RDF", checkpoint.read, holds=checkpoint.holds),
-    "npz": FileFormat(".npz", "arrays with gsplat's names", "RDF", npz.read, npz.write),
+    "npz": FileFormat(".npz", "arrays with gsplat's names", "RDF", npz.read, npz.write,
+                      keeps_lobes=True),
     "splat": FileFormat(
         ".splat", "32 bytes a splat, no SH", "RDF", splat.read, splat.write, keeps_filter=False),
     "spz": FileFormat(".spz", "SPZ of Niantic", "RUB", spz.read, spz.write, morton=True),

@@ -24,7 +24,7 @@ from hardsplat.base.files import Behind, check_listed, replacing
 from hardsplat.contract.footprint import STATISTICS
 from hardsplat.io.formats.base import SplatStream, in_memory, reading
 from hardsplat.io.formats.npz import check_sizes
-from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.gaussians import Gaussians, first_values
 from hardsplat.tables import quantities
 from hardsplat.tables.quantity import Of
 
@@ -75,11 +75,14 @@ class Checkpoint:
         counted["splat"] = len(gaussians)
         # zeros take no memory until they are written to
         wanted, later = shapes(sh_degree, counted), {*STATISTICS, *quantities.averages()}
+        absent = [q for q in quantities.of("splat") if q.optional and q.name not in gaussians.extra]
+        later |= {name for q in absent for name in (q.name, q.moments)}
         buffers = {n: np.zeros(wanted[n], np.float32) for n in wanted if n not in later}
         for q in quantities.QUANTITIES.values():
             if q.of != "splat":
-                buffers[q.name] += np.float32(q.first)
-        return cls(0, sh_degree, buffers | gaussians.planes(sh_degree), fresh=True)
+                buffers[q.name][:] = first_values(q, counted[q.of], sh_degree)
+        own = {n: v for n, v in gaussians.planes(sh_degree).items() if n not in later}
+        return cls(0, sh_degree, buffers | own, fresh=True)
 
 
 def path_of(result_dir: Path, step: int) -> Path:
@@ -182,7 +185,7 @@ def load(path: Path) -> Checkpoint:
                 what = f"checkpoint version {version}"
                 raise UserError(f"{path}: {what}, this hardsplat reads {VERSION}")
             step, sh_degree = int(data["step"]), int(data["sh_degree"])
-            needed = {*quantities.values(), *quantities.moments()}
+            needed = {name for q in quantities.of_splats() for name in (q.name, q.moments)}
             known = shapes(0, dict.fromkeys(quantities.ORDER, 0))
             buffers = {name: data[name] for name in known if name in needed or name in data}
             if RESIDUALS in data:
@@ -238,5 +241,5 @@ def read(path: Path) -> SplatStream:
     check_sizes(path)
     with reading(path, "not a usable checkpoint"):
         buffers = load(path).buffers
-        planes = {q.name: buffers[q.name] for q in quantities.of("splat")}
+        planes = {q.name: buffers[q.name] for q in quantities.of("splat") if q.name in buffers}
         return in_memory(Gaussians.from_planes(planes))

@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.harmonics import band
 
 OURS = "RDF"
 _RIGHT, _DOWN, _FORWARD = np.eye(3)
@@ -39,8 +40,8 @@ def upright(up: str) -> np.ndarray:
 
 
 def rotated(gaussians: Gaussians, rotation: np.ndarray) -> Gaussians:
-    """Splats turned by a (3, 3) rotation about the origin: means, quaternions and SH bands. Their
-    look from a camera that turns along is the same."""
+    """Splats turned by a (3, 3) rotation about the origin: means, quaternions, SH bands and lobes.
+    Their look from a camera that turns along is the same."""
     if (rotation == np.eye(3)).all():
         return gaussians
     R = rotation.astype(np.float32)
@@ -57,7 +58,10 @@ def rotated(gaussians: Gaussians, rotation: np.ndarray) -> Gaussians:
             sh[:, band] = np.einsum("ij,njc->nic", turn, gaussians.sh[:, band])
     with np.errstate(invalid="ignore", over="ignore"):
         means = gaussians.means @ R.T
-    return replace(gaussians, means=means, quats=quats, sh=sh, check=False)
+    extra = dict(gaussians.extra)
+    if "lobe_axes" in extra:
+        extra["lobe_axes"] = extra["lobe_axes"] @ R.T
+    return replace(gaussians, means=means, quats=quats, sh=sh, extra=extra, check=False)
 
 
 def quaternion(rotation: np.ndarray) -> np.ndarray:
@@ -85,31 +89,7 @@ def band_rotation(rotation: tuple[tuple[float, ...], ...], degree: int) -> np.nd
     """
     directions = np.random.default_rng(0).normal(size=(64, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    before, after = basis(directions @ np.array(rotation), degree), basis(directions, degree)
+    before, after = band(directions @ np.array(rotation), degree), band(directions, degree)
     turn = np.linalg.lstsq(after, before, rcond=None)[0]
     whole: np.ndarray = np.rint(turn)
     return np.where(np.abs(turn - whole) < 1e-12, whole, turn)  # a flip of axes is exact
-
-
-def basis(directions: np.ndarray, degree: int) -> np.ndarray:
-    """(N, 2 l + 1) real spherical harmonics of one band at unit directions (N, 3), in the order and
-    with the signs of 3DGS, up to a factor that all of a band share with their norm."""
-    x, y, z = directions.T
-    xx, yy, zz = x * x, y * y, z * z
-    if degree == 1:
-        return np.stack([-y, z, -x], axis=1)
-    if degree == 2:
-        r3 = np.sqrt(3)
-        even = (2 * zz - xx - yy) / 2, r3 / 2 * (xx - yy)
-        return np.stack([r3 * x * y, -r3 * y * z, even[0], -r3 * x * z, even[1]], axis=1)
-    r6, r10, r15 = np.sqrt(6) / 4, np.sqrt(10) / 4, np.sqrt(15)
-    functions = (
-        -r10 * y * (3 * xx - yy),
-        r15 * x * y * z,
-        -r6 * y * (4 * zz - xx - yy),
-        z * (2 * zz - 3 * xx - 3 * yy) / 2,
-        -r6 * x * (4 * zz - xx - yy),
-        r15 / 2 * z * (xx - yy),
-        -r10 * x * (xx - 3 * yy),
-    )
-    return np.stack(functions, axis=1)

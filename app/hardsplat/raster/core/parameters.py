@@ -3,7 +3,7 @@ plane an allocation of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Literal
 
@@ -14,7 +14,7 @@ from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer, clear_all, download_all, upload_all
 from hardsplat.gpu.memory.resources import moved
-from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.gaussians import Gaussians, first_values
 from hardsplat.raster.core.planes import Planes, plane_table
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
@@ -33,7 +33,8 @@ class Parameters:
     reads and writes them as float32 all the same. items: how many photographs, cameras and texels
     of the sky there are, by default none. follow: buffers of the contract, one element a splat,
     that grow with the splats. shared: other APIs may have the memory of planes, see `buffers`.
-    out_of_core: quantities that spill are in the host's memory. Raises OutOfMemory with nothing
+    out_of_core: quantities that spill are in the host's memory.
+    further: optional quantities that the splats have. Raises OutOfMemory with nothing
     allocated.
     """
 
@@ -48,6 +49,7 @@ class Parameters:
         follow: Iterable[str] = (),
         shared: bool = False,
         out_of_core: bool = False,
+        further: Collection[str] = (),
     ):
         self.device, self.sh_degree, self._shared = device, sh_degree, shared
         self._out_of_core = out_of_core
@@ -64,10 +66,12 @@ class Parameters:
                 self._follow[name] = Buffer(device, capacity * contract.itemsize(name), name)
             for quantity in quantities.QUANTITIES.values():
                 n = self._items.get(quantity.of, capacity)
-                planes = self._planes[quantity.name] = Planes(quantity, n)
+                lacks = quantity.optional and quantity.name not in further
+                count = 0 if lacks else quantity.planes(sh_degree)
+                planes = self._planes[quantity.name] = Planes(quantity, n, count)
                 for role in self._roles(quantity):
                     planes.buffers[role] = []  # what is made before one does not fit is destroyed
-                    for _ in range(quantity.planes(sh_degree) if n else 0):
+                    for _ in range(count if n else 0):
                         planes.buffers[role].append(self.allocate(quantity, role, n))
         except BaseException:
             self.destroy()
@@ -109,7 +113,7 @@ class Parameters:
 
     def write_table(self) -> None:
         """Writes the table of planes that shaders read."""
-        self._table = plane_table(self._planes, self.sh_degree)
+        self._table = plane_table(self._planes)
         self._fixed["planes"].upload(self._table)
 
     def set_perturbations(self, sizes: Mapping[str, float]) -> None:
@@ -117,7 +121,7 @@ class Parameters:
         named stay where they are."""
         for place in quantities.places():
             size, first = sizes.get(place.quantity.name, 0.0), place.plane
-            planes = place.quantity.planes(self.sh_degree)
+            planes = self._planes[place.quantity.name].count
             self._table["at"][first : first + planes]["perturbation"] = size
         self._fixed["planes"].upload(self._table)
 
@@ -125,6 +129,11 @@ class Parameters:
     def capacity(self) -> int:
         """Splats that fit in all planes."""
         return min(planes.capacity for planes in self.of_splats())
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """The optional quantities that its splats have."""
+        return tuple(p.quantity.name for p in self.of_splats() if p.quantity.optional and p.count)
 
     @property
     def texels(self) -> int:
@@ -216,7 +225,7 @@ class Parameters:
         if name in self._follow:
             return 1, n, contract.itemsize(name) // 4
         planes, roles = self._found(name)
-        shape = planes.quantity.planes(self.sh_degree), n, planes.quantity.width
+        shape = planes.count, n, planes.quantity.width
         return (len(roles), *shape) if len(roles) > 1 else shape
 
     def read(self, name: str, n: int, out: np.ndarray | None = None) -> np.ndarray:
@@ -269,10 +278,10 @@ class Parameters:
         n = self._planes[quantity.name].capacity
         if not n:
             return
-        shape = quantity.planes(self.sh_degree), n, quantity.width
-        self.write(quantity.name, np.full(shape, quantity.first, np.float32))
+        first = first_values(quantity, n, self.sh_degree)
+        self.write(quantity.name, first)
         if self._moments:
-            self.write(quantity.moments, np.zeros((2, *shape), np.float32))
+            self.write(quantity.moments, np.zeros((2, *first.shape), np.float32))
 
     def forget(self, moments: bool = True) -> None:
         """No statistics, and with `moments` no momentum."""

@@ -17,21 +17,23 @@ _MEMBERS = ("of_splats", "of_photographs", "of_cameras", "of_texels")  # as trai
 
 @dataclass
 class Planes:
-    """The buffers of one quantity by role, plane by plane."""
+    """The buffers of one quantity by role, plane by plane. count: how many planes it has, 0 where
+    splats lack it."""
 
     quantity: Quantity
     capacity: int
+    count: int
     buffers: dict[str, list[Buffer]] = field(default_factory=dict)
 
 
-def plane_table(planes_of: Mapping[str, Planes], sh_degree: int) -> np.ndarray:
+def plane_table(planes_of: Mapping[str, Planes]) -> np.ndarray:
     """The contract's Planes struct for planes of quantities by name."""
     table = np.zeros((), contract.dtype("Planes"))
     for kind, member in zip(quantities.ORDER, _MEMBERS):
         table[member] = quantities.plane_count(kind)
     for place in quantities.places():
         q, planes = place.quantity, planes_of[place.quantity.name]
-        for k in range(q.planes(sh_degree)):
+        for k in range(planes.count):
             entry = table["at"][place.plane + k]
             for role, buffers in planes.buffers.items() if planes.capacity else ():
                 entry[role] = buffers[k].address & 0xFFFFFFFF, buffers[k].address >> 32

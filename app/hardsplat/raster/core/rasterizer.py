@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,6 +50,8 @@ class Drawn(Protocol):
 
     sh_degree: int
 
+    @property
+    def further(self) -> tuple[str, ...]: ...  # optional quantities that splats have
     @property
     def capacity(self) -> int: ...
     @property
@@ -89,6 +92,8 @@ class Rasterizer:
         self.device, self.width, self.height = device, width, height
         self._parameters, self._capacity = parameters, parameters.capacity
         sh_planes = (parameters.sh_degree + 1) ** 2
+        if parameters.further:
+            options = replace(options, lobes=True)
         self._plan = self.plan(device, sh_planes, width, height, options, sink, projection)
         self.projection: Projection = self._plan[0]
         self.rows = self._plan[1]
@@ -126,8 +131,9 @@ class Rasterizer:
         """What `all_passes` takes of a rasterizer. Raises UserError for options that the device
         cannot run."""
         rows = cls.rows_of(device, options, sink is not None)
-        how = options.antialiased, options.stochastic, options.lens, cls._in_order(device, rows)
-        projection = projection or stochastic.projection(device, sh_planes, sink, *how)
+        how = options.antialiased, options.stochastic, options.lens, options.lobes
+        order = cls._in_order(device, rows)
+        projection = projection or stochastic.projection(device, sh_planes, sink, *how, order)
         return projection, rows, width, height, cls._divided(device, rows, height)
 
     def _passes(self, picture: str = "image") -> list[ComputePass | DrawPass]:

@@ -17,6 +17,7 @@ from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.presets import for_photographs, of_length
 from hardsplat.settings.raster import Options
 from hardsplat.settings.train import TrainConfig
+from hardsplat.tables import quantities
 from hardsplat.tables.gradients import finds_statistics
 from hardsplat.train.job import overfit
 from hardsplat.train.job.light import Light
@@ -143,6 +144,11 @@ class Job:
         return self.config.flat()
 
     @cached_property
+    def further(self) -> tuple[str, ...]:
+        """The optional quantities of splats that are trained."""
+        return quantities.further(self.flat)
+
+    @cached_property
     def strategy(self) -> Strategy:
         return STRATEGIES[self.densify.strategy](self.densify, self.steps)
 
@@ -154,8 +160,9 @@ class Job:
 
     def options(self, rasterizer: str) -> Options:
         """The options that the settings give that rasterizer."""
-        c = self.config
-        return replace(BACKENDS[rasterizer].options.of(c.raster, c.gradient), lens=self.views.lens)
+        c, lobes = self.config, bool(self.further)
+        options = BACKENDS[rasterizer].options.of(c.raster, c.gradient)
+        return replace(options, lens=self.views.lens, lobes=lobes)
 
     def sink(self, depths: bool) -> Sink:
         """Where the gradients go. depths: the loss has a term of depth."""

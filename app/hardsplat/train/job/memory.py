@@ -24,7 +24,8 @@ def fitting(device: Device, job: Job, rasterizer: str, taken: int = 0, shown: fl
     taken: bytes of other things there. shown: packed, the share that a view shows at most.
     """
     degree, follows = job.config.model.sh_degree, job.strategy.follows
-    each = training_needs(rasterizer, degree, job.moments, job.estimates, follows)
+    own = job.moments, job.estimates, follows, job.further
+    each = training_needs(rasterizer, degree, *own)
     if job.packed:
         each = packed(each, shown, job.out_of_core)
     return most_splats(each, device.memory_bytes, device.max_buffer, device.max_allocation, taken)
@@ -55,7 +56,8 @@ def placed(job: Job, device: Device, splats: int) -> Job:
         return own
     how = "steps copy those that they see (--packed)"
     if form.out_of_core:
-        each = training_needs(rasterizer, job.config.model.sh_degree, job.moments)
+        own_degree = job.config.model.sh_degree
+        each = training_needs(rasterizer, own_degree, job.moments, further=job.further)
         host = host_bytes(each) * planned / 2**30
         how = f"their higher colour bands go to the host's memory ({host:.1f} GiB)"
     tqdm.write(

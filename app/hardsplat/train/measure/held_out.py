@@ -13,7 +13,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
 from hardsplat.settings.densify import DensifySettings
-from hardsplat.settings.learning import GradientSettings, ModelSettings
+from hardsplat.settings.learning import GradientSettings
 from hardsplat.settings.photographs import PoseSettings
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.train import TrainConfig
@@ -56,7 +56,7 @@ def refining_job(
         scene=run.scene,
         run=RunSettings(max_steps=steps, **own),
         raster=run.raster,
-        model=ModelSettings(sh_degree=sh_degree, sh_degree_interval=1),
+        model=replace(run.model, sh_degree=sh_degree, sh_degree_interval=1),
         loss=run.loss,
         adam=run.adam,
         gradient=gradient,

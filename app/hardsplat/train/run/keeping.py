@@ -114,7 +114,8 @@ class CheckpointKeeper:
 
     def planes(self) -> dict[str, np.ndarray]:
         """The trained values of splats in the newest copy of the state."""
-        return {name: self.state.buffers[name] for name in quantities.values()}
+        names = (name for name in quantities.values() if name in self.state.buffers)
+        return {name: self.state.buffers[name] for name in names}
 
     def rescue(self, error: UserError) -> str:
         """Saves the newest state that can be had, and returns how to continue."""

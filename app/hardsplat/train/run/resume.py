@@ -8,14 +8,18 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.model.lobes import has_lobes
+from hardsplat.settings.learning import ModelSettings
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.run import RunSettings
 from hardsplat.train.run.files import is_complete
 
 
-def checkpoint_to_resume(settings: RunSettings, sh_degree: int, folder: Path) -> Checkpoint | None:
+def checkpoint_to_resume(
+    settings: RunSettings, model: ModelSettings, folder: Path
+) -> Checkpoint | None:
     """The checkpoint that the settings name, or the newest of the result folder with `resume`; None
-    for a run from the start. sh_degree: of the run.
+    for a run from the start. model: of the run.
 
     Raises UserError where there is none, and where there is nothing to continue.
     """
@@ -27,13 +31,15 @@ def checkpoint_to_resume(settings: RunSettings, sh_degree: int, folder: Path) ->
     if path is None:
         return None
     start = checkpoints.load(path)
-    if start.sh_degree != sh_degree:
+    color = "lobes" if has_lobes(start.buffers) else "sh"
+    made, this = f"--sh-degree {start.sh_degree}", str(model.sh_degree)
+    if color != model.color:
+        made, this = f"--color {color}", model.color
+    if color != model.color or start.sh_degree != model.sh_degree:
         saved = path.parent.parent / SAVED_NAME
         helps = saved.is_file() and not settings.resume
         advice = f"; add --config {shlex.quote(str(saved))}" if helps else ""
-        raise UserError(
-            f"{path}: made with --sh-degree {start.sh_degree}, this run has {sh_degree}{advice}"
-        )
+        raise UserError(f"{path}: made with {made}, this run has {this}{advice}")
     complete = not settings.resume or is_complete(folder, start.step)
     if start.step > steps or (start.step == steps and complete):
         raise UserError(

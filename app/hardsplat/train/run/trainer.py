@@ -101,7 +101,7 @@ class Trainer:
         self.folder = folder_of(config.run, config.scene)
         check_folder(self.folder)
         self.clock.begin("load")
-        start = checkpoint_to_resume(config.run, config.model.sh_degree, self.folder)
+        start = checkpoint_to_resume(config.run, config.model, self.folder)
         self.photographs = photographs or Loader.of(config.scene)
         self.scene = self.photographs.scene
         self._lock: FolderLock | None = None

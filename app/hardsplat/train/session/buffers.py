@@ -77,6 +77,7 @@ class SessionBuffers(SessionContents):
             job.views.items,
             job.strategy.follows,
             out_of_core=job.out_of_core,
+            further=job.further,
         )
 
     def _grow(self, wanted: int, n: int) -> None:

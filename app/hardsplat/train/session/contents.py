@@ -84,12 +84,14 @@ class SessionContents(BatchedSession):
         return self.parameters.shape(name, self.parameters.items(name, n))
 
     def _kept(self) -> list[str]:
+        splats = quantities.of_splats(self.job.further)
+        others = [q for kind in quantities.ORDER[1:] for q in quantities.of(kind)]
         names = [
-            name
-            for kind in quantities.ORDER
-            for name in (*quantities.values(kind), *quantities.moments(kind))
+            *(q.name for q in splats),
+            *(q.moments for q in splats),
+            *(name for q in others for name in (q.name, q.moments)),
         ]
-        averages = quantities.averages() if self.parameters.averaged else ()
+        averages = [q.average for q in splats] if self.parameters.averaged else ()
         residuals = [RESIDUALS] if RESIDUALS in self._shared else []
         return [*names, *averages, *self.job.strategy.follows, *residuals]
 
@@ -119,7 +121,8 @@ class SessionContents(BatchedSession):
         """(planes, splats, width) of every trained quantity of splats, by name. allocate: gives the
         arrays."""
         n = self.count()
-        return {name: self._read(name, n, allocate) for name in quantities.values()}
+        splats = quantities.of_splats(self.job.further)
+        return {q.name: self._read(q.name, n, allocate) for q in splats}
 
     def trained_of(self, name: str) -> np.ndarray:
         """(planes, items, width) of a quantity of photographs, cameras or texels, after all that

@@ -1,0 +1,63 @@
+"""Lobes of colour as spherical harmonics, for files and pages of other programs, and what that
+loses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hardsplat.export.contribution import SeenSplats
+from hardsplat.io.formats.base import SplatStream
+from hardsplat.model.camera import Camera
+from hardsplat.model.framing import spread
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.lobes import DEGREE, NAMES, has_lobes, without_lobes
+from hardsplat.raster.renderer import Renderer
+
+_COMPARED = 8  # views, evenly spaced
+
+
+def stream_without_lobes(
+    splats: SplatStream, cameras: Sequence[Camera] = (), sh: np.ndarray | None = None
+) -> SplatStream:
+    """The stream with SH instead of lobes, see without_lobes; as it is where it has none. sh: of
+    all its splats, where they are known."""
+    if not has_lobes(splats.extra):
+        return splats
+
+    def pieces() -> Iterator[Gaussians]:
+        at = 0
+        for piece in splats.pieces():
+            if sh is None:
+                yield without_lobes(piece, cameras)
+            else:
+                yield replace(piece.with_further(()), sh=sh[at : at + len(piece)], check=False)
+            at += len(piece)
+
+    extra = tuple(name for name in splats.extra if name not in NAMES)
+    return replace(splats, sh_degree=DEGREE, pieces=pieces, extra=extra)
+
+
+def fitted(seen: SeenSplats) -> Gaussians:
+    """The splats with SH instead of lobes, by what each camera sees of each. Raises UserError where
+    no device can draw them."""
+    weights = np.empty((len(seen.cameras), len(seen.gaussians)), np.float16)
+    for row, weight in zip(weights, seen.weights()):
+        row[:] = np.minimum(weight, 6e4)
+    return without_lobes(seen.gaussians, seen.cameras, weights)
+
+
+def likeness(seen: SeenSplats, other: Gaussians) -> float:
+    """PSNR between what the splats draw and what others draw in their place, dB, over views of the
+    cameras."""
+    errors = []
+    with Renderer(seen.device, "tiled", antialiased=seen.antialiased) as renderer:
+        for camera in (seen.cameras[i] for i in spread(len(seen.cameras), _COMPARED)):
+            images = []
+            for gaussians in (seen.gaussians, other):
+                image, _ = renderer.forward(gaussians, camera, near=seen.near)
+                images.append(np.clip(image, 0, 1))
+            errors.append(np.mean(np.square(images[0] - images[1])))
+    return float(-10 * np.log10(max(np.mean(errors), 1e-12)))

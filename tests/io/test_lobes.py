@@ -1,0 +1,101 @@
+"""Lobes of colour outside the GPU: values, turns, files, and the harmonics fitted to them."""
+
+import numpy as np
+import pytest
+
+from hardsplat.io.formats.frames import rotated
+from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.lobes import _around, values, without_lobes
+from tests.helpers.splat_files import some_splats
+from tests.oracle import lobes as exact
+from tests.oracle import sh as harmonics
+
+
+def lobed(n=50, seed=5, length=1.0) -> Gaussians:
+    g, rng = some_splats(n, 0, seed=seed), np.random.default_rng(seed)
+    axes, colors = rng.normal(0, length, (2, 2, n, 3)).astype(np.float32)
+    g.extra = {"lobe_colors": colors, "lobe_axes": axes}
+    return g
+
+
+def colors_of(g: Gaussians, directions: np.ndarray) -> np.ndarray:
+    """(N, 3) float64 in directions (N, 3), before the clamp."""
+    Y = harmonics.basis(directions, g.sh_degree)
+    color = np.einsum("nk,nkc->nc", Y, g.sh.astype(np.float64))
+    if not g.extra:
+        return color
+    return color + exact.color(g.extra["lobe_axes"], g.extra["lobe_colors"], directions)
+
+
+def turned_by(angle: float) -> np.ndarray:
+    c, s = np.cos(angle), np.sin(angle)
+    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1.0]]) @ np.array(
+        [[1, 0, 0], [0, 0, -1], [0, 1, 0]]
+    )
+
+
+def test_values_and_turns():
+    g, rotation = lobed(), turned_by(0.7)
+    directions = np.random.default_rng(1).normal(size=(len(g), 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    axes = g.extra["lobe_axes"]
+    found = values(axes, directions[:, None].astype(np.float32))[..., 0]
+    np.testing.assert_allclose(found, exact.values(axes, directions), atol=2e-6)
+    peaks = np.moveaxis(axes / np.linalg.norm(axes, axis=2, keepdims=True), 0, 1)
+    np.testing.assert_allclose(values(axes, peaks)[[0, 1], :, [0, 1]], 1, atol=1e-5)
+    before, after = (
+        colors_of(g, directions),
+        colors_of(rotated(g, rotation), directions @ rotation.T),
+    )
+    assert np.abs(after - before).max() < 1e-5 < np.abs(colors_of(g, -directions) - before).max()
+
+
+def test_harmonics_are_the_weighted_least_squares():
+    g, rng = lobed(20, length=1.5), np.random.default_rng(2)
+    looks = [np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(24)]
+    K = np.array([[40.0, 0, 16], [0, 40, 16], [0, 0, 1]])
+    cameras = []
+    for R in looks:
+        w2c = np.eye(4)
+        w2c[:3, :3], w2c[2, 3] = R * np.sign(np.linalg.det(R)), 30
+        cameras.append(Camera(w2c, K, 32, 32))
+    weights = rng.uniform(0, 3, (24, 20)).astype(np.float32)
+    weights[:, 3] = 0  # no camera sees it
+    fitted = without_lobes(g, cameras, weights)
+    assert fitted.sh.shape == (20, 16, 3) and not fitted.extra
+    around, share = _around().astype(np.float64), 0.02
+    for i in range(20):
+        rays = g.means[i] - np.array([c.position for c in cameras])
+        rays /= np.linalg.norm(rays, axis=1, keepdims=True)
+        directions = np.concatenate([rays, around])
+        w = weights[:, i] / max(weights[:, i].sum(), 1e-20)
+        w = np.sqrt(np.concatenate([w, np.full(len(around), share / len(around))]))[:, None]
+        wanted = colors_of(g[np.full(len(directions), i)], directions)
+        Y = harmonics.basis(directions, 3)
+        sh = np.linalg.lstsq(w * Y, w * wanted, rcond=None)[0]
+        assert np.abs(Y @ (fitted.sh[i] - sh)).max() < 2e-3
+
+
+@pytest.mark.parametrize("suffix", [".ply", ".npz", ".spz", ".glb"])
+def test_files(tmp_path, caplog, suffix):
+    g = lobed(300)
+    save_splats(path := tmp_path / f"x{suffix}", g)
+    back = load_splats(path)
+    if suffix in (".ply", ".npz"):
+        assert not caplog.records
+        for name, value in g.extra.items():
+            np.testing.assert_array_equal(back.extra[name], value)
+            # a PLY has three zeros more
+            assert 4 * 26 * 300 < path.stat().st_size < 4 * 29 * 300 + 2500
+    else:
+        assert "lobes of colour became SH" in caplog.text
+        assert back.sh_degree == 3 and not back.extra
+
+
+def test_lobes_that_are_not_finite_are_left_out(tmp_path):
+    g = lobed(10)
+    g.extra["lobe_axes"][1, 4, 2] = np.nan
+    save_splats(path := tmp_path / "x.ply", g)
+    assert len(load_splats(path)) == 9

@@ -1,0 +1,73 @@
+"""Training with lobes of colour: the same bits again, files, exports, and what is refused."""
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.export.convert import convert
+from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.io.splats import load_splats
+from hardsplat.settings.presets import load_config
+from hardsplat.train.run.trainer import train
+from tests.helpers.training import densified, open_session, same_state, settings
+
+
+def test_a_run_goes_on_and_its_files_carry_lobes(on_device, scene, tmp_path, capsys):
+    way = dict(color="lobes", rasterizer="tiled", deterministic=True)
+    train(settings(scene, tmp_path / "run", checkpoint_every=20, **way))
+    end, middle = (
+        checkpoints.load(checkpoints.path_of(tmp_path / "run", step)) for step in (30, 20)
+    )
+    assert end.splats > 300 and end.sh_degree == 0
+    for name in ("lobe_colors", "lobe_axes"):
+        assert end.buffers[name].shape == (2, end.splats, 3)
+        assert middle.buffers[name].std(axis=1).min() > 0, "no splat learnt its own"
+        assert end.buffers[f"adam_{name}"].any()
+    again = settings(
+        scene, tmp_path / "again", ckpt=checkpoints.path_of(tmp_path / "run", 20), **way
+    )
+    train(again)
+    assert same_state(checkpoints.load(checkpoints.path_of(tmp_path / "again", 30)), end)
+    splats = load_splats(tmp_path / "run" / "splats.ply")
+    np.testing.assert_array_equal(splats.extra["lobe_axes"], end.buffers["lobe_axes"])
+    capsys.readouterr()
+    for name in ("x.npz", "x.ply", "x.spz"):
+        convert(tmp_path / "run", tmp_path / name, quiet=True)
+    assert capsys.readouterr().out.count("lobes of colour became spherical harmonics") == 2
+    assert load_splats(tmp_path / "x.npz").extra.keys() == splats.extra.keys()
+    assert load_splats(tmp_path / "x.ply").sh_degree == 3
+    with pytest.raises(UserError, match="made with --color lobes, this run has sh"):
+        ckpt = checkpoints.path_of(tmp_path / "run", 20)
+        train(settings(scene, tmp_path / "other", ckpt=ckpt))
+
+
+def test_children_have_the_lobes_of_their_parents(device, scene):
+    session = open_session(device, settings(scene, color="lobes", grow_grad2d=1e-9, cap_max=500))
+    state = session.snapshot()
+    state.buffers["lobe_axes"][:] = state.buffers["means"][..., :1] * 1000
+    session.restore(state)
+    densified(session, 2)
+    after = session.snapshot()
+    assert after.splats > state.splats
+    axes = after.buffers["lobe_axes"][1, :, 2]
+    first = state.buffers["lobe_axes"][1, :, 2]
+    assert np.median(np.diff(np.sort(first))) > 2
+    # a step moves them by their learning rate at most
+    assert np.abs(axes[:, None] - first).min(axis=1).max() < 0.2
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        (dict(color="lobes", sh_degree=2), "--sh-degree belongs to --color sh"),
+        (dict(lobes_lr=0.1), "--lobes-lr belongs to --color lobes"),
+        (dict(color="lobes", blocks="2x1"), "--color lobes does not go with --blocks"),
+        (
+            dict(color="lobes", gradient="stochastic", strategy="none"),
+            "--color lobes does not go with --gradient stochastic",
+        ),
+    ],
+)
+def test_what_does_not_go_with_lobes(flags, words):
+    with pytest.raises(UserError, match=words):
+        load_config(None, flags)
