@@ -162,9 +162,9 @@ class TrainSettings(RasterizerOptions, total=False):
     sh_degree_interval: int
     """steps after which the next degree joins (default: 1250 steps)"""
     lobes_lr: float
-    """rate of the colours of lobes, as far as --lobes-every counts (default: 0.005)"""
+    """rate of the colours of lobes, for each of --lobes-every steps (default: 0.0025)"""
     lobe_axes_lr: float
-    """rate of their axes, as far as --lobes-every counts (default: 0.01)"""
+    """rate of their axes, for each of --lobes-every steps (default: 0.005)"""
     lobes_every: int
     """steps from one update of lobes to the next (default: 1 steps)"""
     ssim_lambda: float

@@ -22,9 +22,11 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats import checkpoint
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
+from hardsplat.model.lobes import without_lobes
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.sinks import resolve_moments
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
+from hardsplat.settings.raster import NO_SETTINGS
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.study.bench.bench import commit
 from hardsplat.study.bench.measure import Bench
@@ -93,13 +95,13 @@ def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     options = asdict(BACKENDS[rasterizer].options.of(config.raster, config.gradient))
     options |= {n: v for n, v in metrics["variants"].items() if n in options}
     # gradients are the analytic ones, however it was trained, and the lens is the view's
-    for name in ("stochastic", "lens"):
+    for name in NO_SETTINGS:
         options.pop(name, None)
     options["gradient"] = "analytic"
     try:
         with closing(open_device(config.run.device)) as device:
             job = Bench(device, [view], "random", 1)
-            job.use(load_splats(folder / "splats.ply"))
+            job.use(without_lobes(load_splats(folder / "splats.ply"), [view.camera]))
             errors, cosines = job.errors(rasterizer, options)
     except UserError as error:  # the reference needs what not every device has
         return {"view": view.name, "error": str(error)}
