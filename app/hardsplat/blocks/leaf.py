@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from hardsplat.io.scenes.scene import Scene, extent_of, load_scene
 from hardsplat.io.splats import open_splats, save_splats, usable_pieces
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.region import Region
 from hardsplat.results.folder import write_json
 from hardsplat.settings.presets import of_length
 from hardsplat.settings.train import TrainConfig, scene_folder
@@ -79,11 +80,15 @@ def _train_block(folder: Path, quiet: bool, opening: Future[Device]) -> dict[str
     plan, block = load_plan(Path(task["plan"]), names, whole.name), block_of(task["block"])
     scene, first, resumed = part_of(whole, block), folder / START, newest(folder) is not None
     photographs = Loader(scene)  # whose threads read them
-    if not (resumed and first.is_file()):
-        save_splats(first, first_splats(task["start"], plan, block, scene))
-    count, outside = _counts(first, block, plan)
+    region = block.region(plan.axes)
+    if resumed and first.is_file():
+        count, outside = _counts(open_splats(first).pieces(), region)
+    else:
+        save_splats(first, begins := first_splats(task["start"], plan, block, scene))
+        count, outside = _counts([begins], region)
+        del begins  # it may be large
     config = settings_of(config, block, first, count, outside, grows)
-    part = scaffold.part(whole, set(block.photographs), block.region(plan.axes))
+    part = scaffold.part(whole, set(block.photographs), region)
     from hardsplat.train.run.trainer import train  # while photographs are read
 
     watchers = [FullDevice()] if grows else []
@@ -141,26 +146,28 @@ def first_splats(
     boxes, found = {b.name: b.box for b in plan.blocks}, []
     for file, without in start:
         for piece in usable_pieces(open_splats(file), Counter()):
-            kept = region.inside(piece.means) | may_show(piece, cameras)
+            kept = may_show(piece, cameras, region.inside(piece.means))
             for name in without:
                 kept &= ~boxes[name].holds(plan.places(piece.means))
             found.append(piece[kept])
     return Gaussians.concatenate(found)
 
 
-def _counts(path: Path, block: SceneBlock, plan: BlockPlan) -> tuple[int, int]:
-    """How many splats a file has, and how many of them lie outside of the block's region."""
-    region, count, inside = block.region(plan.axes), 0, 0
-    for piece in open_splats(path).pieces():
+def _counts(pieces: Iterable[Gaussians], region: Region) -> tuple[int, int]:
+    """How many splats there are, and how many of them lie outside of a region."""
+    count = inside = 0
+    for piece in pieces:
         count, inside = count + len(piece), inside + int(region.inside(piece.means).sum())
     return count, count - inside
 
 
-def may_show(splats: Gaussians, cameras: Sequence[Camera]) -> np.ndarray:
-    """(N,) bool: whose mean lies in front of a camera and near its image. Cameras that look past a
-    sphere around all means take no time."""
-    means, found = splats.means, np.zeros(len(splats), bool)
-    if not len(splats):
+def may_show(
+    splats: Gaussians, cameras: Sequence[Camera], known: np.ndarray | None = None
+) -> np.ndarray:
+    """(N,) bool: whose mean lies in front of a camera and near its image, and those of `known`,
+    (N,) bool. Cameras that look past a sphere around all means take no time."""
+    means, found = splats.means, np.zeros(len(splats), bool) if known is None else known.copy()
+    if found.all():
         return found
     centre = (means.min(axis=0) + means.max(axis=0)).astype(np.float64) / 2
     radius = float(np.linalg.norm(means - centre, axis=1).max())
