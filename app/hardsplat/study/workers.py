@@ -18,7 +18,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from typing import Any
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
-from hardsplat.gpu.device.instance import Instance
 
 _running: set[subprocess.Popen] = set()
 _own = threading.local()  # `device` of a thread that is a worker
@@ -45,7 +43,6 @@ def run_child(
     device: by default that of the worker that this runs on, or of HARDSPLAT_DEVICE. show: what it
     prints appears on stderr too, besides FOLDER/log.txt.
     """
-    stay_awake()
     device = device or getattr(_own, "device", None)
     environment = os.environ | ({"HARDSPLAT_DEVICE": device} if device else {})
     command = [sys.executable, "-m", module, str(folder), *([] if show else ["--quiet"])]
@@ -76,17 +73,6 @@ def run_child(
             if child.stdin:
                 child.stdin.close()
     return 130 if interrupted else code, interrupted
-
-
-@cache
-def stay_awake() -> Instance | None:
-    """Keeps drivers loaded until this process ends: that of a GPU which no process uses needs
-    seconds to start, which each child would spend."""
-    with suppress(UserError):
-        instance = Instance("")
-        instance.physical_devices()
-        return instance
-    return None
 
 
 def stop_children() -> None:
