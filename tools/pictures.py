@@ -5,6 +5,7 @@ python -m tools.pictures results/courtyard docs/images/courtyard.jpg --views 2 -
 python -m tools.pictures results/pebble_mesh docs/images/pebble.jpg --views 4 --scale 2 --columns 2
 python -m tools.pictures results/off results/auto docs/images/moving.jpg --views 1
 python -m tools.pictures results/masks docs/images/masks.jpg --masks SCENE/images
+python -m tools.pictures results/one results/blocks docs/images/seams.jpg --differences 8
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from hardsplat.io.scenes.masks import read_mask
 from hardsplat.report.page import PARTS, comparison, spread, view_of
 
 
-def compared(folders: list[Path], views: int) -> list[np.ndarray]:
+def compared(folders: list[Path], views: int, louder: int = 0) -> list[np.ndarray]:
     """(H, W, 3) uint8 of each view: its render in each folder, and right of them its photograph.
+    louder: below each render is its largest difference of a channel, so many times; 0 for none.
     Raises UserError where a folder has no such pictures."""
     first = folders[0] / "renders"
     paths = [p.relative_to(first).as_posix() for p in sorted(first.rglob(f"*.{PARTS[0]}.png"))]
@@ -30,7 +32,13 @@ def compared(folders: list[Path], views: int) -> list[np.ndarray]:
     for name in spread([view_of(path)[0] for path in paths], views):
         both = [pair for folder in folders if (pair := comparison(folder, name))]
         if len(both) == len(folders):
-            found.append(np.concatenate([*(render for render, _ in both), both[0][1]], axis=1))
+            renders, photo = [render for render, _ in both], both[0][1]
+            found.append(np.concatenate([*renders, photo], axis=1))
+            if louder:
+                apart = [abs(r.astype(int) - photo).max(2, keepdims=True) for r in renders]
+                dark = [np.minimum(louder * a, 255) * np.ones(3) for a in apart]
+                row = np.concatenate([*dark, np.full(photo.shape, 255)], axis=1)
+                found[-1] = np.concatenate([found[-1], row.astype(np.uint8)])
     if not found:
         raise UserError(f"{folders[0]}: has no renders with their photographs")
     return found
@@ -72,13 +80,14 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the picture")
     parser.add_argument("--views", type=int, default=2)
     parser.add_argument("--scale", type=int, default=1, help="times larger")
+    parser.add_argument("--differences", type=int, default=0, help="below renders, times so many")
     parser.add_argument("--columns", type=int, default=1, help="pairs in a row")
     parser.add_argument("--masks", type=Path, help="images of the scene, to show masks on")
     flags = parser.parse_args()
     if flags.masks:
         found = masked(flags.folders[0], flags.masks, flags.views)
     else:
-        found = compared(flags.folders, flags.views)
+        found = compared(flags.folders, flags.views, flags.differences)
     Image.fromarray(together(found, flags.scale, flags.columns)).save(flags.out, quality=90)
 
 
