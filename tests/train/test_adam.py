@@ -7,6 +7,7 @@ from hardsplat import contract
 from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.model.camera import Camera
+from hardsplat.settings.presets import for_photographs, load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job.views import Views
 from hardsplat.train.run.start import decided
@@ -187,3 +188,16 @@ def test_splats_that_few_photographs_show_rest_in_the_others(share, capsys):
     assert ("a photograph shows 10 % of the points" in capsys.readouterr().out) is found
     for named in (True, False):
         assert decided(TrainConfig.of(visible_adam=named), views, known).adam.visible_adam is named
+
+
+@pytest.mark.parametrize("photographs, steps", [(40, 8_000), (112, 8_064), (200, 11_200), (500, 0)])
+def test_runs_on_photographs_that_show_few_points_are_short(photographs, steps, monkeypatch):
+    """steps: 0 for a run that keeps its length and its checks."""
+    K = np.array([[10.0, 0, 5], [0, 10.0, 5], [0, 0, 1]])
+    views = Views([Camera(np.eye(4), K, 10, 10)] * photographs, (10, 10), 1.0)
+    points = np.array([[0, 0, 2.0], *[[0, 0, -1.0]] * 9])  # one of ten is shown
+    config = decided(TrainConfig(), views, points)
+    assert for_photographs(config, photographs).run.max_steps == (steps or 25_000)
+    assert config.densify.budget.overfit_check == (0 if steps else 3_750)
+    named = load_config(None, {"max_steps": 20_000})  # a length that is asked for stays
+    assert decided(named, views, points) == named.changed(visible_adam=True)

@@ -9,7 +9,7 @@ from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job.job import Job
-from hardsplat.train.job.light import ASKED, Light, light_of
+from hardsplat.train.job.light import ASKED, SPREAD, Light, light_of
 from hardsplat.train.job.views import Views
 
 VIEWS, SIZE, FOCAL, DEPTH, POINTS, SEED = 12, (64, 48), 60.0, 4.0, 400, 5
@@ -97,7 +97,7 @@ def test_some_of_many_photographs_are_asked():
 
 @pytest.mark.parametrize("left, spread", [(0.5, 0.3), (0.5, 0.1), (0.9, 0.3)])
 def test_auto_follows_the_light(left, spread):
-    light, differs = Light(np.zeros((3, 3)), spread, left), left < 0.7 and spread > 0.2
+    light, differs = Light(np.zeros((3, 3)), spread, left), left < 0.7 and spread > SPREAD
     job = Job(TrainConfig(), Views([], (1, 1), 1.0), TrainConfig().densify, "float32", (), (1, 2))
     assert job.config.exposure.exposure == "auto"
     lit = job.lit(light)

@@ -21,7 +21,7 @@ from hardsplat.io.scenes.views import View
 POINTS = 4_000  # that most photographs show, and are compared
 ASKED = 64  # photographs, evenly spread, that tell whether light differs
 SHARE = 0.7  # of what points leave unexplained may stay with gains, where photographs differ
-SPREAD = 0.2  # of gains, as logarithms, where photographs differ much
+SPREAD = 0.16  # of gains, as logarithms, where photographs differ much
 ROUNDS = 8  # of the fit, each with weights of the one before
 DARK, BRIGHT = 8, 247  # of 255: colours beyond them have lost what differs
 NOISE = 0.03  # of logarithms, below which all residuals weigh alike

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -26,8 +27,9 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
 from hardsplat.raster.backends import BACKENDS, unused
 from hardsplat.results.model import find_model
+from hardsplat.settings.presets import for_photographs
 from hardsplat.settings.scene import StartSettings
-from hardsplat.settings.train import TrainConfig, scene_folder
+from hardsplat.settings.train import FIELDS, TrainConfig, scene_folder
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import light_of
 from hardsplat.train.job.views import Views
@@ -37,6 +39,7 @@ from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.loss import FITTED_PASSES, METRIC_PASSES
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.step import step_passes
+from hardsplat.train.strategies.budget import budget_for
 
 # of given splats: formats of 8 bits have opacities of 0 and 1
 _OPACITIES, _LEAST_SCALE = (1e-3, 1 - 1e-3), 1e-9
@@ -45,6 +48,9 @@ _OPACITIES, _LEAST_SCALE = (1e-3, 1 - 1e-3), 1e-9
 # them. Adam's steps are as long as the gradient is certain: a splat that one step of fifteen shows
 # would make steps of four times that length.
 FEW_SHOWN = 0.25
+# Epochs and steps of such a run, whichever are more: few photographs show a place, and splats have
+# soon learned what is theirs alone.
+FEW_EPOCHS, FEW_STEPS = 56, 8_000
 
 # of a pixel, as long as no photograph has alpha; the passes of another number are built when they
 # are needed
@@ -75,16 +81,34 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
 
 def decided(config: TrainConfig, views: Views, points: np.ndarray) -> TrainConfig:
     """The settings with what they leave to the model's points (N, 3), in world units: whether
-    splats rest in steps that do not show them."""
+    splats rest in steps that do not show them, and whether the run is short."""
     if config.adam.visible_adam is not None:
         return config
     share = views.share_shown(points)
-    if share < FEW_SHOWN:
-        tqdm.write(
-            f"note: a photograph shows {100 * share:.0f} % of the points, so splats rest in steps "
-            "that do not show them: --visible-adam (--no-visible-adam: they do not)"
-        )
-    return config.changed(visible_adam=share < FEW_SHOWN)
+    if share >= FEW_SHOWN:
+        return config.changed(visible_adam=False)
+    own: dict[str, int] = {"visible_adam": True}
+    flags = "--visible-adam"
+    photographs = len(views.cameras)
+    epochs = max(FEW_EPOCHS, math.ceil(FEW_STEPS / photographs))
+    planned = for_photographs(config, photographs).run.max_steps
+    asked = config.run.max_epochs != FIELDS["max_epochs"].default  # for another length
+    if not asked and epochs * photographs < planned:
+        own |= {"max_epochs": epochs, "overfit_check": 0}
+        flags += f" --max-steps {epochs * photographs} --overfit-check 0"
+    tqdm.write(
+        f"note: a photograph shows {100 * share:.0f} % of the points, so splats rest in steps "
+        f"that do not show them: {flags} (--no-visible-adam: they do not)"
+    )
+    return config.changed(**own)
+
+
+def print_budget(job: Job, points: int) -> None:
+    """Prints how many splats there will be where the model has few points."""
+    given, cameras, most = job.config.densify.cap_max, job.views.cameras, job.densify.cap_max
+    if job.densify.strategy == "budget" and not given and most < budget_for(cameras):
+        few = f"the model has {points / len(cameras):.0f} points a photograph"
+        tqdm.write(f"note: {few}, so there are at most {most} splats: --cap-max {most}")
 
 
 def _is_random(start: StartSettings, scene: Scene) -> bool:

@@ -38,7 +38,7 @@ from hardsplat.train.run.loop import TrainingLoop
 from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.run.resume import checkpoint_to_resume
-from hardsplat.train.run.start import FirstSplats, decided, open_session, print_notes
+from hardsplat.train.run.start import FirstSplats, decided, open_session, print_budget, print_notes
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.session import Session
@@ -140,6 +140,7 @@ class Trainer:
         views = training_views(self.scene)
         config = decided(config, views, self.scene.points)
         job = prepare(config, views, self.device, splats.count, splats.step, part)
+        print_budget(job, splats.count)
         job = placed(job, self.device, splats.count)
         if self.place:
             part = replace(job.part, region=self.place.region)
