@@ -2,11 +2,18 @@
 photograph has its own, so none of them belongs to the scene.
 
 They shade themselves and cast no shadow: what they change in a photograph is where they are seen.
+
+`python -m tools.moving SCENE/moving RESULT/masks` compares the masks of `--transient masks` with
+what moves in a scene of `tools.make_scene --walkers`.
 """
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
+from PIL import Image
 
 from tools import courtyard
 from tools.raytrace import Body, Sun, shown, unit
@@ -91,3 +98,23 @@ def _shaded(shape, centre, half, colour, sun) -> Body:
         return colour * (SKY * (1.2 + 0.4 * normal[2]) + sun.colour[:, None] * lit)
 
     return Body(shape, centre, half, paint, emits=True)
+
+
+def compared(truth: Path, masks: Path) -> dict[str, float]:
+    """Shares of what moves that masks leave out, of what is still that they leave out, and of what
+    they leave out that moves. truth: pictures that are white where something moves; masks: black
+    where a photograph does not count, of the same names, and perhaps smaller."""
+    both = moving = ignored = pixels = 0
+    for path in sorted(truth.glob("*.png")):
+        with Image.open(masks / path.name) as mask, Image.open(path) as picture:
+            out = np.asarray(mask.convert("L")) < 128
+            moves = np.asarray(picture.convert("L").resize(mask.size, Image.Resampling.BOX)) > 127
+        both, moving = both + int((out & moves).sum()), moving + int(moves.sum())
+        ignored, pixels = ignored + int(out.sum()), pixels + out.size
+    still = (ignored - both) / max(pixels - moving, 1)
+    return {"found": both / max(moving, 1), "still": still, "right": both / max(ignored, 1)}
+
+
+if __name__ == "__main__":
+    for name, share in compared(*map(Path, sys.argv[1:])).items():
+        print(f"{name} {100 * share:.1f} %")

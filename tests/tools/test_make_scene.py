@@ -7,6 +7,7 @@ from scipy.spatial.transform import Rotation
 
 from hardsplat.io.scenes.colmap import read_model
 from tools.make_scene import MOVED, make_scene
+from tools.moving import compared
 
 SIZE = dict(views=8, width=32, height=24, points=300, supersample=1)
 
@@ -66,4 +67,9 @@ def test_what_moves_is_where_the_masks_are(tmp_path):
         # JPEG moves colours by some 10 of 255, near edges by more
         assert np.quantile(apart[~found], 0.95) <= MOVED and np.median(apart[found]) > 2 * MOVED
         moving += found.mean() / (SIZE["views"] - 1)
+        found[:, : SIZE["width"] // 2] = False  # a mask of a run that looked at the right half
+        (tmp_path / "masks").mkdir(exist_ok=True)
+        Image.fromarray(~found).save(tmp_path / "masks" / mask.name)
     assert 0.01 < moving < 0.2
+    shares = compared(tmp_path / "moving", tmp_path / "masks")
+    assert 0.2 < shares["found"] < 0.8 and (shares["still"], shares["right"]) == (0.0, 1.0)

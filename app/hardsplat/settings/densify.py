@@ -105,7 +105,8 @@ class DensifySettings(Owner):
     )
     cap_max: int = option(
         0,
-        "most splats, which budget grows to; 0: what fits (budget: by the photographs; 1 000 000)",
+        "most splats, which budget grows to; 0: what fits (budget: by photographs and points; "
+        "1 000 000)",
         unit="splats",
         shown="what fits",
         aka="max_splats",

@@ -274,8 +274,8 @@ class TrainSettings(RasterizerOptions, total=False):
     refine_every: int
     """steps between densifications (default: 100 steps)"""
     cap_max: int
-    """most splats, which budget grows to; 0: what fits (budget: by the photographs; 1 000 000)
-    (default: what fits)"""
+    """most splats, which budget grows to; 0: what fits (budget: by photographs and points; 1 000
+    000) (default: what fits)"""
     prune_opa: float
     """opacity below which a splat is removed (default: 0.005)"""
     reset_every: int
