@@ -19,8 +19,9 @@ def child(monkeypatch):
     def start(command, **how):
         if MODULE not in command:  # Dask looks at the machine
             return popen(command, **how)
-        together.wait(30)  # so that both workers have a task
         folder = Path(command[3])
+        if folder.name in "ab":
+            together.wait(30)  # so that both workers have a task
         code = f"{SAYS}; select.select([sys.stdin], [], [], {WAITS[folder.name]})"
         return popen([sys.executable, "-c", code, str(folder)], **how)
 
@@ -30,10 +31,11 @@ def child(monkeypatch):
 MODULE = "a.child"
 SAYS = "import os, pathlib, select, sys; folder = pathlib.Path(sys.argv[1]); "
 SAYS += "(folder / 'device').write_text(os.environ['HARDSPLAT_DEVICE'])"
-WAITS = {"a": 0, "b": 0, "long": 60}
+WAITS = {"a": 0, "b": 0, "long": 60, "late": 60, "short": 0}
 
 
 def work(folder: Path) -> int:
+    time.sleep(0.5 * (folder.name == "late"))  # its child starts after the others are stopped
     return workers.run_child(MODULE, folder, None, show=False)[0]
 
 
@@ -50,12 +52,11 @@ def test_each_worker_has_its_device(child, tmp_path):
     assert {(folder / "device").read_text() for (folder,) in tasks} == {"3", "7"}
 
 
-def test_children_end_when_no_one_waits_for_them(child, tmp_path):
+@pytest.mark.parametrize("name", ["long", "late"])
+def test_children_end_when_no_one_waits_for_them(child, tmp_path, name):
     needs.module("distributed")
-    began, outcomes = (
-        time.monotonic(),
-        workers.on_workers(work, folders(tmp_path, "a", "long"), ["0", "0"], None),
-    )
+    tasks = folders(tmp_path, "short", name)
+    began, outcomes = time.monotonic(), workers.on_workers(work, tasks, ["0", "0"], None)
     assert next(outcomes) == (0, 0)
     outcomes.close()
     assert time.monotonic() - began < 30 and not workers._running

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -82,10 +82,10 @@ def stop_children() -> None:
             child.stdin.close()
 
 
-async def _finish() -> None:
-    """On a worker: has its child save and end, and waits for that."""
-    stop_children()
-    while _running:
+async def _finish(keys: Collection[str], dask_worker) -> None:
+    """On a worker: has the child of one of these tasks save and end, and waits for that."""
+    while any(task.key in keys for task in dask_worker.state.executing):
+        stop_children()  # which may have started just now
         await asyncio.sleep(0.1)
 
 
@@ -147,7 +147,7 @@ def on_workers(
                 yield futures[future], _outcome(future)
         except BaseException:  # Ctrl-C, or whoever asks has enough
             client.cancel(list(futures))  # those that have not started
-            client.run(_finish)
+            client.run(_finish, {future.key for future in futures})
             raise
 
 
