@@ -1,7 +1,7 @@
-// Before the backward draw of blocks, see there: s = d . (the finished pixel) into d_image.a, and D
-// and T at the start of each depth segment. With F the part of the finished pixel that is in front
-// of it, D = d . (the rest) - s T = s - s T - d . F; that is 0, with T = 1, for the first, which
-// may be left out.
+// Before the backward draw of blocks, see there: s = d . (the finished pixel) into d_image.a, which
+// T dL/dT is added to, and D and T at the start of each depth segment. With F the part of the
+// finished pixel that is in front of it, D = d . (the rest) - s T = s - s T - d . F; that is 0,
+// with T = 1, for the first, which may be left out.
 #include "contract/draw.glsl"
 #include <state>
 layout(constant_id = 7) const uint FIRST = 0u;  // segment that is stored
@@ -26,9 +26,10 @@ void main() {
         for (uint segment = 0u; segment < SEGMENTS; ++segment)
             whole = behind(whole, layer(at[i], segment));
         d[i] = imageLoad(d_image, min(at[i], size - 1));
-        d[i].a = dot(d[i].rgb, whole.rgb + whole.a * frame.background);
+        float of_T = OF_T ? d[i].a : 0.0;
+        d[i].a = dot(d[i].rgb, whole.rgb + whole.a * frame.background) + of_T;
         if (all(lessThan(at[i], size))) imageStore(d_image, at[i], d[i]);
-        float norm = dot(abs(d[i].rgb), vec3(1.0));
+        float norm = norm_of(d[i]);
         d[i] = norm > 0.0 ? d[i] / norm : vec4(0.0);
     }
     for (uint segment = 0u; segment < SEGMENTS; ++segment) {

@@ -57,8 +57,9 @@ void main() {
         ivec2 at = first + ivec2(step_to(j));
         bool inside = all(lessThan(at, size));
         vec4 front = state_in_front(j), pixel = texelFetch(target, min(at, size - 1), 0);
-        d_pixels[j] = texelFetch(d_image, min(at, size - 1), 0).rgb;
-        behind[j] = dot(d_pixels[j], pixel.rgb + pixel.a * frame.background - front.rgb);
+        vec4 d = texelFetch(d_image, min(at, size - 1), 0);
+        d_pixels[j] = d.rgb;
+        behind[j] = dot(d.rgb, pixel.rgb + pixel.a * frame.background - front.rgb) + d.a;
         T[j] = inside ? front.a : 0.0;
     }
     walk();

@@ -44,11 +44,11 @@ uint load_pixels(uint tile, uint bucket) {
         if (lives) {
             uint i = live + subgroupBallotExclusiveBitCount(living);
             uvec2 place = morton(at);
-            vec3 d_pixel = texelFetch(d_image, corner + ivec2(place), 0).rgb;
+            vec4 d = texelFetch(d_image, corner + ivec2(place), 0);
             vec4 final = texelFetch(target, corner + ivec2(place), 0);
-            pixels[i] = vec4(d_pixel, float(place.x + TILE * place.y));
-            states[i] =
-                vec2(dot(d_pixel, final.rgb + final.a * frame.background - front.rgb), front.a);
+            pixels[i] = vec4(d.rgb, float(place.x + TILE * place.y));
+            vec3 rest = final.rgb + final.a * frame.background - front.rgb;
+            states[i] = vec2(dot(d.rgb, rest) + d.a, front.a);
         }
         live += subgroupBallotBitCount(living);
     }

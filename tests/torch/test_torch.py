@@ -78,9 +78,24 @@ def broad_scene(n=3) -> list:
     return [torch.tensor(values, requires_grad=True) for values in given]
 
 
-@pytest.mark.parametrize("mode, rasterize_mode", [("RGB+ED", "antialiased"), ("D", "classic")])
-def test_gradients_against_central_differences(mode, rasterize_mode):
-    """The renderer computes in float32: differences are as wide as their truncation allows."""
+DIFFERENCES = [
+    ("RGB+ED", "antialiased", "tiled", {}),
+    ("D", "classic", "tiled", {"tile_backward": "per-splat"}),
+    ("RGB+ED", "classic", "hardware", {}),
+    ("RGB+ED", "classic", "hardware", {"ordering": "waiting", "block": "1x1"}),
+    ("RGB+ED", "classic", "hardware", {"ordering": "waiting", "block": "2x2"}),
+]
+
+
+@pytest.mark.parametrize("mode, rasterize_mode, rasterizer, options", DIFFERENCES)
+def test_gradients_against_central_differences(
+    mode, rasterize_mode, rasterizer, options, shared_device, request
+):
+    """The renderer computes in float32: differences are as wide as their truncation allows. The
+    gradient of alpha is taken too, in every way that there is."""
+    if "ordering" in options:
+        options = {**options, "ordering": request.getfixturevalue("waiting")}
+    configure(shared_device, rasterizer, **options)
     viewmats = torch.eye(4)[None]
     viewmats[0, 0, 3] = 0.2
     K = torch.tensor([[[9.0, 0, 5], [0, 9, 4], [0, 0, 1]]])

@@ -66,7 +66,7 @@ IMAGE = subsystem(
     images={
         "40 target": "rendered colour without background, premultiplied, and final transmittance "
         "in alpha",
-        "41 d_image": "dL/d(rgb, unused); a draw of blocks has its product with the finished pixel "
-        "in alpha",
+        "41 d_image": "dL/d(rgb) and T dL/dT of the final transmittance; a draw of blocks has s in "
+        "alpha, its product with the finished pixel",
     },
 )

@@ -61,6 +61,6 @@ TENSORS = subsystem(
     buffers={
         "180 float image_out[4][pixels]": "of the camera's pixels: all colours without background, "
         "three a pixel, then all transmittances",
-        "181 float d_image_in[3][pixels]": "of the camera's pixels: dL/d(rgb)",
+        "181 float d_image_in[4][pixels]": "the gradients of image_out, laid out as it is",
     },
 )

@@ -9,6 +9,9 @@ IMAGE_OUT = ComputePass(
     "image out", "picture/image_out.comp", reads=("target", "camera"), writes=("image_out",)
 )
 D_IMAGE_IN = ComputePass(
-    "d_image in", "picture/d_image_in.comp", reads=("d_image_in", "camera"), writes=("d_image",)
+    "d_image in",
+    "picture/d_image_in.comp",
+    reads=("d_image_in", "camera", "target"),
+    writes=("d_image",),
 )
 PASSES = (IMAGE_OUT, D_IMAGE_IN)

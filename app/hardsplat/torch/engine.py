@@ -63,11 +63,10 @@ class SplatTensors:
 
 @dataclass(frozen=True, eq=False)
 class RecordedFrame:
-    """A view of splats. background: (3,), behind the splats."""
+    """A view of splats."""
 
     camera: Camera
     sh_degree: int
-    background: np.ndarray
     near: float
     call: Call
 
@@ -107,7 +106,7 @@ class Engine:
             camera = frame.camera
             self._drawn = None
             self.give(splats, camera.width, camera.height, frame.call)
-            settings = frame_data(frame.sh_degree, frame.background, frame.near)
+            settings = frame_data(frame.sh_degree, (0.0, 0.0, 0.0), frame.near)
             for name, data in (("camera", camera_data(camera)), ("frame", settings)):
                 if self._structs.get(name) != (raw := data.tobytes()):
                     self.link.write(self._views[name], raw)
@@ -119,9 +118,8 @@ class Engine:
             )
             self._watched = frame.call if self._raster.pair_capacity else None
             self._drawn = splats, frame
-            height, width = camera.height, camera.width
-            colors, T = self._out[: 4 * height * width].split([3 * height * width, height * width])
-            return colors.clone().view(height, width, 3), T.clone().view(height, width)
+            colors, T = _parted(self._out, camera)
+            return colors.clone(), T.clone()
 
     def confirm(self, call: Call) -> bool:
         """Whether all images of a call are complete: the device alone counts pairs of tile and
@@ -149,9 +147,14 @@ class Engine:
                 )
 
     def gradients(
-        self, splats: SplatTensors, frame: RecordedFrame, d_image: torch.Tensor
+        self,
+        splats: SplatTensors,
+        frame: RecordedFrame,
+        d_image: torch.Tensor | None,
+        d_T: torch.Tensor | None,
     ) -> tuple[torch.Tensor, ...]:
-        """Gradients of sum(d_image * image) for the tensors of `splats`. d_image: (H, W, 3)."""
+        """Gradients for the tensors of `splats`, of those of what `draw` returned: (H, W, 3),
+        (H, W)."""
         with self.lock:
             drawn, keys = self._drawn, splats.keys(frame.call)
             there = drawn is not None and drawn[1] is frame and drawn[0].keys(frame.call) == keys
@@ -163,7 +166,8 @@ class Engine:
             self.link.enter()
             found = self._splats.lend({name: getattr(splats, name).shape for name in PLANES})
             self._splats.write_table()
-            self._d[: d_image.numel()].view(d_image.shape).copy_(d_image)
+            for place, d in zip(_parted(self._d, frame.camera), (d_image, d_T)):
+                place.zero_() if d is None else place.copy_(d)
             self.link.run(self._backward)
             return found()
 
@@ -189,7 +193,7 @@ class Engine:
         self.release()
         device, own = self.link.device, self._parts.add
         sizes = {name: contract.itemsize(name) for name in ("camera", "frame")}
-        sizes |= {"image_out": 16 * width * height, "d_image_in": 12 * width * height}
+        sizes |= dict.fromkeys(("image_out", "d_image_in"), 16 * width * height)
         try:
             self._splats = own(Given(self.link, capacity, sh_degree))
             drawn = self._splats, width, height, self._options
@@ -197,7 +201,7 @@ class Engine:
             for name, size in sizes.items():
                 self._views[name] = own(self.link.buffer(size, name))
             self._out = self.link.tensor(self._views["image_out"], (4 * width * height,))
-            self._d = self.link.tensor(self._views["d_image_in"], (3 * width * height,))
+            self._d = self.link.tensor(self._views["d_image_in"], (4 * width * height,))
             seen = Buffer(device, contract.itemsize("counts"), "counts_seen", host=True)
             self._views["counts_seen"] = own(seen)
             self._counts = seen.array(contract.dtype("Counts"))
@@ -237,3 +241,10 @@ class Engine:
             self._count = -1
             self._given_keys, self._structs, self._views = {}, {}, {}
             self._counts = np.zeros(0)
+
+
+def _parted(flat: torch.Tensor, camera: Camera) -> tuple[torch.Tensor, torch.Tensor]:
+    """Colours (H, W, 3) and transmittance (H, W) of `image_out`, or their gradients."""
+    size = camera.height, camera.width
+    pixels = camera.height * camera.width
+    return flat[: 3 * pixels].view(*size, 3), flat[3 * pixels : 4 * pixels].view(size)

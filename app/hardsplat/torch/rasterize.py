@@ -88,26 +88,22 @@ def rasterization(
     behind_all = {} if backgrounds is None else {"backgrounds": backgrounds}
     check_shapes({**splats, "viewmats": viewmats, "Ks": Ks, **behind_all}, sh_degree)
     means, quats, scales, opacities, colors = (t.float() for t in splats.values())
-    least = colors.detach().amin() if sh_degree is None and colors.numel() else torch.ones(())
     engine = engine_for(means.device, rasterize_mode == "antialiased")
     call = Call()
-    coming = _Coming([viewmats, Ks, least, *behind_all.values()])
+    coming = _Coming([viewmats, Ks])
     # the GPU has something to do while the host waits for cameras and checks them
     if sh_degree is not None and coming.wait:
         detached = (t.detach() for t in (means, quats, scales, opacities, colors))
         engine.give(SplatTensors(*detached), width, height, call)
-    w2cs, matrices, least, behinds = coming.arrays(4)
-    shift = 0.0 if least > 0 else 1.0 - float(least)
+    w2cs, matrices = coming.arrays()
     cameras = [_camera(w2c.tobytes(), K.tobytes(), width, height) for w2c, K in zip(w2cs, matrices)]
     meta = Meta(width=width, height=height, n_cameras=len(cameras))
 
     def drawn(c: int, camera: Camera) -> tuple[Tensor, Tensor]:
         own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
-        behind = None
-        if backgrounds is not None:
-            behind = _Background(backgrounds[c].float(), behinds[c].astype(np.float32))
+        behind = None if backgrounds is None else backgrounds[c].float()
         view = _OneView(engine, camera, near_plane, call, (means, quats, scales, opacities))
-        return view.render(own, sh_degree, behind, shift, render_mode)
+        return view.render(own, sh_degree, behind, render_mode)
 
     while True:
         images, alphas = zip(*map(drawn, range(len(cameras)), cameras))
@@ -143,30 +139,15 @@ class _Coming:
             self._flat = pinned.copy_(flat, non_blocking=True)
             self._done = torch.cuda.current_stream(flat.device).record_event()
 
-    def arrays(self, results: int) -> list[Any]:
-        """float64; waits for them. None for results that there is no tensor for."""
+    def arrays(self) -> list[Any]:
+        """float64; waits for them."""
         if self._done is not None:
             self._done.synchronize()
             ends = np.cumsum([shape.numel() for shape in self._shapes.values()])
             parts = np.split(self._flat.numpy().copy(), ends[:-1])
             for part, (i, shape) in zip(parts, self._shapes.items()):
                 self._here[i] = part.reshape(shape)
-        return [self._here.get(i) for i in range(results)]
-
-
-class _Background(NamedTuple):
-    """What is behind the splats, per channel: for the gradient of it, and for the device."""
-
-    tensor: Tensor
-    host: np.ndarray
-
-    def part(self, channels: slice) -> _Background:
-        return _Background(self.tensor[channels], self.host[channels])
-
-    def shifted(self, shift: float, missing: int) -> _Background:
-        """Plus the shift, and `missing` channels of 0."""
-        host = np.pad(self.host + np.float32(shift), (0, missing))
-        return _Background(pad(self.tensor + shift, (0, missing)), host)
+        return [self._here[i] for i in sorted(self._here)]
 
 
 class _OneView(NamedTuple):
@@ -180,63 +161,45 @@ class _OneView(NamedTuple):
     splats: tuple[Tensor, Tensor, Tensor, Tensor]
 
     def render(
-        self,
-        colors: Tensor,
-        sh_degree: int | None,
-        background: _Background | None,
-        shift: float,
-        mode: str,
+        self, colors: Tensor, sh_degree: int | None, background: Tensor | None, mode: str
     ) -> tuple[Tensor, Tensor]:
-        """(H, W, channels) of the mode, alpha (H, W, 1). shift: what makes all colours positive."""
+        """(H, W, channels) of the mode, alpha (H, W, 1). background: (D,) of the colours."""
         found: list[Tensor] = []
         T: Any = None
         if "RGB" in mode:
             if sh_degree is None:
-                image, T = self._channels(colors, background, shift)
+                image, T = self._channels(colors)
             else:
-                image, T = self._pass(colors, sh_degree, background)
-            found.append(image)
+                image, T = self._pass(colors, sh_degree)
+            found.append(image if background is None else image + T[..., None] * background)
         if "D" in mode.replace("RGB", ""):
-            weighted = torch.stack([self._depths(), torch.ones_like(self.splats[3])], dim=1)
-            image, behind = self._channels(weighted, None, 0.0)
+            image, behind = self._channels(self._depths())
             depth, weight = image[..., :1], image[..., 1:]
             found.append(depth / weight.clamp(min=1e-10) if "ED" in mode else depth)
             T = behind if T is None else T
         return (found[0] if len(found) == 1 else torch.cat(found, dim=2)), (1 - T)[..., None]
 
     def _depths(self) -> Tensor:
-        """(N,) along the axis of the camera. Those of splats that are culled are no less than the
-        near plane."""
+        """(N, 2): depth along the axis of the camera, and 1. Depths of splats that are culled are
+        no less than the near plane."""
         z_axis = torch.from_numpy(self.camera.w2c[2]).to(self.splats[0])
-        return (self.splats[0] @ z_axis[:3] + z_axis[3]).clamp(min=self.near)
+        depths = (self.splats[0] @ z_axis[:3] + z_axis[3]).clamp(min=self.near)
+        return torch.stack([depths, torch.ones_like(depths)], dim=1)
 
-    def _channels(
-        self, colors: Tensor, background: _Background | None, shift: float
-    ) -> tuple[Tensor, Tensor]:
-        """Colours (N, D) as they are -> (H, W, D), T."""
-        parts = [slice(first, first + 3) for first in range(0, colors.shape[1], 3)]
-        images, Ts = zip(
-            *(self._shifted(colors[:, p], background and background.part(p), shift) for p in parts)
-        )
-        return torch.cat(images, dim=2), Ts[0]
+    def _channels(self, colors: Tensor) -> tuple[Tensor, Tensor]:
+        """Colours (N, D) as they are -> (H, W, D), T. The engine clamps colours at 0, so those that
+        are not above it are shifted: sum w (c + s) - s sum w = sum w c."""
+        least = colors.detach().amin() if colors.numel() else torch.ones((), device=colors.device)
+        shift = torch.where(least > 0, torch.zeros_like(least), 1 - least)
+        images: list[Tensor] = []
+        Ts: list[Tensor] = []
+        for part in (colors + shift).split(3, dim=1):
+            padded = pad(part, (0, 3 - part.shape[1]), value=0.5)
+            image, T = self._pass(((padded - 0.5) / SH_C0)[:, None], 0)
+            images.append(image[..., : part.shape[1]])
+            Ts.append(T)
+        return torch.cat(images, dim=2) - shift * (1 - Ts[0])[..., None], Ts[0]
 
-    def _shifted(
-        self, colors: Tensor, background: _Background | None, shift: float
-    ) -> tuple[Tensor, Tensor]:
-        """Up to three channels. The engine clamps colours at 0, so they are drawn above it: sum w
-        (c + s) + T (b + s) - s = sum w c + T b."""
-        channels = colors.shape[1]
-        missing = 3 - channels
-        sh = ((pad(colors + shift, (0, missing), value=0.5) - 0.5) / SH_C0)[:, None]
-        if shift and background is None:
-            black = torch.zeros(channels, device=colors.device)
-            background = _Background(black, np.zeros(channels, np.float32))
-        image, T = self._pass(sh, 0, background and background.shifted(shift, missing))
-        return (image[..., :channels] - shift if shift else image[..., :channels]), T
-
-    def _pass(
-        self, sh: Tensor, sh_degree: int, background: _Background | None
-    ) -> tuple[Tensor, Tensor]:
-        tensor, host = background or (None, np.zeros(3, np.float32))
-        frame = RecordedFrame(self.camera, sh_degree, host, self.near, self.call)
-        return RasterizeFunction.apply(*self.splats, sh, tensor, self.engine, frame)
+    def _pass(self, sh: Tensor, sh_degree: int) -> tuple[Tensor, Tensor]:
+        frame = RecordedFrame(self.camera, sh_degree, self.near, self.call)
+        return RasterizeFunction.apply(*self.splats, sh, self.engine, frame)

@@ -43,7 +43,7 @@ void main() {
         ivec2 pixel = corner + ivec2(pixel_of(i));
         bool seen = !empty && all(lessThan(pixel, size));
         loss[i] = seen ? texelFetch(d_image, pixel, 0) : vec4(0.0);
-        norms[i] = dot(abs(loss[i].rgb), vec3(1.0));
+        norms[i] = norm_of(loss[i]);
         vec2 start = vec2(0.0, seen ? 1.0 : 0.0);
         if (seen && at.y >= BLOCKS_Y)
             start = unpack_pixels(blocks[first_vector(at - uvec2(0u, BLOCKS_Y)) +

@@ -29,10 +29,12 @@ void main() {
 
     // Lanes that do not contribute compute along and end with zeros: a branch would only diverge
     // the subgroup that is about to be summed.
-    vec3 d_pixel = contributes ? texelFetch(d_image, ivec2(at), 0).rgb : vec3(0.0);
+    vec4 d_pixel = contributes ? texelFetch(d_image, ivec2(at), 0) : vec4(0.0);
     // dL/dalpha_i = dL/dpixel . (c_i T_i - what is behind i / (1 - alpha_i)), with what is behind =
     // before - T_i alpha_i c_i
-    float d_alpha = dot(d_pixel, v_color * before.a - before.rgb) / (1.0 - alpha);
-    Moments moments = moments_of(unclamped * d_alpha, d, v_conic, d_pixel * (alpha * before.a));
+    float d_alpha =
+        (dot(d_pixel.rgb, v_color * before.a - before.rgb) - d_pixel.a) / (1.0 - alpha);
+    Moments moments =
+        moments_of(unclamped * d_alpha, d, v_conic, d_pixel.rgb * (alpha * before.a));
     reduce_gradients(v_splat, contributes, numbers_of(moments));
 }

@@ -31,7 +31,7 @@ void main() {
     // segments.
     float unclamped[PIXELS], alphas[PIXELS];
     vec3 d_pixels[PIXELS];
-    float norms[PIXELS], ks[PIXELS];  // |d|_1, and k as a share of it
+    float norms[PIXELS], ks[PIXELS];  // see norm_of, and k as a share of it
     bool covers = false;
     for (uint i = 0u; i < PIXELS; ++i) {
         ivec2 at = corner + ivec2(pixel_of(i));
@@ -41,7 +41,7 @@ void main() {
         unclamped[i] = seen ? alpha : 0.0;
         alphas[i] = min(unclamped[i], ALPHA_MAX);  // known before the section, in which others wait
         d_pixels[i] = pixel.rgb;
-        norms[i] = dot(abs(pixel.rgb), vec3(1.0));
+        norms[i] = norm_of(pixel);
         ks[i] = norms[i] > 0.0
                     ? clamp((dot(pixel.rgb, v_color) - pixel.a) / norms[i], -MOST_K, MOST_K)
                     : 0.0;

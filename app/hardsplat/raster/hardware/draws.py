@@ -147,9 +147,11 @@ def with_unfinished(
 
 @dataclass(frozen=True)
 class Backward(Blocked):
-    """A way from d_image to d_splats2d. scores: with draws of SCORES."""
+    """A way from d_image to d_splats2d. scores: with draws of SCORES. of_T: d_image has a gradient
+    of T too."""
 
     scores: bool = False
+    of_T: bool = False
 
     def passes(self) -> list[ComputePass | DrawPass]:
         raise NotImplementedError
@@ -170,7 +172,7 @@ class Backward(Blocked):
             "draw/begin_blocks.comp",
             ("layers", "frame", "d_image"),
             ("blocks", "d_image"),
-            {**self.rows.layers(self.segments), "FIRST": first, **self.spec},
+            {**self.rows.layers(self.segments), "FIRST": first, "OF_T": self.of_T, **self.spec},
             {"state": self.rows.state_format.packing},
             bind=self.rows.layers_bound(self.segments),
         )

@@ -135,7 +135,7 @@ class Listed(Backward):
     def passes(self) -> list[ComputePass | DrawPass]:
         rows, splats = self.rows, ("order", "splats2d", "colors2d")
         slots, limit = sums(rows)
-        spec = {"SEGMENTS": self.segments, "LARGEST": rows.format.largest}
+        spec = {"SEGMENTS": self.segments, "LARGEST": rows.format.largest, "OF_T": self.of_T}
         walk = ComputePass(
             "draw backward",
             "draw/lists/walk.comp",

@@ -70,7 +70,7 @@ class Ordered(Backward):
             writes=("blocks", "d_splats2d"),
             attachment=None,
             in_order=False,
-            spec={**draw.spec, **self.canvas(whole=True), **self.spec},
+            spec={**draw.spec, **self.canvas(whole=True), **self.spec, "OF_T": self.of_T},
             slots={**slots, **state, "section": rows.ordering.section},
             macros={},
         )

@@ -6,7 +6,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core.projection import Perspective, Projection, for_images
-from hardsplat.raster.core.sinks import STORE
+from hardsplat.raster.core.sinks import STORE, Sink
 from hardsplat.raster.core.sort import ranking_lanes
 from hardsplat.raster.hardware.draws import Blocked, forward_passes
 from hardsplat.raster.hardware.listed import FragmentLists, Listed
@@ -16,11 +16,12 @@ from hardsplat.tables.pictures import PICTURES
 
 
 def backward_of(
-    rows: Rows, width: int, height: int, segments: int, scores: bool = False
+    rows: Rows, width: int, height: int, segments: int, sink: Sink | None = None
 ) -> Listed | Ordered:
-    """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
+    """The way from d_image to d_splats2d for this sink, with its `scores` also those of SCORES."""
     kind = Listed if rows.ordering.listed else Ordered
-    return kind(rows, width, height, segments, scores)
+    how = (sink.scores, sink.rows) if sink else ()
+    return kind(rows, width, height, segments, *how)
 
 
 def all_passes(
@@ -37,7 +38,7 @@ def all_passes(
         forward = for_images(around, forward)
     backward: list[ComputePass | DrawPass] = []
     if around.differentiates and around.sink:
-        backward = backward_of(rows, *size, around.sink.scores).passes()
+        backward = backward_of(rows, *size, around.sink).passes()
     return [*around.passes(rows.shape.command, picture), *forward, *backward]
 
 
