@@ -111,6 +111,14 @@ def test_gradients_against_central_differences(
         return (weights[0] * image).sum((1, 2, 3, 4)) + (weights[1] * alphas).sum((1, 2, 3, 4))
 
     assert torch.autograd.gradcheck(sums, broad_scene(), eps=5e-3, atol=3e-4, rtol=5e-3)
+    given = broad_scene()
+    image, alphas, _ = rasterization(*given[:5], viewmats, K, 10, 8, **how)
+    both = (weights[0] * image).sum(), (weights[1] * alphas).sum()
+    together = torch.autograd.grad(sum(both), given[:4], retain_graph=True)
+    of_image = torch.autograd.grad(both[0], given[:4], retain_graph=True)
+    of_alphas = torch.autograd.grad(both[1], given[:4])  # where no gradient of a colour is
+    for whole, *parts in zip(together, of_image, of_alphas):
+        assert relative_l2(sum(parts), whole) < 1e-4
 
 
 def test_channels_depth_and_backgrounds():
