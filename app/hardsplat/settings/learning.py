@@ -16,11 +16,8 @@ class LobeSettings(Owner):
     """lobes of colour"""
 
     flag, values = "color", ("lobes",)
-    lobes_lr: float = option(
-        2.5e-3, "rate of the colours of lobes, for each of --lobes-every steps"
-    )
-    lobe_axes_lr: float = option(5e-3, "rate of their axes, for each of --lobes-every steps")
-    lobes_every: int = steps(1, "steps from one update of lobes to the next", min=1)
+    lobes_lr: float = option(2.5e-3, "rate of the colours of lobes")
+    lobe_axes_lr: float = option(5e-3, "rate of their axes")
 
 
 @dataclass(frozen=True, kw_only=True)

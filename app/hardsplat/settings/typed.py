@@ -162,11 +162,9 @@ class TrainSettings(RasterizerOptions, total=False):
     sh_degree_interval: int
     """steps after which the next degree joins (default: 1250 steps)"""
     lobes_lr: float
-    """rate of the colours of lobes, for each of --lobes-every steps (default: 0.0025)"""
+    """rate of the colours of lobes (default: 0.0025)"""
     lobe_axes_lr: float
-    """rate of their axes, for each of --lobes-every steps (default: 0.005)"""
-    lobes_every: int
-    """steps from one update of lobes to the next (default: 1 steps)"""
+    """rate of their axes (default: 0.005)"""
     ssim_lambda: float
     """weight of D-SSIM; L1 has the rest (default: 0.2)"""
     l2_share: float
