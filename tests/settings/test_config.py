@@ -32,7 +32,7 @@ def other_value(f):
     return {
         bool: lambda: not f.default,
         int: lambda: f.default + 1 if f.default < m["max"] else f.default - 1,
-        float: lambda: f.default * 0.97 + 0.003 * (f.default == 0),
+        float: lambda: 0.97 * (f.default or 0.003),
         str: lambda: 'NVIDIA "H200" \\ é\n\x7f😀',
         Path: lambda: Path('some dir/ünï"\\x'),
         tuple[int, ...]: lambda: (1, 2, 30_001),

@@ -43,7 +43,7 @@ def scene_bounds(
     if up is None:
         up = -downs.mean(axis=0)
         up = up if np.linalg.norm(up) > 1e-3 else -downs[0]  # cameras that lie in all directions
-    centre = _nearest(positions, forwards, gaussians.means)
+    centre = nearest_to_axes(positions, forwards, gaussians.means)
     return SceneBounds(centre, unit(up), positions, forwards, reach)
 
 
@@ -59,7 +59,7 @@ def _middle(gaussians: Gaussians) -> tuple[np.ndarray, float]:
     return middle, max(float(np.quantile(np.linalg.norm(means - middle, axis=1), 0.8)), 1e-6)
 
 
-def _nearest(positions: np.ndarray, forwards: np.ndarray, means: np.ndarray) -> np.ndarray:
+def nearest_to_axes(positions: np.ndarray, forwards: np.ndarray, means: np.ndarray) -> np.ndarray:
     """The point with the least sum of squared distances from the cameras' axes; where these are
     parallel or it is behind them, the point on the mean axis at the median depth of the splats."""
     across = np.eye(3) - forwards[:, :, None] * forwards[:, None, :]

@@ -86,11 +86,12 @@ class StartSettings(Owner):
         choices=("sfm", "random"),
     )
     init_num_pts: int = option(100_000, "splats of a random start", unit="splats", min=1)
-    init_extent: float = option(
-        1.3,
+    init_extent: float | None = option(
+        None,
         "half the side of the cube of random splats, around the origin",
         unit="world units",
         min=1e-6,
+        shown="by the cameras, around what they show",
     )
     init_opa: float = option(0.1, "opacity of a new splat", min=0.001, max=0.999)
     init_scale: float = option(

@@ -98,7 +98,8 @@ class TrainSettings(RasterizerOptions, total=False):
     init_num_pts: int
     """splats of a random start (default: 100000 splats)"""
     init_extent: float
-    """half the side of the cube of random splats, around the origin (default: 1.3 world units)"""
+    """half the side of the cube of random splats, around the origin (default: by the cameras,
+    around what they show)"""
     init_opa: float
     """opacity of a new splat (default: 0.1)"""
     init_scale: float

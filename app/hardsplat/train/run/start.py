@@ -33,6 +33,7 @@ from hardsplat.settings.train import FIELDS, TrainConfig, scene_folder
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import light_of
 from hardsplat.train.job.views import Views
+from hardsplat.train.run.cube import random_cube
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.capture import PhotographPasses
@@ -62,9 +63,11 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
     start, run, antialiased = config.start, config.run, config.raster.antialiased
     notes = [*scene.notes]
     if start.init is None and start.init_type == "sfm" and not len(scene.points):
+        centre, reach = random_cube(start, scene)
+        around = "({:.3g}, {:.3g}, {:.3g})".format(*centre)
         notes.append(
-            f"{scene.name} has no points: starting from {start.init_num_pts} random ones within "
-            f"--init-extent {start.init_extent:g}"
+            f"{scene.name} has no points: starting from {start.init_num_pts} random ones up to "
+            f"{reach:.3g} from {around} along each axis"
         )
     given = None if run.resume or run.ckpt else start.init
     if given is not None and is_antialiased(find_model(given)[0]) != antialiased:
@@ -134,8 +137,10 @@ def _first(
         return _given(start.init, sh_degree)
     points, colors = scene.points, scene.colors
     if _is_random(start, scene):
-        rng, reach, size = np.random.default_rng(seed), start.init_extent, (start.init_num_pts, 3)
-        points, colors = rng.uniform(-reach, reach, size), rng.integers(0, 256, size)
+        rng, size = np.random.default_rng(seed), (start.init_num_pts, 3)
+        centre, reach = random_cube(start, scene)
+        points = centre + rng.uniform(-reach, reach, size)
+        colors = rng.integers(0, 256, size)
     order = morton.order_by_rank(points)
     gaussians = Gaussians.from_points(points[order], colors[order], sh_degree, start.init_opa)
     gaussians.scales = gaussians.scales * np.float32(start.init_scale)
