@@ -3,12 +3,12 @@
 // pixel takes no factor for it, nor for the opacity.
 #include "contract/tiles.glsl"
 
-const float LARGEST = 1e18;  // colour whose products stay finite
+const float FINITE = 1e18;  // colour whose products stay finite
 const float PER_LOG2 = 0.5 / log(2.0);
 
 TileSplat packed_splat(Splat2D s, vec4 color) {
     return TileSplat(vec4(s.mean, PER_LOG2 * s.conic.x, s.conic.y),
-                     vec4(PER_LOG2 * s.conic.z, min(color.rgb, vec3(LARGEST))));
+                     vec4(PER_LOG2 * s.conic.z, min(color.rgb, vec3(FINITE))));
 }
 TileReach packed_reach(float opacity, uint splat, uint first) {
     return TileReach(log2(opacity), max(log2(opacity / ALPHA_MIN), 0.0), splat, first);

@@ -22,7 +22,7 @@ FROM_LISTS = dict(format="float32", ordering="lists")
 
 WAYS = {
     "fixed": (dict(), dict(segments=4), dict(segments=3, block="1x1"), dict(reduction="atomic")),
-    "lists": (dict(), dict(block="1x1"), dict(reduction="atomic")),
+    "lists": (dict(), dict(block="1x1"), dict(reduction="quad"), dict(reduction="hybrid")),
 }
 
 

@@ -35,10 +35,14 @@ from hardsplat.raster.hardware.draws import (
 from hardsplat.raster.hardware.rows import Rows
 from hardsplat.tables.hardware import QUADS
 from hardsplat.tables.pictures import PICTURES, PictureMode
+from hardsplat.tables.reductions import REDUCTIONS
 
 # Fragments of a block that fit before frames have shown how many there are; and of all of them.
 FIRST_PER_BLOCK, MOST_FIRST = 128, 1 << 24
-FRAGMENTS = Need(64.0, 64.0)  # of a splat, for 8 fragments: bonsai_7k has 6.6 of 4x2 pixels
+# Of a splat, packed, and for 8 fragments: bonsai_7k has 6.6 of 4x2 pixels.
+FRAGMENTS = Need(64.0 + 48.0, 64.0)
+_QUAD = REDUCTIONS["quad"]
+PACKED = ("tile_splats", "tile_reaches")  # visible splats in order of depth
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,13 @@ class FragmentLists(Blocked):
             {**self.spec, **rows.layers(self.segments)},
             bind=rows.layers_bound(self.segments),
         )
+        pack = ComputePass(
+            "list splats",
+            "draw/lists/pack.comp",
+            ("counts", "order", "splats2d", "colors2d"),
+            PACKED,
+            {"LARGEST": rows.format.largest},
+        )
         size = {"WIDTH": self.width, "HEIGHT": self.height, "RANKED": True}
         append = DrawPass(
             **outline(rows.shape),
@@ -80,22 +91,22 @@ class FragmentLists(Blocked):
         spec = {**self.spec, "SEGMENTS": self.segments}
         sort = ComputePass("list sort", "draw/lists/sort.comp", lists, lists, spec)
         if self.blends:
-            reads = ("order", "splats2d", "colors2d", *lists)
-            spec = {**self.spec, "LARGEST": rows.format.largest, "PICTURE": picture.number}
+            reads, spec = (*PACKED, *lists), {**self.spec, "PICTURE": picture.number}
             draw = ComputePass("draw", rows.blending.fragment, reads, ("target",), spec)
-            return [begin, append, sort, draw]
+            return [begin, pack, append, sort, draw]
         least = {"LEAST": rows.least_transmittance}
         unfinished = unfinished_draw(
             "list unfinished", "draw/lists/unfinished.frag", lists[0], {**self.spec, **least}
         )
         spec = {**append.spec, **least}
         append = replace(append, reads=(*append.reads, "unfinished"), depth=UNFINISHED, spec=spec)
-        return [begin, unfinished, append, sort]
+        return [begin, pack, unfinished, append, sort]
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         across, down = self.blocks
         tall = (across, down * self.segments)
         recorder.run(run["list begin"], threads=(across, down))
+        self.record_splats(recorder, run)
         if not self.blends:
             recorder.run(run["list unfinished"], threads=(3,), extent=tall)
         recorder.run(run["list fragments"], indirect="draw", extent=tall)
@@ -103,10 +114,15 @@ class FragmentLists(Blocked):
         if self.blends:
             recorder.run(run["draw"], threads=(across, down))
 
-    def allocate(self, device: Device, fragments: int) -> dict[str, Buffer | Image]:
-        """For so many fragments. Raises OutOfMemory with nothing allocated."""
+    def record_splats(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        """splats2d, colors2d, order -> the splats that lists lead to."""
+        recorder.run(run["list splats"], indirect="visible_groups")
+
+    def allocate(self, device: Device, splats: int, fragments: int) -> dict[str, Buffer | Image]:
+        """For so many splats and fragments. Raises OutOfMemory with nothing allocated."""
         across, down = self.blocks
         sizes = {"fragment_lists": self.segments * across * down, "fragments": fragments}
+        sizes |= dict.fromkeys(PACKED, splats)
         buffers = allocate_all(device, contract.nbytes(sizes))
         if self.blends:
             return {**buffers}
@@ -133,21 +149,21 @@ class Listed(Backward):
         return FragmentLists(self.rows, self.width, self.height, self.segments)
 
     def passes(self) -> list[ComputePass | DrawPass]:
-        rows, splats = self.rows, ("order", "splats2d", "colors2d")
+        rows = self.rows
         slots, limit = sums(rows)
-        spec = {"SEGMENTS": self.segments, "LARGEST": rows.format.largest, "OF_T": self.of_T}
+        if rows.reduction == _QUAD:
+            slots |= {"reduce": "draw/lists/sum_quad.glsl", "quads": ""}
+            slots["turn"] = "draw/lists/turn_quad.glsl"
+        elif _together(rows):
+            slots["turn"] = "draw/lists/turn_together.glsl"
+            slots["quads"] = QUADS["plain"].slot if rows.reduction.quads else ""
         walk = ComputePass(
             "draw backward",
             "draw/lists/walk.comp",
-            (*splats, "d_image", "blocks", "fragment_lists", "fragments", "d_splats2d"),
+            (*PACKED, "d_image", "blocks", "fragment_lists", "fragments", "d_splats2d"),
             ("d_splats2d",),
-            {**self.lists.spec, **limit, **spec},
-            {
-                **slots,
-                "quads": QUADS["plain"].slot if rows.reduction.quads else "",
-                "state": rows.state_format.packing,
-                "turn": "draw/lists/turn_together.glsl" if _together(rows) else "",
-            },
+            {**self.lists.spec, **limit, "SEGMENTS": self.segments, "OF_T": self.of_T},
+            {**slots, "state": rows.state_format.packing},
         )
         lists = [] if self.lists.blends else self.lists.passes()
         return [*lists, *self._begin_passes(first=1), *scored(walk, self.scores)]
@@ -165,5 +181,5 @@ class Listed(Backward):
 
 
 def _together(rows: Rows) -> bool:
-    """Whether lanes of a subgroup work together, which they do where sums are taken over them."""
-    return bool(rows.reduction.needs)
+    """Whether a whole subgroup works together, which it does where sums are taken over it."""
+    return bool(rows.reduction.needs) and rows.reduction != _QUAD

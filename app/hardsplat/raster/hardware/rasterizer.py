@@ -161,7 +161,7 @@ class HardwareRasterizer(Rasterizer):
         if self.lists:
             self.pair_capacity = min(self.lists.first_pairs, self._most_pairs())
             self.least_pairs = self.pair_capacity // 4
-            self._own |= self.lists.allocate(device, self.pair_capacity)
+            self._own |= self.lists.allocate(device, self._capacity, self.pair_capacity)
         if self.projection.differentiates:
             self._own |= self._backward.allocate(device)
 
@@ -216,6 +216,8 @@ class HardwareRasterizer(Rasterizer):
         self._record_lists(recorder)
 
     def record_again(self, recorder: Recorder) -> None:
+        if self.lists:
+            self.lists.record_splats(recorder, self.pipelines)
         if self.rows.blending.listed and self.lists:
             recorder.run(self.pipelines["draw"], threads=self.lists.blocks)
             self._record_sky(recorder)
