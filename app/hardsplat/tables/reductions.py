@@ -21,7 +21,8 @@ _SUMS = ("subgroup_arithmetic", "subgroup_quad")
 REDUCTIONS = {
     "hybrid": Reduction("reduce/hybrid.glsl", ("THRESHOLD",), True, _SUMS,
                         "whole subgroup where it holds one splat, else quad by quad"),
-    "quad": Reduction("reduce/quad.glsl", (), True, _SUMS, "four fragments to one; with lists, four blocks"),
+    "quad": Reduction("reduce/quad.glsl", (), True, _SUMS,
+                      "four fragments to one; with lists, four blocks"),
     "subgroup": Reduction("reduce/subgroup.glsl", (), False, ("subgroup_arithmetic",),
                           "whole subgroup where it holds one splat, else atomics"),
     "atomic": Reduction("reduce/atomic.glsl", (), False, (),

@@ -1,7 +1,7 @@
 // Gradients from listed fragments. A thread has a block of pixels of a depth segment and goes
-// through its fragments, nearest first; four neighbouring threads have four neighbouring blocks. D and T are those of draw/ordered/backward_blocks.frag, D
-// times norm_of(dL/dpixel); they begin with what is known at the border of the segment, 0 and 1 for the
-// first, and stay in registers.
+// through its fragments, nearest first; four neighbouring threads have four neighbouring blocks. D
+// and T are those of draw/ordered/backward_blocks.frag, D times norm_of(dL/dpixel); they begin with
+// what is known at the border of the segment, 0 and 1 for the first, and stay in registers.
 #include "contract/draw.glsl"
 #include "contract/fragments.glsl"
 #include "contract/image.glsl"

@@ -105,8 +105,9 @@ class FragmentLists(Blocked):
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         across, down = self.blocks
         tall = (across, down * self.segments)
-        recorder.run(run["list begin"], threads=(across, down))
+        # before what the draw reads: a barrier between compute passes shows nothing to draws
         self.record_splats(recorder, run)
+        recorder.run(run["list begin"], threads=(across, down))
         if not self.blends:
             recorder.run(run["list unfinished"], threads=(3,), extent=tall)
         recorder.run(run["list fragments"], indirect="draw", extent=tall)

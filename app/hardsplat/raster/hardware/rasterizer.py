@@ -216,13 +216,14 @@ class HardwareRasterizer(Rasterizer):
         self._record_lists(recorder)
 
     def record_again(self, recorder: Recorder) -> None:
-        if self.lists:
-            self.lists.record_splats(recorder, self.pipelines)
         if self.rows.blending.listed and self.lists:
+            self.lists.record_splats(recorder, self.pipelines)
             recorder.run(self.pipelines["draw"], threads=self.lists.blocks)
             self._record_sky(recorder)
         else:
             self._record_draw(recorder, self.pipelines, sky=True)
+            if self.lists:
+                self.lists.record_splats(recorder, self.pipelines)
 
     def record_draw_backward(self, recorder: Recorder, score: str = "") -> None:
         self._backward.record(recorder, self.pipelines, f" {score}".rstrip())
