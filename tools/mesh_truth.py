@@ -1,11 +1,13 @@
 """Measures meshes against generated scenes whose surfaces are known.
 
     python -m tools.mesh_truth courtyard RESULT MESH.ply
-    python -m tools.mesh_truth pebble RESULT MESH.ply
+    python -m tools.mesh_truth pebble RESULT
 
-Prints the Chamfer distance and the F-score at 1 % of the size of MESH, and of the same fusion of
-exact depth from the same cameras, as one line of JSON each. RESULT is what the mesh was made of;
-its scene must be of tools.make_scene or tools.make_mesh_scene with their seeds.
+Without a mesh, prints the error of each kind of depth over every fourth training view, in shares of
+1 % of the size. With one, prints the Chamfer distance and the F-score at 1 % of the size of MESH,
+and of the same fusion of exact depth from the same cameras. Each is a line of JSON. RESULT is what
+the mesh was made of; its scene must be of tools.make_scene or tools.make_mesh_scene with their
+seeds.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ import trimesh
 from scipy.spatial import cKDTree
 
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.mesh.build import FARTHEST, Fusion, surface_of
-from hardsplat.mesh.views import DepthView, rays_of
+from hardsplat.mesh.build import FARTHEST, Fusion, opened, surface_of
+from hardsplat.mesh.views import DEPTHS, DepthView, SplatViews, rays_of
 from hardsplat.model.camera import Camera
 from hardsplat.results.model import find_model
 from tools import courtyard
@@ -62,7 +64,7 @@ def pebble_depth() -> Callable[[Camera], np.ndarray]:
     return depth
 
 
-DEPTHS = {"courtyard": courtyard_depth, "pebble": pebble_depth}
+TRUTHS = {"courtyard": courtyard_depth, "pebble": pebble_depth}
 
 
 def scores(mesh: trimesh.Trimesh, truth: np.ndarray, size: float) -> dict[str, float]:
@@ -99,7 +101,7 @@ def compare(scene: str, result: Path, mesh: Path) -> list[dict[str, float]]:
     """Scores of a mesh, and of the fusion of exact depth."""
     c = find_model(result)[1].scene
     found = load_scene(c.data_dir, c.data_factor, c.test_every, c.mask_mode)
-    depth_of = DEPTHS[scene]()
+    depth_of = TRUTHS[scene]()
     views = []
     for i in found.train:
         camera = found.views[i].camera
@@ -114,14 +116,42 @@ def compare(scene: str, result: Path, mesh: Path) -> list[dict[str, float]]:
     return [*rows, {"mesh": f"exact depth, voxels of {voxel:.3g}", **scores(exact, truth, size)}]
 
 
+def depth_errors(scene: str, result: Path) -> list[dict[str, float]]:
+    """Of each of DEPTHS of the meshes: the share of pixels that have a depth; its median error and
+    median absolute error, over SHARE of the size; and the share of pixels where that is below 1."""
+    file, config = find_model(result)
+    cameras, painter = opened(config, file)
+    depth_of, rows = TRUTHS[scene](), []
+    try:
+        for kind in DEPTHS:
+            views = list(SplatViews(painter, cameras[::4], kind, True))
+            exact = np.concatenate([depth_of(view.camera).ravel() for view in views])
+            found = np.concatenate([view.depth.ravel() for view in views])
+            counted = (exact > 0) & (exact < FARTHEST * np.median(exact[exact > 0]))
+            there = counted & (found > 0)
+            errors = (found - exact)[there] / (SHARE * SIZES[scene])
+            numbers = {"covered": there.sum() / counted.sum(), "bias": np.median(errors)}
+            numbers["error"] = np.median(np.abs(errors))
+            numbers["within"] = (np.abs(errors) < 1).sum() / counted.sum()
+            rows.append({"depth": kind} | {k: round(float(v), 3) for k, v in numbers.items()})
+    finally:
+        painter.destroy()
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("scene", choices=tuple(DEPTHS))
+    parser.add_argument("scene", choices=tuple(TRUTHS))
     parser.add_argument("result", type=Path)
-    parser.add_argument("mesh", type=Path)
-    for row in compare(**vars(parser.parse_args())):
+    parser.add_argument("mesh", type=Path, nargs="?")
+    given = parser.parse_args()
+    if given.mesh is None:
+        rows = depth_errors(given.scene, given.result)
+    else:
+        rows = compare(given.scene, given.result, given.mesh)
+    for row in rows:
         print(json.dumps(row))
 
 

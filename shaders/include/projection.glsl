@@ -69,6 +69,13 @@ vec2 depth_slopes(Projection o) {
     return vec2(o.cov.z * c.x - o.cov.y * c.y, o.cov.x * c.y - o.cov.y * c.x) / o.det;
 }
 
+// The standard deviation of z given the pixel, world units.
+float depth_deviation(Projection o) {
+    vec3 v2 = transpose(o.V)[2];
+    vec2 c = vec2(dot(o.a0, v2), dot(o.a1, v2));
+    return sqrt(max(dot(v2, v2) - dot(c, depth_slopes(o)), 0.0));
+}
+
 // Gradients of the rows of A from those of conic = (A, k, c) = (1 / (xx - xy^2/yy), -xy/yy, 1/yy),
 // see gaussian2d.glsl: d_xx = -A^2 d_A, d_xy = 2 k d_xx - c d_k, d_yy = k d_xy - k^2 d_xx - c^2
 // d_c, and xx = a0.a0, xy = a0.a1, yy = a1.a1 (+ DILATION).

@@ -13,6 +13,7 @@ layout(local_size_x = 64) in;
 layout(local_size_x_id = 0) in;
 const uint LANES = gl_WorkGroupSize.x;  // at most GROUP
 layout(constant_id = 2) const bool ANTIALIASED = false;
+layout(constant_id = 3) const float FLAT = 0.0;  // weight of thickness in the loss, per world unit
 
 UNIFORM_planes
 VALUE_means(readonly)
@@ -49,6 +50,16 @@ vec3 differentiate_lobes(uint g, Lobes lobes, vec3 n, vec3 d_color) { return vec
 
 shared uint visible[GROUP], found;
 #include <listing>
+
+// Of the mean thickness, the smallest scale (Chen et al. 2024, PGSR, eq. 7). Discs are flat enough.
+const float DISC = 0.01;  // smallest scale over the middle one
+vec3 d_thickness(vec3 scale) {
+    float least = min(min(scale.x, scale.y), scale.z), most = max(max(scale.x, scale.y), scale.z);
+    float middle = scale.x + scale.y + scale.z - least - most, d = FLAT / float(counts.splats);
+    if (least < DISC * middle) return vec3(0.0);
+    if (scale.x == least) return vec3(d, 0.0, 0.0);
+    return scale.y == least ? vec3(0.0, d, 0.0) : vec3(0.0, 0.0, d);
+}
 
 void differentiate(uint g) {
     // All that is read comes before anything is written: a compiler that cannot know that buffers
@@ -91,6 +102,7 @@ void differentiate(uint g) {
                   d_lens(camera, o, d_mean2d, d_a0, d_a1));
     d_means(g) = d_mean;
     d_quats(g) = d_normalize(quat / len, len, d_unit);
+    if (FLAT > 0.0) d_scale += d_thickness(scale);
     d_log_scales(g) = d_scale * d_scale_of(scale);
     d_logit_opacities(g) = m[0] / per_log;
     add_stats(g, stats, d_mean2d, 3.0 * sqrt(largest_variance(o.cov)));

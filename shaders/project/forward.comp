@@ -8,6 +8,7 @@
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
 layout(constant_id = 2) const bool DEPTH = false;  // (depth, its slopes) for the colour
+layout(constant_id = 3) const float FRONT = 0.0;   // depth is so many deviations before the middle
 
 UNIFORM_planes
 VALUE_means(readonly)
@@ -73,7 +74,7 @@ void main() {
     Splat2D s;
     bool visible = splat2d_of(mean, quat, scale, opacity, o, s);
     if (visible) {
-        color = DEPTH ? vec3(o.p.z, depth_slopes(o)) : vec3(0.5);
+        color = DEPTH ? vec3(o.p.z - FRONT * depth_deviation(o), depth_slopes(o)) : vec3(0.5);
         if (!DEPTH) add_colors(g, normalize(mean - camera.position));
         visible = finite(vec4(color, 0.0));
     }

@@ -289,7 +289,7 @@ BAD = """
     --texture-size 7 | --texture-size 7: expected a number of 256 to 8192 or 0
     mesh.stl --texture-size 512 | --texture-size 512: .stl has no texture; leave it out
     --max-depth 1e-9 | no view sees a surface nearer than
-    --depth mean | --depth: expected one of median, expected, got 'mean'
+    --depth mean | --depth: expected one of median, surface, expected, got 'mean'
     mesh.fbx | mesh.fbx: a mesh ends in .glb, .obj, .ply, .stl
     --data-dir nowhere | nowhere
 """

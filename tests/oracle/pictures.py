@@ -18,16 +18,22 @@ def depth(p: Projection, height, width):
     return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0), weight
 
 
-def depth_at(p: Projection, i: int, d):
-    """(h, w) z of splat i where rays at offsets d = pixel - mean pass its middle."""
-    return p.depth[i] + p.slope[i, 0] * d[0] + p.slope[i, 1] * d[1]
+def depth_at(p: Projection, i: int, d, front=0.0):
+    """(h, w) z of splat i where rays at offsets d = pixel - mean pass its middle, or a place so
+    many standard deviations before it."""
+    return p.depth[i] - front * p.deviation[i] + p.slope[i, 0] * d[0] + p.slope[i, 1] * d[1]
 
 
-def median(p: Projection, height, width):
+def surface(p: Projection, height, width):
+    """(H, W) the same as `median`, where exp(-x^2 / 2) = 1/2 along the ray into the splat."""
+    return median(p, height, width, np.sqrt(2 * np.log(2)))
+
+
+def median(p: Projection, height, width, front=0.0):
     """(H, W) z of the last splat before which T > 1/2, 0 where T stays above it."""
     found, left = np.zeros((height, width)), np.ones((height, width))
     for i, window, d, _, alpha, T in _fragments(p, height, width, "none"):
-        z = np.where((alpha > 0) & (T > 0.5), depth_at(p, i, d), found[window])
+        z = np.where((alpha > 0) & (T > 0.5), depth_at(p, i, d, front), found[window])
         found[window], left[window] = z, T * (1 - alpha)
     return np.where(left <= 0.5, found, 0)
 

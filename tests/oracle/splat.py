@@ -31,6 +31,7 @@ class Projection:
     color:   (N, 3) max(SH + 0.5, 0).
     depth:   (N,) camera z, world units.
     slope:   (N, 2) world units per px: how the mean of z given the pixel changes across the image.
+    deviation: (N,) world units: the standard deviation of z given the pixel.
     opacity: (N,) 0..1, what is drawn: times the compensation where that is asked for.
     compensation: (N,) 0..1, sqrt(det of the 2D covariance before dilation / after), else 1.
     extent:  (N, 2) px, half size of the bounding box of the ellipse alpha = 1/255.
@@ -43,6 +44,7 @@ class Projection:
     color: np.ndarray
     depth: np.ndarray
     slope: np.ndarray
+    deviation: np.ndarray
     opacity: np.ndarray
     compensation: np.ndarray
     extent: np.ndarray
@@ -86,7 +88,12 @@ def project(
 
     # of jointly normal (pixel, z): cov(z, pixel) S^-1, with S the dilated covariance
     along = (w2c[:3, :3] @ M)[:, 2:]
-    slope = (along @ axes.transpose(0, 2, 1) @ np.linalg.inv(cov))[:, 0]
+    shared = along @ axes.transpose(0, 2, 1)
+    slope = shared @ np.linalg.inv(cov)
+    deviation = np.sqrt(
+        (along @ along.transpose(0, 2, 1) - slope @ shared.transpose(0, 2, 1))[:, 0, 0]
+    )
+    slope = slope[:, 0]
     color = np.maximum(_color(means, sh, w2c, sh_degree, lobes), 0)
 
     # opacity exp(-r^2 / 2) = 1/255 at r = sqrt(2 ln(255 opacity)) standard deviations
@@ -95,7 +102,7 @@ def project(
     extent = radius[:, None] * np.sqrt(np.stack([a, c], axis=1))
     touches = np.all((mean2d + extent > 0) & (mean2d - extent < [width, height]), axis=1)
     cov2d, visible = np.stack([a, b, c], axis=1), in_front & opaque & touches
-    drawn = color, cam[:, 2], slope, opacities, compensation
+    drawn = color, cam[:, 2], slope, deviation, opacities, compensation
     return Projection(mean2d, cov2d, conic, *drawn, extent, visible)
 
 

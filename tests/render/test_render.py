@@ -68,9 +68,10 @@ def test_pictures_agree_with_the_oracle(device, paint, way):
     off = np.where(weight > 0.01, painter.values("depth", camera) - depth, 0)
     assert np.abs(off).max() < 1e-3 and weight.max() > 0.5
     if way[1].get("blending") != "fixed":
-        exact, drawn = pictures.median(p, *SIZE[::-1]), painter.values("median", camera)
-        # rounding moves half of the light behind another splat
-        assert (np.abs(drawn - exact) > 1e-3).mean() < 5e-3 and (exact > 0).mean() > 0.3
+        for name in ("median", "surface"):
+            exact, drawn = getattr(pictures, name)(p, *SIZE[::-1]), painter.values(name, camera)
+            # rounding moves half of the light behind another splat
+            assert (np.abs(drawn - exact) > 1e-3).mean() < 5e-3 and (exact > 0).mean() > 0.3
     # A fragment at the cut-off is a step of 1/255.
     assert np.abs(painter.values("alpha", camera) - weight).max() < 5e-3
     counted, exact = painter.values("count", camera), pictures.count(p, *SIZE[::-1])
@@ -305,7 +306,7 @@ def test_ctrl_c_in_the_command(result, tmp_path, monkeypatch, capfd):
 
 BAD_ARGUMENTS = rows(
     """
-    --mode normals | there is no such one; choose from image, depth, alpha, count, outlines, median
+    --mode normals | choose from image, depth, alpha, count, outlines, median, surface
     --output film.avi | film.avi: expected an ending of .mp4, .gif, .webp, or a folder for PNG
     --output /dev/null/new/film.mp4 | film.mp4: cannot be written: /dev/null is a file
     --output film.mp4 --background transparent | --background transparent is for stills

@@ -110,7 +110,7 @@ def mesh(
         raise UserError(f"{path}: is what the mesh is made of; name another file")
     for each in (path, *(beside(path) if texture_size != 0 else ())):
         check_free(each, overwrite)
-    cameras, painter = _scene(config, file)
+    cameras, painter = opened(config, file)
     try:
         views = SplatViews(painter, cameras, depth, quiet)
         points, faces, voxel, left_out = surface_of(views, fusion)
@@ -212,7 +212,7 @@ def _turned(made: Colored, turn: np.ndarray) -> Colored:
     return Colored(made.points @ turn.T, made.faces, made.colors, made.cut, made.texture)
 
 
-def _scene(config: TrainConfig, file: Path) -> tuple[Sequence[Camera], Painter]:
+def opened(config: TrainConfig, file: Path) -> tuple[Sequence[Camera], Painter]:
     """The training cameras, and what draws splats for them."""
     c = config.scene
     if c.data_dir is None:

@@ -11,7 +11,7 @@ from hardsplat.base.progress import Bar
 from hardsplat.model.camera import Camera
 from hardsplat.render.painter import Painter
 
-DEPTHS = ("median", "expected")
+DEPTHS = ("median", "surface", "expected")
 _COVERED = 0.5  # opacity from which on a pixel shows a surface
 
 
@@ -31,7 +31,7 @@ class SplatViews:
     the caller changes.
     """
 
-    PICTURES = ("image", "median", "depth", "alpha")
+    PICTURES = ("image", "surface", "median", "depth", "alpha")
 
     def __init__(self, painter: Painter, cameras: Sequence[Camera], depth: str, quiet: bool):
         # splats are drawn as a pinhole sees them, whatever lens their photographs came through
@@ -44,8 +44,8 @@ class SplatViews:
     def __iter__(self) -> Iterator[DepthView]:
         shown = dict(desc=self.what, unit="view", leave=False, disable=self._quiet)
         for camera in Bar(self.cameras, **shown):
-            if self._depth == "median":
-                depth = self._painter.values("median", camera)
+            if self._depth != "expected":
+                depth = self._painter.values(self._depth, camera)
             else:
                 covered = self._painter.values("alpha", camera) >= _COVERED
                 depth = np.where(covered, self._painter.values("depth", camera), 0)

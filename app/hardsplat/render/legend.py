@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw, ImageFont  # fonts, for which imageio has noth
 from hardsplat.tables.pictures import PICTURES
 
 UNITS = {"depth": "depth [world units]", "count": "splats a pixel", "median": "median depth"}
+UNITS |= {"surface": "depth of the surface"}
 SMALLEST = 240, 120  # px of a picture that is large enough for one
 
 

@@ -54,6 +54,12 @@ class LossSettings(Owner):
     scale_reg: float = weight(
         0.0, "weight of the mean scale in the loss (mcmc: 0.05)", unit="per scene extent"
     )
+    flat_lambda: float = weight(
+        0.0,
+        "weight of the mean smallest scale of splats in the loss, which makes them discs, for "
+        "meshes (3)",
+        unit="per scene extent",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,11 +76,12 @@ class TrainConfig(Owner):
                 "--no-pose-opt": self.poses.pose_opt,
                 "--no-intrinsics-opt": self.intrinsics.intrinsics_opt,
                 "--depth-lambda 0": self.depth.depth_lambda,
+                "--flat-lambda 0": self.loss.flat_lambda,
             }
             if flag := next((flag for flag, needed in without.items() if needed), None):
                 raise UserError(
-                    "--gradient stochastic finds no gradients of exposures, cameras and depths: "
-                    f"add {flag} or --gradient analytic"
+                    "--gradient stochastic finds no gradients of exposures, cameras, depths and "
+                    f"thickness: add {flag} or --gradient analytic"
                 )
         grows, gradient = self.densify.strategy in ("adaptive", "budget"), self.gradient.gradient
         if grows and not finds_statistics(gradient):

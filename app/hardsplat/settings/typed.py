@@ -175,6 +175,9 @@ class TrainSettings(RasterizerOptions, total=False):
     """weight of the mean opacity in the loss (mcmc: 0.01) (default: 0.0)"""
     scale_reg: float
     """weight of the mean scale in the loss (mcmc: 0.05) (default: 0.0 per scene extent)"""
+    flat_lambda: float
+    """weight of the mean smallest scale of splats in the loss, which makes them discs, for meshes
+    (3) (default: 0.0 per scene extent)"""
     average_steps: int
     """the run ends with the average of splats over so many of its last steps; 0: with the last step
     (default: 1250 steps)"""

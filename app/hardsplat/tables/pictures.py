@@ -5,6 +5,7 @@ constant PICTURE of the draw and the colour of the splats say, see shaders/pictu
 pass of app/hardsplat/raster/core/pictures.py then turns the target into RGBA8.
 """
 
+import math
 from dataclasses import dataclass
 
 
@@ -13,6 +14,7 @@ class PictureMode:
     number: int  # PICTURE in shaders
     note: str
     depth: bool = False  # the colour of a splat is its depth and how that changes over pixels
+    front: float = 0.0  # that depth is so many standard deviations along the ray before its middle
     in_order: bool = False  # splats are drawn front to back, which the blending unit does not do
     numbers: bool = False  # pixels are numbers, which the palette colours; else they are colours
     palette: str = "gray"  # matplotlib's name
@@ -20,6 +22,8 @@ class PictureMode:
     range: tuple[float, float] | None = None
     formats: tuple[str, ...] = ("unorm8", "unorm16", "float16", "float32")  # that can hold it
 
+
+HALF = math.sqrt(2 * math.log(2))  # exp(-HALF^2 / 2) = 1/2
 
 # fmt: off
 PICTURES = {
@@ -35,5 +39,8 @@ PICTURES = {
     "median": PictureMode(5, "median depth, of the splat behind which less than half of the light "
                              "is left; 0 where there is none", depth=True, numbers=True,
                           palette="turbo", formats=("float32", "float16"), in_order=True),
+    "surface": PictureMode(5, "median depth where the ray has half of that splat's opacity, before "
+                              "its middle", depth=True, front=HALF, numbers=True,
+                           palette="turbo", formats=("float32", "float16"), in_order=True),
 }
 ANYWHERE = tuple(name for name, row in PICTURES.items() if not row.in_order)

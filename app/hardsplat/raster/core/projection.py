@@ -147,7 +147,12 @@ class Perspective(Projection):
             "project/forward.comp",
             (*GEOMETRY, *colors, *LOBES * lobes, "camera", "frame", "counts"),
             ("splats2d", "colors2d", "keys", *(("seen", *directions(rows)) if kept else ())),
-            {**self._spec, "LOGS": not rows, "DEPTH": PICTURES[picture].depth},
+            {
+                **self._spec,
+                "LOGS": not rows,
+                "DEPTH": PICTURES[picture].depth,
+                "FRONT": PICTURES[picture].front,
+            },
             {
                 "kept": where,
                 "colors": "project/colors_rows.glsl" if rows else "",
@@ -177,6 +182,7 @@ class Perspective(Projection):
                 "ANTIALIASED": self.antialiased,
                 "LOCAL_SIZE": BACKWARD_LANES,
                 "LOGS": not self._rows,
+                "FLAT": sink.flat,
             },
             slots={
                 "stats": "project/stats_grow.glsl" if sink.grows else "",

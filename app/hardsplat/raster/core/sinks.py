@@ -28,8 +28,9 @@ class Sink:
 
     visible_only: splats that were not visible are left alone. grows: the statistics of
     densification are collected. scores: there are draws of SCORES. cameras: what the camera
-    gets is summed too. depths: steps draw depth as well, see raster/core/depth.py. rows: splats are
-    read, and their gradients stored, as PyTorch has them. Then the planes of log_scales and
+    gets is summed too. depths: steps draw depth as well, see raster/core/depth.py. flat:
+    weight of the mean thickness in the loss, per world unit. rows: splats are read, and their
+    gradients stored, as PyTorch has them. Then the planes of log_scales and
     logit_opacities hold scales and opacities. That of sh0 holds all SH coefficients of a splat,
     as many as its width in the table says; there are no planes of shN. packed: splats are a working
     set, see raster/working.
@@ -44,6 +45,7 @@ class Sink:
     scores: bool = False
     cameras: bool = False
     depths: bool = False
+    flat: float = 0.0
     rows: bool = False
     packed: bool = False
     # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
@@ -75,12 +77,13 @@ def adam(
     cameras: bool = False,
     depths: bool = False,
     packed: bool = False,
+    flat: float = 0.0,
 ) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot}
     reads, writes = ("adam_settings", "rates", "loss_terms"), ("term_sums",)
     flags = visible_only, grows, scores, cameras, depths
-    return Sink(False, slots, reads, writes, *flags, packed=packed, own=("values", "moments"))
+    return Sink(False, slots, reads, writes, *flags, flat, packed=packed, own=("values", "moments"))
 
 
 def resolve_moments(device: Device, name: str) -> MomentFormat:

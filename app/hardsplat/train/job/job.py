@@ -176,6 +176,7 @@ class Job:
             c.poses.pose_opt or c.intrinsics.intrinsics_opt,
             depths,
             self.packed,
+            c.loss.flat_lambda / self.extent,
         )
 
 
