@@ -37,6 +37,8 @@ class Barriers:
         self._written: set[str] = set()
         self._read: set[str] = set()
         self._apart: set[str] = set()  # of _written: passes write separate parts of these
+        # written and read before a barrier of compute passes, and shown to no other pass
+        self._unshown: tuple[set[str], set[str]] = set(), set()
         self._computes = True  # all passes since the last barrier for everything
         self._resized = False  # work sizes were written that no barrier shows yet
         self._group: list[Callable[[], None]] = []  # recorded later, in reverse
@@ -56,15 +58,21 @@ class Barriers:
         """
         shared = apart & self._apart
         clashes = reads & self._written or writes & (self._written - shared) or writes & self._read
-        if clashes or (commanded and self._resized):
+        written, read = self._unshown
+        hidden = () if computes else (reads | writes) & written or writes & read
+        if clashes or hidden or (commanded and self._resized):
             self.flush()
             if self._computes and computes:
                 shown = self._resized and commanded
                 compute_barrier(self._commands, shown or "indirect" in writes)
                 self._resized = self._resized and not shown
+                written |= self._written
+                read |= self._read
             else:
                 barrier(self._commands)
                 self._computes, self._resized = True, False
+                written.clear()
+                read.clear()
             self._written.clear()
             self._read.clear()
             self._apart.clear()
