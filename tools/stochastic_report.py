@@ -1,10 +1,10 @@
-"""Stochastic gradients in numbers: what docs/RESULTS.md and docs/images/stochastic_convergence.png
-have of them.
+"""Stochastic gradients in numbers: what docs/results/fits.md has of them.
 
-python -m tools.stochastic_report converge docs/images/stochastic_convergence.png python -m
-tools.stochastic_report time SCENE [--model splats.ply|model.npz] [--flag value ...]        flags as
-of hardsplat train python -m tools.stochastic_report compare RUN RUN ...
-run folders, of --eval-steps
+Three commands, of which the last compares run folders by --eval-steps:
+
+    python -m tools.stochastic_report converge docs/images/stochastic_convergence.png
+    python -m tools.stochastic_report time SCENE [--model FILE] [flags of hardsplat train]
+    python -m tools.stochastic_report compare RUN RUN ...
 """
 
 import itertools

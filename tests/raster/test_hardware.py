@@ -18,7 +18,7 @@ from tests.oracle import render
 # Relative L2 against float64: (image, worst gradient). float32: a fragment that rounding moves
 # across alpha = 1/255 is a step of 1/255 of a
 # colour in one pixel, 1.4e-5 of these images. The others are the worst of 60 scenes
-# (docs/RESULTS.md), doubled: the state of n splats a pixel
+# (docs/GRADIENTS.md), doubled: the state of n splats a pixel
 # is n roundings away from exact, and the step of unorm8 is the alpha cut-off itself.
 TOLERANCE = {"float32": (1e-4, 1e-3), "unorm16": (1e-4, 2e-3)}
 TOLERANCE |= {"float16": (1e-2, 0.18), "unorm8": (2e-2, 0.42)}

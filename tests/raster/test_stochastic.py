@@ -117,7 +117,8 @@ def test_training_gains_8_db_over_small_splats(device, tmp_path):
         session.run(50)
     session.drain()
     after = psnr()
-    # 9.1 to 9.9 with five seeds, 9.4 to 9.5 with five random orders of the splats; docs/RESULTS.md
+    # 9.1 to 9.9 with five seeds, 9.4 to 9.5 with five random orders of the splats
+    # (docs/results/fits.md)
     assert after > before + 8
 
 

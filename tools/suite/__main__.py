@@ -1,6 +1,9 @@
-"""python -m tools.suite train PLAN --data FOLDER --out RESULTS [--lane K] [--queue FOLDER]
-[--minutes M] python -m tools.suite table PLAN --out RESULTS [--against PRESET] python -m
-tools.suite plot PLAN --out RESULTS [--images FOLDER]
+"""Trains all runs of a plan, and tabulates and plots their results.
+
+    python -m tools.suite train PLAN --data FOLDER --out RESULTS [--lane K] [--queue FOLDER]
+                                [--minutes M]
+    python -m tools.suite table PLAN --out RESULTS [--against PRESET]
+    python -m tools.suite plot PLAN --out RESULTS [--images FOLDER]
 
 `train` may run several times on one folder of results, at once on several devices
 (HARDSPLAT_DEVICE; each with its own --lane) or later again: runs that have a result are left out.

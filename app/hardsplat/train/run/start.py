@@ -131,7 +131,7 @@ def _first(
     """initial_gaussians, and the sky of a file.
 
     Neighbours are visible together, so they are contiguous in memory, and those that they grow
-    mostly are as well (docs/RESULTS.md has what that saves).
+    mostly are as well (docs/results/speed.md).
     """
     if start.init is not None:
         return _given(start.init, sh_degree)

@@ -7,7 +7,7 @@ ranks come from prefix sums, random numbers from a hash of (seed, step, splat).
 Inria's code prunes by screen radius right after growth has cleared all radii, which disables that
 test, and gsplat leaves it out: so does the default here. `prune_screen = 20`, as published, looks
 at the radius since the last densification; splats made just now have none yet. It takes the large
-splats of the background again and again (docs/RESULTS.md).
+splats of the background again and again (docs/results/quality.md).
 """
 
 from __future__ import annotations
