@@ -80,7 +80,6 @@ void main() {
     }
     if (!visible) {
         keys[g] = NOT_VISIBLE;
-        colors2d[g] = vec4(0.0);
         keep_nothing(g);
         return;
     }

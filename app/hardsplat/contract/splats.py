@@ -59,7 +59,7 @@ SPLATS = subsystem(
         "0 uniform Planes planes": "where the planes of all trained quantities are",
         "10 Splat2D splats2d[splats]": "projected splats; those of culled ones are stale",
         "11 vec4 colors2d[splats]": "colour, max(SH + 0.5, 0), and opacity of projected splats; "
-        "opacity is 0 for culled ones",
+        "those of culled ones are stale",
         "12 float d_splats2d[splats][9]": "sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 "
         "with w = dL/d log opacity, t = dx + k dy; then dL/d color (3)",
         "13 uint seen[splats]": "1 where a splat is visible in this frame, + 2, 4, 8 where its "

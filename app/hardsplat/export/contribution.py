@@ -105,5 +105,6 @@ class SeenSplats:
                 d_image = np.zeros((camera.height, camera.width, 3), np.float32)
                 d_image[..., 0] = 1
                 weight = renderer.backward(d_image)["sh"][:, 0, 0] / np.float32(SH_C0)
-                colors = buffer_in(renderer.resources, "colors2d")
-                yield weight, colors.download(np.float32, 4 * n).reshape(-1, 4)[:, 3]
+                colors, seen = (buffer_in(renderer.resources, f) for f in ("colors2d", "seen"))
+                opacities = colors.download(np.float32, 4 * n).reshape(-1, 4)[:, 3]
+                yield weight, np.where(seen.download(np.uint32, n), opacities, np.float32(0))

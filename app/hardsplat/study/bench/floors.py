@@ -3,12 +3,12 @@
 There are N splats, V visible ones and P pixels. Every number that a stage must read or write counts
 once, scratch of ours does not. The draws have no such floor: they are bound by fragments.
 
-- project: reads N rows of parameters without sh, V rows of sh; writes N keys and opacities (culled
-  or not), V projected splats.
+- project: reads N rows of parameters without sh, V rows of sh; writes N keys and marks of what is
+  visible, V projected splats.
 - sort: reads N keys. V pairs of key and value are written by the first of 4 digits, and read and
   written by the others; the last writes values alone.
 - loss: reads target and photograph, writes d_image, of P pixels.
-- project backward: reads V projected splats and N opacities, reads and clears V rows of 2D
+- project backward: reads V projected splats and N marks, reads and clears V rows of 2D
   gradients, reads and writes V statistics of densification.
 - optimizer: reads and writes N rows of parameters and of both Adam moments.
 """

@@ -243,7 +243,8 @@ class Bench(GradientErrors):
                 n, size = len(self.gaussians), (view.camera.width, view.camera.height)
                 splats = resources["splats2d"].download(contract.dtype("Splat2D"), n)
                 colors = resources["colors2d"].download(np.float32, 4 * n).reshape(-1, 4)
-                pairs.append(ViewPairs.of(splats, colors[:, 3], *size))
+                seen = resources["seen"].download(np.uint32, n) != 0
+                pairs.append(ViewPairs.of(splats[seen], colors[seen, 3], *size))
         self._pairs = self._pairs or pairs
         means = {n: float(np.mean([f[n] for f in fragments])) for n in fragments[0]}
         return stages, means, float(np.mean(visible))

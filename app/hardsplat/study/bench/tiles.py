@@ -81,15 +81,12 @@ class ViewPairs:
 
     @classmethod
     def of(cls, splats: np.ndarray, opacities: np.ndarray, width: int, height: int) -> ViewPairs:
-        """splats: (N,) Splat2D structs of a frame; opacities (N,), 0 for culled ones."""
-        visible = opacities > 0
-        return cls(
-            int(visible.sum()),
-            {
-                name: int(count(splats[visible], opacities[visible], width, height).sum())
-                for name, count in COUNTS.items()
-            },
-        )
+        """splats: (M,) Splat2D structs of the visible ones; opacities (M,)."""
+        counted = {
+            name: int(count(splats, opacities, width, height).sum())
+            for name, count in COUNTS.items()
+        }
+        return cls(len(splats), counted)
 
 
 def sort_memory(views: Sequence[ViewPairs], allocated: int) -> dict:
