@@ -52,7 +52,8 @@ def test_values_and_turns():
     assert np.abs(after - before).max() < 1e-5 < np.abs(colors_of(g, -directions) - before).max()
 
 
-def test_harmonics_are_the_weighted_least_squares():
+@pytest.mark.parametrize("sh_degree", [0, 3])
+def test_harmonics_are_the_weighted_least_squares(sh_degree):
     g, rng = lobed(20, length=1.5), np.random.default_rng(2)
     looks = [np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(24)]
     K = np.array([[40.0, 0, 16], [0, 40, 16], [0, 0, 1]])
@@ -63,8 +64,8 @@ def test_harmonics_are_the_weighted_least_squares():
         cameras.append(Camera(w2c, K, 32, 32))
     weights = rng.uniform(0, 3, (24, 20)).astype(np.float32)
     weights[:, 3] = 0  # no camera sees it
-    fitted = without_lobes(g, cameras, weights)
-    assert fitted.sh.shape == (20, 16, 3) and not fitted.extra
+    fitted = without_lobes(g, cameras, weights, sh_degree)
+    assert fitted.sh.shape == (20, (sh_degree + 1) ** 2, 3) and not fitted.extra
     around, share = _around().astype(np.float64), 0.02
     for i in range(20):
         rays = g.means[i] - np.array([c.position for c in cameras])
@@ -73,7 +74,7 @@ def test_harmonics_are_the_weighted_least_squares():
         w = weights[:, i] / max(weights[:, i].sum(), 1e-20)
         w = np.sqrt(np.concatenate([w, np.full(len(around), share / len(around))]))[:, None]
         wanted = colors_of(g[np.full(len(directions), i)], directions)
-        Y = harmonics.basis(directions, 3)
+        Y = harmonics.basis(directions, sh_degree)
         sh = np.linalg.lstsq(w * Y, w * wanted, rcond=None)[0]
         assert np.abs(Y @ (fitted.sh[i] - sh)).max() < 2e-3
 

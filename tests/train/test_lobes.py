@@ -7,6 +7,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.export.convert import convert
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.splats import load_splats
+from hardsplat.model.gaussians import SH_C0
 from hardsplat.settings.presets import load_config
 from hardsplat.train.run.trainer import train
 from tests.helpers.training import densified, open_session, same_state, settings
@@ -36,6 +37,15 @@ def test_a_run_goes_on_and_its_files_carry_lobes(on_device, scene, tmp_path, cap
     assert capsys.readouterr().out.count("lobes of colour became spherical harmonics") == 2
     assert load_splats(tmp_path / "x.npz").extra.keys() == splats.extra.keys()
     assert load_splats(tmp_path / "x.ply").sh_degree == 3
+    # lower degrees are fits of their own: no bands of a higher one without the rest of it
+    convert(tmp_path / "run", tmp_path / "flat.ply", sh_degree=0, quiet=True)
+    convert(tmp_path / "run", tmp_path / "flat.splat", quiet=True)
+    flat, lossy, whole = (
+        load_splats(tmp_path / name) for name in ("flat.ply", "flat.splat", "x.ply")
+    )
+    assert np.abs(flat.sh[:, 0] - whole.sh[:, 0]).max() > 0.02
+    colors, wanted = (g.sh[:, 0] * SH_C0 + 0.5 for g in (lossy, flat))
+    np.testing.assert_allclose(colors, np.clip(wanted, 0, 1), atol=0.51 / 255)
     with pytest.raises(UserError, match="made with --color lobes, this run has sh"):
         ckpt = checkpoints.path_of(tmp_path / "run", 20)
         train(settings(scene, tmp_path / "other", ckpt=ckpt))

@@ -28,7 +28,7 @@ from hardsplat.io.formats.frames import UPS, rotated, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, log_dropped, open_splats
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.lobes import has_lobes
+from hardsplat.model.lobes import DEGREE, has_lobes
 from hardsplat.results.model import find_model
 
 log = logging.getLogger(__name__)
@@ -110,9 +110,11 @@ def convert(
         raise UserError(f"--up {up}: expected one of {', '.join(UPS)}")
     given = splats = open_splats(source)
     views = partial(SeenSplats.of_result, folder, device, quiet) if folder else None
-    if row.suffix != ".npz":  # other programs read all the others
-        splats = _without_lobes(splats, views, target)
-    degree = _degree(source, splats, sh_degree)
+    lobes = has_lobes(splats.extra) and row.suffix != ".npz"  # other programs read all the others
+    degree = _degree(source, DEGREE if lobes else splats.sh_degree, sh_degree)
+    degree = min(degree, row.highest_degree)
+    if lobes:
+        splats = _without_lobes(splats, views, target, degree)
     opacities = None
     if splats.antialiased and (classic or not row.keeps_filter):
         opacities = _classic_opacities(views, row, target, classic)
@@ -169,24 +171,22 @@ def convert(
 
 
 def _without_lobes(
-    splats: SplatStream, views: Callable[[], SeenSplats] | None, target: Path
+    splats: SplatStream, views: Callable[[], SeenSplats] | None, target: Path, degree: int
 ) -> SplatStream:
-    """The stream with SH instead of lobes of colour, and a line that says how alike they look;
-    where the cameras are not known, all directions count alike."""
-    if not has_lobes(splats.extra):
-        return splats
+    """The stream with SH of this degree instead of lobes of colour, and a line that says how alike
+    they look; where the cameras are not known, all directions count alike."""
     alike = "lobes of colour became spherical harmonics, fitted for all directions alike"
     if views is None:
         log.warning("%s: %s: a file does not say what was seen from where", target, alike)
-        return stream_without_lobes(splats)
-    found = _unless_missing(views, lambda s: (s, fitted(s)), alike)
+        return stream_without_lobes(splats, sh_degree=degree)
+    found = _unless_missing(views, lambda s: (s, fitted(s, degree)), alike)
     if found is None:
-        return stream_without_lobes(splats)
+        return stream_without_lobes(splats, sh_degree=degree)
     print(
-        f"{target}: lobes of colour became spherical harmonics, which draw training views to "
-        f"{likeness(*found):.1f} dB of them"
+        f"{target}: lobes of colour became spherical harmonics of degree {degree}, which draw "
+        f"training views to {likeness(*found):.1f} dB of them"
     )
-    return stream_without_lobes(splats, sh=found[1].sh)
+    return stream_without_lobes(splats, sh=found[1].sh, sh_degree=degree)
 
 
 def _weighing(weights: np.ndarray) -> Callable[[int, Gaussians], np.ndarray]:
@@ -278,10 +278,10 @@ def _shown(splats: SplatStream, what: str, quiet: bool) -> Iterator[Gaussians]:
             bar.update(len(piece))
 
 
-def _degree(source: Path, splats: SplatStream, sh_degree: int | None) -> int:
+def _degree(source: Path, most: int, sh_degree: int | None) -> int:
     if sh_degree is None:
-        return splats.sh_degree
-    if not 0 <= sh_degree <= splats.sh_degree:
-        wanted = f"expected a degree of 0 to {splats.sh_degree}, which {source} has"
+        return most
+    if not 0 <= sh_degree <= most:
+        wanted = f"expected a degree of 0 to {most}, which {source} has"
         raise UserError(f"--sh-degree {sh_degree}: {wanted}")
     return sh_degree

@@ -20,10 +20,13 @@ _COMPARED = 8  # views, evenly spaced
 
 
 def stream_without_lobes(
-    splats: SplatStream, cameras: Sequence[Camera] = (), sh: np.ndarray | None = None
+    splats: SplatStream,
+    cameras: Sequence[Camera] = (),
+    sh: np.ndarray | None = None,
+    sh_degree: int = DEGREE,
 ) -> SplatStream:
-    """The stream with SH instead of lobes, see without_lobes; as it is where it has none. sh: of
-    all its splats, where they are known."""
+    """The stream with SH of this degree instead of lobes, see without_lobes; as it is where it has
+    none. sh: of all its splats, where they are known."""
     if not has_lobes(splats.extra):
         return splats
 
@@ -31,22 +34,22 @@ def stream_without_lobes(
         at = 0
         for piece in splats.pieces():
             if sh is None:
-                yield without_lobes(piece, cameras)
+                yield without_lobes(piece, cameras, sh_degree=sh_degree)
             else:
                 yield replace(piece.with_further(()), sh=sh[at : at + len(piece)], check=False)
             at += len(piece)
 
     extra = tuple(name for name in splats.extra if name not in NAMES)
-    return replace(splats, sh_degree=DEGREE, pieces=pieces, extra=extra)
+    return replace(splats, sh_degree=sh_degree, pieces=pieces, extra=extra)
 
 
-def fitted(seen: SeenSplats) -> Gaussians:
-    """The splats with SH instead of lobes, by what each camera sees of each. Raises UserError where
+def fitted(seen: SeenSplats, sh_degree: int) -> Gaussians:
+    """The splats with SH of this degree instead of lobes, by what each camera sees of each. Raises UserError where
     no device can draw them."""
     weights = np.empty((len(seen.cameras), len(seen.gaussians)), np.float16)
     for row, weight in zip(weights, seen.weights()):
         row[:] = np.minimum(weight, 6e4)
-    return without_lobes(seen.gaussians, seen.cameras, weights)
+    return without_lobes(seen.gaussians, seen.cameras, weights, sh_degree)
 
 
 def likeness(seen: SeenSplats, other: Gaussians) -> float:

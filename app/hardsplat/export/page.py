@@ -16,7 +16,7 @@ from hardsplat.io.splats import load_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import direction
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.lobes import without_lobes
+from hardsplat.model.lobes import DEGREE, has_lobes, without_lobes
 from hardsplat.page.export import MIN_OPACITY, PageScene, WrittenPage, write_page
 from hardsplat.page.pack import MOST_SPLATS
 from hardsplat.raster.renderer import Renderer
@@ -73,15 +73,16 @@ def export(
     shown = PageScene(title or name, cameras, near, background, antialiased, direction(up))
     if cameras:
         shown = replace(shown, picture=_picture(gaussians, shown, config.run.device))
-    gaussians = without_lobes(gaussians, list(cameras.values()))
-    degree = min(gaussians.sh_degree, 3 if sh_degree is None else sh_degree)
+    most = DEGREE if has_lobes(gaussians.extra) else gaussians.sh_degree
+    degree = min(most, 3 if sh_degree is None else sh_degree)
     if sh_degree is None:
         degree = light_degree(min(len(gaussians), max_splats or MOST_SPLATS), degree)
+    gaussians = without_lobes(gaussians, list(cameras.values()), sh_degree=degree)
     written = write_page(path, gaussians, shown, max_splats, degree, min_opacity)
     each = f"{written.packed / written.splats:.1f} bytes each"
     splats = f"{written.splats:,} of {len(gaussians):,} splats in {each}"
-    less = f", colour of SH degree {degree} (--sh-degree {gaussians.sh_degree} keeps all)"
-    less = less if sh_degree is None and degree < gaussians.sh_degree else ""
+    less = f", colour of SH degree {degree} (--sh-degree {most} keeps all)"
+    less = less if sh_degree is None and degree < most else ""
     print(f"{path}: {written.bytes / 1e6:.2f} MB, {splats}, {len(cameras)} cameras{less}")
     return written
 

@@ -81,8 +81,9 @@ def save_stream(path: Path, splats: SplatStream) -> None:
     if has_lobes(splats.extra) and not row.keeps_lobes:
         log.warning("%s: lobes of colour became SH, fitted for all directions alike", path)
         pieces, extra = splats.pieces, tuple(n for n in splats.extra if n not in NAMES)
-        fitted = lambda: map(without_lobes, pieces())  # noqa: E731
-        splats = replace(splats, sh_degree=DEGREE, pieces=fitted, extra=extra)
+        degree = min(DEGREE, row.highest_degree)
+        fitted = lambda: (without_lobes(g, sh_degree=degree) for g in pieces())  # noqa: E731
+        splats = replace(splats, sh_degree=degree, pieces=fitted, extra=extra)
     with written(path), replacing(path) as partial:
         row.write(partial, _rotated(splats, to_ours(row.frame).T))
 

@@ -82,7 +82,8 @@ def _fitted(
     lobes = values(gaussians.extra["lobe_axes"][:, rows], directions).transpose(1, 2, 0)
     solved = np.linalg.solve(weighed @ Y, weighed @ lobes)
     sh = np.einsum("npk,knc->npc", solved, gaussians.extra["lobe_colors"][:, rows])
-    sh[:, : own.shape[1]] += own
+    bands = min(own.shape[1], sh.shape[1])
+    sh[:, :bands] += own[:, :bands]
     return sh
 
 

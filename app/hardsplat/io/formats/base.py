@@ -76,8 +76,8 @@ class FileFormat:
     that frame) -> None. holds: whether a file with this suffix is of this format, where formats
     share the suffix. morton: neighbours in space must be neighbours in the file for it to be small.
     keeps_filter: it can say that splats are antialiased. by_views: it loses less where `seen` of
-    the stream is known. keeps_lobes: it can hold lobes of colour. size: path -> bytes of all files
-    that belong to it.
+    the stream is known. keeps_lobes: it can hold lobes of colour. highest_degree: of the SH that it
+    holds. size: path -> bytes of all files that belong to it.
     """
 
     suffix: str
@@ -90,6 +90,7 @@ class FileFormat:
     keeps_filter: bool = True
     by_views: bool = False
     keeps_lobes: bool = False
+    highest_degree: int = 3
     size: Callable[[Path], int] = size_of
 
     @property
