@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats.frames import rotated
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.camera import Camera
@@ -100,3 +101,20 @@ def test_lobes_that_are_not_finite_are_left_out(tmp_path):
     g.extra["lobe_axes"][1, 4, 2] = np.nan
     save_splats(path := tmp_path / "x.ply", g)
     assert len(load_splats(path)) == 9
+
+
+def test_lobes_come_whole(tmp_path):
+    g = lobed(10)
+    axes = {"lobe_axes": g.extra["lobe_axes"]}
+    for extra, words in (
+        (axes, "lobe_axes and no lobe_colors"),
+        ({**g.extra, "lobe_axes": axes["lobe_axes"][:1]}, r"\(1, 10, 3\), expected \(2, 10, 3\)"),
+        ({"lobe": axes["lobe_axes"]}, "extra has lobe;"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Gaussians(g.means, g.quats, g.scales, g.opacities, g.sh, extra)
+    save_splats(path := tmp_path / "x.npz", g)
+    with np.load(path) as arrays:
+        np.savez(path, **{name: v for name, v in arrays.items() if name != "lobe_colors"})
+    with pytest.raises(UserError, match="has lobe_axes, but lobes need lobe_colors and lobe_axes"):
+        load_splats(path)

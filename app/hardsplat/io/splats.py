@@ -29,6 +29,9 @@ def open_splats(path: str | Path) -> SplatStream:
     them. Raises UserError for what is no file of splats."""
     row = format_to_read(path := Path(path))
     splats = row.read(path)
+    alone = sorted({*NAMES} & {*splats.extra})
+    if len(alone) == 1:
+        raise UserError(f"{path}: has {alone[0]}, but lobes need {' and '.join(NAMES)}")
     check_expansion(path, splats.count * 4 * (11 + 3 * (splats.sh_degree + 1) ** 2), row.size(path))
     return _rotated(splats, to_ours(row.frame))
 

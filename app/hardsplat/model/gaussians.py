@@ -50,12 +50,26 @@ class Gaussians:
         self.sh = _float32(self.sh)
         if self.sh.shape not in [(n, k, 3) for k in (1, 4, 9, 16)]:
             raise ValueError(f"sh has shape {self.sh.shape}, expected ({n}, 1|4|9|16, 3)")
+        self.extra = {name: np.asarray(v, np.float32) for name, v in self.extra.items()}
+        self._check_extra(n)
         if check:
             for name in (*wanted, "sh"):
                 self._refuse(name, ~np.isfinite(getattr(self, name)), "NaN or infinite")
             self._refuse("scales", self.scales < 0, "negative; scales are linear, not logarithms")
             outside = (self.opacities < 0) | (self.opacities > 1)
             self._refuse("opacities", outside, "not in 0..1; opacities are linear, not logits")
+
+    def _check_extra(self, n: int) -> None:
+        own = {q.name: q for q in quantities.of("splat") if q.name not in OWN}
+        for name in self.extra:
+            if name not in own:
+                raise ValueError(f"extra has {name}; there are {', '.join(own)}")
+            shape, wanted = np.shape(self.extra[name]), own[name].shape(n, self.sh_degree)
+            if shape != wanted:
+                raise ValueError(f"extra {name} has shape {shape}, expected {wanted}")
+            together = (o for o in own if own[name].optional and own[o].chosen == own[name].chosen)
+            if lacking := next((o for o in together if o not in self.extra), None):
+                raise ValueError(f"extra has {name} and no {lacking}")
 
     def _refuse(self, name: str, bad: np.ndarray, what: str) -> None:
         if bad.any():

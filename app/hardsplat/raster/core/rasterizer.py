@@ -92,8 +92,7 @@ class Rasterizer:
         self.device, self.width, self.height = device, width, height
         self._parameters, self._capacity = parameters, parameters.capacity
         sh_planes = (parameters.sh_degree + 1) ** 2
-        if parameters.further:
-            options = replace(options, lobes=True)
+        options = replace(options, lobes=bool(parameters.further))
         self._plan = self.plan(device, sh_planes, width, height, options, sink, projection)
         self.projection: Projection = self._plan[0]
         self.rows = self._plan[1]
