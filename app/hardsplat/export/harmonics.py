@@ -44,8 +44,8 @@ def stream_without_lobes(
 
 
 def fitted(seen: SeenSplats, sh_degree: int) -> Gaussians:
-    """The splats with SH of this degree instead of lobes, by what each camera sees of each. Raises UserError where
-    no device can draw them."""
+    """The splats with SH of this degree instead of lobes, by what each camera sees of each. Raises
+    UserError where no device can draw them."""
     weights = np.empty((len(seen.cameras), len(seen.gaussians)), np.float16)
     for row, weight in zip(weights, seen.weights()):
         row[:] = np.minimum(weight, 6e4)
