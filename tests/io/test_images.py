@@ -200,6 +200,10 @@ def test_scene_refusals(tmp_path):
     write_scene(tmp_path / "two", centres=np.eye(3)[:2])
     write_scene(tmp_path / "tiny", centres=1e-20 * np.eye(3))
     write_scene(tmp_path / "beside", centres=np.eye(3)[[0, 1, 1]])
+    write_scene(tmp_path / "far", centres=np.eye(3) + [5e6, 0, 0])
+    write_scene(tmp_path / "same", centres=1e-15 * np.eye(3) + 4)
+    off = load_scene(write_scene(tmp_path / "off", centres=np.eye(3) + [3e3, 0, 0]))
+    assert "3e+03 world units from the origin, where float32 tells places 0.0002" in off.notes[0]
     largest = r"--data-factor 100: leaves 1x1 pixels of a.png \(64x48\); choose 6 or less"
     for name, options, words in (
         ("none", (), f"{tmp_path / 'none'}: scene folder not found"),
@@ -215,6 +219,8 @@ def test_scene_refusals(tmp_path):
         ("one", (1, 0), "has one photograph"),
         ("two", (), "1 of 2 views is left to train on, .*use --test-every 0, or more photographs"),
         ("tiny", (), "its cameras are about 8e-21 world units from one another, which float32"),
+        ("far", (), "cameras stand 5e.06 world units from the origin .* tells places 0.5 apart"),
+        ("same", (), "all 3 cameras stand at one point"),
         ("beside", (), "all 2 training cameras stand at one point, .*use --test-every 0"),
     ):
         assert re.search(words, refusal(load_scene, tmp_path / name, *options))
@@ -223,13 +229,17 @@ def test_scene_refusals(tmp_path):
     images = good / "images"
     (images / "b.png").rename(images / "b.PNG")
     if not (images / "b.png").exists():  # not on a file system that ignores case
-        words = "not found, but b.PNG is; 1 of 3 images differ in upper and lower case"
+        words = "not found, but b.PNG is; 1 of 3 photographs differ in upper and lower case"
         assert f"b.png: {words}" in refusal(load_scene, good)
-    (images / "b.PNG").unlink()
+    (images / "b.PNG").rename(images / "b.jpg")
+    assert "but b.jpg is; 1 of 3 photographs end otherwise: rename" in refusal(load_scene, good)
+    (images / "b.jpg").unlink()
+    words = "b.png: not found; 1 of 3 photographs are missing: put them there, or leave them out:"
+    assert f"{images / words} --exclude b.png" in refusal(load_scene, good)
+    without = load_scene(good, test_every=0, exclude=["b.png"])
+    assert [view.name for view in without.views] == ["a.png", "c.png"]
     (images / "c.png").unlink()
-    message = refusal(load_scene, good)
-    assert str(images / "b.png") in message
-    assert "2 of the model's 3 images are missing" in message
+    assert "2 of 3 photographs are missing" in refusal(load_scene, good)
     (images / "b.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     save_png(images / "c.png", pixels())
     assert "b.png: not a readable image" in refusal(load_scene, good)

@@ -286,7 +286,7 @@ WRONG = [
     (angle, "camera_angle_x is 4, expected an angle in radians"),
     (top(w=40.5), "image size 40.5x30 is not in whole pixels"),
     (top(camera_model="ORTHOPHOTO"), "camera_model ORTHOPHOTO is not supported"),
-    (frame(file_path="images/9.png"), "9.png not found"),
+    (frame(file_path="images/9.png"), "9.png: not found; 1 of"),
     (frame(file_path="../other/1.png"), "file_path leads out of"),
     (frame(file_path="./images/0.png"), "two frames have this photograph"),
     (top(w=41), "0.png: is 40x30, but its camera"),

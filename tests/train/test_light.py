@@ -8,6 +8,7 @@ import pytest
 from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job import light as light_module
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import ASKED, SPREAD, Light, light_of
 from hardsplat.train.job.views import Views
@@ -88,11 +89,14 @@ def test_masked_and_saturated_pixels_do_not_count():
         assert np.abs(light.gains).max() < 0.015 and not light.differs
 
 
-def test_some_of_many_photographs_are_asked():
-    rng = np.random.default_rng(SEED)
+def test_some_of_many_photographs_are_asked(monkeypatch):
+    rng, read, colors = np.random.default_rng(SEED), [], light_module._colors
+    monkeypatch.setattr(light_module, "_colors", lambda *a: read.append(a[0]) or colors(*a))
     for spread, asked in ((0.02, ASKED), (0.5, ASKED + 9)):  # all, where these differ
         light = light_of(*photographs(rng.uniform(1 - spread, 1 + spread, (ASKED + 9, 3)), rng))
         assert len(light.gains) == asked and light.differs is (asked > ASKED)
+        assert len(read) == asked  # each once
+        read.clear()
 
 
 @pytest.mark.parametrize("left, spread", [(0.5, 0.3), (0.5, 0.1), (0.9, 0.3)])

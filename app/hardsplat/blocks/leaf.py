@@ -25,7 +25,8 @@ from hardsplat.blocks.scaffold import Scaffold
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.checkpoint import newest
-from hardsplat.io.scenes.scene import Scene, extent_of, load_scene
+from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.io.scenes.views import extent_of
 from hardsplat.io.splats import open_splats, save_splats, usable_pieces
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians

@@ -107,7 +107,11 @@ def _excused(path, read):
 def _reason(error: Exception, path) -> str:
     cause = error.__cause__ or error  # imageio's own words say less
     if isinstance(cause, (UnidentifiedImageError, InitializationError)):
-        return "no format that is known here" if Path(path).stat().st_size else "it is empty"
+        with open(path, "rb") as file:
+            start = file.read(12)
+        if start[4:8] == b"ftyp":  # as phones save them
+            return "it is HEIC or the like; convert it to JPEG"
+        return "no format that is known here" if start else "it is empty"
     text = getattr(cause, "strerror", None) or str(cause).replace(repr(str(path)), "it")
     return text.splitlines()[0] if text.strip() else type(cause).__name__
 

@@ -162,8 +162,8 @@ def write_model(
 
 
 def read_colmap(root: Path, model: Path, data_factor: int) -> SceneSource:
-    """model: the folder of the model within the scene's. Raises UserError for a damaged model, and
-    for photographs that are missing."""
+    """model: the folder of the model within the scene's. Photographs may be missing. Raises
+    UserError for a damaged model."""
     cameras, images, points = read_model(model)
     folder, divisor = _image_folder(root, data_factor, next(iter(images.values())).name)
     paths = _paths(folder, [image.name for image in images.values()])
@@ -194,14 +194,4 @@ def _paths(folder: Path, names: Sequence[str]) -> list[Path]:
             what = f"the model's image name {name!r} leads out of this folder"
             raise UserError(f"{folder}: {what}; rename it in the model")
     check_listed(folder)
-    paths = [folder / name for name in names]
-    missing = [path for path in paths if not os.path.isfile(path)]
-    if missing:
-        there = {str(path).lower(): path for path in folder.rglob("*") if path.is_file()}
-        if all(str(path).lower() in there for path in missing):
-            other = there[str(missing[0]).lower()].relative_to(folder)
-            differ = f"{len(missing)} of {len(paths)} images differ in upper and lower case"
-            raise UserError(f"{missing[0]}: not found, but {other} is; {differ}: rename them")
-        of = f"{len(missing)} of the model's {len(paths)} images"
-        raise UserError(f"{missing[0]}: not found, {of} are missing")
-    return paths
+    return [folder / name for name in names]

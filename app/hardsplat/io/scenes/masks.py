@@ -73,7 +73,8 @@ def kept_bits(
     # a pixel that mixes in an ignored one is ignored
     keep = fitted(read_mask(path), width, height, lens) == 255
     if not keep.any():
-        raise UserError(f"{path}: keeps no pixel; white is what counts, black what is ignored")
+        what = "keeps no pixel; white is what counts, black what is ignored"
+        raise UserError(f"{path}: {what}: correct it, or leave its photograph out (--exclude)")
     return np.packbits(keep)
 
 

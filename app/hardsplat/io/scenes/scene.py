@@ -29,12 +29,11 @@ from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.io.scenes.colmap import model_folder, read_colmap
 from hardsplat.io.scenes.lens import Lens
 from hardsplat.io.scenes.masks import FOLDER
-from hardsplat.io.scenes.source import Posed, SceneSource, named
+from hardsplat.io.scenes.source import Posed, SceneSource, check_there, named
 from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_transforms
-from hardsplat.io.scenes.views import ArrayView, View, by, size_of
+from hardsplat.io.scenes.views import ArrayView, View, by, far_note, size_of, training
 from hardsplat.model.camera import Camera
 
-_LEAST_EXTENT = 1e-15  # world units; squares of less, and of more than its inverse, leave float32
 SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
 # photographs for each camera of a model, on average, below which cameras are told apart by size
 # alone
@@ -108,7 +107,7 @@ class Scene:
             what = f"points have shape {points.shape} and colors {colors.shape} of {colors.dtype}"
             raise UserError(f"{what}, expected (N, 3) finite numbers and (N, 3) uint8")
         test = list(range(0, len(views), test_every)) if test_every > 0 else []
-        train, extent = _training(views, test, name)
+        train, extent = training(views, test, name)
         return cls(name, views, points, colors, train, test, extent)
 
 
@@ -139,6 +138,7 @@ def load_scene(
     source = _read(root, data_factor)
     photographs = sorted(source.photographs, key=lambda posed: posed.name)
     numbers, without = _physical_cameras(photographs), named([p.name for p in photographs], exclude)
+    check_there([p for p in photographs if p.name not in without])
     views: list[View] = []
     for p, n in zip(photographs, numbers):
         if p.name in without:
@@ -149,46 +149,15 @@ def load_scene(
     if held_out is None:
         held_out = {p.name for p in photographs[::test_every]} if test_every > 0 else set()
     test = [i for i, view in enumerate(views) if (view.photograph or view.name) in held_out]
-    train, extent = _training(views, test, str(root))
+    train, extent = training(views, test, str(root))
     if (root / FOLDER).is_dir() and not any(view.mask for view in views):
         first = f"{views[0].name} wants {Path(views[0].name).stem}.png"
         raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {first}")
     told = [f"{len(without)} of {len(photographs)} photographs are excluded"] * bool(without)
-    notes = (*source.notes, *told, *_notes(views, data_factor, mask_mode))
+    far = far_note(views, extent)
+    notes = (*source.notes, *told, *far, *_notes(views, data_factor, mask_mode))
     rest = source.points, source.colors, train, test, extent, notes, tuple(sorted(without))
     return Scene(root.resolve().name, views, *rest)
-
-
-def _training(views: Sequence[View], test: Sequence[int], label: str) -> tuple[list[int], float]:
-    """The views that are not held out, and the extent of their cameras, see Scene. Raises UserError
-    where they give the scene no scale."""
-    if len(views) < 2:
-        need = "training needs two or more, from different places"
-        raise UserError(f"{label}: has one photograph; {need}")
-    train = sorted(set(range(len(views))) - set(test))
-    if not train:
-        what = f"no view is left to train on, all {len(views)} are held out"
-        raise UserError(f"{label}: {what}; use --test-every 0")
-    extent, whole = extent_of([views[i] for i in train]), extent_of(views)
-    if not extent:
-        what = f"1 of {len(views)} views is left to train on"
-        if len(train) > 1:
-            what = f"all {len(train)} training cameras stand at one point"
-        advice = "use --test-every 0, or more photographs"
-        if not whole:
-            what = f"all {len(views)} cameras stand at one point"
-            advice = "take photographs from different places"
-        raise UserError(f"{label}: {what}, which gives the scene no scale; {advice}")
-    if not _LEAST_EXTENT < extent < 1 / _LEAST_EXTENT:
-        what = f"its cameras are about {extent:.1g} world units from one another"
-        raise UserError(f"{label}: {what}, which float32 cannot hold; scale the scene")
-    return train, extent
-
-
-def extent_of(views: Sequence[View]) -> float:
-    """1.1 times the largest distance of a camera from the mean of them."""
-    centres = np.array([view.camera.position for view in views])
-    return 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
 
 
 def _read(root: Path, data_factor: int) -> SceneSource:

@@ -51,8 +51,8 @@ def has_transforms(root: Path) -> bool:
 
 
 def read_transforms(root: Path, data_factor: int = 1) -> SceneSource:
-    """The scene in `root`; photographs are only looked at for their size. UserError for anything
-    missing, damaged or contradictory."""
+    """The scene in `root`; photographs are only looked at for their size, and may be missing.
+    UserError for anything else missing, damaged or contradictory."""
     main = root / (SPLIT if (root / SPLIT).is_file() else SINGLE)
     top, frames = _file(main)
     reader = _Reader(root, data_factor)
@@ -101,7 +101,8 @@ class _Reader:
         path, divisor = self.root / name, 1
         width, height = (_number(where, values, key) for key in ("w", "h"))
         if width is None or height is None:
-            width, height = image_size(path)
+            # one that is missing may be excluded
+            width, height = image_size(path) if os.path.isfile(path) else (1, 1)
         if not all(float(n).is_integer() and 0 < n <= LARGEST_SIDE for n in (width, height)):
             what = f"image size {width:g}x{height:g} is not in whole pixels"
             raise UserError(f"{where}: {what}, 1..{LARGEST_SIDE}")
@@ -128,16 +129,14 @@ class _Reader:
         return self.masks.of(name.removeprefix("images/"))
 
     def _file(self, where: str, file_path: str) -> str:
-        """The photograph's path below the scene, with the extension that file_path may lack."""
+        """The photograph's path below the scene, with the extension that file_path may lack; as it
+        is where there is no such file."""
         name = _normal(file_path)
         if not name or not stays_below(name):
             advice = "move the photographs there and rename it"
             raise UserError(f"{where}: file_path leads out of {self.root}; {advice}")
-        for suffix in _SUFFIXES:
-            if os.path.isfile(self.root / (name + suffix)):
-                return name + suffix
-        tried = "" if Path(name).suffix else ", with any extension"
-        raise UserError(f"{where}: image {self.root / name} not found{tried}")
+        files = (name + suffix for suffix in _SUFFIXES)
+        return next((file for file in files if os.path.isfile(self.root / file)), name)
 
 
 def _file(path: Path) -> tuple[dict, list]:

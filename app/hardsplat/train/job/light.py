@@ -11,7 +11,7 @@ splats learn without exposures. Views that are held out see it as well
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,35 +53,33 @@ def light_of(
     them each photograph shows, by its name.
 
     ASKED of many views come first; where their light does not differ, that is all."""
-    if len(views) > ASKED:
-        asked = np.linspace(0, len(views) - 1, ASKED).round().astype(int)
-        first = _light_of([views[i] for i in asked], [images[i] for i in asked], points, seen)
-        if not first.differs:
-            return first
-    return _light_of(views, images, points, seen)
-
-
-def _light_of(
-    views: Sequence[View],
-    images: Sequence[np.ndarray],
-    points: np.ndarray,
-    seen: Mapping[str, np.ndarray],
-) -> Light:
-    """light_of, of all views."""
     shown = [seen.get(view.photograph or view.name, np.zeros(0, np.int64)) for view in views]
     lengths = np.bincount(np.concatenate([*shown, np.zeros(0, np.int64)]), minlength=len(points))
     longest = np.argsort(-lengths, kind="stable")[:POINTS]
     chosen = np.zeros(len(points), bool)
     chosen[longest[lengths[longest] > 1]] = True
-    found = [
-        _colors(view, image, points, which[chosen[which]])
-        for view, image, which in zip(views, images, shown)
-    ]
-    photograph = np.repeat(np.arange(len(views)), [len(which) for which, _ in found])
+    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def light(asked: Iterable[int]) -> Light:
+        for i in asked:
+            if i not in found:
+                found[i] = _colors(views[i], images[i], points, shown[i][chosen[shown[i]]])
+        return _light([found[i] for i in asked])
+
+    if len(views) > ASKED:
+        first = light(np.linspace(0, len(views) - 1, ASKED).round().astype(int).tolist())
+        if not first.differs:
+            return first
+    return light(range(len(views)))
+
+
+def _light(found: Sequence[tuple[np.ndarray, np.ndarray]]) -> Light:
+    """found: of each photograph, see _colors."""
+    photograph = np.repeat(np.arange(len(found)), [len(which) for which, _ in found])
     if not len(photograph):
-        return Light(np.zeros((len(views), 3)))
+        return Light(np.zeros((len(found), 3)))
     point = np.unique(np.concatenate([which for which, _ in found]), return_inverse=True)[1]
-    return _fitted(np.log(np.concatenate([c for _, c in found])), photograph, point, len(views))
+    return _fitted(np.log(np.concatenate([c for _, c in found])), photograph, point, len(found))
 
 
 def _colors(

@@ -48,12 +48,15 @@ class Views:
             "texel": self.texels,
         }
 
-    def share_shown(self, points: np.ndarray) -> float:
+    def shown(self, points: np.ndarray) -> tuple[float, np.ndarray]:
         """The share of points (N, 3), in world units, that a view holds in the mean, whether or not
-        others hide them; 1 without points. A sample of points tells."""
+        others hide them, 1 without points; and the depths of all that are held. A sample of points
+        tells."""
         sample = points[:: len(points) // POINTS + 1]
-        held = [len(camera.pixels(sample)[0]) for camera in self.cameras]
-        return float(np.mean(held)) / len(sample) if len(sample) and held else 1.0
+        depths = [camera.pixels(sample)[2] for camera in self.cameras]
+        held = np.concatenate([*depths, np.zeros(0)])
+        shares = len(sample) * len(depths)
+        return len(held) / shares if shares else 1.0, held
 
     def packed(self) -> np.ndarray:
         """The contract's Camera struct of each view."""

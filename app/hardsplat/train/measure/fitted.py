@@ -10,7 +10,8 @@ import numpy as np
 UNEVEN = 1.5  # dB that fitted colours gain where photographs differ in exposure
 LEARNT = 20.0  # dB of a scene that has been trained so far that this means something
 MOMENTS = (10, 3)  # numbers of `color_moments` that a workgroup sums
-_STEP = 4  # pixels from one to the next, each way, that `gain` looks at
+_STEP = 4  # pixels from one to the next, each way, that `gain` looks at in a picture of
+_LARGE = 1 << 12  # pixels or more
 
 
 def color_map(image: np.ndarray, photo: np.ndarray) -> np.ndarray:
@@ -45,9 +46,10 @@ def half_psnr(halves: np.ndarray) -> float:
 
 
 def gain(image: np.ndarray, photo: np.ndarray) -> tuple[float, float]:
-    """PSNR in dB before and after a fit of colours, of every 16th pixel: fast, for a look at
-    whether photographs differ in exposure."""
-    shown, wanted = (x[::_STEP, ::_STEP].reshape(-1, 3) for x in (image, photo))
+    """PSNR in dB before and after a fit of colours, of every 16th pixel of a large picture: fast,
+    for a look at whether photographs differ in exposure."""
+    step = _STEP if image.shape[0] * image.shape[1] >= _LARGE else 1
+    shown, wanted = (x[::step, ::step].reshape(-1, 3) for x in (image, photo))
     shown, wanted = np.clip(shown, 0, 1), wanted / 255
     found = color_map(shown, wanted)
     fitted = np.clip(shown @ found[:3] + found[3], 0, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -27,12 +26,10 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
 from hardsplat.raster.backends import BACKENDS, unused
 from hardsplat.results.model import find_model
-from hardsplat.settings.presets import for_photographs
 from hardsplat.settings.scene import StartSettings
-from hardsplat.settings.train import FIELDS, TrainConfig, scene_folder
+from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import light_of
-from hardsplat.train.job.views import Views
 from hardsplat.train.run.cube import random_cube
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.session.session import Session
@@ -44,14 +41,6 @@ from hardsplat.train.strategies.budget import budget_for
 
 # of given splats: formats of 8 bits have opacities of 0 and 1
 _OPACITIES, _LEAST_SCALE = (1e-3, 1 - 1e-3), 1e-9
-
-# Share of the points that a photograph shows, below which splats rest in steps that do not show
-# them. Adam's steps are as long as the gradient is certain: a splat that one step of fifteen shows
-# would make steps of four times that length.
-FEW_SHOWN = 0.25
-# Epochs and steps of such a run, whichever are more: few photographs show a place, and splats have
-# soon learned what is theirs alone.
-FEW_EPOCHS, FEW_STEPS = 56, 8_000
 
 # of a pixel, as long as no photograph has alpha; the passes of another number are built when they
 # are needed
@@ -80,30 +69,6 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
         notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")
     for note in notes:
         tqdm.write(f"note: {note}")
-
-
-def decided(config: TrainConfig, views: Views, points: np.ndarray) -> TrainConfig:
-    """The settings with what they leave to the model's points (N, 3), in world units: whether
-    splats rest in steps that do not show them, and whether the run is short."""
-    if config.adam.visible_adam is not None:
-        return config
-    share = views.share_shown(points)
-    if share >= FEW_SHOWN:
-        return config.changed(visible_adam=False)
-    own: dict[str, int] = {"visible_adam": True}
-    flags = "--visible-adam"
-    photographs = len(views.cameras)
-    epochs = max(FEW_EPOCHS, math.ceil(FEW_STEPS / photographs))
-    planned = for_photographs(config, photographs).run.max_steps
-    asked = config.run.max_epochs != FIELDS["max_epochs"].default  # for another length
-    if not asked and epochs * photographs < planned:
-        own |= {"max_epochs": epochs, "overfit_check": 0}
-        flags += f" --max-steps {epochs * photographs} --overfit-check 0"
-    tqdm.write(
-        f"note: a photograph shows {100 * share:.0f} % of the points, so splats rest in steps "
-        f"that do not show them: {flags} (--no-visible-adam: they do not)"
-    )
-    return config.changed(**own)
 
 
 def print_budget(job: Job, points: int) -> None:

@@ -29,6 +29,7 @@ from hardsplat.train.job.job import Job, prepare
 from hardsplat.train.job.memory import placed
 from hardsplat.train.job.part import ScenePart
 from hardsplat.train.job.place import place_of
+from hardsplat.train.job.shown import decided
 from hardsplat.train.job.views import training_views
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.closing import print_outcome
@@ -38,7 +39,7 @@ from hardsplat.train.run.loop import TrainingLoop
 from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.run.resume import checkpoint_to_resume
-from hardsplat.train.run.start import FirstSplats, decided, open_session, print_budget, print_notes
+from hardsplat.train.run.start import FirstSplats, open_session, print_budget, print_notes
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.session import Session
