@@ -78,6 +78,8 @@ HEADERS = [
     ({"Host": EVIL, "Origin": f"http://{EVIL}"}, False),  # a name that was made to point here
     ({"Host": HOST, "Origin": "null"}, False),
     ({"Host": [HOST, "evil.example"]}, False),
+    ({"Host": "["}, False),
+    ({"Host": HOST, "Origin": "http://["}, False),
     ({}, False),
 ]
 
@@ -126,7 +128,7 @@ def viser():
     return needs.module("viser")
 
 
-def test_the_token_guards_page_and_websocket(viser):
+def test_the_token_guards_page_and_websocket(viser, caplog):
     from websockets.exceptions import InvalidStatus
 
     server, guarded = open_server(Address("127.0.0.2", 0), "test")
@@ -142,6 +144,11 @@ def test_the_token_guards_page_and_websocket(viser):
                 return answer.status, answer.getheader("Set-Cookie"), answer.read()
 
         assert get("/")[0] == get("/index.html?token=")[0] == get("/../door.py")[0] == 403
+        assert get("//[?token=")[0] == 403
+        with closing(socket.create_connection((url.hostname, url.port))) as scanner:
+            scanner.sendall(b"\x00\n")
+            scanner.recv(1)
+        assert not caplog.records, "a line or a traceback about what is no request"
         status, cookie, _ = get(f"/?{url.query}")
         assert status == 303
         given = {"Cookie": cookie.split(";")[0]}

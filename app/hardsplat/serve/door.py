@@ -6,6 +6,7 @@ from __future__ import annotations
 import hmac
 import http
 import importlib.util
+import logging
 import math
 import secrets
 import socket
@@ -26,6 +27,9 @@ TRIES = 100  # ports
 COOKIE = "hardsplat_token"
 _ANY = ("0.0.0.0", "::")  # every address of this machine
 _LOCK = threading.Lock()
+log = logging.getLogger("websockets.server.hardsplat")
+# what is no request, as of programs that try ports, gets no traceback
+log.addFilter(lambda record: record.msg != "opening handshake failed")
 _BROKEN = (1002, 1007, 1009)  # close codes for what breaks the protocol, is no text, is too large
 
 
@@ -108,11 +112,16 @@ class Door:
         headers: a mapping, as of websockets."""
         forbidden = http.HTTPStatus.FORBIDDEN
         host, origin = _one(headers, "Host"), _one(headers, "Origin")
-        if self.address.local and urlsplit(f"//{host}").hostname not in (HOST, "localhost", "::1"):
+        try:
+            named, query = urlsplit(f"//{host}").hostname, urlsplit(path).query
+            place = host if origin is None else urlsplit(origin).netloc
+        except ValueError:
+            return forbidden, {}, "no address\n"
+        if self.address.local and named not in (HOST, "localhost", "::1"):
             return forbidden, {}, "this server is for pages of its own machine\n"
-        if origin is not None and urlsplit(origin).netloc != host:
+        if place != host:
             return forbidden, {}, "this server is for its own page\n"
-        if (asked := parse_qs(urlsplit(path).query).get("token")) and self._fits(asked[0]):
+        if (asked := parse_qs(query).get("token")) and self._fits(asked[0]):
             cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
             answer = {"Location": "/", "Set-Cookie": cookie, "Referrer-Policy": "no-referrer"}
             return http.HTTPStatus.SEE_OTHER, answer, ""
@@ -228,6 +237,7 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
 
         behind.append(port)
         others["max_size"] = 16 * LARGEST  # more closes the connection
+        others["logger"] = log
         return serve(checked, host, port, process_request=request, **others)
 
     with _LOCK, quiet():  # viser's own banner knows no token

@@ -186,6 +186,9 @@ def load(path: Path) -> Checkpoint:
                 raise UserError(f"{path}: {what}, this hardsplat reads {VERSION}")
             step, sh_degree = int(data["step"]), int(data["sh_degree"])
             needed = {name for q in quantities.of_splats() for name in (q.name, q.moments)}
+            further = {n for q in quantities.of("splat") if q.optional for n in (q.name, q.moments)}
+            if further & {*data.files}:  # all of them or none
+                needed |= further
             known = shapes(0, dict.fromkeys(quantities.ORDER, 0))
             buffers = {name: data[name] for name in known if name in needed or name in data}
             if RESIDUALS in data:
