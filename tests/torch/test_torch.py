@@ -149,6 +149,16 @@ def test_channels_depth_and_backgrounds():
             assert torch.equal(alphas[c], alpha[0])
 
 
+def test_splats_of_a_colour_that_is_not_finite_are_left_out():
+    *splats, _ = tensors(random_scene(2, 40, 24, 16, 0), grad=False)
+    colors, view = torch.randn(40, 4), (*cameras(random_scene(2, 40, 24, 16, 0), 0.0), 24, 16)
+    colors[3, 1] = torch.nan
+    others = torch.arange(40) != 3
+    image, *_ = rasterization(*splats, colors, *view)
+    wanted, *_ = rasterization(*(t[others] for t in (*splats, colors)), *view)
+    assert (image[..., :3] - wanted[..., :3]).abs().max() < 1e-5
+
+
 def test_calls_may_overlap():
     """Backward passes in another order, views of other sizes, parameters changed in place."""
     scene = random_scene(3, 30, 32, 24, 1)

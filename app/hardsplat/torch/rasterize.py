@@ -189,7 +189,9 @@ class _OneView(NamedTuple):
     def _channels(self, colors: Tensor) -> tuple[Tensor, Tensor]:
         """Colours (N, D) as they are -> (H, W, D), T. The engine clamps colours at 0, so those that
         are not above it are shifted: sum w (c + s) - s sum w = sum w c."""
-        least = colors.detach().amin() if colors.numel() else torch.ones((), device=colors.device)
+        own = colors.detach()
+        known = torch.where(own.isfinite(), own, 1.0)  # of others nothing is drawn
+        least = known.amin() if colors.numel() else torch.ones((), device=colors.device)
         shift = torch.where(least > 0, torch.zeros_like(least), 1 - least)
         images: list[Tensor] = []
         Ts: list[Tensor] = []
