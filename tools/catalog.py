@@ -18,7 +18,6 @@ from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.model.region import Region
 from hardsplat.raster import tensors
-from hardsplat.raster.core.pictures import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.core.projection import Perspective, Projection
 from hardsplat.raster.core.sinks import STORE, STORE_ROWS, adam
 from hardsplat.raster.core.sky import behind_pass, gather_passes
@@ -26,6 +25,7 @@ from hardsplat.raster.core.sort import sort_passes
 from hardsplat.raster.core.stochastic import Perturbed
 from hardsplat.raster.hardware import passes as hardware_passes
 from hardsplat.raster.hardware.rows import Rows
+from hardsplat.raster.pictures import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.tiled import passes as tile_passes
 from hardsplat.raster.tiled.lists import sorted_lists
 from hardsplat.raster.tiled.rows import TiledRows

@@ -8,8 +8,8 @@ import pytest
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.usage import MemoryBudget
-from hardsplat.raster.core import rasterizer as rasterizers
-from hardsplat.raster.core.rasterizer import HEADROOM, SPARE
+from hardsplat.raster.core import pairs as pair_lists
+from hardsplat.raster.core.pairs import HEADROOM, SPARE
 from hardsplat.raster.renderer import Renderer
 from hardsplat.raster.tiled import rasterizer
 from hardsplat.train.run.trainer import train
@@ -78,14 +78,14 @@ def test_buckets_that_no_pixel_reaches_have_no_checkpoint(device):
     ],
 )
 def test_capacities_follow_needs(needed, give_back, capacity):
-    assert rasterizers._fitted(1000, needed, 3000, 200, give_back) == capacity
+    assert pair_lists._fitted(1000, needed, 3000, 200, give_back) == capacity
 
 
 def test_lists_grow_and_are_given_back(device, monkeypatch):
     """The device counts them: buffers are as large as capacities say, and freed."""
     monkeypatch.setattr(rasterizer, "FEWEST_PAIRS", 64)
     monkeypatch.setattr(rasterizer, "PAIRS_PER_SPLAT", 1)
-    monkeypatch.setattr(rasterizers, "HEADROOM", 1.15)
+    monkeypatch.setattr(pair_lists, "HEADROOM", 1.15)
     names = ("checkpoints", "bucket_tiles", "pair_splats")
     with Renderer(device, "tiled") as renderer:
         renderer.forward(*splats_of(deep_scene()))
@@ -106,7 +106,7 @@ def test_lists_grow_and_are_given_back(device, monkeypatch):
 
 def short_of_memory(monkeypatch, limit: int) -> list[int]:
     """Allocations of lists above `limit` bytes fail; returns the sizes that were refused."""
-    allocate, refused = rasterizers.allocate_all, []
+    allocate, refused = pair_lists.allocate_all, []
 
     def allocate_all(device, nbytes):
         if max(nbytes.values()) > limit:
@@ -114,7 +114,7 @@ def short_of_memory(monkeypatch, limit: int) -> list[int]:
             raise OutOfMemory("full")
         return allocate(device, nbytes)
 
-    for module in (rasterizers, rasterizer):
+    for module in (pair_lists, rasterizer):
         monkeypatch.setattr(module, "allocate_all", allocate_all)
     return refused
 

@@ -26,9 +26,9 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.pictures import FIT_SCREEN_PASS, SCREEN_PASS
 from hardsplat.raster.core.sinks import STORE, adam
 from hardsplat.raster.hardware.rows import HardwareOptions
+from hardsplat.raster.pictures import FIT_SCREEN_PASS, SCREEN_PASS
 from hardsplat.render.painter import Painter
 from hardsplat.settings.option import kind
 from hardsplat.settings.raster import Stochastic

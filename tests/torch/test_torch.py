@@ -16,7 +16,7 @@ from hardsplat.gpu.device import context, instance
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.backends import BACKENDS
-from hardsplat.raster.core import rasterizer as rasterizers
+from hardsplat.raster.core import pairs as pair_lists
 from tests.helpers import needs
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2
 
@@ -259,7 +259,7 @@ def test_tensors_of_a_gpu_get_a_queue_that_only_computes(
 def lack_room(engine, monkeypatch) -> None:
     """Has an engine draw with room for 10 pairs, which it finds out afterwards."""
     raster = engine._raster
-    monkeypatch.setattr(rasterizers, "HEADROOM", 1.0)
+    monkeypatch.setattr(pair_lists, "HEADROOM", 1.0)
     raster.pair_capacity = 10
     small = allocate_all(raster.device, raster._pair_bytes(10))
     for name, buffer in small.items():

@@ -11,10 +11,10 @@ import numpy as np
 
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 from hardsplat.fit.fitter import fit as run
+from hardsplat.fit.typed import FitSettings
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.images import read_upright
 from hardsplat.settings.option import check_known
-from hardsplat.settings.typed import FitSettings
 
 
 @dataclass(frozen=True)

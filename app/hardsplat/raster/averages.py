@@ -14,10 +14,9 @@ def begin_averages(parameters: Parameters, n: int) -> None:
     """
     try:
         for planes in parameters.of_splats():
-            made = planes.buffers["average"] = []
-            for value in planes.buffers["value"]:
-                made.append(parameters.allocate(planes.quantity, "average", planes.capacity))
-                copy_regions(value, made[-1], [(0, 0, n * 4 * planes.quantity.width)])
+            planes.add("average")
+            for value, average in zip(planes.buffers["value"], planes.buffers["average"]):
+                copy_regions(value, average, [(0, 0, n * planes.itemsize("value"))])
     except OutOfMemory:
         drop_averages(parameters)
         raise
@@ -38,6 +37,5 @@ def take_averages(parameters: Parameters) -> None:
 def drop_averages(parameters: Parameters) -> None:
     """Frees the averages."""
     for planes in parameters.of_splats():
-        for buffer in planes.buffers.pop("average", ()):
-            buffer.destroy()
+        planes.destroy("average")
     parameters.write_table()

@@ -19,8 +19,8 @@ from hardsplat.model.sky import Sky
 from hardsplat.raster.backends import Backend
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.pictures import allocate_show, palette_data, record_show
 from hardsplat.raster.core.sky import drawn
+from hardsplat.raster.pictures import allocate_show, palette_data, record_show
 from hardsplat.render.streaming import StreamedSplats
 
 

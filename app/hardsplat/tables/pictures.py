@@ -2,7 +2,7 @@
 
 A picture is drawn by the forward pass of any rasterizer, into the target that it has; how, the
 constant PICTURE of the draw and the colour of the splats say, see shaders/picture/pictures.glsl. A
-pass of app/hardsplat/raster/core/pictures.py then turns the target into RGBA8.
+pass of app/hardsplat/raster/pictures.py then turns the target into RGBA8.
 """
 
 import math

@@ -18,7 +18,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.raster import tensors
 from hardsplat.raster.backends import Backend
 from hardsplat.raster.core.frame import camera_data, frame_data
-from hardsplat.raster.core.parameters import pairs_wanted
+from hardsplat.raster.core.pairs import pairs_wanted
 from hardsplat.raster.core.sinks import STORE_ROWS
 from hardsplat.settings.raster import Options
 from hardsplat.torch.given import PLANES, Given

@@ -19,7 +19,7 @@ from hardsplat.results.metrics import last_evaluation
 from hardsplat.settings.option import check_known
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import NAMES
-from hardsplat.settings.typed import TrainSettings
+from hardsplat.settings.typed_training import TrainSettings
 from hardsplat.train.inline import InlinePage, inline_page
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.run.trainer import Trainer

@@ -19,7 +19,7 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.gpu.surface import Surface
-from hardsplat.raster.core.pictures import FIT_SCREEN_PASS
+from hardsplat.raster.pictures import FIT_SCREEN_PASS
 from hardsplat.tables.formats import FORMATS
 from hardsplat.view import window
 from hardsplat.view.viewer import REFRESH

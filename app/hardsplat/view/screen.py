@@ -16,9 +16,9 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.pictures import SCREEN_PASS, allocate_show, palette_data, record_show
 from hardsplat.raster.hardware.rasterizer import TIMED, HardwareRasterizer
 from hardsplat.raster.hardware.rows import HardwareOptions, Rows
+from hardsplat.raster.pictures import SCREEN_PASS, allocate_show, palette_data, record_show
 from hardsplat.raster.renderer import camera_data, frame_data
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import PICTURES

@@ -15,7 +15,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer, clear_all, download_all, upload_all
 from hardsplat.gpu.memory.resources import moved
 from hardsplat.model.gaussians import Gaussians, first_values
-from hardsplat.raster.core.planes import Planes, plane_table
+from hardsplat.raster.core.planes import Planes, Storage, plane_table
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.quantity import Of, Quantity
@@ -51,11 +51,10 @@ class Parameters:
         out_of_core: bool = False,
         further: Collection[str] = (),
     ):
-        self.device, self.sh_degree, self._shared = device, sh_degree, shared
-        self._out_of_core = out_of_core
+        self.device, self.sh_degree, self._gradients = device, sh_degree, gradients
         self._moments = MOMENT_FORMATS[moments] if moments else None
-        self._gradients = gradients
-        self._items = {"photograph": 0, "camera": 0, "texel": 0, **(items or {})}
+        storage = Storage(device, self._moments, shared, out_of_core)
+        numbers = {"splat": capacity, "photograph": 0, "camera": 0, "texel": 0, **(items or {})}
         self._planes: dict[str, Planes] = {}
         self._follow: dict[str, Buffer] = {}
         self._fixed: dict[str, Buffer] = {}
@@ -65,14 +64,12 @@ class Parameters:
             for name in follow:
                 self._follow[name] = Buffer(device, capacity * contract.itemsize(name), name)
             for quantity in quantities.QUANTITIES.values():
-                n = self._items.get(quantity.of, capacity)
                 lacks = quantity.optional and quantity.name not in further
                 count = 0 if lacks else quantity.planes(sh_degree)
-                planes = self._planes[quantity.name] = Planes(quantity, n, count)
+                planes = Planes(storage, quantity, numbers[quantity.of], count)
+                self._planes[quantity.name] = planes
                 for role in self._roles(quantity):
-                    planes.buffers[role] = []  # what is made before one does not fit is destroyed
-                    for _ in range(count if n else 0):
-                        planes.buffers[role].append(self.allocate(quantity, role, n))
+                    planes.add(role)
         except BaseException:
             self.destroy()
             raise
@@ -92,24 +89,6 @@ class Parameters:
         own |= self._gradients == "others" and quantity.of != "splat"
         if (own and quantity.gradient == "plane") or self._gradients == "all":
             yield "gradient"
-
-    def _itemsize(self, quantity: Quantity, role: str) -> int:
-        """Bytes of an item in a plane."""
-        halves = self._moments and role in ("first", "second")
-        return quantity.width * (self._moments.nbytes if self._moments and halves else 4)
-
-    def allocate(self, quantity: Quantity, role: str, capacity: int) -> Buffer:
-        """A plane of that role for `capacity` items."""
-        names = {"value": quantity.name, "gradient": quantity.d, "average": quantity.average}
-        return Buffer(
-            self.device,
-            capacity * self._itemsize(quantity, role),
-            names.get(role, quantity.moments),
-            host=self._out_of_core and quantity.spills,
-            addressed=True,
-            grows_with="splats" if quantity.of == "splat" else "",
-            shared=self._shared,
-        )
 
     def write_table(self) -> None:
         """Writes the table of planes that shaders read."""
@@ -173,15 +152,7 @@ class Parameters:
                 make = partial(Buffer, self.device, capacity * size, name)
                 self._follow[name] = moved(old, make, n * size, capacity * size)
             for planes in self.of_splats():
-                # until all buffers are large enough for more
-                planes.capacity = min(capacity, planes.capacity)
-                for role, buffers in planes.buffers.items():
-                    size = self._itemsize(planes.quantity, role)
-                    make = partial(self.allocate, planes.quantity, role, capacity)
-                    kept = 0 if role == "gradient" else n * size
-                    for k, old in enumerate(buffers):
-                        buffers[k] = moved(old, make, kept, capacity * size)
-                planes.capacity = capacity
+                planes.resize(capacity, n)
         finally:
             self.write_table()
             self.set_count(n)
@@ -207,11 +178,8 @@ class Parameters:
     def _found(self, name: str) -> tuple[Planes, tuple[str, ...]]:
         """The planes and roles of `means`, `adam_means` or `d_means`."""
         for planes in self._planes.values():
-            q = planes.quantity
-            roles = {q.name: "value", q.d: "gradient", q.average: "average"}
-            roles[q.moments] = "first second"
-            if name in roles:
-                return planes, tuple(roles[name].split())
+            if roles := planes.roles.get(name):
+                return planes, roles
         raise KeyError(f"{name} is not trained here; there are {', '.join(self._planes)}")
 
     def buffers(self, name: str) -> list[Buffer]:
@@ -262,7 +230,7 @@ class Parameters:
         if not planes.capacity:
             return
         for role, arrays in zip(roles, values if len(roles) > 1 else values[None]):
-            half = self._itemsize(planes.quantity, role) < 4 * planes.quantity.width
+            half = planes.itemsize(role) < 4 * planes.quantity.width
             for buffer, plane in zip(planes.buffers[role], arrays, strict=True):
                 yield buffer, plane, half
 
@@ -328,8 +296,3 @@ class Parameters:
     def download(self) -> Gaussians:
         n = int(self.counts["splats"])
         return Gaussians.from_planes({name: self.read(name, n) for name in quantities.values()})
-
-
-def pairs_wanted(counts: np.void) -> int:
-    """Pairs of tile and splat that the last frame has."""
-    return int(counts["pairs_wanted"]) + (int(counts["pairs_wanted_high"]) << 32)

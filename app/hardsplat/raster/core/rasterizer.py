@@ -1,5 +1,4 @@
-"""What rasterizers share: their place between parameters and a projection, targets, steps, and
-lists of pairs that grow.
+"""What rasterizers share: their place between parameters and a projection, targets and steps.
 
 All through named buffers and images (hardsplat.contract) and planes (hardsplat.tables.quantities):
   forward:  parameters, camera, frame, counts -> `target` (colour without background, premultiplied;
@@ -10,7 +9,6 @@ All through named buffers and images (hardsplat.contract) and planes (hardsplat.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -22,19 +20,15 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import allocate_all, exchange
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.pipelines import build, build_all
 from hardsplat.raster.core import stochastic
-from hardsplat.raster.core.parameters import Parameters, pairs_wanted
+from hardsplat.raster.core.pairs import PairLists
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.projection import Projection
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.core.sky import behind_pass
 from hardsplat.tables.formats import FORMATS, TargetFormat
-
-log = logging.getLogger("hardsplat")
-HEADROOM = 1.5  # what is allocated over what frames need: each replacement takes some 0.3 s
-SPARE = 0.6  # share of a capacity below which the rest is given back
 
 
 class Variants(Protocol):
@@ -60,7 +54,7 @@ class Drawn(Protocol):
     def counts(self) -> np.void: ...  # the Counts struct as it is now
 
 
-class Rasterizer:
+class Rasterizer(PairLists):
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of
     `parameters`, by contract name.
 
@@ -74,10 +68,7 @@ class Rasterizer:
     rows_of: Callable[..., Any]  # device, options, whether there are gradients -> rows
     all_passes: Callable[..., list]  # what `plan` returns, and a picture
     rows: Variants
-    parts = "tile"  # of the canvas, which make pairs with splats
-    left_out = "the farthest"
-    pair_capacity = checkpoint_capacity = 0
-    least_pairs = 0  # which are not given back
+    _parameters: Drawn
 
     def __init__(
         self,
@@ -98,7 +89,6 @@ class Rasterizer:
         self.rows = self._plan[1]
         self.pipelines = build_all(device, self._passes())
         self._own: dict[str, Buffer | Image] = {}
-        self._warned = False  # that pairs are left out
         self._sky: ComputePass | None = None
         if isinstance(parameters, Parameters) and parameters.texels:
             self._sky = behind_pass(options.lens, *self._behind())
@@ -144,8 +134,7 @@ class Rasterizer:
         self._own[name] = Image(self.device, *size, format.vk, format.texel, name)
 
     def _collect(self) -> None:
-        """`resources` are another object whenever one of them is replaced."""
-        self.resources: dict[str, Buffer | Image] = {**self._parameters.all, **self._own}
+        self.resources = {**self._parameters.all, **self._own}
 
     # what one rasterizer does differently from another
 
@@ -174,22 +163,6 @@ class Rasterizer:
 
     def _allocate(self) -> None:
         """The rest of its own buffers and images."""
-
-    def _possible_pairs(self) -> int:
-        """Pairs of every splat with every part of the canvas."""
-        return 0
-
-    def _most_pairs(self) -> int:
-        """Most pairs that descriptors reach."""
-        return 0
-
-    def _pair_bytes(self, pairs: int, checkpoints: int = 0) -> dict[str, int]:
-        """Bytes of what holds so many pairs and checkpoints, by buffer."""
-        return {}
-
-    def _most_checkpoints(self, pairs: int) -> int:
-        """Checkpoints of so many pairs at most, as far as memory allows."""
-        return 0
 
     def record_forward(
         self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None
@@ -236,74 +209,6 @@ class Rasterizer:
             recorder, self.pipelines, draw_and_compare, self.height, self._capacity
         )
 
-    def reserve_pairs(
-        self, pairs: int | None = None, checkpoints: int = 0, give_back: bool = False
-    ) -> bool:
-        """Makes buffers large enough for so many pairs and checkpoints, by default those of the
-        last frame, which must be done. give_back: and not much larger. True where they were
-        replaced: `resources` is another, and what was recorded must be recorded again, also after
-        OutOfMemory, which leaves the capacities as they are."""
-        if pairs is None:
-            counts = self._parameters.counts
-            pairs, checkpoints = pairs_wanted(counts), int(counts["checkpoints"])
-        # Else there are no more pairs, and the caller looks ahead.
-        limited = self._most_pairs() < min(pairs, self._possible_pairs())
-        replaced = limited and self._meet_limit()
-        most = self._most_pairs()
-        if limited and not self._warned:
-            self._warned = True
-            where, what = self.device.name, self.left_out
-            text = "frames have up to %s pairs of %s and splat, %s fit on %s: %s are not drawn"
-            log.warning(text, pairs, self.parts, most, where, what)
-        capacity = _fitted(self.pair_capacity, pairs, most, self.least_pairs, give_back)
-        if not checkpoints and capacity > self.pair_capacity:  # as many for a pair as there are
-            share = self.checkpoint_capacity / max(self.pair_capacity, 1)
-            checkpoints = int(capacity * share / HEADROOM)
-        reached, places = self._most_checkpoints(capacity), self.checkpoint_capacity
-        before, ample = self.resources, _fitted(places, checkpoints, reached, 0, give_back)
-        try:
-            self._resize_lists(capacity, ample)
-        except OutOfMemory:
-            if ample <= places:
-                raise
-            self._resize_lists(capacity, places)  # without some it takes longer
-        return replaced or self.resources is not before
-
-    def _resize_lists(self, pairs: int, checkpoints: int) -> None:
-        """Replaces the buffers whose size changes. Those of before are kept until there are others,
-        unless there is no memory for both."""
-        sizes = self._pair_bytes(pairs, checkpoints)
-        before = self._pair_bytes(self.pair_capacity, self.checkpoint_capacity)
-        changed = {name: n for name, n in sizes.items() if n != before[name]}
-        if not changed:
-            return
-        try:
-            exchange(self.device, self._own, allocate_all(self.device, changed))
-        except OutOfMemory:
-            self.device.wait_idle()
-            for name in changed:
-                self._own.pop(name).destroy()
-            try:
-                self._own |= allocate_all(self.device, changed)
-            except OutOfMemory:
-                self._own |= allocate_all(self.device, {name: before[name] for name in changed})
-                self._collect()
-                raise
-        self.pair_capacity, self.checkpoint_capacity = pairs, checkpoints
-        self._collect()
-
-    def _meet_limit(self) -> bool:
-        """Frames have more pairs than a descriptor reaches. Returns whether buffers were
-        replaced."""
-        return False
-
     def destroy(self) -> None:
         for resource in self._own.values():
             resource.destroy()
-
-
-def _fitted(capacity: int, needed: int, most: int, least: int, give_back: bool) -> int:
-    """The capacity for what is needed: that of now, unless it is too small or much too large."""
-    ample = min(max(int(needed * HEADROOM), least), most)
-    too_large = give_back and ample < SPARE * capacity
-    return ample if too_large or min(needed, most) > capacity else capacity
