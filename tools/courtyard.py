@@ -14,7 +14,7 @@ from tools.shapes import Box, Frustum, Sheet, Sphere
 HALF = 5.5  # metres from the centre to each wall
 WALL = 3.2  # metres, height of the walls
 
-STONE, PALE, SAND = (0.62, 0.55, 0.46), (0.80, 0.74, 0.64), (0.72, 0.50, 0.32)
+STONE, PALE = (0.62, 0.55, 0.46), (0.80, 0.74, 0.64)
 TERRACOTTA, ROOF = (0.66, 0.27, 0.13), (0.70, 0.30, 0.16)
 OAK, WALNUT = (0.56, 0.35, 0.17), (0.33, 0.19, 0.09)
 LEAF, CYPRESS = (0.19, 0.36, 0.09), (0.10, 0.24, 0.10)

@@ -83,7 +83,7 @@ def trained(device: Device, scene: Path, changes: dict) -> str:
         if session.job.config.densify.strategy != "none":
             session.densify()
     if session.job.strategy.resets:
-        session.reset_opacity()
+        session._queue("reset")
     for name in (n for n in ("thin", "resort") if n in session._drawn.actions):
         submit(device, [session._drawn.actions[name]])
     session.run(2)

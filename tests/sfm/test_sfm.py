@@ -278,11 +278,6 @@ def test_what_is_done_is_not_done_again(reconstructed, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "done before with these settings" in said and "\nfeatures " not in said
     assert again.registered == found.registered
-    # One more: its features and pairs alone are new.
-    shutil.copy(COURTYARD / "images" / "view_0006.jpg", scene)
-    more = sfm(SfmConfig(data=scene))
-    assert "matches" in capsys.readouterr().out
-    assert sorted(more.registered) == sorted([*VIEWS, "view_0006.jpg"])
     (scene / "sparse/0/images.bin").write_bytes(b"")  # no longer what was written here
     with pytest.raises(UserError, match="a model that hardsplat sfm did not make; add --overw"):
         sfm(SfmConfig(data=scene, quiet=True))
@@ -301,8 +296,9 @@ def test_photographs_without_a_common_view(error_of, tmp_path):
 
 @needs_pycolmap
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for a child alone")
-def test_an_interrupt_leaves_no_process_and_no_half_model(tmp_path):
-    for name in VIEWS:
+def test_an_interrupt_leaves_no_process_and_no_half_model(tmp_path, capsys):
+    few = [*VIEWS[:4], *VIEWS[6:10]]
+    for name in few:
         shutil.copy(COURTYARD / "images" / name, tmp_path)
     environment = os.environ | {"PYTHONPATH": str(ROOT / "app")}
     command = [sys.executable, "-m", "hardsplat", "sfm", str(tmp_path)]
@@ -319,7 +315,12 @@ def test_an_interrupt_leaves_no_process_and_no_half_model(tmp_path):
     assert run.returncode == 130 and err == b"hardsplat: interrupted\n"
     assert workers and not any(Path(f"/proc/{pid}").exists() for pid in workers)
     assert not (tmp_path / "sparse").exists()
-    assert len(sfm(SfmConfig(data=tmp_path, quiet=True)).registered) == len(VIEWS)
+    assert sorted(sfm(SfmConfig(data=tmp_path, quiet=True)).registered) == few
+    # One more: its features and pairs alone are new.
+    shutil.copy(COURTYARD / "images" / VIEWS[4], tmp_path)
+    more = sfm(SfmConfig(data=tmp_path))
+    assert "matches" in capsys.readouterr().out
+    assert sorted(more.registered) == sorted([*few, VIEWS[4]])
 
 
 def children(pid: int) -> list[int]:

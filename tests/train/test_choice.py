@@ -82,7 +82,6 @@ def test_places():
     assert np.array_equal(box.inside(points), ((points >= low) & (points < high)).all(1))
     away = np.linalg.norm(points - [0.5, 0, 0], axis=1)
     assert np.array_equal(ball.inside(points), away < 1)
-    assert Region.everywhere().inside(1e20 * points).all()
     for region in (box, ball):
         assert region.inside(region.samples()).all() and len(region.samples()) > 50
     assert place_of(SceneSettings(), load_scene(COURTYARD)) is None

@@ -12,7 +12,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 from hardsplat.train.step import schedule
 from hardsplat.train.step.loss import loss_terms
-from hardsplat.train.step.schedule import SCHEDULE_PASSES, rate_plan, rate_plans, view_order
+from hardsplat.train.step.schedule import rate_plan, rate_plans, schedule_passes, view_order
 
 HISTORY = contract.CONSTANTS["HISTORY"]
 EXTENT = 3.7
@@ -30,7 +30,7 @@ class Steps:
         sizes |= dict.fromkeys(names.split(), 1)
         sizes |= {"schedule": HISTORY, "history": HISTORY}
         self.resources = {k: Buffer(device, n * contract.itemsize(k), k) for k, n in sizes.items()}
-        run = build_all(device, [*SCHEDULE_PASSES, *SORT_PASSES[:1]])
+        run = build_all(device, [*schedule_passes(), *SORT_PASSES[:1]])
         self.begin, self.end = (Recorder(device, self.resources) for _ in range(2))
         schedule.record_begin(self.begin, run)
         self.begin.run(run["sizes"], threads=(1,))

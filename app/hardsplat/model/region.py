@@ -29,11 +29,6 @@ class Region:
     outside: float = 0.0
 
     @classmethod
-    def everywhere(cls) -> Region:
-        """A region without borders."""
-        return cls(_WORLD, (-OPEN,) * 3, (OPEN,) * 3)
-
-    @classmethod
     def of(cls, numbers: Sequence[float]) -> Region:
         """A box of six numbers x0 y0 z0 x1 y1 z1, or a sphere of four x y z radius, outside of
         which little grows. Raises UserError for anything else."""

@@ -16,7 +16,6 @@ import numpy as np
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.harmonics import band
 
-OURS = "RDF"
 _RIGHT, _DOWN, _FORWARD = np.eye(3)
 _AXES = dict(R=_RIGHT, L=-_RIGHT, D=_DOWN, U=-_DOWN, F=_FORWARD, B=-_FORWARD)  # in RDF
 UPS = tuple(sign + axis for sign in ("", "-") for axis in "xyz")

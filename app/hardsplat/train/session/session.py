@@ -259,7 +259,3 @@ class Session(SessionBuffers):
         self._drawn.actions["plan"].run_once()
         sums = buffer_in(self.resources, "flag_sums")
         return int(sums.download(np.uint32, 1, 4 * -(-n // GROUP))[0])
-
-    def reset_opacity(self) -> None:
-        """Queues an opacity reset, where the strategy has any."""
-        self._queue("reset")

@@ -54,9 +54,6 @@ def schedule_passes(poses: bool = False, intrinsics: bool = False) -> tuple[Comp
     return (_begin("optim/moved_planes.glsl", seen, ("indirect", "moved_planes"), *slots), _END)
 
 
-SCHEDULE_PASSES = schedule_passes()
-
-
 def record_begin(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """Settings, views, schedule, frame.step -> camera, rates and the rest of frame. First of a
     step."""
