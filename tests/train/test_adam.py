@@ -5,13 +5,7 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
-from hardsplat.base.errors import UserError
 from hardsplat.io.formats import checkpoint as checkpoints
-from hardsplat.model.camera import Camera
-from hardsplat.settings.presets import for_photographs, load_config
-from hardsplat.settings.train import TrainConfig
-from hardsplat.train.job.shown import decided
-from hardsplat.train.job.views import Views
 from tests.helpers.tables import COMMON
 from tests.helpers.training import open_session, same_state, settings
 from tests.oracle import sh as harmonics
@@ -168,50 +162,3 @@ def test_a_resumed_run_rounds_alike(device, scene, tmp_path):
         assert name == "shN" or np.any(moments.view(np.uint32) & 0xFFFF)
         assert np.array_equal(got[name], exact.buffers[name])
         assert np.array_equal(got[f"adam_{name}"], from_bfloat16(to_bfloat16(moments)))
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, None])
-def test_splats_that_few_photographs_show_rest_in_the_others(share, capsys):
-    """Each of ten cameras sees one of ten points, or five. share: None for no points."""
-    K, n = np.array([[10.0, 0, 5], [0, 10.0, 5], [0, 0, 1]]), 10
-    points = np.column_stack([np.arange(n) * 4.0, np.zeros(n), np.zeros(n)])
-    depth = 2.0 if share == 0.1 else 21.0  # 10 pixels hold as many units as that
-    cameras = []
-    for x in points[:, 0] if share == 0.1 else [8.5] * n:
-        w2c = np.eye(4)
-        w2c[:3, 3] = -x, 0, depth
-        cameras.append(Camera(w2c, K, 10, 10))
-    views, known = Views(cameras, (10, 10), 1.0), points if share else points[:0]
-    assert views.shown(known)[0] == pytest.approx(share or 1.0)
-    assert views.shown(np.repeat(known, 1_000, axis=0))[0] == pytest.approx(share or 1, abs=0.02)
-    found = decided(TrainConfig(), views, known).adam.visible_adam
-    assert found is (share == 0.1)
-    assert ("a photograph shows 10 % of the points" in capsys.readouterr().out) is found
-    for named in (True, False):
-        assert decided(TrainConfig.of(visible_adam=named), views, known).adam.visible_adam is named
-
-
-def test_points_that_no_photograph_shows_are_told(capsys):
-    K = np.array([[10.0, 0, 5], [0, 10.0, 5], [0, 0, 1]])
-    views = Views([Camera(np.eye(4), K, 10, 10)] * 3, (10, 10), 1.0)
-    points = np.array([[0, 0, z] for z in (0.1, 0.15, *np.linspace(1, 2, 8))])
-    decided(TrainConfig(), views, points)
-    assert "20 % of the points that photographs show are nearer than" in capsys.readouterr().out
-    with pytest.raises(UserError, match="--near-plane 0.2; choose 0.0001 or so"):
-        decided(TrainConfig(), views, 0.01 * points)
-    with pytest.raises(UserError, match="shows a point of the model; cameras and points do not"):
-        decided(TrainConfig(), views, -points)
-    decided(TrainConfig.of(init_type="random"), views, -points)
-
-
-@pytest.mark.parametrize("photographs, steps", [(40, 8_000), (112, 8_064), (200, 11_200), (500, 0)])
-def test_runs_on_photographs_that_show_few_points_are_short(photographs, steps, monkeypatch):
-    """steps: 0 for a run that keeps its length and its checks."""
-    K = np.array([[10.0, 0, 5], [0, 10.0, 5], [0, 0, 1]])
-    views = Views([Camera(np.eye(4), K, 10, 10)] * photographs, (10, 10), 1.0)
-    points = np.array([[0, 0, 2.0], *[[0, 0, -1.0]] * 9])  # one of ten is shown
-    config = decided(TrainConfig(), views, points)
-    assert for_photographs(config, photographs).run.max_steps == (steps or 25_000)
-    assert config.densify.budget.overfit_check == (0 if steps else 3_750)
-    named = load_config(None, {"max_steps": 20_000})  # a length that is asked for stays
-    assert decided(named, views, points) == named.changed(visible_adam=True)

@@ -99,6 +99,27 @@ def test_some_of_many_photographs_are_asked(monkeypatch):
         read.clear()
 
 
+def test_one_odd_photograph_decides_nothing():
+    rng, odd = np.random.default_rng(SEED), np.ones((VIEWS, 3))
+    odd[3] = 0.3
+    light = light_of(*photographs(odd, rng))
+    # five seeds: 0.002 to 0.003, and 0.22 to 0.23 of two
+    assert light.gains[3].mean() < -1 and light.spread < 0.01 and not light.differs
+    odd[7] = 2.2  # two of twelve
+    assert light_of(*photographs(odd, rng)).differs
+
+
+def test_few_colours_tell_nothing():
+    """Three points of a photograph, whose colours vary, look like a gain of it."""
+    rng = np.random.default_rng(SEED)
+    views, images, points, seen = photographs(rng.uniform(0.7, 1.4, (VIEWS, 3)), rng)
+    few = {name: which[:: len(which) // 12] for name, which in seen.items()}
+    light = light_of(views, images, points, few)
+    assert light.left == 1 and not light.gains.any() and not light.differs
+    few[views[0].name] = seen[views[0].name]
+    assert not light_of(views, images, points, few).differs
+
+
 @pytest.mark.parametrize("left, spread", [(0.5, 0.3), (0.5, 0.1), (0.9, 0.3)])
 def test_auto_follows_the_light(left, spread):
     light, differs = Light(np.zeros((3, 3)), spread, left), left < 0.7 and spread > SPREAD

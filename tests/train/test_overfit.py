@@ -73,20 +73,28 @@ def test_a_long_run_becomes_shorter():
     config = TrainConfig()
     job = Job(config, Views([], (1, 1), 1.0), replace(config.densify, cap_max=7), "float32", ())
     budget = config.densify.budget
-    steps = overfit.overfitted_length(budget, 3_000, 84)
+    found = {"step": 3_000, "share": 1.0}
+    steps = overfit.overfitted_length(budget, found, 19_320, 84)
     assert steps == 84 * budget.overfit_epochs == 10_080
     shorter = job.shortened(steps)
-    found = shorter.config
+    found_config = shorter.config
     assert shorter.steps == shorter.strategy.steps == 10_080 and shorter.densify.cap_max == 7
-    assert shorter.densify.refine_stop_iter == found.densify.refine_stop_iter
+    assert shorter.densify.refine_stop_iter == found_config.densify.refine_stop_iter
     as_long = load_config(None, {"max_steps": 10_080})
     for name in ("refine_stop_iter", "prune_to_iter", "sh_degree_interval", "average_steps"):
-        assert found.flat()[name] == as_long.flat()[name], name
+        assert found_config.flat()[name] == as_long.flat()[name], name
     assert (
-        found.densify.budget.overfit_check == config.densify.budget.overfit_check
+        found_config.densify.budget.overfit_check == config.densify.budget.overfit_check
     )  # a run that is killed now compares again
-    assert overfit.overfitted_length(budget, 6_000, 84) == 12_000
-    assert overfit.overfitted_length(replace(budget, overfit_epochs=0), 3_000, 10) == 0
+    assert overfit.overfitted_length(budget, found | {"step": 6_000}, 19_320, 84) == 12_000
+    assert overfit.overfitted_length(budget, found, 9_000, 84) == 9_000
+    assert overfit.overfitted_length(replace(budget, overfit_epochs=0), found, 9_000, 10) == 9_000
+    # no jump of lengths either: from 3 to 3.5 dB
+    ramp = [
+        overfit.overfitted_length(budget, found | {"share": share}, 19_320, 84)
+        for share in (0.3, 0.5, 0.75, 1.0)
+    ]
+    assert ramp == [19_320, 19_320, round((19_320 * 10_080) ** 0.5), 10_080]
 
 
 def test_a_run_that_became_shorter_ends_there(on_device, scene, tmp_path, monkeypatch, capfd):

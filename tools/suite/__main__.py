@@ -1,8 +1,8 @@
 """Trains all runs of a plan, and tabulates and plots their results.
 
     python -m tools.suite train PLAN --data FOLDER --out RESULTS [--lane K] [--queue FOLDER]
-                                [--minutes M]
-    python -m tools.suite table PLAN --out RESULTS [--against PRESET]
+                                [--minutes M] [--factor N] [--steps N]
+    python -m tools.suite table PLAN --out RESULTS [--against PRESET] [--decisions]
     python -m tools.suite plot PLAN --out RESULTS [--images FOLDER]
 
 `train` may run several times on one folder of results, at once on several devices
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from tools.suite.plan import Plan, read_plan
-from tools.suite.table import markdown, matrix, rows, write_csv
+from tools.suite.table import decisions, markdown, matrix, rows, write_csv
 
 
 def _of(plan: Plan, results: list[dict]) -> list[dict]:
@@ -57,6 +57,18 @@ def main(words: list[str]) -> int:
     training.add_argument(
         "--minutes", type=float, default=float("inf"), help="no run begins later than that"
     )
+    training.add_argument(
+        "--factor", type=int, default=1, help="photographs are so many times smaller"
+    )
+    training.add_argument(
+        "--steps",
+        type=int,
+        default=0,
+        help="each run stops after so many: a trial of the plan, with results of its own",
+    )
+    table.add_argument(
+        "--decisions", action="store_true", help="print what the runs of the first seed decided"
+    )
     table.add_argument("--against", help="print differences from this preset, too")
     plot.add_argument(
         "--images", type=Path, help="folder of the pictures (default: the folder of results)"
@@ -75,6 +87,8 @@ def main(words: list[str]) -> int:
                 given.queue or given.out / "queue",
                 given.lane,
                 given.minutes,
+                given.factor,
+                given.steps,
             )
             return 0
         results = _of(plan, lane.results(given.out))
@@ -96,6 +110,8 @@ def main(words: list[str]) -> int:
     (given.out / "table.md").write_text(markdown(found), encoding="utf-8")
     print(markdown(found))
     print(matrix(found, given.against))
+    if given.decisions:
+        print(decisions(results))
     return 0
 
 

@@ -25,7 +25,7 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.train.run.keeping import CheckpointKeeper
@@ -33,6 +33,7 @@ from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.trainer import Trainer
+from hardsplat.train.step.transient import ignored_share
 from tools.suite.plan import Plan, Run
 
 MEASURED = ("step", "psnr", "ssim", "fitted_psnr", "fitted_ssim", "splats", "training_seconds")
@@ -56,15 +57,21 @@ class Fitted(Measurements):
 
 
 class Nothing(CheckpointKeeper):
-    """Keeps no files and no copies; what is measured is measured."""
+    """Keeps no files and no copies; what is measured is measured. most: steps after which the run
+    stops, 0 for none."""
+
+    most = 0
 
     def __init__(self, run: RunState, measurements: Measurements, start: Checkpoint):
         super().__init__(run, Fitted(run), start)
 
     def keep(self, step: int) -> None:
-        pass
+        self.run.stopped = 0 < self.most <= step
 
     def leave(self, step: int) -> None:
+        session = self.run.session
+        if session.job.finds_moving:
+            self.run.ignored = ignored_share(session.snapshot().buffers[RESIDUALS])
         self.measurements.measure(step)
 
 
@@ -81,17 +88,28 @@ class Measuring(Trainer):
         return metrics
 
 
-def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: float) -> int:
+def work(
+    plan: Plan,
+    data: Path,
+    out: Path,
+    queue: Path,
+    lane: int,
+    minutes: float,
+    factor: int = 1,
+    steps: int = 0,
+) -> int:
     """Takes runs until none is left or so many minutes have passed; a run that has begun is ended.
+    factor: photographs are so many times smaller. steps: after which each run stops, 0 for none.
     Returns how many it made."""
     begun, device, made, scenes = time.monotonic(), open_device(None), 0, {}
     for run, claim in _claimed(plan.runs, out, queue):
         if time.monotonic() - begun > 60 * minutes:
             break
+        folder = data / plan.folders[run.scene]
         if run.scene not in scenes:
             every, altered = plan.every[run.scene], run.scene in plan.altered
-            scenes[run.scene] = loaded(data / plan.folders[run.scene], every, altered)
-        result = train(run, device, scenes[run.scene], data / plan.folders[run.scene])
+            scenes[run.scene] = loaded(folder, every, altered, factor)
+        result = train(run, device, scenes[run.scene], folder, steps)
         with open(out / f"results_{lane}.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
         if "error" not in result:
@@ -105,10 +123,10 @@ def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: flo
     return made
 
 
-def loaded(folder: Path, every: int = 1, altered: bool = False) -> Scene:
+def loaded(folder: Path, every: int = 1, altered: bool = False, factor: int = 1) -> Scene:
     """The scene with all photographs in memory. every: training photographs from one that is taken
-    to the next. altered: photographs get other light."""
-    scene = load_scene(folder)
+    to the next. altered: photographs get other light. factor: they are so many times smaller."""
+    scene = load_scene(folder, factor)
     scene = in_memory(replace(scene, train=scene.train[::every]))
     if altered:
         rng = np.random.default_rng(0)
@@ -139,8 +157,8 @@ def in_memory(scene: Scene) -> Scene:
     )
 
 
-def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
-    """The numbers of one run, or its error."""
+def train(run: Run, device: Device, scene: Scene, folder: Path, steps: int = 0) -> dict:
+    """The numbers of one run, or its error. steps: after which it stops, 0 for none."""
     result = Path(tempfile.mkdtemp(prefix="suite_"))
     numbers = {
         "key": run.key,
@@ -153,9 +171,10 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
     begun, notes = time.perf_counter(), list[str]()
     try:
         with patch.object(tqdm, "write", notes.append):  # what the run decides, and why
-            metrics = Measuring(
-                run.settings(folder, result), device=device, photographs=Loader(scene)
-            ).train()
+            config = run.settings(folder, result)
+            training = Measuring(config, device=device, photographs=Loader(scene))
+            training.keeping.most = steps
+            metrics = training.train()
     except UserError as error:
         return numbers | {"error": str(error)}
     except Exception as error:  # whatever it is, the other runs go on
@@ -194,6 +213,7 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
         ],
         "overfit": metrics["overfit"],
         "ignored": metrics["ignored"],
+        "decisions": metrics["decisions"],
         "notes": [line for line in notes if not line.startswith("step ")],
         "evaluations": evaluations,
     }

@@ -16,6 +16,9 @@ COLUMNS = (
     "psnr_spread",
     "ssim",
     "ssim_spread",
+    "fitted_psnr",
+    "below_best",
+    "steps",
     "splats",
     "training_s",
     "wall_s",
@@ -43,7 +46,8 @@ def seconds_until(evaluations: Sequence[dict], target: float) -> float | None:
 
 def rows(results: Sequence[dict], targets: dict[str, float]) -> list[dict]:
     """One row for each scene and preset, in the order of the results. spread: half the difference
-    of the largest and the smallest."""
+    of the largest and the smallest. below_best: dB by which the end of a run is below the best of
+    its measurements, at most."""
     groups: dict[tuple[str, str], list[dict]] = {}
     for r in results:
         if "error" not in r:
@@ -62,6 +66,9 @@ def rows(results: Sequence[dict], targets: dict[str, float]) -> list[dict]:
             "psnr_spread": np.ptp(psnr) / 2,
             "ssim": ssim.mean(),
             "ssim_spread": np.ptp(ssim) / 2,
+            "fitted_psnr": np.mean([r["fitted_psnr"] for r in runs]),
+            "below_best": max(r["best"] - r["psnr"] for r in runs),
+            "steps": np.mean([r["steps"] for r in runs]),
         }
         numbers |= {
             "splats": np.mean([r["splats"] for r in runs]),
@@ -89,9 +96,9 @@ def rows(results: Sequence[dict], targets: dict[str, float]) -> list[dict]:
 def markdown(table: Sequence[dict]) -> str:
     """The rows as a table for people: scene by scene, best PSNR first."""
     lines = [
-        "| scene | preset | seeds | PSNR, dB | SSIM | splats | training, s | wall, s | "
-        "to target, s |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| scene | preset | seeds | PSNR, dB | fitted, dB | SSIM | below its best, dB | steps | "
+        "splats | training, s | wall, s | to target, s |",
+        "|---" * 12 + "|",
     ]
     scenes = list(dict.fromkeys(r["scene"] for r in table))
     for r in sorted(table, key=lambda r: (scenes.index(r["scene"]), -r["psnr"])):
@@ -103,7 +110,8 @@ def markdown(table: Sequence[dict]) -> str:
         until = "" if r["until_s"] is None else f"{r['until_s']:.1f}"
         lines.append(
             f"| {r['scene']} | {r['preset']} | {r['seeds']} | {r['psnr']:.2f}{spread[0]} "
-            f"| {r['ssim']:.4f}{spread[1]} | {r['splats'] / 1000:.0f} k "
+            f"| {r['fitted_psnr']:.2f} | {r['ssim']:.4f}{spread[1]} | {r['below_best']:.2f} "
+            f"| {r['steps']:.0f} | {r['splats'] / 1000:.0f} k "
             f"| {r['training_s']:.1f} | {r['wall_s']:.1f} | {until} |"
         )
     return "\n".join(lines) + "\n"
@@ -134,6 +142,15 @@ def matrix(table: Sequence[dict], against: str | None = None) -> str:
         )
     head = [f"| preset | {' | '.join(scenes)} | mean |", "|---" * (len(scenes) + 2) + "|"]
     return "\n".join([*head, *(line for *_, line in sorted(lines, reverse=True))]) + "\n"
+
+
+def decisions(results: Sequence[dict]) -> str:
+    """What the first run of each scene and preset decided, and why."""
+    first: dict[tuple[str, str], list[str]] = {}
+    for r in results:
+        if "error" not in r:
+            first.setdefault((r["preset"], r["scene"]), r.get("decisions", []))
+    return "\n".join(f"{p}, {s}: {line}" for (p, s), said in first.items() for line in said) + "\n"
 
 
 def write_csv(table: Sequence[dict], path: Path) -> None:

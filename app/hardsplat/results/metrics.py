@@ -12,3 +12,10 @@ def last_evaluation(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
     return next(
         (e for e in reversed(metrics["evaluations"]) if e["step"] == metrics["steps"]), None
     )
+
+
+def decibels(evaluation: dict) -> str:
+    """PSNR of an evaluation, and that with colours fitted where it was measured."""
+    fitted = evaluation.get("fitted_psnr")
+    with_colours = "" if fitted is None else f" ({fitted:.2f} with colours fitted)"
+    return f"{evaluation['psnr']:.2f} dB{with_colours}"

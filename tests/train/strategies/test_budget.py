@@ -322,12 +322,12 @@ def test_a_budget_follows_from_the_photographs(on_device, scene, tmp_path):
     budgets = [budget_for([camera] * n) for n in (1, 255, 5000)]
     assert budgets == [20_000, 994_500, 4_000_000]
     assert budget_for([camera.resized(80, 60)] * 100) == 48_000
-    # few points ask for fewer, down to a quarter, and never for fewer than they are
+    # few points ask for fewer, down to a quarter, and never for fewer than there are splats
     budget = STRATEGIES["budget"].budget
-    for points, most in ((100_000, 994_500), (20_000, 400_000), (5_000, 248_625), (0, 248_625)):
-        assert budget(DensifySettings(), [camera] * 255, points) == most
-    assert budget(DensifySettings(cap_max=7), [camera] * 255, 5_000) == 7
-    assert budget(DensifySettings(), [camera], 30_000) == 30_000
+    for points, most in ((100_000, 994_500), (20_000, 400_000), (5_000, 248_625), (0, 994_500)):
+        assert budget(DensifySettings(), [camera] * 255, 100, points) == most
+    assert budget(DensifySettings(cap_max=7), [camera] * 255, 5_000, 5_000) == 7
+    assert budget(DensifySettings(), [camera], 30_000, 30_000) == 30_000
     crowd = dict(init_type="random", init_num_pts=30_000)
     for name, more, splats in (("run", {}, 20_000), ("crowd", crowd, 30_000)):
         run = Trainer(settings(scene, tmp_path / name, **BUDGET | {"cap_max": 0}, **more))

@@ -73,7 +73,7 @@ class Job:
             replace(densify, cap_max=budget or densify.cap_max),
             moments_of(device, config.adam.moments),
             tuple(names if timing_enabled() else names[:1]),
-            tuple(overfit.validation_views(config, len(views.cameras))),
+            tuple(overfit.validation_views(config, len(views.cameras), views.faces)),
             part=part or WHOLE,
         )
 
@@ -84,7 +84,8 @@ class Job:
         if not light.differs or self.estimates:
             return replace(self, config=self.config.changed(exposure="none"))
         limited, reg = self.config.densify.budget.overfit_epochs, self.config.loss.opacity_reg
-        job = self.shortened(min(self.steps, overfit.UNEVEN_STEPS if limited else self.steps))
+        short = overfit.short_run(len(self.views.cameras)) if limited else self.steps
+        job = self.shortened(min(self.steps, short))
         own = {"exposure": "affine", "exposure_until": 1.0}
         config = job.config.changed(**own, opacity_reg=max(reg, overfit.OPACITY_REG))
         return replace(job, config=config, validation=())
@@ -187,8 +188,10 @@ def prepare(
     splats: int,
     resumed: int = 0,
     part: ScenePart | None = None,
+    points: int = 0,
 ) -> Job:
     """The job of a run, made once. splats: at first. resumed: steps that were made already.
+    points: of the model, 0 without one.
 
     Photographs limit the length of a run, but for a finished one that goes on. Raises UserError for
     what the device cannot run.
@@ -197,5 +200,5 @@ def prepare(
     if resumed >= sized.run.max_steps:
         sized = config
     densify = sized.densify
-    budget = STRATEGIES[densify.strategy].budget(densify, views.cameras, splats)
+    budget = STRATEGIES[densify.strategy].budget(densify, views.cameras, splats, points)
     return Job.of(sized, views, device, budget, part)

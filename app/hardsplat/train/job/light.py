@@ -21,7 +21,9 @@ from hardsplat.io.scenes.views import View
 POINTS = 4_000  # that most photographs show, and are compared
 ASKED = 64  # photographs, evenly spread, that tell whether light differs
 SHARE = 0.7  # of what points leave unexplained may stay with gains, where photographs differ
-SPREAD = 0.16  # of gains, as logarithms, where photographs differ much
+SPREAD = 0.14  # of gains, as logarithms, where photographs differ much
+FEWEST = 16  # colours of a photograph that tell its gains
+CALM = 0.95  # of photographs, those that differ least, tell the spread: one odd one decides nothing
 ROUNDS = 8  # of the fit, each with weights of the one before
 DARK, BRIGHT = 8, 247  # of 255: colours beyond them have lost what differs
 NOISE = 0.03  # of logarithms, below which all residuals weigh alike
@@ -31,8 +33,8 @@ NOISE = 0.03  # of logarithms, below which all residuals weigh alike
 class Light:
     """gains: (photographs, 3), logarithms of what each that was asked multiplies red, green and
     blue by, with a mean of 0. spread: standard deviation of what is left of them without the mean
-    gains of photographs that show the same points. left: share of the unexplained that stays with
-    gains; 1 where nothing is known."""
+    gains of photographs that show the same points, the few that differ most left out. left: share
+    of the unexplained that stays with gains; 1 where nothing is known."""
 
     gains: np.ndarray
     spread: float = 0.0
@@ -63,7 +65,9 @@ def light_of(
     def light(asked: Iterable[int]) -> Light:
         for i in asked:
             if i not in found:
-                found[i] = _colors(views[i], images[i], points, shown[i][chosen[shown[i]]])
+                which, colors = _colors(views[i], images[i], points, shown[i][chosen[shown[i]]])
+                enough = len(which) if len(which) >= FEWEST else 0
+                found[i] = which[:enough], colors[:enough]
         return _light([found[i] for i in asked])
 
     if len(views) > ASKED:
@@ -112,18 +116,26 @@ def _fitted(logs: np.ndarray, photograph: np.ndarray, point: np.ndarray, photogr
         gains -= gains.mean(axis=0)
         rest = logs - colors[point] - gains[photograph]
         weights = 1 / np.maximum(np.abs(rest).mean(axis=1), NOISE)
-    apart = gains - _neighbours(photograph, point, photographs) @ gains
-    return Light(gains, float(apart.std()), _size(rest) / alone if alone else 1.0)
+    left = _size(rest) / alone if alone else 1.0
+    shared, calm = _shared(photograph, point, photographs), np.unique(photograph)
+    most = max(int(CALM * len(calm)), 1)
+    for _ in range(2):  # the second time without what the odd ones say of their neighbours
+        weights = shared[np.ix_(calm, calm)]
+        means = weights @ gains[calm] / np.maximum(weights.sum(axis=1, keepdims=True), 1)
+        apart = gains[calm] - means
+        least = np.argsort(np.abs(apart).max(axis=1), kind="stable")[:most]
+        calm = calm[least]
+    return Light(gains, float(apart[least].std()), left)
 
 
-def _neighbours(photograph: np.ndarray, point: np.ndarray, photographs: int) -> np.ndarray:
+def _shared(photograph: np.ndarray, point: np.ndarray, photographs: int) -> np.ndarray:
     """(photographs, photographs): weights of the others in the mean of those that show the same
-    points, by the square of how many these are. photograph, point: (N,) of each colour."""
+    points, the square of how many these are. photograph, point: (N,) of each colour."""
     shows = np.zeros((photographs, int(point.max()) + 1), np.float32)
     shows[photograph, point] = 1
     shared = (shows @ shows.T) ** 2
     np.fill_diagonal(shared, 0)
-    return shared / np.maximum(shared.sum(axis=1, keepdims=True), 1)
+    return shared
 
 
 def _means(values: np.ndarray, weights: np.ndarray, of: np.ndarray, count: int) -> np.ndarray:

@@ -27,33 +27,42 @@ RAMP = 1.0
 LOOKS, APART = 3, 35
 LENGTH_CHECK = 7_000  # step at which it is known what photographs held for validation gained
 LENGTH = 12 / 7  # steps, over those of the check, of a run to which more give nothing
-UNEVEN_STEPS = 8_000  # most of a run whose photographs differ much in light
+# Epochs of a run that has soon learned what its photographs alone have, light or places that few of
+# them show, and the least steps of it.
+FEW_EPOCHS, FEW_STEPS = 56, 8_000
 # share of what trained photographs gain that those held for validation must gain as well; below it
 # the run becomes shorter, over a ramp for the reason above
 PASSED, PASSED_RAMP = 0.65, 0.2
 
 
-def validation_views(config: TrainConfig, views: int) -> list[int]:
+def validation_views(config: TrainConfig, views: int, faces: int = 1) -> list[int]:
     """Which of n training views are held for validation up to `overfit_check`, evenly spread; none
     where the run does not ask, or is regularized anyhow.
 
     Runs that train cameras have none: those of a photograph held for validation would not be known
-    yet.
+    yet. faces: views a photograph, 6 of a panorama; each is held of another photograph, since
+    ceilings are easier than walls.
     """
     checked = config.densify.strategy == "budget" and config.densify.budget.overfit_check
     regularized = config.loss.opacity_reg or config.loss.scale_reg
     cameras = config.poses.pose_opt or config.intrinsics.intrinsics_opt
-    return [] if not checked or regularized or cameras or views < FEWEST else _spread(views, 0.5)
+    return (
+        []
+        if not checked or regularized or cameras or views < FEWEST
+        else _spread(views, 0.5, faces)
+    )
 
 
-def views_to_compare(views: int) -> list[int]:
-    """n views between those that are held for validation."""
-    return _spread(views, 0.0)
+def views_to_compare(views: int, faces: int = 1) -> list[int]:
+    """n views between those that are held for validation, the same faces of them."""
+    if views // faces >= 2 * max(HELD, views // PART):
+        return _spread(views, 0.0, faces)
+    return [(i + faces) % views for i in _spread(views, 0.5, faces)]
 
 
-def _spread(views: int, offset: float) -> list[int]:
+def _spread(views: int, offset: float, faces: int) -> list[int]:
     held = max(HELD, views // PART)
-    return [int((i + offset) * views / held) for i in range(held)]
+    return [int((i + offset) * (views // faces) / held) * faces + i % faces for i in range(held)]
 
 
 def overfit_verdict(step: int, apart: list[float], others: list[float]) -> dict:
@@ -79,10 +88,19 @@ def opacity_weight(verdict: dict) -> float:
     return OPACITY_REG * verdict.get("share", 1.0) if verdict.get("regularized") else 0.0
 
 
-def overfitted_length(settings: BudgetSettings, step: int, views: int) -> int:
-    """Steps of a run that overfits n photographs, as found after so many steps: at least as many
-    follow. 0 for no limit."""
-    return max(settings.overfit_epochs * views, 2 * step) if settings.overfit_epochs else 0
+def overfitted_length(settings: BudgetSettings, verdict: dict, steps: int, views: int) -> int:
+    """Steps of a run of n photographs from here on. steps: that were planned. Where it overfits
+    they are so many a photograph, and at least as many follow as there were. The length goes from
+    one to the other in the upper half of the ramp of opacities, by ratio."""
+    limit = max(settings.overfit_epochs * views, 2 * verdict["step"])
+    if not settings.overfit_epochs or limit >= steps:
+        return steps
+    return round(steps * (limit / steps) ** max(2 * verdict["share"] - 1, 0.0))
+
+
+def short_run(photographs: int) -> int:
+    """Steps of a run of FEW_EPOCHS on n photographs, no fewer than FEW_STEPS."""
+    return max(FEW_EPOCHS * photographs, FEW_STEPS)
 
 
 def looks(check: int, steps: int) -> tuple[int, ...]:

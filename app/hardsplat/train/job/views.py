@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from hardsplat.io.media.panorama import FACES
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data
@@ -23,7 +24,8 @@ class Views:
     canvas: width and height, px, that hold every view. extent: of the scene, world units. numbers:
     which of the scene's physical cameras took each view, counted from 0; by default one took all.
     distorted: other cameras that the session's rasterizer draws distort, as these may.
-    texels: of the sky that is optimized behind the splats, 0 without one.
+    texels: of the sky that is optimized behind the splats, 0 without one. faces: views of each
+    photograph, one after the other.
     """
 
     cameras: Sequence[Camera]
@@ -32,6 +34,7 @@ class Views:
     numbers: Sequence[int] = ()
     distorted: bool = False
     texels: int = 0
+    faces: int = 1
 
     @property
     def lens(self) -> Literal["pinhole", "distorted"]:
@@ -50,13 +53,17 @@ class Views:
 
     def shown(self, points: np.ndarray) -> tuple[float, np.ndarray]:
         """The share of points (N, 3), in world units, that a view holds in the mean, whether or not
-        others hide them, 1 without points; and the depths of all that are held. A sample of points
-        tells."""
+        others hide them, of those that any of them holds, 1 without; and the depths of all that are
+        held. A sample of points tells."""
         sample = points[:: len(points) // POINTS + 1]
-        depths = [camera.pixels(sample)[2] for camera in self.cameras]
-        held = np.concatenate([*depths, np.zeros(0)])
-        shares = len(sample) * len(depths)
-        return len(held) / shares if shares else 1.0, held
+        times, depths = np.zeros(len(sample), int), [np.zeros(0)]
+        for camera in self.cameras:
+            which, _, depth = camera.pixels(sample)
+            times[which] += 1
+            depths.append(depth)
+        held = times[times > 0]
+        share = float(held.mean()) / len(self.cameras) if len(held) else 1.0
+        return share, np.concatenate(depths)
 
     def packed(self) -> np.ndarray:
         """The contract's Camera struct of each view."""
@@ -80,4 +87,5 @@ def training_views(scene: Scene) -> Views:
         scene.extent,
         [view.number for view in train],
         distorted=any(camera.distortion for camera in cameras),
+        faces=len(FACES) if all(view.photograph for view in train) else 1,
     )

@@ -7,7 +7,7 @@ import shlex
 
 from tqdm import tqdm
 
-from hardsplat.results.metrics import last_evaluation
+from hardsplat.results.metrics import decibels, last_evaluation
 from hardsplat.train.run.files import REPORT
 from hardsplat.train.run.resume import resume_command
 from hardsplat.train.run.state import RunState
@@ -32,7 +32,7 @@ def print_outcome(run: RunState, metrics: dict) -> None:
     quality = ""
     if last := last_evaluation(metrics):
         views = f"{len(last['views'])} held-out views"
-        quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {views}; "
+        quality = f"PSNR {decibels(last)}, SSIM {last['ssim']:.4f} on {views}; "
     elif interrupted and run.scene.test:
         quality = f"interrupted, so not measured (hardsplat eval {folder} does it); "
     if run.job.out_of_core:

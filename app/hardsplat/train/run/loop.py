@@ -114,22 +114,22 @@ class TrainingLoop:
         splats where the others show much better."""
         run, s = self.run, self.run.session
         train, held = run.scene.train, s.job.validation
-        others = overfit.views_to_compare(len(train))
+        others = overfit.views_to_compare(len(train), s.job.views.faces)
         s.drain()
         psnrs = self.keeper.measurements.psnr([train[i] for i in (*held, *others)])
         verdict = overfit.overfit_verdict(s.step, psnrs[: len(held)], psnrs[len(held) :])
         run.log.overfit = verdict
         apart, other = verdict["psnr_apart"], verdict["psnr_others"]
         what = f"photographs held for validation show {apart:.1f} dB in the median"
-        shown = f"{what}, others {other:.1f}"
-        _log.info("step %d: %s", s.step, shown)
+        shown = f"step {s.step}: {what}, others {other:.1f}"
         if not verdict["regularized"]:
+            run.log.decide(f"{shown}: the run goes on as it is")
             return
-        length = overfit.overfitted_length(s.job.densify.budget, s.step, len(train))
-        if verdict["share"] >= 0.5 and 0 < length < s.job.steps:
+        budget, steps = s.job.densify.budget, s.job.steps
+        if (length := overfit.overfitted_length(budget, verdict, steps, len(train))) < steps:
             self._shorten(length)
         then = f"from here on, up to step {s.job.steps} (--overfit-check 0: never)"
-        tqdm.write(f"note: step {s.step}: {shown}: opacities are regularized {then}")
+        run.log.decide(f"{shown}: opacities are regularized {then}")
         s.regularize(overfit.opacity_weight(verdict))
 
     def _check_length(self) -> None:
@@ -147,12 +147,11 @@ class TrainingLoop:
         log.overfit = log.overfit | verdict
         gains = "photographs held for validation gained {held_gain:.1f} dB, others {gain:.1f}"
         what = f"from step {check // 2} to {check} {gains.format(**verdict)}"
-        _log.info("step %d: %s", s.step, what)
-        if verdict["length"] < s.job.steps:
+        shorter = verdict["length"] < s.job.steps
+        if shorter:
             self._shorten(verdict["length"])
-            tqdm.write(
-                f"note: {what}: the run ends with step {s.job.steps} (--overfit-check 0: not)"
-            )
+        hand = " (--overfit-check 0: not)" if shorter else ""
+        log.decide(f"{what}: the run ends with step {s.job.steps}{hand}")
 
     def _shorten(self, length: int) -> None:
         """Ends the run with that step instead."""

@@ -16,6 +16,7 @@ from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.results.metrics import decibels
 from hardsplat.tables import quantities
 from hardsplat.train.measure.camera_colors import COLORS, CameraColors
 from hardsplat.train.measure.held_out import refine_held_out, refining_job
@@ -122,7 +123,7 @@ class Measurements:
         log.evaluations[:] = [*(e for e in log.evaluations if e["step"] != step), result]
         self.run.watchers.measured(result, example)
         tqdm.write(
-            f"step {step}: held-out PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}, "
+            f"step {step}: held-out PSNR {decibels(result)}, SSIM {result['ssim']:.4f}, "
             f"{result['splats']} splats, {seconds:.1f} s"
         )
         return result
@@ -149,8 +150,8 @@ class Measurements:
         if not measures:
             return {}
         result = summary(measures)
-        decibels, ssim = _decibels(result), f"SSIM {result['ssim']:.4f}"
-        tqdm.write(f"from refined poses of held-out views: PSNR {decibels}, {ssim}")
+        shown, ssim = decibels(result), f"SSIM {result['ssim']:.4f}"
+        tqdm.write(f"from refined poses of held-out views: PSNR {shown}, {ssim}")
         return result
 
     def _scene(self) -> Scene:
@@ -165,9 +166,3 @@ class Measurements:
         names = [q.name for q in quantities.chosen("camera", self.run.job.flat)]
         own = {n: self.run.session.trained_of(n) for n in names if n in COLORS}
         return CameraColors(own)
-
-
-def _decibels(result: dict) -> str:
-    fitted = result.get("fitted_psnr")
-    with_colours = "" if fitted is None else f" ({fitted:.2f} with colours fitted)"
-    return f"{result['psnr']:.2f} dB{with_colours}"

@@ -30,6 +30,7 @@ from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import light_of
+from hardsplat.train.job.recipe import Say, say_light
 from hardsplat.train.run.cube import random_cube
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.session.session import Session
@@ -37,7 +38,6 @@ from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.loss import FITTED_PASSES, METRIC_PASSES
 from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.step import step_passes
-from hardsplat.train.strategies.budget import budget_for
 
 # of given splats: formats of 8 bits have opacities of 0 and 1
 _OPACITIES, _LEAST_SCALE = (1e-3, 1 - 1e-3), 1e-9
@@ -69,14 +69,6 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
         notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")
     for note in notes:
         tqdm.write(f"note: {note}")
-
-
-def print_budget(job: Job, points: int) -> None:
-    """Prints how many splats there will be where the model has few points."""
-    given, cameras, most = job.config.densify.cap_max, job.views.cameras, job.densify.cap_max
-    if job.densify.strategy == "budget" and not given and most < budget_for(cameras):
-        few = f"the model has {points / len(cameras):.0f} points a photograph"
-        tqdm.write(f"note: {few}, so there are at most {most} splats: --cap-max {most}")
 
 
 def _is_random(start: StartSettings, scene: Scene) -> bool:
@@ -200,17 +192,12 @@ def _seen(root: Path | None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return np.zeros((0, 3)), {}
 
 
-def _lit(job: Job, scene: Scene, images: Sequence[np.ndarray], tracks: Future) -> Job:
+def _lit(job: Job, scene: Scene, images: Sequence[np.ndarray], tracks: Future, say: Say) -> Job:
     """The job with the exposures that its photographs ask for. tracks: of _seen."""
     points, seen = outcome(tracks, "the model's tracks")
     light = light_of([scene.views[i] for i in scene.train], images, points, seen)
     lit = job.lit(light)
-    if lit.config.exposure.corrected:
-        tqdm.write(
-            "note: photographs that show the same points differ in exposure by "
-            f"{100 * light.spread:.0f} %: --exposure affine --exposure-until 1 --opacity-reg "
-            f"{lit.config.loss.opacity_reg:g} --max-steps {lit.steps} (--exposure none: without)"
-        )
+    say_light(light, lit, say)
     return lit
 
 
@@ -234,7 +221,9 @@ def build_ahead(device: Device, job: Job) -> None:
     begin_all(device, (*METRIC_PASSES, *FITTED_PASSES))
 
 
-def open_session(device: Device, job: Job, loader: Loader, on_batch, clock: PhaseClock) -> Session:
+def open_session(
+    device: Device, job: Job, loader: Loader, on_batch, clock: PhaseClock, say: Say
+) -> Session:
     """Buffers and commands of the training. Pipelines are built by threads while the last
     photographs are read. on_batch: see Session."""
     c, root, tracks = job.config, job.config.scene.data_dir, None
@@ -245,7 +234,7 @@ def open_session(device: Device, job: Job, loader: Loader, on_batch, clock: Phas
     images = list(loader.training(c.run.quiet))
     loader.look_for_blur(images, c.run.quiet)
     if tracks is not None:
-        job = _lit(job, loader.scene, images, tracks)
+        job = _lit(job, loader.scene, images, tracks, say)
     ring, fetches = 2 * c.run.batch_steps, not c.depth.depth_lambda
     photos = Photos(device, images, c.run.images, ring, fetches)
     clock.begin("setup")

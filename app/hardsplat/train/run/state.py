@@ -89,6 +89,7 @@ class RunState:
             "memory_peak": self.device.memory_peak(),
             "evaluations": log.evaluations,
             "overfit": log.overfit,
+            "decisions": log.decisions,
             "ignored": self.ignored,
             "curve": {
                 "step": log.steps,

@@ -29,7 +29,7 @@ from hardsplat.train.job.job import Job, prepare
 from hardsplat.train.job.memory import placed
 from hardsplat.train.job.part import ScenePart
 from hardsplat.train.job.place import place_of
-from hardsplat.train.job.shown import decided
+from hardsplat.train.job.recipe import decided, say_plan
 from hardsplat.train.job.views import training_views
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.closing import print_outcome
@@ -39,7 +39,7 @@ from hardsplat.train.run.loop import TrainingLoop
 from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.run.resume import checkpoint_to_resume
-from hardsplat.train.run.start import FirstSplats, open_session, print_budget, print_notes
+from hardsplat.train.run.start import FirstSplats, open_session, print_notes
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.session import Session
@@ -139,15 +139,16 @@ class Trainer:
         self.device = device or open_device(config.run.device, *surfaces)
         self.clock.compiling = lambda: self.device.build_seconds
         views = training_views(self.scene)
-        config = decided(config, views, self.scene.points)
-        job = prepare(config, views, self.device, splats.count, splats.step, part)
-        print_budget(job, splats.count)
+        say, points = self.log.decide, self.scene.points
+        config = decided(config, views, points, say)
+        job = prepare(config, views, self.device, splats.count, splats.step, part, len(points))
+        say_plan(job, config, splats.count, len(points), say)
         job = placed(job, self.device, splats.count)
         if self.place:
             part = replace(job.part, region=self.place.region)
             job = replace(job, part=part, preferred=self.place.preferred(self.scene))
         self._tuner = RasterizerTuner(job.rasterizers)
-        how = (self.photographs, self._on_batch, self.clock)
+        how = (self.photographs, self._on_batch, self.clock, say)
         self.session = open_session(self.device, job, *how)
         self._open = True
         self.files = RunFiles(self.folder, self.job, self.photographs, self._apart)

@@ -130,9 +130,12 @@ class Budget(Refining):
         )
 
     @staticmethod
-    def budget(settings: DensifySettings, cameras: Sequence[Camera], splats: int) -> int:
+    def budget(
+        settings: DensifySettings, cameras: Sequence[Camera], splats: int, points: int
+    ) -> int:
         found = budget_for(cameras)
-        by_points = max(SPLATS_A_POINT * splats, int(LEAST_SHARE * found), FEWEST)
+        asked = SPLATS_A_POINT * points if points else found
+        by_points = max(asked, int(LEAST_SHARE * found), FEWEST)
         return settings.cap_max or max(min(found, by_points), splats)
 
     def prunings(self) -> list[int]:

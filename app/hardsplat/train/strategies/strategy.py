@@ -56,8 +56,11 @@ class Strategy:
         return ()
 
     @staticmethod
-    def budget(settings: DensifySettings, cameras: Sequence[Camera], splats: int) -> int:
-        """Most splats, 0 for what fits. cameras: of the training photographs. splats: at first."""
+    def budget(
+        settings: DensifySettings, cameras: Sequence[Camera], splats: int, points: int
+    ) -> int:
+        """Most splats, 0 for what fits. cameras: of the training photographs. splats: at first.
+        points: of the model, 0 without one."""
         return settings.cap_max
 
     def due(self, step: int) -> list[str]:

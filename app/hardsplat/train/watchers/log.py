@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+from tqdm import tqdm
 
 from hardsplat.train.step.batch import BatchResult
 
 # what a resumed run continues with
 KEPT = ["training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations"]
-KEPT += ["overfit", "validation"]
+KEPT += ["overfit", "validation", "decisions"]
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Log:
     overfit: dict = field(default_factory=dict)  # what was found, see overfit.py
     # mean PSNR of photographs held for validation, dB, by step
     validation: dict[str, float] = field(default_factory=dict)
+    decisions: list[str] = field(default_factory=list)  # of the run, each with its reason
     _begun: float = 0.0
     _last_end: float = 0.0
     _pauses: int = 0
@@ -79,15 +81,23 @@ class Log:
             self._pauses -= 1
             self._begun, self._last_end = time.perf_counter(), 0.0
 
+    def decide(self, line: str) -> None:
+        """Prints what the run has decided by its photographs, and keeps it."""
+        tqdm.write(f"note: {line}")
+        self.decisions.append(line)
+
     def history(self) -> dict:
         """A copy of what a resumed run continues with, fit for JSON."""
         values = {name: getattr(self, name) for name in KEPT}
         return {name: list(v) if isinstance(v, list) else v for name, v in values.items()}
 
     def restore(self, history: dict) -> None:
+        own = self.decisions  # before the first step
         for name in KEPT:
             if name in history:
                 setattr(self, name, history[name])
+        if own is not self.decisions:
+            self.decisions = [*self.decisions, *own]
         # checkpoints of before these were kept
         self.seconds = [*([None] * (len(self.steps) - len(self.seconds))), *self.seconds]
 
