@@ -202,7 +202,10 @@ def test_runs_in_changing_light(photographs, steps):
             "differ in exposure by 10 %, less than 14 %: exposures",
         ),
         (Light(np.zeros((3, 3)), 0.30, 0.8), "by 30 %, but that leaves 80 % of their differences"),
-        (Light(np.zeros((3, 3))), "no points tell whether views differ in exposure: exposures"),
+        (
+            Light(np.zeros((3, 3))),
+            "no tracks of points tell whether views differ in exposure: exposures",
+        ),
     ],
 )
 def test_steady_light_is_said(light, said):

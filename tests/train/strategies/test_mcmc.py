@@ -245,7 +245,7 @@ def test_training_improves_and_respects_the_cap(on_device, scene, tmp_path, capf
     while n < 400:
         wanted.append(n := min(grown(n), 400))
     assert sorted(set(splats)) == wanted and metrics["splats"] == 400
-    assert "noise" in metrics["stage_ms"] and "note:" not in capfd.readouterr().out
+    assert "noise" in metrics["stage_ms"] and "note: growth" not in capfd.readouterr().out
 
 
 def test_growth_ends_with_memory(device, scene, monkeypatch):

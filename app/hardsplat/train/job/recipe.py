@@ -91,7 +91,7 @@ def say_light(light: Light, lit: Job, say: Say) -> None:
         say(f"{found}, so exposures are trained: {flags} (--exposure none: they are not)")
         return
     if light.left == 1:
-        found = "no points tell whether views differ in exposure"
+        found = "no tracks of points tell whether views differ in exposure"
     elif light.spread >= SPREAD:
         found += f", but that leaves {100 * light.left:.0f} % of their differences"
         found += f" (from {100 * SHARE:.0f} % on it does not count)"
