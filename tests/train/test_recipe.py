@@ -1,6 +1,7 @@
 """What a run decides before its first step: for captures that are small, large, or at a limit."""
 
 import html
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import path_of
 from hardsplat.model.camera import Camera
 from hardsplat.settings.presets import for_photographs, load_config
-from hardsplat.settings.train import TrainConfig
+from hardsplat.settings.train import FIELDS, TrainConfig
 from hardsplat.train.job import overfit
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import Light
@@ -219,6 +220,36 @@ def test_photographs_that_are_held_are_few():
         held = overfit.validation_views(TrainConfig(), n)
         assert len(held) == (0 if n < 24 else max(6, n // 16)) and len({*held}) == len(held)
         assert not {*held} & {*overfit.views_to_compare(n)} and all(0 <= i < n for i in held)
+
+
+def flags_of(line: str) -> dict:
+    """The settings that a line names, but for what it says of other choices."""
+    words, found = re.sub(r" \(--(no|exposure none).*|\)", "", line), {}
+    for flag in re.findall(r"--([a-z-]+)( [\w.]+)?", words):
+        name, value = flag[0].replace("-", "_"), flag[1].strip()
+        found[name] = float(value) if re.fullmatch(r"[\d.]+", value) else value or True
+    return {n: int(v) if isinstance(FIELDS[n].default, int) else v for n, v in found.items()}
+
+
+def test_the_flags_that_are_said_do_the_same():
+    for photographs, share in ((112, 0.1), (143, 0.06), (112, 0.3)):
+        views, points = capture(photographs, share)
+        lines: list[str] = []
+        found = decided(TrainConfig(), views, points, lines.append)
+        hand = load_config(None, {"visible_adam": False} | flags_of(lines[0]))
+        own, same = (for_photographs(each, photographs).flat() for each in (found, hand))
+        assert own == same, lines
+    for photographs in (84, 112):
+        config, lines = TrainConfig(), []
+        job = plan_of(photographs, config, 12_448)
+        say_plan(job, config, 100, 12_448, lines.append)
+        hand = load_config(None, flags_of(lines[0])).flat()
+        assert hand == job.flat | {"cap_max": job.densify.cap_max, "max_epochs": hand["max_epochs"]}
+    job = plan_of(112, TrainConfig()).lit(light := Light(np.zeros((3, 3)), 0.3, 0.5))
+    say_light(light, job, lines.append)
+    hand = load_config(None, flags_of(lines[-1])).flat()
+    # nothing is held for validation, whatever the check is
+    assert hand == job.flat | {"overfit_check": 0, "max_epochs": 0} and not job.validation
 
 
 @pytest.mark.parametrize("panoramas", [4, 6, 10, 12, 21, 100])
