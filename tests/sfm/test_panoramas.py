@@ -25,7 +25,7 @@ def panoramas(tmp_path_factory):
     return folder
 
 
-def test_training_from_known_poses(panoramas, tmp_path, monkeypatch, capsys):
+def test_training_from_known_poses(on_device, panoramas, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HARDSPLAT_AUTO", "first")
     how = "--data-factor 4 --max-steps 100 --test-every 6 --init-num-pts 3000 --init-extent 3.5 "
     how += "--cap-max 3000 --overfit-check 0 --refine-stop-iter 0 --sh-degree 0 --average-steps 0"

@@ -93,7 +93,7 @@ def test_preferred_views_come_twice_an_epoch():
     assert np.bincount(order).tolist() == [10, 10, 20, 10, 20]
 
 
-def test_a_place_in_detail(tmp_path, monkeypatch, capsys):
+def test_a_place_in_detail(on_device, tmp_path, monkeypatch, capsys):
     region = "-1.2,-1.2,-0.5,1.2,1.2,3"
     monkeypatch.setenv("HARDSPLAT_AUTO", "first")
     how = "--data-factor 4 --max-steps 120 --refine-start-iter 20 --refine-every 20 --cap-max 5000 "
@@ -114,7 +114,7 @@ def test_a_place_in_detail(tmp_path, monkeypatch, capsys):
     assert "region = [" in saved
 
 
-def test_blurred_photographs_are_named(tmp_path, monkeypatch, capsys):
+def test_blurred_photographs_are_named(on_device, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HARDSPLAT_AUTO", "first")
     scene = Path(shutil.copytree(COURTYARD, tmp_path / "scene"))
     path = scene / "images" / "view_0013.jpg"
