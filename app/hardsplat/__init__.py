@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hardsplat.model.gaussians import Gaussians
     from hardsplat.raster.renderer import Renderer
     from hardsplat.serve.watch import Server
-    from hardsplat.train.api import train
+    from hardsplat.train.api import load_result, train
 
 __all__ = [
     "Camera",
@@ -41,6 +41,7 @@ __all__ = [
     "convert",
     "export",
     "fit",
+    "load_result",
     "load_scene",
     "load_splats",
     "lod",
@@ -57,6 +58,7 @@ _HOME = {  # public name -> its module
     "Server": "serve.watch",
     "UserError": "base.errors",
     "convert": "export.convert",
+    "load_result": "train.api",
     "load_scene": "io.scenes.scene",
     "load_splats": "io.splats",
     "lod": "export.lod",

@@ -43,7 +43,16 @@ def test_train_from_python(shared, scene, tmp_path, monkeypatch):
     assert 10 <= seen[-1] <= result.metrics["steps"] < 100
     assert result.psnr == result.metrics["evaluations"][-1]["psnr"]
     assert len(result.gaussians) == result.metrics["splats"]
-    assert (result.folder / "ckpts").glob("ckpt_*.npz")
+    assert list((result.folder / "ckpts").glob("ckpt_*.npz"))
+    again = hardsplat.load_result(str(result.folder))
+    assert (again.folder, again.metrics) == (result.folder, result.metrics)
+    assert again.plot().axes and again.show().html.startswith("<!doctype html")
+    for text, said in (("{", "not valid JSON"), ("[1]", "is not of a training")):
+        (result.folder / "metrics.json").write_text(text)
+        with pytest.raises(hardsplat.UserError, match=f"metrics.json: {said}[^\n]*$"):
+            hardsplat.load_result(result.folder)
+    with pytest.raises(hardsplat.UserError, match="nowhere/metrics.json: [^\n]*$"):
+        hardsplat.load_result("nowhere")
 
 
 def test_what_a_callback_raises_is_printed_and_the_run_continues(shared, scene, tmp_path, capfd):

@@ -13,6 +13,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.values import json_in
 from hardsplat.io.splats import load_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.metrics import last_evaluation
@@ -111,6 +112,15 @@ class Result:
         # notebooks show figures of pyplot alone by themselves
         figure._repr_svg_ = lambda: charts.svg(figure).decode()
         return figure
+
+
+def load_result(folder: str | Path) -> Result:
+    """What an earlier training left in its folder. Raises UserError where there is no result."""
+    path = Path(folder) / "metrics.json"
+    metrics = json_in(path)
+    if not isinstance(metrics, dict) or not {"steps", "evaluations", "curve"} <= set(metrics):
+        raise UserError(f"{path}: is not of a training; give a result folder of hardsplat train")
+    return Result(path.parent, metrics)
 
 
 def train(
