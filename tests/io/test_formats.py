@@ -170,6 +170,9 @@ def test_labels_are_those_of_the_nearest_entry():
         values[: size - 1, 0] = borders = (book[1:] + book[:-1]) / 2  # neither is nearer
         assert (scalar_labels(values, book) == np.searchsorted(borders, values)).all(), seed
     assert (scalar_labels(values, np.ones(4, np.float32)) <= 3).all()
+    for apart in (1e-43, 3e38):  # ranges beyond float32
+        book = np.array([-apart, 0, apart], np.float32)
+        assert set(scalar_labels(np.resize(book, 20_000), book)) == {0, 1, 2}
 
 
 def test_glb_says_what_its_specification_asks_for(tmp_path):

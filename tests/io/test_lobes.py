@@ -99,8 +99,10 @@ def test_files(tmp_path, caplog, suffix):
 def test_lobes_that_are_not_finite_are_left_out(tmp_path):
     g = lobed(10)
     g.extra["lobe_axes"][1, 4, 2] = np.nan
+    g.extra["lobe_axes"][0, 5] = 3e38  # which is, but not its square
     save_splats(path := tmp_path / "x.ply", g)
     assert len(load_splats(path)) == 9
+    assert np.isfinite(without_lobes(g).sh[5]).all()
 
 
 def test_lobes_come_whole(tmp_path):

@@ -28,9 +28,12 @@ def has_lobes(names: Container[str]) -> bool:
 
 
 def values(axes: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """(K, N, C) values of lobes of axes (K, N, 3) in unit directions (N, C, 3)."""
-    length = np.linalg.norm(axes, axis=-1)[..., None]
-    return np.exp(length * np.einsum("kni,nci->knc", axes, directions) - length**2)
+    """(K, N, C) values of lobes of axes (K, N, 3) in unit directions (N, C, 3). A lobe whose square
+    is beyond float32 is 0: nothing sees it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        length = np.linalg.norm(axes, axis=-1)[..., None]
+        found = np.exp(length * np.einsum("kni,nci->knc", axes, directions) - length**2)
+    return np.nan_to_num(found, copy=False)
 
 
 def without_lobes(

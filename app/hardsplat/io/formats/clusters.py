@@ -54,13 +54,15 @@ def scalar_labels(values: np.ndarray, book: np.ndarray) -> np.ndarray:
     Most values lie in one of _FINE equal ranges that no border between entries crosses: a table
     has their index, in a fifth of the time of a search.
     """
-    borders = ((book[1:] + book[:-1]) / 2).astype(values.dtype)
-    if values.size < _FINE or not borders[-1] > borders[0]:
+    borders = (book[1:] / 2 + book[:-1] / 2).astype(values.dtype)
+    with np.errstate(all="ignore"):
+        per = _FINE / (borders[-1] - borders[0])
+    if values.size < _FINE or not 0 < per < np.inf:
         return np.searchsorted(borders, values).astype(np.uint8)
-    per = _FINE / (borders[-1] - borders[0])
 
     def place(x: np.ndarray) -> np.ndarray:
-        return np.clip((x - borders[0]) * per + 1, 0, _FINE + 1).astype(np.int32)
+        with np.errstate(over="ignore"):
+            return np.clip((x - borders[0]) * per + 1, 0, _FINE + 1).astype(np.int32)
 
     counts = np.bincount(place(borders), minlength=_FINE + 2)
     found = place(values)
