@@ -5,6 +5,7 @@ import json
 import shutil
 from collections import namedtuple
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,10 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.version import __version__
 from hardsplat.blocks import checks, tasks
 from hardsplat.blocks.checks import Answer, Question, answer, check
+from hardsplat.blocks.cut import Box
+from hardsplat.blocks.plan import SceneBlock
 from hardsplat.settings.blocks import BlockSettings
+from hardsplat.settings.train import TrainConfig
 from tests.helpers import needs
 
 Disk = namedtuple("Disk", "total used free")
@@ -70,6 +74,28 @@ def test_an_old_worker_and_a_full_disk_are_named(question, monkeypatch):
     said["tcp://b:1"] = ModuleNotFoundError("no module named hardsplat.blocks.checks")
     with pytest.raises(UserError, match=f"tcp://b:1: it has another.* {__version__}"):
         check(question, [], "tcp://s:1", 10)
+
+
+def test_a_block_of_another_plan_is_trained_again(tmp_path, capsys):
+    block = SceneBlock("block-0", Box((0.0, 0.0), (1.0, 1.0), (1, 1)), ("a.jpg",), 10, 20)
+    flat = TrainConfig().flat()
+    shared = {"settings": {n: str(v) if isinstance(v, Path) else v for n, v in flat.items()}}
+
+    def task(block, **own):
+        settings = {"settings": shared["settings"] | own}
+        path = tasks.write_task(tmp_path, block, [("x.ply", ())], True, settings)
+        trained = (path / "block.json").is_file()
+        (path / "block.json").write_text(json.dumps({"status": "done"}))
+        (path / "splats.ply").touch()
+        return trained, "".join(capsys.readouterr())
+
+    assert task(block) == (False, "")
+    assert task(replace(block, seconds=9.0), quiet=True, min_opacity=0.1) == (True, "")  # of mcmc
+    trained, said = task(block, sh_degree=1)
+    assert not trained and "block-0 was trained with another --sh-degree: it is trained" in said
+    assert (tmp_path / "block-0" / "earlier_1" / "splats.ply").is_file()
+    other = replace(block, photographs=("b",), cap=9)
+    assert "another photographs, cap: " in task(other, sh_degree=1)[1]
 
 
 def test_a_block_that_fails_three_times_is_named(tmp_path, monkeypatch, capsys):

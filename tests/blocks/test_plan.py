@@ -116,6 +116,7 @@ def plan_of(*boxes: Box) -> BlockPlan:
     return BlockPlan("scene", np.eye(3), tuple(blocks))
 
 
+LEFT_BOX = {"low": [-OPEN, -OPEN], "high": [1.0, OPEN], "size": [4, 2]}
 LEFT, RIGHT = Box((-OPEN, -OPEN), (1.0, OPEN), (4, 2)), Box((1.0, -OPEN), (OPEN, OPEN), (3, 2))
 
 
@@ -131,10 +132,15 @@ def test_a_plan_is_read_as_it_was_written(tmp_path):
 BROKEN = {
     "no JSON": (lambda t: "{", "not valid JSON"),
     "a list": (lambda t: [], "not a plan"),
-    "another schema": (lambda t: t | {"schema": 9}, "schema 9"),
+    "another schema": (lambda t: t | {"schema": 9}, "its schema is 9"),
     "axes": (lambda t: t | {"axes": [[1, 0, 0]] * 3}, "not orthonormal"),
     "no axes": (lambda t: t | {"axes": "x"}, "not a plan"),
     "no blocks": (lambda t: t | {"blocks": []}, "has no blocks"),
+    "nothing": (lambda t: {}, "a plan of blocks, 'schema' is missing"),
+    "half a splat": (lambda t: changed(t, cap=1.5), "not whole numbers"),
+    "a word": (lambda t: changed(t, photographs="a.jpg"), "its photographs are no list"),
+    "ends the wrong way": (lambda t: changed(t, box={**LEFT_BOX, "low": [2, 0]}), "low end of its"),
+    "a start elsewhere": (lambda t: changed(t, start="../plan.json"), "which is no file below"),
     "a name that leads elsewhere": (lambda t: changed(t, name="../x"), "its name"),
     "NaN": (lambda t: changed(t, box={**t["blocks"][0]["box"], "low": [float("nan"), 0]}), "box"),
     "no steps": (lambda t: changed(t, steps=0), "steps"),

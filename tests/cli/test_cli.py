@@ -187,6 +187,9 @@ def test_a_result_folder_is_no_scene(error_of, train, scene, tmp_path):
     words = "its config.toml is missing, which says how to resume: hardsplat train SCENE"
     error = error_of("train", scene, "--resume")
     assert error.startswith(f"{result}: {words} --result-dir {result}")
+    (result / "ckpts").rmdir()
+    words = "neither a scene nor a run that began its first step; begin it again: hardsplat train"
+    assert error_of("train", scene, "--resume").startswith(f"{result}: {words} SCENE --result-dir")
     (result / "sparse").mkdir()
     train(scene)  # a scene that holds its own result
 

@@ -14,10 +14,21 @@ from hardsplat.io.media.sharpness import BLURRED, blurs, detail
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.region import Region
 from hardsplat.settings.scene import SceneSettings
+from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job.place import place_of
+from hardsplat.train.run.start import print_notes
 from hardsplat.train.step.schedule import view_order
 
 COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
+
+
+def test_settings_of_another_start_are_named(capsys):
+    scene = load_scene(COURTYARD)
+    print_notes(TrainConfig.of(init_num_pts=5, init_opa=0.2), scene)
+    words = "note: --init-num-pts: not used, since the first splats are the points of the scene\n"
+    assert capsys.readouterr().out == words
+    print_notes(TrainConfig.of(init_num_pts=5, init_type="random"), scene)
+    assert not capsys.readouterr().out
 
 
 def test_photographs_are_left_out(error_of):

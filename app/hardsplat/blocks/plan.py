@@ -13,6 +13,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.blocks.cut import Box
+from hardsplat.io.scenes.source import stays_below
 from hardsplat.model.region import OPEN, Region
 from hardsplat.results.folder import write_json
 
@@ -89,15 +90,17 @@ def load_plan(path: Path, photographs: Sequence[str], scene: str) -> BlockPlan:
         raise UserError(f"{path}: not valid JSON: {error}") from None
     try:
         plan = _plan(table)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{path}: not a plan of blocks ({error!r})") from None
+    except KeyError as error:
+        raise UserError(f"{path}: not a plan of blocks, {error} is missing") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise UserError(f"{path}: not a plan of blocks: {error}") from None
     _check(plan, path, set(photographs), scene)
     return plan
 
 
 def _plan(table: dict[str, Any]) -> BlockPlan:
     if table["schema"] != SCHEMA:
-        raise ValueError(f"schema {table['schema']}")
+        raise ValueError(f"its schema is {table['schema']}, not {SCHEMA}")
     axes = np.array(table["axes"], np.float64)
     if axes.shape != (3, 3) or not np.allclose(axes @ axes.T, np.eye(3), atol=1e-4):
         raise ValueError("axes are not orthonormal")
@@ -109,14 +112,20 @@ def block_of(row: dict[str, Any]) -> SceneBlock:
     one."""
     ends = (tuple(map(float, row["box"][name])) for name in ("low", "high", "size"))
     box = Box(*ends)  # type: ignore[arg-type]
-    names = tuple(map(str, row["photographs"]))
-    numbers = int(row["cap"]), int(row["steps"]), float(row["seconds"])
+    names = tuple(map(str, given := row["photographs"]))
+    numbers = row["cap"], row["steps"], float(row["seconds"])
     block = SceneBlock(str(row["name"]), box, names, *numbers, str(row.get("start", "")))
-    lengths = [*box.low, *box.high, *box.size, block.seconds]
+    where, lengths = f"block {block.name[:40]}", [*box.low, *box.high, *box.size, block.seconds]
     if not (len(lengths) == 7 and all(map(math.isfinite, lengths)) and min(box.size) > 0):
-        raise ValueError(f"block {block.name}: its box")
-    if block.cap < 1 or block.steps < 1 or not block.name.replace("-", "").isalnum():
-        raise ValueError(f"block {block.name}: its name, cap or steps")
+        raise ValueError(f"{where}: its box is not low, high and size, two finite numbers each")
+    if not all(low < high for low, high in zip(box.low, box.high)):
+        raise ValueError(f"{where}: the low end of its box lies beyond the high one")
+    if not block.name.replace("-", "").isalnum():
+        raise ValueError(f"{where}: its name has more than letters, digits and -")
+    if not all(type(n) is int and 0 < n < 2**31 for n in (block.cap, block.steps)):
+        raise ValueError(f"{where}: its cap and steps are not whole numbers from 1 on")
+    if not isinstance(given, list | tuple):
+        raise ValueError(f"{where}: its photographs are no list")
     return block
 
 
@@ -135,8 +144,9 @@ def _check(plan: BlockPlan, path: Path, photographs: set[str], scene: str) -> No
                 f"{path}: block {block.name} names {missing[0]}, which is no training photograph "
                 f"of {scene}: the plan is of another scene ({plan.scene}), or was edited"
             )
-        if block.start and not (path.parent / block.start).is_file():
-            raise UserError(f"{path}: block {block.name} starts from {block.start}, which is gone")
+        if block.start and not (stays_below(block.start) and (path.parent / block.start).is_file()):
+            what = f"which is no file below {path.parent}"
+            raise UserError(f"{path}: block {block.name} starts from {block.start}, {what}")
     for i, a in enumerate(plan.blocks):
         for b in plan.blocks[:i]:
             if np.all(np.maximum(a.box.low, b.box.low) < np.minimum(a.box.high, b.box.high)):

@@ -13,7 +13,8 @@ from hardsplat.blocks.join import SplatSource
 from hardsplat.blocks.plan import MARGIN, BlockPlan, SceneBlock
 from hardsplat.blocks.scaffold import Scaffold
 from hardsplat.io.scenes.scene import Scene
-from hardsplat.settings.presets import of_length
+from hardsplat.results.folder import archive_run
+from hardsplat.settings.presets import SAVED_NAME, config_from_file, of_length
 from hardsplat.settings.train import TrainConfig
 
 
@@ -79,17 +80,19 @@ def sources_of(
 
 
 def polish_whole(config: TrainConfig, scaffold: Scaffold, scene: Scene, folder: Path) -> Path:
-    """Trains joined splats over all photographs, unless that was done, and returns their file.
+    """Trains joined splats over all photographs, unless that was done, and returns their
+    file.
     scene: with the scaffold's cameras. folder: the result folder. Raises OutOfMemory where they do
     not fit the device."""
-    polished = folder / "polish"
-    if not (polished / "metrics.json").is_file():
+    polished, steps = folder / "polish", config.blocks.polish_steps
+    done = (polished / "metrics.json").is_file()
+    if done and config_from_file(polished / SAVED_NAME).run.max_steps != steps:
+        done = archive_run(polished) is None
+    if not done:
         own: dict = dict(result_dir=polished, resume=(polished / "ckpts").is_dir(), blocks=None)
         own |= dict(init=folder / "splats.ply", strategy="none", cap_max=0, max_epochs=0)
         own |= dict(means_lr=config.adam.means_lr_final)
-        settings = of_length(
-            scaffold.settings(config, ends=True), config.blocks.polish_steps
-        ).changed(**own)
+        settings = of_length(scaffold.settings(config, ends=True), steps).changed(**own)
         from hardsplat.train.run.photographs import Loader
         from hardsplat.train.run.trainer import train
 

@@ -166,7 +166,8 @@ class BlockTraining:
                 tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
             self._save_config()
             plan = self._plan(smallest)
-        self._save_config(exposure=self.scaffold.config.exposure.exposure)
+        lit = self.scaffold.settings(self.config).exposure
+        self._save_config(exposure=lit.exposure, exposure_until=lit.exposure_until)
         if not self.config.run.quiet:
             tqdm.write("\n".join(plan.lines()))
         return plan
@@ -184,8 +185,8 @@ class BlockTraining:
         how = config.scene.near_plane, config.run.device
         plan = make_plan(self.scene, scaffold.splats, wanted, sizes, *how)
         plan.save(self.folder / NAME)
-        positions = np.array([self.scene.views[i].camera.position for i in self.scene.train])
-        draw_plan(plan, load_splats(scaffold.splats).means, positions, self.folder / PICTURE)
+        at = np.array([self.scene.views[i].camera.position for i in self.scene.train])
+        draw_plan(plan, load_splats(scaffold.splats).means, at, self.folder / PICTURE)
         return plan
 
     def train(self, plan: BlockPlan) -> dict:
@@ -225,12 +226,12 @@ class BlockTraining:
 
     def _shared(self) -> dict:
         """What the tasks of all blocks have in common."""
-        own: dict = dict(blocks=None, result_dir=None, resume=False, device=None, quiet=False)
-        settings = self.config.changed(**own, save_steps=(), eval_steps=()).flat()
+        own: dict = dict(blocks=None, result_dir=None, device=None, save_steps=(), eval_steps=())
+        config = self.scaffold.settings(self.config).changed(**own, resume=False, quiet=False)
         return {
             "plan": str((self.folder / NAME).resolve()),
             "scaffold": str(self.scaffold.folder.resolve()),
-            "settings": {n: str(v) if isinstance(v, Path) else v for n, v in settings.items()},
+            "settings": {n: str(v) if isinstance(v, Path) else v for n, v in config.flat().items()},
         }
 
     def _train_blocks(self, plan: BlockPlan) -> BlockPlan:
@@ -242,6 +243,8 @@ class BlockTraining:
             for block in plan.blocks:
                 start = self.folder / block.start if block.start else self.scaffold.splats
                 tasks.append(write_task(home, block, [(str(start.resolve()), ())], True, shared))
+            if any(outcome_of(task).get("status") != "done" for task in tasks):
+                archive_run(self.folder / "polish")  # of other blocks
             if failed := self._train_tasks(plan.blocks, tasks):
                 what = f"{len(failed)} of {len(tasks)} blocks failed, first {(one := min(failed))}"
                 again = resume_command(self.folder)
@@ -289,8 +292,9 @@ class BlockTraining:
         tile = {b.name: str(tile_of(folder, b.name).resolve()) for b in plan.blocks}
         shared, tasks = self._shared(), []
         for seam in seams:
-            start = seam.start(file_of, tile)
-            tasks.append(write_task(folder / "seams", seam.belt, start, False, shared))
+            after = [outcome_of(folder / "blocks" / name) for name in (seam.first, seam.second)]
+            how = seam.start(file_of, tile), False, shared | {"after": after}
+            tasks.append(write_task(folder / "seams", seam.belt, *how))
         self._train_tasks([seam.belt for seam in seams], tasks)
         pairs = [(seam, task) for seam, task in zip(seams, tasks) if outcome_of(task).get("splats")]
         done = [(seam, task / "splats.ply") for seam, task in pairs]

@@ -7,9 +7,9 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 from tqdm import tqdm
@@ -18,28 +18,56 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.version import __version__
-from hardsplat.blocks.leaf import OUTCOME, TASK
+from hardsplat.blocks.leaf import OUTCOME, START, TASK
 from hardsplat.blocks.plan import SceneBlock
 from hardsplat.gpu.device.instance import NO_DEVICE, Instance, validation_wanted
-from hardsplat.results.folder import make_folder, write_json
+from hardsplat.results.folder import OF_A_RUN, archive_run, make_folder, write_json
 from hardsplat.settings.blocks import BlockSettings
+from hardsplat.settings.train import looked_at
 from hardsplat.study.workers import how_it_ended, on_workers, run_child
 
+# settings on which the splats of a block do not depend
+HARMLESS = {field.name for field in fields(BlockSettings)} | set(
+    "result_dir eval_steps save_steps checkpoint_every resume log quiet verbose profile device "
+    "images batch_steps".split()
+)
 TRIES = 3  # of a block whose process ends without an outcome
 FULL = 1 << 20  # bytes that are left of a full disk
 FREE = 120.0  # s that a block waits for the process of a worker that is gone to save and end
 
 
 def write_task(folder: Path, block: SceneBlock, start: Sequence, grows: bool, shared: dict) -> Path:
-    """Makes folder/NAME with the task.json of a block, and returns it, absolute.
+    """Makes folder/NAME with the task.json of a block, and returns it, absolute. A block that was
+    trained by another task moves to earlier_1 below it.
 
     start, grows: see first_splats and settings_of in leaf.py. shared: what the tasks of a scene
     have in common: plan, scaffold, settings.
     """
     path = (folder / block.name).resolve()
     make_folder(path)
-    write_json(path / TASK, shared | {"block": asdict(block), "start": start, "grows": grows})
+    task = shared | {"block": asdict(block), "start": start, "grows": grows}
+    if outcome_of(path).get("status") == "done" and (other := _differing(path, task)):
+        earlier = archive_run(path, (*OF_A_RUN, OUTCOME, TASK, START, "log.txt"))
+        tqdm.write(
+            f"note: {block.name} was trained with another {other}: it is trained again, and what "
+            f"there was is in {earlier}"
+        )
+    write_json(path / TASK, task)
     return path
+
+
+def _differing(path: Path, task: Mapping) -> str:
+    """What a task has otherwise than the one in the folder of its block, in words; "" where that
+    changes nothing."""
+    try:
+        old, new = json.loads((path / TASK).read_text()), json.loads(json.dumps(task))
+        own = [n for n, v in new["block"].items() if n != "seconds" and old["block"].get(n) != v]
+        own += ["neighbour"] * (old.get("after") != new.get("after"))
+        given = ((n, v) for n, v in looked_at(new["settings"]).items() if n not in HARMLESS)
+        own += ["--" + n.replace("_", "-") for n, v in given if old["settings"].get(n) != v]
+        return ", ".join(own)
+    except (OSError, ValueError, LookupError, AttributeError):  # of another version, or damaged
+        return "task"
 
 
 def outcome_of(task: Path) -> dict:

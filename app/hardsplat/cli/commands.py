@@ -51,10 +51,11 @@ scene [SCENE]: folder with images/ and sparse/0/, or transforms.json; same as --
         """
 scene [SCENE]: scene folder, COLMAP or transforms.json; same as --data-dir
 --config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
+blocks: auto (as many as fit the smallest device), a number, or 2x3 (default: auto)
 """,
         train.plan,
         "SCENE",
-        train.add_settings,
+        train.add_plan_settings,
         many=True,
     ),
     **RESULT_COMMANDS,

@@ -23,12 +23,17 @@ A_SCENE = "a folder with images/ and sparse/0/, or with transforms.json"
 POSES = ("sparse", "transforms.json", "transforms_train.json")
 
 
-def add_settings(parser):
+def add_settings(parser, groups=GROUPS):
     for colour in ("random", "white"):
         how = dict(dest="background", action="store_const", const=colour)
         help = f"same as --background {colour}"
         parser.add_argument(f"--{colour}-background", help=help, **how)
-    add_groups(parser, GROUPS, COMMON)
+    add_groups(parser, groups, COMMON)
+
+
+def add_plan_settings(parser):
+    """Those of `hardsplat plan`, whose --blocks has another default."""
+    add_settings(parser, {t: [f for f in some if f.name != "blocks"] for t, some in GROUPS.items()})
 
 
 def handle(flags):
@@ -137,11 +142,13 @@ def require_scene(config):
         check_listed(folder)
     saved = (folder / SAVED_NAME).is_file()
     if config.run.resume:
+        again = f"hardsplat train SCENE --result-dir {shlex.quote(str(folder))}"
         if not saved and (folder / "ckpts").is_dir():
-            raise UserError(
-                f"{folder}: its {SAVED_NAME} is missing, which says how to resume: hardsplat train "
-                f"SCENE --result-dir {shlex.quote(str(folder))} --resume"
-            )
+            what = f"its {SAVED_NAME} is missing, which says how to resume"
+            raise UserError(f"{folder}: {what}: {again} --resume")
+        if not saved and not _has_poses(folder):
+            what = "neither a scene nor a run that began its first step"
+            raise UserError(f"{folder}: {what}; begin it again: {again}")
     elif not _has_poses(folder):
         raise UserError(f"{folder}: {_no_scene(folder, saved)}")
 

@@ -151,7 +151,7 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
 
 def _copy(data: Path, scene: Path) -> None:
     """The photographs, and their masks, into SCENE/images and SCENE/masks; what is there already is
-    left."""
+    left. Raises UserError for one that cannot be copied."""
     source, masks = image_folder(data), data / "masks"
     pairs = [(source / name, scene / "images" / name) for name in listed(source)]
     # the scene may lie among the photographs
@@ -160,8 +160,11 @@ def _copy(data: Path, scene: Path) -> None:
     pairs += [(old, scene / "masks" / old.relative_to(masks)) for old in olds]
     for old, new in pairs:
         if not new.is_file() or size_and_time(new) != size_and_time(old):
-            with replacing(new) as partial:
-                shutil.copy2(old, partial)
+            try:
+                with replacing(new) as partial:
+                    shutil.copy2(old, partial)
+            except OSError as error:
+                raise UserError(f"cannot copy {old} to {new}: {error.strerror}") from None
 
 
 def _job(scene: Path, photographs: PhotographFolder, plan: Plan, config: SfmConfig) -> dict:

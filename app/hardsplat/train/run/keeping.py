@@ -13,7 +13,7 @@ import numpy as np
 from hardsplat.base.background import outcome
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import DeviceLost
-from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
+from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint, newest
 from hardsplat.tables import quantities
 from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.resume import resume_command
@@ -126,7 +126,10 @@ class CheckpointKeeper:
         try:
             outcome(self.run.files.checkpoint(self.state), "the checkpoint")
         except UserError as unsaved:
-            return str(unsaved)
+            if (last := newest(self.run.folder)) is None:
+                return str(unsaved)
+            again = resume_command(self.run.folder)
+            return f"{unsaved}; then continue from {last.name} with {again}"
         cap = f" --cap-max {self.state.splats}" if isinstance(error, OutOfMemory) else ""
         return (
             f"step {self.state.step} with {self.state.splats} splats is saved: continue with "
