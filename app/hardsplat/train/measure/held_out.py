@@ -53,7 +53,7 @@ def refining_job(
         "seed": r.seed,
     }
     settings = TrainConfig(
-        scene=run.scene,
+        scene=replace(run.scene, region=()),  # which belongs to strategies that grow
         run=RunSettings(max_steps=steps, **own),
         raster=run.raster,
         model=replace(run.model, sh_degree=sh_degree, sh_degree_interval=1),
