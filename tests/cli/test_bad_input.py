@@ -73,7 +73,7 @@ SPOILED = [  # a file of the scene, what is done to it, words of the error
     (
         "images/view_0003.jpg",
         Path.unlink,
-        "view_0003.jpg: not found, 1 of the model's 9 images are",
+        "view_0003.jpg: not found; 1 of 9 photographs are missing",
     ),
     ("images", shutil.rmtree, "no folder images found"),
     ("images/view_0002.jpg", small, "is 16x12, but its camera 1 in the model is 32x24"),
