@@ -75,7 +75,7 @@ def say_plan(job: Job, config: TrainConfig, splats: int, points: int, say: Say) 
         why = ""
         if most <= splats:
             why = ", as many as at first"
-        elif most < budget_for(cameras):
+        elif points and most < budget_for(cameras):
             why = f" because the model has {points / len(cameras):.0f} points a view"
         plan.append(f"at most {most} splats{why} (--cap-max {most})")
     if plan:
