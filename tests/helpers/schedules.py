@@ -85,7 +85,7 @@ def trained(device: Device, scene: Path, changes: dict) -> str:
     if session.job.strategy.resets:
         session._queue("reset")
     for name in (n for n in ("thin", "resort") if n in session._drawn.actions):
-        submit(device, [session._drawn.actions[name]])
+        submit(device, [session._drawn.actions[name]()])
     session.run(2)
     state = session.snapshot()
     OPENED.pop().destroy()

@@ -45,7 +45,7 @@ def test_all_that_a_splat_has_moves_along(device, scene, strategy, moments):
     session.drain()
     before = everything(session)
     centre = session.resources["camera"].download(contract.dtype("Camera"))[0]["position"]
-    submit(device, [session._drawn.actions["resort"]])
+    submit(device, [session._drawn.actions["resort"]()])
     session.drain()
     after = everything(session)
     keys = morton(before["means"][0], centre, session.job.extent)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import vulkan as vk
@@ -214,8 +215,7 @@ class Recorder:
 
     def _label(self, name: str) -> None:
         if (instance := self.device.instance).debug_utils:
-            label = vk.VkDebugUtilsLabelEXT(pLabelName=name, color=[0, 0, 0, 0])
-            instance.proc("vkCmdBeginDebugUtilsLabelEXT")(self.commands, label)
+            instance.proc("vkCmdBeginDebugUtilsLabelEXT")(self.commands, _label_of(name))
 
     def _end_label(self) -> None:
         if (instance := self.device.instance).debug_utils:
@@ -258,6 +258,11 @@ class Recorder:
             if queries:
                 queries.destroy()
         vk.vkFreeCommandBuffers(self.device.handle, pool(self.device), 1, [self.commands])
+
+
+@cache  # the package takes as long to make one as to record a pass
+def _label_of(name: str) -> Any:
+    return vk.VkDebugUtilsLabelEXT(pLabelName=name, color=[0, 0, 0, 0])
 
 
 class Recordings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
@@ -61,9 +62,9 @@ class Drawing:
     replaces with it.
 
     raster, resources: of every pass, by contract name. sizes: recorded commands that derive work
-    sizes from the number of splats. actions: those of the strategy. working: what is drawn instead
-    of all splats, if anything is. Raises UserError for what the device cannot run, OutOfMemory;
-    then nothing stays allocated.
+    sizes from the number of splats. actions: those of the strategy, by name; each is recorded when
+    it is first due. working: what is drawn instead of all splats, if anything is. Raises UserError
+    for what the device cannot run, OutOfMemory; then nothing stays allocated.
     """
 
     raster: Rasterizer
@@ -130,9 +131,9 @@ class Drawing:
         self.sizes = recorded(step.record_sizes)
         actions = step.actions(self._parameters.capacity)
         self._resorting = actions.pop("resort", None)
-        self.actions = {name: recorded(record) for name, record in actions.items()}
         if self._resorting and not self.working:
-            self.actions["resort"] = recorded(self._resorting)
+            actions["resort"] = self._resorting
+        self.actions = {name: cache(partial(recorded, record)) for name, record in actions.items()}
 
     def _poisoned(self, record: Callable[..., None]) -> Callable[..., None]:
         """A step before which tests may have all scratch filled, see step_poison."""
@@ -154,7 +155,7 @@ class Drawing:
         """Queues what puts splats in order. Out of core they are in order when it returns, or as
         before where there is no memory for it."""
         if "resort" in self.actions:
-            submit(self._device, [self.actions["resort"]])
+            submit(self._device, [self.actions["resort"]()])
         if not (self._resorting and self.working):
             return
         device, n = self._device, self._parameters.capacity

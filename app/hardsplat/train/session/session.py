@@ -222,7 +222,7 @@ class Session(SessionBuffers):
         self._batches.wait_for_turn()
 
     def _queue(self, action: str) -> None:
-        submit(self.device, [self._drawn.actions[action]])
+        submit(self.device, [self._drawn.actions[action]()])
 
     def refine(self) -> None:
         """Queues what the strategy has to do after as many steps as were made."""
@@ -256,6 +256,6 @@ class Session(SessionBuffers):
 
     def planned(self, n: int) -> int:
         """Splats that the strategy's plan wants to add to the n that there are."""
-        self._drawn.actions["plan"].run_once()
+        self._drawn.actions["plan"]().run_once()
         sums = buffer_in(self.resources, "flag_sums")
         return int(sums.download(np.uint32, 1, 4 * -(-n // GROUP))[0])
