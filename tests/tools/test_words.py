@@ -18,6 +18,12 @@ def test_documents(place):
     assert not found, "\n".join(map(str, found))
 
 
+def test_lines_of_other_documents():
+    paths = [p for p in words.tracked(("docs",)) if p.endswith(".md")]
+    found = [o for p in paths for o in words.prose_columns(p, (words.ROOT / p).read_text())]
+    assert not found, "\n".join(map(str, found))
+
+
 def test_first_paragraph_of_the_readme_is_short():
     paragraphs = (words.ROOT / "README.md").read_text().split("\n\n")
     assert len(paragraphs[1].split()) <= 60
