@@ -269,6 +269,29 @@ def test_pairs_that_match_nowhere_are_compared_once(tmp_path, way):
 
 
 @needs_pycolmap
+def test_a_process_killed_between_camera_and_rig_leaves_neither(tmp_path):
+    import pycolmap
+
+    from hardsplat.sfm.colmap import database as db
+
+    camera = pycolmap.Camera.create_from_model_name(1, "SIMPLE_RADIAL", 120.0, 100, 100)
+    kill = (
+        "import os, sys, pycolmap\n"
+        "from hardsplat.sfm.colmap import database as db\n"
+        "pycolmap.Database.write_rig = lambda *_, **__: os._exit(9)\n"
+        "camera = pycolmap.Camera.create_from_model_name(1, 'SIMPLE_RADIAL', 120.0, 100, 100)\n"
+        "db.write_camera(pycolmap.Database.open(sys.argv[1]), camera)\n"
+    )
+    path = tmp_path / db.NAME
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "app")}
+    assert subprocess.run([sys.executable, "-c", kill, path], env=environment).returncode == 9
+    with pycolmap.Database.open(path) as database:
+        assert not database.read_all_cameras()
+        db.write_camera(database, camera)
+        assert unlike(database, "a.jpg")["name"] in db.ids_by_name(database)
+
+
+@needs_pycolmap
 def test_what_is_done_is_not_done_again(reconstructed, tmp_path, capsys):
     folder, found = reconstructed
     scene = Path(shutil.copytree(folder, tmp_path / "again", copy_function=shutil.copy2))

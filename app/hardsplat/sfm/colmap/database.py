@@ -20,12 +20,13 @@ def is_panorama(camera: pycolmap.Camera) -> bool:
 
 
 def write_camera(database: pycolmap.Database, camera: pycolmap.Camera) -> None:
-    """A camera, and the rig of that camera alone."""
-    database.write_camera(camera, use_camera_id=True)
+    """A camera and the rig of that camera alone, at once or not at all."""
     rig = pycolmap.Rig()
     rig.rig_id = camera.camera_id
     rig.add_ref_sensor(camera.sensor_id)
-    database.write_rig(rig, use_rig_id=True)
+    with pycolmap.DatabaseTransaction(database):
+        database.write_camera(camera, use_camera_id=True)
+        database.write_rig(rig, use_rig_id=True)
 
 
 def write_image(
