@@ -36,6 +36,7 @@ from hardsplat.io.splats import load_splats
 from hardsplat.raster.core.resolve import name_of, resolve
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.results.folder import write_json
+from hardsplat.settings.option import flag
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.formats import FORMATS
@@ -385,7 +386,7 @@ def arguments() -> argparse.Namespace:
                 else list(registry)
             )
             each.add_argument(
-                "--" + name.replace("_", "-"),
+                flag(name),
                 nargs="+",
                 choices=tuple(registry),
                 default=default,
@@ -427,7 +428,7 @@ def main() -> None:
     try:
         for name in ("scenes", "views", "max_steps"):
             if getattr(flags, name, 1) < 1:
-                raise UserError(f"--{name.replace('_', '-')} {getattr(flags, name)}: at least 1")
+                raise UserError(f"{flag(name)} {getattr(flags, name)}: at least 1")
         flags.result_dir.mkdir(parents=True, exist_ok=True)
         result = flags.run(flags)
         if result:

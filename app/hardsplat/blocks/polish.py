@@ -80,14 +80,14 @@ def sources_of(
 
 
 def polish_whole(config: TrainConfig, scaffold: Scaffold, scene: Scene, folder: Path) -> Path:
-    """Trains joined splats over all photographs, unless that was done, and returns their
-    file.
+    """Trains joined splats over all photographs, unless that was done, and returns their file.
     scene: with the scaffold's cameras. folder: the result folder. Raises OutOfMemory where they do
     not fit the device."""
     polished, steps = folder / "polish", config.blocks.polish_steps
     done = (polished / "metrics.json").is_file()
     if done and config_from_file(polished / SAVED_NAME).run.max_steps != steps:
-        done = archive_run(polished) is None
+        archive_run(polished)
+        done = False
     if not done:
         own: dict = dict(result_dir=polished, resume=(polished / "ckpts").is_dir(), blocks=None)
         own |= dict(init=folder / "splats.ply", strategy="none", cap_max=0, max_epochs=0)

@@ -23,6 +23,7 @@ from hardsplat.blocks.plan import SceneBlock
 from hardsplat.gpu.device.instance import NO_DEVICE, Instance, validation_wanted
 from hardsplat.results.folder import OF_A_RUN, archive_run, make_folder, write_json
 from hardsplat.settings.blocks import BlockSettings
+from hardsplat.settings.option import flag
 from hardsplat.settings.train import looked_at
 from hardsplat.study.workers import how_it_ended, on_workers, run_child
 
@@ -64,7 +65,7 @@ def _differing(path: Path, task: Mapping) -> str:
         own = [n for n, v in new["block"].items() if n != "seconds" and old["block"].get(n) != v]
         own += ["neighbour"] * (old.get("after") != new.get("after"))
         given = ((n, v) for n, v in looked_at(new["settings"]).items() if n not in HARMLESS)
-        own += ["--" + n.replace("_", "-") for n, v in given if old["settings"].get(n) != v]
+        own += [flag(n) for n, v in given if old["settings"].get(n) != v]
         return ", ".join(own)
     except (OSError, ValueError, LookupError, AttributeError):  # of another version, or damaged
         return "task"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from hardsplat.base.errors import UserError
-from hardsplat.settings.option import checked, kind, nearest
+from hardsplat.settings.option import checked, flag, kind, nearest
 from hardsplat.settings.train import FIELDS, NAMES
 
 
@@ -113,10 +113,6 @@ class AddHelp(argparse.Action):
             parser.epilog = f"{count} more flags: {parser.prog} --help all"
             parser.print_help()
         parser.exit()
-
-
-def flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH"}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.settings.option import option, variant
+from hardsplat.settings.option import flag, option, variant
 from hardsplat.settings.owner import Owner
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.reductions import ATOMICS
@@ -94,7 +94,7 @@ class FitConfig(Owner):
         super().__post_init__()
         for name, sizes in (("tile_pixels", SIZES), ("subgroup_size", (0, *SIZES[:4]))):
             if getattr(self, name) not in sizes:
-                given = f"--{name.replace('_', '-')} {getattr(self, name)}"
+                given = f"{flag(name)} {getattr(self, name)}"
                 raise UserError(f"{given}: choose from {', '.join(map(str, sizes))}")
 
     def blobs_for(self, pixels: int) -> int:

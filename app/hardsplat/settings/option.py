@@ -49,6 +49,11 @@ def option(
     return field(default=default, metadata=text | limits | dict(scales=scales))
 
 
+def flag(name: str) -> str:
+    """The flag of a setting, as users type it."""
+    return "--" + name.replace("_", "-")
+
+
 # options by what their number is: a step of a run, a rate that decays exponentially, a share of a
 # whole, a weight in the loss
 steps: Callable[..., int] = partial(option, unit="steps")

@@ -13,7 +13,7 @@ from typing import Any
 from hardsplat.base.errors import UserError
 from hardsplat.base.paths import CONFIGS as PRESETS
 from hardsplat.base.version import __version__
-from hardsplat.settings.option import checked, nearest
+from hardsplat.settings.option import checked, flag, nearest
 from hardsplat.settings.train import (
     FIELDS,
     GROUPS,
@@ -49,7 +49,7 @@ def load_config(
     """
     flags = dict(overrides or {})
     values, layers = dict(flags), []  # layers: from the highest to the lowest
-    named = {name: f"--{name.replace('_', '-')}" for name in flags}
+    named = {name: flag(name) for name in flags}
     resumed = values.get("resume") and not preset
     if resumed:
         values = _continued(values)

@@ -14,6 +14,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.settings.blocks import BlockSettings
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.learning import AdamSettings, GradientSettings, LossSettings, ModelSettings
+from hardsplat.settings.option import flag
 from hardsplat.settings.owner import Owner, part
 from hardsplat.settings.photographs import (
     DepthSettings,
@@ -167,11 +168,11 @@ def check_owners(named: Mapping[str, str], flat: Mapping[str, Any]) -> None:
     for name, where in named.items():
         owner = OWNERS[name]
         if name != owner.flag and not owner.chosen(flat):
-            flag = f"--{owner.flag.replace('_', '-')}"
+            chosen_by = flag(owner.flag)
             own = (v for v in owner.values if name.startswith(f"{v}_"))  # ppisp_lr: of ppisp
             value, found = next(own, owner.values[0]), flat[owner.flag]
             has = "none" if found is False else found
-            add = flag if value is True else f"{flag} {value}"
+            add = chosen_by if value is True else f"{chosen_by} {value}"
             what = f"{where} belongs to {add}; this run has {has}"
             raise UserError(f"{what}: leave it out or add {add}")
 
@@ -182,6 +183,6 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
     for name, needed in DETERMINISTIC.items():
         if named.get(name, needed) not in (needed, "auto"):
             raise UserError(
-                f"--deterministic takes --{name.replace('_', '-')} {needed}, not "
+                f"--deterministic takes {flag(name)} {needed}, not "
                 f"{named[name]}: leave out one of the two"
             )

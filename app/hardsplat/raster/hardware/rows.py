@@ -10,6 +10,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.raster.core.resolve import V, ahead, name_of, resolve, threshold_of
+from hardsplat.settings.option import flag
 from hardsplat.settings.raster import Options, Stochastic
 from hardsplat.tables.formats import FORMATS, TargetFormat
 from hardsplat.tables.hardware import (
@@ -107,7 +108,7 @@ class Rows:
         names: dict[str, str | int] = {"segments": options.segments or SEGMENTS[0]}
 
         def row(kind: str, title: str, registry: Mapping[str, V], name: str) -> V:
-            found = resolve(device, title, registry, name, "--" + kind.replace("_", "-"))
+            found = resolve(device, title, registry, name, flag(kind))
             names[kind] = name_of(registry, found)
             return found
 

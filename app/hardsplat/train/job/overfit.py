@@ -46,11 +46,9 @@ def validation_views(config: TrainConfig, views: int, faces: int = 1) -> list[in
     checked = config.densify.strategy == "budget" and config.densify.budget.overfit_check
     regularized = config.loss.opacity_reg or config.loss.scale_reg
     cameras = config.poses.pose_opt or config.intrinsics.intrinsics_opt
-    return (
-        []
-        if not checked or regularized or cameras or views < FEWEST
-        else _spread(views, 0.5, faces)
-    )
+    if not checked or regularized or cameras or views < FEWEST:
+        return []
+    return _spread(views, 0.5, faces)
 
 
 def views_to_compare(views: int, faces: int = 1) -> list[int]:

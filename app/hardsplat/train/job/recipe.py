@@ -13,7 +13,7 @@ from hardsplat.settings.presets import for_photographs
 from hardsplat.settings.train import FIELDS, TrainConfig
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import SHARE, SPREAD, Light
-from hardsplat.train.job.overfit import FEW_EPOCHS, short_run
+from hardsplat.train.job.overfit import FEW_EPOCHS, FEW_STEPS
 from hardsplat.train.job.shown import check_shown
 from hardsplat.train.job.views import Views
 from hardsplat.train.strategies.budget import budget_for
@@ -49,7 +49,7 @@ def decided(config: TrainConfig, views: Views, points: np.ndarray, say: Say) -> 
     flags = ["--visible-adam"] if rest else []
     most, planned = config.run.max_epochs, for_photographs(config, photographs).run.max_steps
     if most and most == FIELDS["max_epochs"].default:  # no other length is asked for
-        least = math.ceil(short_run(0) / photographs)
+        least = math.ceil(FEW_STEPS / photographs)
         epochs = max(epochs_of(share, most), least)
         if epochs * photographs < planned:
             own["max_epochs"] = epochs
@@ -66,8 +66,8 @@ def decided(config: TrainConfig, views: Views, points: np.ndarray, say: Say) -> 
 
 
 def say_plan(job: Job, config: TrainConfig, splats: int, points: int, say: Say) -> None:
-    """Says what the number of photographs and points decides. config: before it did. splats: at
-    first. points: of the model."""
+    """Says what the number of photographs and points decides. config: as given.
+    splats: at first. points: of the model."""
     cameras, most, plan = job.views.cameras, job.densify.cap_max, []
     if job.steps < config.run.max_steps:
         plan.append(f"{job.steps} steps (--max-steps {job.steps})")

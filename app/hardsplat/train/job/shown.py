@@ -12,8 +12,8 @@ MOST_HIDDEN = 0.05  # of the points that photographs show, nearer than --near-pl
 
 
 def check_shown(config: TrainConfig, depths: np.ndarray) -> None:
-    """A note where --near-plane hides many of the first splats. depths: of points in the views that
-    show them, world units. Raises UserError where no view shows a point."""
+    """Prints a note where --near-plane hides many of the first splats. depths: of points, in the
+    views that show them, world units. Raises UserError where no view shows a point."""
     near, advice = config.scene.near_plane, "cameras and points do not belong together"
     hidden = float(np.mean(depths < near)) if len(depths) else 1.0
     if len(depths):

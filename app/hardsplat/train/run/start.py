@@ -26,6 +26,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
 from hardsplat.raster.backends import BACKENDS, unused
 from hardsplat.results.model import find_model
+from hardsplat.settings.option import flag
 from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import FIELDS, TrainConfig, scene_folder
 from hardsplat.train.job.job import Job
@@ -64,13 +65,11 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
         notes.append(f"the splats of {given} were trained {how} --antialiased")
     if not (run.resume or run.ckpt) and (idle := _idle(start, scene)):
         begins = f"those of {given}" if given is not None else "the points of the scene"
-        notes.append(
-            f"{', '.join(map(_flag, idle))}: not used, since the first splats are {begins}"
-        )
+        notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
     if config.poses.pose_opt and any(view.photograph for view in scene.views):
         notes.append("--pose-opt moves each of the six views of a panorama on its own")
     if idle := unused(config.raster, config.gradient):
-        flags = ", ".join(map(_flag, idle))
+        flags = ", ".join(map(flag, idle))
         notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")
     for note in notes:
         tqdm.write(f"note: {note}")
@@ -86,10 +85,6 @@ def _idle(start: StartSettings, scene: Scene) -> list[str]:
         *["init_type", "init_opa", "init_scale"] * bool(start.init),
     ]
     return [name for name in names if getattr(start, name) != FIELDS[name].default]
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _is_random(start: StartSettings, scene: Scene) -> bool:
