@@ -40,10 +40,11 @@ def measured(metrics: Mapping) -> dict:
 
 def train(tree: Path, scene: Path, model: Path, steps: int, flags: Sequence[str]) -> dict:
     """measured() of one training by a checkout. Raises SystemExit with its last line."""
-    environment = os.environ | {"PYTHONPATH": str(tree / "app"), "HARDSPLAT_AUTO": "first"}
+    path = os.pathsep.join(filter(None, [str(tree / "app"), os.environ.get("PYTHONPATH")]))
+    environment = os.environ | {"PYTHONPATH": path, "HARDSPLAT_AUTO": "first"}
     with tempfile.TemporaryDirectory(prefix="step_bench_") as folder:
         given = {"init": model, "max-steps": steps, "strategy": "none", "rasterizer": "tiled"}
-        given |= {"eval-steps": max(steps // 10, 1), "overfit-check": 0, "result-dir": folder}
+        given |= {"eval-steps": max(steps // 10, 1), "result-dir": folder}
         words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
         command = [sys.executable, "-m", "hardsplat", "train", str(scene), *words, "--quiet"]
         done = subprocess.run(

@@ -1,6 +1,13 @@
 """The table of steps timed by several checkouts."""
 
-from tools.step_bench import measured, table
+from pathlib import Path
+
+import pytest
+
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.splats import save_splats
+from tests.helpers.training import settings, splats_of
+from tools.step_bench import main, measured, table
 
 
 def trained(step_ms: float, draw_ms: float) -> dict:
@@ -19,3 +26,12 @@ def test_differences_are_those_of_a_round():
     assert "| against the first, us |  | -100 (-200 to 0) |" in lines
     assert "| PSNR, dB | 30.11 (30.11 to 30.11) | 30.11 (30.11 to 30.11) |" in lines
     assert "| draw, us | 100.0 | 200.0 |" in lines
+
+
+@pytest.mark.usefixtures("device")
+def test_checkouts_are_trained(scene, tmp_path, capsys):
+    config, model = settings(scene), tmp_path / "model.ply"
+    save_splats(model, splats_of(config, load_scene(scene)))
+    tree = Path(__file__).parents[2]
+    main([str(scene), str(model), f"main={tree}", "--steps", "20", "--rounds", "1"])
+    assert capsys.readouterr().out.startswith("1 rounds: median")

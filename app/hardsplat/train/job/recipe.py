@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hardsplat.settings.presets import for_photographs
+from hardsplat.settings.presets import for_photographs, of_length
 from hardsplat.settings.train import FIELDS, TrainConfig
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import SHARE, SPREAD, Light
@@ -22,39 +22,40 @@ Say = Callable[[str], None]  # prints a decision, and keeps it with the result
 
 # Share of the points that a view shows, below which splats rest in steps that do not show them.
 # Adam's steps are as long as the gradient is certain: a splat that one step of fifteen shows would
-# make steps of four times that length. Such a run is short; from MANY_SHOWN on it has all epochs,
+# make steps of four times that length. Such a run is short; from MANY_SHOWN on it has all steps,
 # and in between a share of them, since nothing jumps where no capture was measured.
 FEW_SHOWN, MANY_SHOWN = 0.25, 0.45
+# Epochs that a short run has beyond FEW_EPOCHS up to FEW_STEPS, and its least steps.
+MORE_EPOCHS, LEAST_STEPS = 72, 3_000
 
 
-def epochs_of(share: float, most: int) -> int:
-    """Epochs of a run whose views show that share of the points. most: of any run."""
+def steps_of(share: float, photographs: int, planned: int) -> int:
+    """Steps of a run whose views show that share of the points. planned: of any run."""
+    least = max(min(MORE_EPOCHS * photographs, FEW_STEPS), LEAST_STEPS)
+    short = min(max(FEW_EPOCHS * photographs, least), planned)
     rise = min(max((share - FEW_SHOWN) / (MANY_SHOWN - FEW_SHOWN), 0.0), 1.0)
-    return min(most, round(FEW_EPOCHS * (most / FEW_EPOCHS) ** rise))
+    return round(short * (planned / short) ** rise)
 
 
 def decided(config: TrainConfig, views: Views, points: np.ndarray, say: Say) -> TrainConfig:
     """The settings with what they leave to the model's points (N, 3), in world units: whether
-    splats rest in steps that do not show them, and how many epochs there are. Raises UserError
+    splats rest in steps that do not show them, and how many steps there are. Raises UserError
     where the run begins with points that no view shows."""
     share, depths = views.shown(points)
     if len(points) and config.start.init is None and config.start.init_type == "sfm":
         check_shown(config, depths)
     if config.adam.visible_adam is not None:
         return config
-    photographs = len(views.cameras)
-    rest = share < FEW_SHOWN
-    own: dict[str, Any] = {"visible_adam": rest}
+    photographs, rest = len(views.cameras), share < FEW_SHOWN
     what = ["splats rest in steps that do not show them"] if rest else []
     flags = ["--visible-adam"] if rest else []
-    most, planned = config.run.max_epochs, for_photographs(config, photographs).run.max_steps
-    if most and most == FIELDS["max_epochs"].default:  # no other length is asked for
-        least = math.ceil(FEW_STEPS / photographs)
-        epochs = max(epochs_of(share, most), least)
-        if epochs * photographs < planned:
-            own["max_epochs"] = epochs
-            what.append(f"a view has at most {epochs} steps")
-            flags.append(f"--max-epochs {epochs}")
+    own: dict[str, Any] = {"visible_adam": rest}
+    if config.run.max_epochs == FIELDS["max_epochs"].default:  # no other length is asked for
+        planned = for_photographs(config, photographs).run.max_steps
+        if (steps := steps_of(share, photographs, planned)) < planned:
+            config = of_length(config, steps, max_epochs=0)
+            what.append(f"the run has {steps} steps")
+            flags.append(f"--max-steps {steps}")
         if rest and config.densify.strategy == "budget":
             own["overfit_check"] = 0
             what.append("none is held for validation")
