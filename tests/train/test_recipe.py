@@ -3,6 +3,7 @@
 import html
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -98,7 +99,7 @@ def test_lengths_do_not_jump():
         assert (np.diff(steps) >= 0).all() and (steps[1:] < 1.06 * steps[:-1]).all()
         assert steps[-1] == steps_of(0.45, photographs, planned_steps) == planned_steps
     few = [planned(n, 0.1)[0] for n in range(20, 500, 15)]
-    assert all(a <= b <= max(1.35 * a, a + 1_080) for a, b in zip(few, few[1:]))
+    assert all(a <= b <= max(1.35 * a, a + 1_080) for a, b in pairwise(few))
     assert planned(112, 0.24)[0] == 8_000 and planned(112, 0.26)[0] < 8_900
     # what is said is what happens
     steps, *_, lines = planned(112, 0.30)

@@ -3,7 +3,6 @@ length, its number of splats, and whether splats rest (docs/results/generalizati
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
