@@ -1,14 +1,19 @@
 """Lobes of colour outside the GPU: values, turns, files, and the harmonics fitted to them."""
 
+import re
+
 import numpy as np
 import pytest
+from numpy.lib.recfunctions import repack_fields
+from plyfile import PlyData, PlyElement
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.frames import rotated
-from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.io.splats import load_splats, open_splats, save_planes, save_splats
+from hardsplat.model import lobes
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.lobes import _around, values, without_lobes
+from hardsplat.model.lobes import values, without_lobes
 from tests.helpers.splat_files import some_splats
 from tests.oracle import lobes as exact
 from tests.oracle import sh as harmonics
@@ -67,7 +72,7 @@ def test_harmonics_are_the_weighted_least_squares(sh_degree):
     weights[:, 3] = 0  # no camera sees it
     fitted = without_lobes(g, cameras, weights, sh_degree)
     assert fitted.sh.shape == (20, (sh_degree + 1) ** 2, 3) and not fitted.extra
-    around, share = _around().astype(np.float64), 0.02
+    around, share = lobes.around().astype(np.float64), 0.02
     for i in range(20):
         rays = g.means[i] - np.array([c.position for c in cameras])
         rays /= np.linalg.norm(rays, axis=1, keepdims=True)
@@ -89,11 +94,59 @@ def test_files(tmp_path, caplog, suffix):
         assert not caplog.records
         for name, value in g.extra.items():
             np.testing.assert_array_equal(back.extra[name], value)
-            # a PLY has three zeros more
-            assert 4 * 26 * 300 < path.stat().st_size < 4 * 29 * 300 + 2500
+        np.testing.assert_array_equal(back.sh, g.sh)
+        # a PLY has three zeros more, and the SH besides
+        numbers = 26 + 51 * (suffix == ".ply")
+        assert 4 * numbers * 300 < path.stat().st_size < 4 * numbers * 300 + 4000
     else:
         assert "lobes of colour became SH" in caplog.text
         assert back.sh_degree == 3 and not back.extra
+
+
+@pytest.mark.parametrize("sh_degree", [0, 1])
+def test_a_ply_has_lobes_and_harmonics(tmp_path, sh_degree):
+    """Lobes and what they are added to for hardsplat, SH for others: those that are given, and of
+    the splats behind them those that are fitted for all directions alike."""
+    g, degree_1 = lobed(300), some_splats(300, 1, seed=6).sh
+    g.sh = degree_1[:, : (sh_degree + 1) ** 2]
+    given = np.random.default_rng(7).normal(size=(100, 16, 3)).astype(np.float32)
+    save_planes(path := tmp_path / "x.ply", g.planes(sh_degree), harmonics=given)
+    names = PlyData.read(path)["vertex"].data.dtype.names
+    assert names[9:54] == tuple(f"f_rest_{i}" for i in range(45)) and names[62] == "lobe_colors_0"
+    assert names[-1] == f"lobe_base_{3 * (sh_degree + 1) ** 2 - 1}"
+    back, splats = load_splats(path), open_splats(path)
+    for name, value in {"sh": g.sh, **g.extra}.items():
+        np.testing.assert_array_equal(getattr(back, name, back.extra.get(name)), value)
+    (plain,) = splats.plain.pieces()
+    assert splats.plain.sh_degree == 3 and not plain.extra
+    np.testing.assert_array_equal(plain.sh[:100], given)
+    np.testing.assert_array_equal(plain.sh[100:], without_lobes(g).sh[100:])
+    # other programs see these alone
+    written_with(path, PlyData.read(path)["vertex"].data, "(?!lobe)")
+    np.testing.assert_array_equal(load_splats(path).sh, plain.sh)
+
+
+def written_with(path, records, names: str) -> None:
+    """A PLY of the properties whose names match."""
+    kept = repack_fields(records[[n for n in records.dtype.names if re.match(names, n)]])
+    PlyData([PlyElement.describe(kept, "vertex")]).write(path)
+
+
+def test_a_ply_of_lobes_alone_is_read(tmp_path):
+    """As they were before they had SH: colours are those that lobes are added to."""
+    g = lobed(20)
+    save_splats(path := tmp_path / "x.ply", g)
+    records = PlyData.read(path)["vertex"].data.copy()
+    for i in range(3):
+        records[f"f_dc_{i}"] = records[f"lobe_base_{i}"]
+    written_with(path, records, "(?!lobe_base|f_rest)")
+    back = load_splats(path)
+    assert back.sh_degree == 0 and open_splats(path).plain is None
+    np.testing.assert_array_equal(back.sh, g.sh)
+    np.testing.assert_array_equal(back.extra["lobe_axes"], g.extra["lobe_axes"])
+    written_with(path, records, "(?!lobe_base_1)")
+    with pytest.raises(UserError, match="has 2 properties lobe_base, which are not those of SH"):
+        load_splats(path)
 
 
 def test_lobes_that_are_not_finite_are_left_out(tmp_path):

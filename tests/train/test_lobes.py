@@ -1,13 +1,19 @@
 """Training with lobes of colour: the same bits again, files, exports, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from hardsplat.base.errors import UserError
+from hardsplat.export.contribution import SeenSplats
 from hardsplat.export.convert import convert
+from hardsplat.export.harmonics import likeness
 from hardsplat.io.formats import checkpoint as checkpoints
-from hardsplat.io.splats import load_splats
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.model.gaussians import SH_C0
+from hardsplat.model.lobes import without_lobes
 from hardsplat.settings.presets import load_config
 from hardsplat.train.run.trainer import train
 from tests.helpers.training import densified, open_session, same_state, settings
@@ -31,6 +37,8 @@ def test_a_run_goes_on_and_its_files_carry_lobes(on_device, scene, tmp_path, cap
     assert same_state(checkpoints.load(checkpoints.path_of(tmp_path / "again", 30)), end)
     splats = load_splats(tmp_path / "run" / "splats.ply")
     np.testing.assert_array_equal(splats.extra["lobe_axes"], end.buffers["lobe_axes"])
+    np.testing.assert_array_equal(splats.sh[:, 0], end.buffers["sh0"][0])
+    draws_alike(tmp_path / "run" / "splats.ply", splats, load_scene(scene), on_device)
     capsys.readouterr()
     for name in ("x.npz", "x.ply", "x.spz"):
         convert(tmp_path / "run", tmp_path / name, quiet=True)
@@ -49,6 +57,18 @@ def test_a_run_goes_on_and_its_files_carry_lobes(on_device, scene, tmp_path, cap
     with pytest.raises(UserError, match="made with --color lobes, this run has sh"):
         ckpt = checkpoints.path_of(tmp_path / "run", 20)
         train(settings(scene, tmp_path / "other", ckpt=ckpt))
+
+
+def draws_alike(path, splats, scene, device) -> None:
+    """The SH of a file draw training views nearly as the lobes do, and nearer than the base colour
+    alone. They are those that numpy fits."""
+    cameras = [scene.views[i].camera for i in scene.train]
+    (plain,) = open_splats(path).plain.pieces()
+    near = np.abs(plain.sh - without_lobes(splats, cameras).sh).max(axis=(1, 2)) < 2e-3
+    assert near.mean() > 0.98  # the device may see a mean on the other side of a border
+    base = replace(splats, extra={})
+    shown = SeenSplats(splats, cameras, device=device)
+    assert likeness(shown, plain) > 75 and likeness(shown, base) < 50  # 86 and 43 dB
 
 
 def test_children_have_the_lobes_of_their_parents(device, scene):

@@ -72,6 +72,29 @@ SPLATS = subsystem(
     },
 )
 
+# Harmonics that look like lobes of colour, which the host writes for other programs.
+HARMONICS = subsystem(
+    "harmonics",
+    "spherical harmonics fitted to lobes of colour",
+    uses=("splats",),
+    constants={"uint HARMONICS = 16": "coefficients of SH degree 3"},
+    structs={
+        "FitSettings": {
+            "uint first": "splat of the first of `harmonics`",
+            "uint count": "splats that are fitted, from there on",
+            "uint onlookers": "cameras",
+            "uint around": "directions all around",
+            "float share": "weight of all of these, that of the cameras being 1",
+        }
+    },
+    buffers={
+        "17 FitSettings fit_settings": "what is fitted",
+        "18 Camera onlookers[onlookers]": "cameras that say from where splats are seen",
+        "19 vec3 around[32]": "unit vectors, evenly spread",
+        "29 vec3 harmonics[fitted][16]": "SH of splats, all coefficients of one after another",
+    },
+)
+
 # Out of core: the splats that a view may show, gathered from a larger model for one step.
 WORKING = subsystem(
     "working",

@@ -174,19 +174,22 @@ def _without_lobes(
     splats: SplatStream, views: Callable[[], SeenSplats] | None, target: Path, degree: int
 ) -> SplatStream:
     """The stream with SH of this degree instead of lobes of colour, and a line that says how alike
-    they look; where the cameras are not known, all directions count alike."""
+    they look. Where the cameras are not known, SH that the file has serve, or all directions count
+    alike."""
     alike = "lobes of colour became spherical harmonics, fitted for all directions alike"
     if views is None:
-        log.warning("%s: %s: a file does not say what was seen from where", target, alike)
-        return stream_without_lobes(splats, sh_degree=degree)
-    found = _unless_missing(views, lambda s: (s, fitted(s, degree)), alike)
-    if found is None:
+        found = stream_without_lobes(splats, sh_degree=degree)
+        if found is not splats.plain:
+            log.warning("%s: %s: a file does not say what was seen from where", target, alike)
+        return found
+    weighed = _unless_missing(views, lambda s: (s, fitted(s, degree)), alike)
+    if weighed is None:
         return stream_without_lobes(splats, sh_degree=degree)
     print(
         f"{target}: lobes of colour became spherical harmonics of degree {degree}, which draw "
-        f"training views to {likeness(*found):.1f} dB of them"
+        f"training views to {likeness(*weighed):.1f} dB of them"
     )
-    return stream_without_lobes(splats, sh=found[1].sh, sh_degree=degree)
+    return stream_without_lobes(splats, sh=weighed[1].sh, sh_degree=degree)
 
 
 def _weighing(weights: np.ndarray) -> Callable[[int, Gaussians], np.ndarray]:

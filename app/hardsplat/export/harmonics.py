@@ -26,9 +26,12 @@ def stream_without_lobes(
     sh_degree: int = DEGREE,
 ) -> SplatStream:
     """The stream with SH of this degree instead of lobes, see without_lobes; as it is where it has
-    none. sh: of all its splats, where they are known."""
+    none. sh: of all its splats, where they are known; else those that its file has beside lobes
+    serve where they are of this degree."""
     if not has_lobes(splats.extra):
         return splats
+    if sh is None and splats.plain and splats.plain.sh_degree == sh_degree:
+        return splats.plain
 
     def pieces() -> Iterator[Gaussians]:
         at = 0

@@ -96,15 +96,18 @@ def save_planes(
     planes: Mapping[str, np.ndarray],
     antialiased: bool = False,
     durable: bool = True,
+    harmonics: np.ndarray | None = None,
 ) -> None:
     """A .ply of splats from their trained values, (planes, N, width) by name, see save_splats.
-    durable: see replacing."""
+    durable: see replacing. harmonics: see SplatStream."""
+    splats = replace(of_planes(planes, antialiased), harmonics=harmonics)
     with written(path := Path(path)), replacing(path, durable) as partial:
-        ply.write(partial, of_planes(planes, antialiased))
+        ply.write(partial, splats)
 
 
 def _rotated(splats: SplatStream, rotation: np.ndarray) -> SplatStream:
-    return replace(splats, pieces=lambda: (rotated(g, rotation) for g in splats.pieces()))
+    pieces = lambda: (rotated(g, rotation) for g in splats.pieces())  # noqa: E731
+    return replace(splats, pieces=pieces, plain=splats.plain and _rotated(splats.plain, rotation))
 
 
 def is_antialiased(path: str | Path) -> bool:

@@ -19,7 +19,7 @@ DEGREE = 3  # of the harmonics
 _BLOCK = 1 << 11  # splats that a thread fits at a time
 _MOST = 64  # cameras, evenly spaced, where their weights are not known
 # Directions all around, and their share of the weight: they decide where no camera is.
-_AROUND, _SHARE = 32, 0.02
+AROUND, SHARE = 32, 0.02
 
 
 def has_lobes(names: Container[str]) -> bool:
@@ -34,6 +34,11 @@ def values(axes: np.ndarray, directions: np.ndarray) -> np.ndarray:
         length = np.linalg.norm(axes, axis=-1)[..., None]
         found = np.exp(length * np.einsum("kni,nci->knc", axes, directions) - length**2)
     return np.nan_to_num(found, copy=False)
+
+
+def onlookers(cameras: Sequence[Camera]) -> list[Camera]:
+    """Those cameras that say from where splats are seen."""
+    return [cameras[i] for i in spread(len(cameras), _MOST)]
 
 
 def without_lobes(
@@ -52,7 +57,7 @@ def without_lobes(
     if not has_lobes(gaussians.extra):
         return gaussians
     if weights is None:
-        cameras = [cameras[i] for i in spread(len(cameras), _MOST)]
+        cameras = onlookers(cameras)
         weights = np.zeros((len(cameras), len(gaussians)), bool)
         for row, camera in zip(weights, cameras):
             row[camera.pixels(gaussians.means)[0]] = True
@@ -72,27 +77,32 @@ def _fitted(
 ) -> np.ndarray:
     """(n, (sh_degree + 1)^2, 3) SH of some of the splats. eyes: (C, 3). weights: (C, n)."""
     means, own = gaussians.means[rows], gaussians.sh[rows]
-    rays = means[:, None] - eyes
-    rays /= np.maximum(np.linalg.norm(rays, axis=2, keepdims=True), 1e-20)
-    around = np.broadcast_to(_around(), (len(means), _AROUND, 3))
-    directions = np.concatenate([rays, around], axis=1)
-    seen = weights.T.astype(np.float32)
-    seen /= np.maximum(seen.sum(axis=1, keepdims=True), 1e-20)
-    least = np.full((len(means), _AROUND), _SHARE / _AROUND, np.float32)
-    weight = np.concatenate([seen, least], axis=1)
-    Y = basis(directions, sh_degree)
-    weighed = (Y * weight[..., None]).transpose(0, 2, 1)
-    lobes = values(gaussians.extra["lobe_axes"][:, rows], directions).transpose(1, 2, 0)
-    solved = np.linalg.solve(weighed @ Y, weighed @ lobes)
-    sh = np.einsum("npk,knc->npc", solved, gaussians.extra["lobe_colors"][:, rows])
+    axes, colors = (gaussians.extra[name][:, rows] for name in ("lobe_axes", "lobe_colors"))
+    directions = np.broadcast_to(around(), (len(means), AROUND, 3))
+    if not len(eyes):  # one matrix solves for all splats
+        found = values(axes, directions) @ np.linalg.pinv(basis(around(), sh_degree)).T
+        solved = found.transpose(1, 2, 0)
+    else:
+        rays = means[:, None] - eyes
+        rays /= np.maximum(np.linalg.norm(rays, axis=2, keepdims=True), 1e-20)
+        directions = np.concatenate([rays, directions], axis=1)
+        seen = weights.T.astype(np.float32)
+        seen /= np.maximum(seen.sum(axis=1, keepdims=True), 1e-20)
+        least = np.full((len(means), AROUND), SHARE / AROUND, np.float32)
+        weight = np.concatenate([seen, least], axis=1)
+        Y = basis(directions, sh_degree)
+        weighed = (Y * weight[..., None]).transpose(0, 2, 1)
+        lobes = values(axes, directions).transpose(1, 2, 0)
+        solved = np.linalg.solve(weighed @ Y, weighed @ lobes)
+    sh = np.einsum("npk,knc->npc", solved, colors)
     bands = min(own.shape[1], sh.shape[1])
     sh[:, :bands] += own[:, :bands]
     return sh
 
 
-def _around() -> np.ndarray:
-    """(_AROUND, 3) float32 unit directions, evenly spread."""
-    i = np.arange(_AROUND) + 0.5
-    z, turn = 1 - 2 * i / _AROUND, i * np.pi * (3 - np.sqrt(5))
+def around() -> np.ndarray:
+    """(AROUND, 3) float32 unit directions, evenly spread."""
+    i = np.arange(AROUND) + 0.5
+    z, turn = 1 - 2 * i / AROUND, i * np.pi * (3 - np.sqrt(5))
     r = np.sqrt(1 - z * z)
     return np.stack([r * np.cos(turn), r * np.sin(turn), z], axis=1).astype(np.float32)

@@ -45,7 +45,10 @@ class SplatStream:
     function that begins again with each call. antialiased: they were trained with the 2D filter of
     Mip-Splatting and must be drawn with it. extra: further trained quantities that every piece has.
     seen: from which directions training views see each splat, (count, (sh_degree + 1)^2), see
-    hardsplat.export.contribution.SeenSplats; None where it is unknown.
+    hardsplat.export.contribution.SeenSplats; None where it is unknown. Of splats with lobes of
+    colour, harmonics: SH of degree 3 that look like them, (n, 16, 3) of the first n splats, for a
+    format that holds both; plain: the same splats with the SH that the file has for programs that
+    know no lobes.
     """
 
     count: int
@@ -54,6 +57,8 @@ class SplatStream:
     antialiased: bool = False
     extra: tuple[str, ...] = ()
     seen: np.ndarray | None = None
+    harmonics: np.ndarray | None = None
+    plain: SplatStream | None = None
 
 
 def not_written(path: Path, splats: SplatStream) -> None:

@@ -97,12 +97,14 @@ class RunFiles:
         *names: str,
         over: bool = False,
         sky: Sky | None = None,
+        harmonics: np.ndarray | None = None,
     ) -> Future:
         """Splats from their trained values, (planes, N, width) by name, as PLY files of these
-        names. over: see last_checkpoint. sky: behind them, which becomes splats too."""
+        names. over: see last_checkpoint. sky: behind them, which becomes splats too. harmonics: for
+        programs that know no lobes of colour, see Session.harmonics."""
         from hardsplat.io.splats import save_planes
 
-        nbytes = _bytes_of(planes)
+        nbytes = _bytes_of(planes) + (0 if harmonics is None else harmonics.nbytes)
         self._late = over and nbytes > LATE
 
         def work() -> None:
@@ -113,7 +115,7 @@ class RunFiles:
 
                 save_sky(self.folder, sky, of_sky, durable)
             for name in names:
-                save_planes(self.folder / name, all_planes, antialiased, durable)
+                save_planes(self.folder / name, all_planes, antialiased, durable, harmonics)
 
         return self.background.do("splats", work, nbytes, line="splats")
 

@@ -13,7 +13,11 @@ import numpy as np
 from hardsplat.base.background import outcome
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import DeviceLost
+from hardsplat.gpu.passes.pipelines import begin_all
 from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint, newest
+from hardsplat.model.lobes import has_lobes
+from hardsplat.model.sky import Sky
+from hardsplat.raster.harmonics import HARMONICS_PASS
 from hardsplat.tables import quantities
 from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.resume import resume_command
@@ -33,6 +37,8 @@ class CheckpointKeeper:
         self.state, self._taken_at = start, time.monotonic()
         self._copies = SnapshotBuffers(run.files.background)
         self._last_splats: Future | None = None  # while the run is measured after its last step
+        if has_lobes(run.job.further):
+            begin_all(run.device, [HARMONICS_PASS])
 
     def take(self) -> None:
         """Copies the state of the session."""
@@ -54,7 +60,7 @@ class CheckpointKeeper:
         run.session.drain()
         with run.off_clock("files"):
             self.take()
-            splats = run.files.splats(self.planes(), "splats.ply", sky=run.session.sky())
+            splats = self._splats(self.planes(), "splats.ply", sky=run.session.sky())
             outcome(run.files.checkpoint(self.state), "the checkpoint")
             outcome(splats, "splats.ply")
 
@@ -71,7 +77,14 @@ class CheckpointKeeper:
         if ply:
             with run.off_clock("files"):
                 names = "splats.ply", f"splats_{step}.ply"
-                run.files.splats(run.session.values(), *names, sky=run.session.sky())
+                self._splats(run.session.values(), *names, sky=run.session.sky())
+
+    def _splats(
+        self, planes: Mapping[str, np.ndarray], *names: str, sky: Sky | None, over: bool = False
+    ) -> Future:
+        """Has the splats of the session written, whose trained values `planes` are."""
+        harmonics = self.run.session.harmonics()
+        return self.run.files.splats(planes, *names, over=over, sky=sky, harmonics=harmonics)
 
     def keep(self, step: int) -> None:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a
@@ -96,7 +109,7 @@ class CheckpointKeeper:
         first = next((run.scene.views[i].name for i in run.scene.test), None)
         sky = run.session.fill_sky() if over else run.session.sky()
         files.viewer(planes, None if run.stop.asked else first, sky)  # takes longest
-        splats = files.splats(planes, "splats.ply", over=over, sky=sky)
+        splats = self._splats(planes, "splats.ply", over=over, sky=sky)
         self._take(allocate, planes)
         if RESIDUALS in self.state.buffers:
             run.ignored = ignored_share(self.state.buffers[RESIDUALS])

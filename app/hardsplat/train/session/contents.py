@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import buffer_in
 from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.lobes import has_lobes, without_lobes
 from hardsplat.model.sky import Sky
 from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.harmonics import fit_harmonics
 from hardsplat.tables import quantities
 from hardsplat.tables.quantity import Of
 from hardsplat.train.job.job import Job
@@ -123,6 +125,17 @@ class SessionContents(BatchedSession):
         n = self.count()
         splats = quantities.of_splats(self.job.further)
         return {q.name: self._read(q.name, n, allocate) for q in splats}
+
+    def harmonics(self) -> np.ndarray | None:
+        """(splats, 16, 3) SH that look like splats with lobes of colour, after all that was queued;
+        None where they have none."""
+        if not has_lobes(self.job.further):
+            return None
+        n, cameras = self.count(), self.job.views.cameras
+        try:
+            return fit_harmonics(self.parameters, n, cameras)
+        except OutOfMemory:
+            return without_lobes(self.gaussians(), cameras).sh
 
     def trained_of(self, name: str) -> np.ndarray:
         """(planes, items, width) of a quantity of photographs, cameras or texels, after all that
