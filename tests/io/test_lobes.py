@@ -1,15 +1,18 @@
 """Lobes of colour outside the GPU: values, turns, files, and the harmonics fitted to them."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.lib.recfunctions import repack_fields
 from plyfile import PlyData, PlyElement
+from scipy.spatial import cKDTree
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.formats.frames import rotated
-from hardsplat.io.splats import load_splats, open_splats, save_planes, save_splats
+from hardsplat.export.convert import convert
+from hardsplat.io.formats.frames import rotated, upright
+from hardsplat.io.splats import load_plain, load_splats, open_splats, save_planes, save_splats
 from hardsplat.model import lobes
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
@@ -117,13 +120,38 @@ def test_a_ply_has_lobes_and_harmonics(tmp_path, sh_degree):
     back, splats = load_splats(path), open_splats(path)
     for name, value in {"sh": g.sh, **g.extra}.items():
         np.testing.assert_array_equal(getattr(back, name, back.extra.get(name)), value)
-    (plain,) = splats.plain.pieces()
+    plain = load_plain(path)
     assert splats.plain.sh_degree == 3 and not plain.extra
     np.testing.assert_array_equal(plain.sh[:100], given)
     np.testing.assert_array_equal(plain.sh[100:], without_lobes(g).sh[100:])
     # other programs see these alone
     written_with(path, PlyData.read(path)["vertex"].data, "(?!lobe)")
     np.testing.assert_array_equal(load_splats(path).sh, plain.sh)
+
+
+def test_a_file_alone_is_converted_with_its_harmonics(tmp_path, caplog):
+    """Turned, ordered and cropped with the splats, beside the lobes and in their place."""
+    g = lobed(300)
+    given = np.random.default_rng(7).normal(size=(300, 16, 3)).astype(np.float32)
+    save_planes(path := tmp_path / "x.ply", g.planes(0), harmonics=given)
+    how = dict(up="z", min_opacity=0.3, morton=True)
+    for name, degree in (("both.ply", None), ("plain.ply", 3), ("x.npz", None)):
+        convert(path, tmp_path / name, sh_degree=degree, **how)
+    assert not caplog.records
+    both, plain, lobes = (load_splats(tmp_path / n) for n in ("both.ply", "plain.ply", "x.npz"))
+    assert 100 < len(both) < 250 and not plain.extra
+    for name, value in lobes.extra.items():
+        np.testing.assert_array_equal(both.extra[name], value)
+    np.testing.assert_array_equal(both.means, plain.means)
+    np.testing.assert_array_equal(both.sh, lobes.sh)
+    np.testing.assert_array_equal(
+        next(open_splats(tmp_path / "both.ply").plain.pieces()).sh, plain.sh
+    )
+    turned = rotated(replace(g, sh=given, extra={}), upright("z"))
+    which = cKDTree(turned.means).query(plain.means)[1]
+    np.testing.assert_allclose(plain.sh, turned.sh[which], atol=1e-5)
+    convert(path, tmp_path / "flat.ply", sh_degree=1)
+    assert "fitted for all directions alike" in caplog.text
 
 
 def written_with(path, records, names: str) -> None:
@@ -141,7 +169,7 @@ def test_a_ply_of_lobes_alone_is_read(tmp_path):
         records[f"f_dc_{i}"] = records[f"lobe_base_{i}"]
     written_with(path, records, "(?!lobe_base|f_rest)")
     back = load_splats(path)
-    assert back.sh_degree == 0 and open_splats(path).plain is None
+    assert back.sh_degree == 0 and open_splats(path).plain is None and load_plain(path).extra
     np.testing.assert_array_equal(back.sh, g.sh)
     np.testing.assert_array_equal(back.extra["lobe_axes"], g.extra["lobe_axes"])
     written_with(path, records, "(?!lobe_base_1)")

@@ -11,7 +11,7 @@ from hardsplat.export.convert import convert
 from hardsplat.export.harmonics import likeness
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import load_splats, open_splats
+from hardsplat.io.splats import load_plain, load_splats
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.model.lobes import without_lobes
 from hardsplat.settings.presets import load_config
@@ -42,15 +42,18 @@ def test_a_run_goes_on_and_its_files_carry_lobes(on_device, scene, tmp_path, cap
     capsys.readouterr()
     for name in ("x.npz", "x.ply", "x.spz"):
         convert(tmp_path / "run", tmp_path / name, quiet=True)
-    assert capsys.readouterr().out.count("lobes of colour became spherical harmonics") == 2
-    assert load_splats(tmp_path / "x.npz").extra.keys() == splats.extra.keys()
-    assert load_splats(tmp_path / "x.ply").sh_degree == 3
+    convert(tmp_path / "run", tmp_path / "whole.ply", sh_degree=3, quiet=True)
+    said = capsys.readouterr().out
+    assert said.count("lobes of colour became spherical harmonics of degree 3") == 2
+    assert said.count("lobes of colour have beside them spherical harmonics") == 1
+    both, whole = (load_splats(tmp_path / name) for name in ("x.ply", "whole.ply"))
+    assert load_splats(tmp_path / "x.npz").extra.keys() == both.extra.keys() == splats.extra.keys()
+    np.testing.assert_array_equal(load_plain(tmp_path / "x.ply").sh, whole.sh)
+    assert whole.sh_degree == 3 and not whole.extra
     # lower degrees are fits of their own: no bands of a higher one without the rest of it
     convert(tmp_path / "run", tmp_path / "flat.ply", sh_degree=0, quiet=True)
     convert(tmp_path / "run", tmp_path / "flat.splat", quiet=True)
-    flat, lossy, whole = (
-        load_splats(tmp_path / name) for name in ("flat.ply", "flat.splat", "x.ply")
-    )
+    flat, lossy = (load_splats(tmp_path / name) for name in ("flat.ply", "flat.splat"))
     assert np.abs(flat.sh[:, 0] - whole.sh[:, 0]).max() > 0.02
     colors, wanted = (g.sh[:, 0] * SH_C0 + 0.5 for g in (lossy, flat))
     np.testing.assert_allclose(colors, np.clip(wanted, 0, 1), atol=0.51 / 255)
@@ -63,7 +66,7 @@ def draws_alike(path, splats, scene, device) -> None:
     """The SH of a file draw training views nearly as the lobes do, and nearer than the base colour
     alone. They are those that numpy fits."""
     cameras = [scene.views[i].camera for i in scene.train]
-    (plain,) = open_splats(path).plain.pieces()
+    plain = load_plain(path)
     near = np.abs(plain.sh - without_lobes(splats, cameras).sh).max(axis=(1, 2)) < 2e-3
     assert near.mean() > 0.98  # the device may see a mean on the other side of a border
     base = replace(splats, extra={})

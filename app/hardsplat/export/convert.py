@@ -21,10 +21,10 @@ from hardsplat.base.progress import Bar
 from hardsplat.edit.shapes import shapes_from_flag
 from hardsplat.edit.steps import Edit, Step
 from hardsplat.export.contribution import SeenSplats
-from hardsplat.export.harmonics import fitted, likeness, stream_without_lobes
+from hardsplat.export.harmonics import fitted, likeness, stream_without_lobes, turned
 from hardsplat.io.formats import format_to_read, format_to_write
 from hardsplat.io.formats.base import PIECE, FileFormat, SplatStream
-from hardsplat.io.formats.frames import UPS, rotated, to_ours, upright
+from hardsplat.io.formats.frames import UPS, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, log_dropped, open_splats
 from hardsplat.model.gaussians import Gaussians
@@ -87,7 +87,8 @@ def convert(
     that was trained with --antialiased, opacities with which viewers without its filter draw the
     training views most alike; the target then counts as not antialiased. Formats that cannot say
     that splats are get these anyhow. edit: what is done to the splats after
-    `crop`. Lobes of colour become SH, but in .npz. Memory holds a piece of 32 768 splats, and per
+    `crop`. Lobes of colour become SH, but in .npz; a .ply keeps them and has SH besides, unless
+    sh_degree is given. Memory holds a piece of 32 768 splats, and per
     splat of the file 1 byte, 4 more for max_splats, 30 while a Morton order is found, and 400 for
     lobes. Raises UserError for bad input.
     """
@@ -110,11 +111,16 @@ def convert(
         raise UserError(f"--up {up}: expected one of {', '.join(UPS)}")
     given = splats = open_splats(source)
     views = partial(SeenSplats.of_result, folder, device, quiet) if folder else None
-    lobes = has_lobes(splats.extra) and row.suffix != ".npz"  # other programs read all the others
+    both = has_lobes(splats.extra) and row.suffix == ".ply" and sh_degree is None
+    lobes = has_lobes(splats.extra) and row.suffix != ".npz" and not both
     degree = _degree(source, DEGREE if lobes else splats.sh_degree, sh_degree)
     degree = min(degree, row.highest_degree)
+    harmonics = None
     if lobes:
         splats = _without_lobes(splats, views, target, degree)
+    elif both:
+        plain = _without_lobes(splats, views, target, DEGREE, "have beside them")
+        harmonics = np.concatenate([piece.sh for piece in plain.pieces()])
     opacities = None
     if splats.antialiased and (classic or not row.keeps_filter):
         opacities = _classic_opacities(views, row, target, classic)
@@ -134,7 +140,10 @@ def convert(
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
     moved = edit.moved
     moved = replace(moved, rotation=turn @ moved.rotation, offset=turn @ moved.offset)
-    seen = None if seen is None else _turned(seen[keep], moved.rotation)
+    # what belongs to splats besides, in their order
+    seen, harmonics = (
+        None if each is None else turned(each[keep], moved.rotation) for each in (seen, harmonics)
+    )
 
     def pieces(what: str) -> Iterator[Gaussians]:
         at = 0
@@ -150,15 +159,16 @@ def convert(
 
     count = int(keep.sum())
     with written(target), ExitStack() as stack:
-        own = antialiased, splats.extra, seen
+        own = antialiased, splats.extra, seen, harmonics
         out = SplatStream(count, degree, lambda: pieces("writing"), *own)
         if means is not None:
             order = Sorted(target, count, degree, splats.extra)
             stack.callback(order.close)
             places = morton_places(means, means.min(axis=0), means.max(axis=0))
             del means
-            if seen is not None:
-                seen[places] = seen.copy()
+            for each in (seen, harmonics):
+                if each is not None:
+                    each[places] = each.copy()
             at = 0
             for piece in pieces("sorting"):
                 order.put(piece, places[at : at + len(piece)])
@@ -171,12 +181,16 @@ def convert(
 
 
 def _without_lobes(
-    splats: SplatStream, views: Callable[[], SeenSplats] | None, target: Path, degree: int
+    splats: SplatStream,
+    views: Callable[[], SeenSplats] | None,
+    target: Path,
+    degree: int,
+    what: str = "became",
 ) -> SplatStream:
     """The stream with SH of this degree instead of lobes of colour, and a line that says how alike
     they look. Where the cameras are not known, SH that the file has serve, or all directions count
-    alike."""
-    alike = "lobes of colour became spherical harmonics, fitted for all directions alike"
+    alike. what: happened to the lobes."""
+    alike = f"lobes of colour {what} spherical harmonics, fitted for all directions alike"
     if views is None:
         found = stream_without_lobes(splats, sh_degree=degree)
         if found is not splats.plain:
@@ -186,7 +200,7 @@ def _without_lobes(
     if weighed is None:
         return stream_without_lobes(splats, sh_degree=degree)
     print(
-        f"{target}: lobes of colour became spherical harmonics of degree {degree}, which draw "
+        f"{target}: lobes of colour {what} spherical harmonics of degree {degree}, which draw "
         f"training views to {likeness(*weighed):.1f} dB of them"
     )
     return stream_without_lobes(splats, sh=weighed[1].sh, sh_degree=degree)
@@ -225,15 +239,6 @@ def _unless_missing(
     except UserError as error:
         log.warning("%s: %s", otherwise, error)
         return None
-
-
-def _turned(seen: np.ndarray, turn: np.ndarray) -> np.ndarray:
-    """SplatStream.seen of splats that are turned by a rotation."""
-    if (turn == np.eye(3)).all():
-        return seen
-    zeros, sh = np.zeros((len(seen), 4)), np.broadcast_to(seen[..., None], (*seen.shape, 3))
-    as_colors = Gaussians(zeros[:, :3], zeros, zeros[:, :3], zeros[:, 0], sh, check=False)
-    return rotated(as_colors, turn).sh[..., 0].copy()
 
 
 def _chosen(

@@ -10,6 +10,7 @@ import numpy as np
 
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.io.formats.base import SplatStream
+from hardsplat.io.formats.frames import rotated
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
@@ -44,6 +45,17 @@ def stream_without_lobes(
 
     extra = tuple(name for name in splats.extra if name not in NAMES)
     return replace(splats, sh_degree=sh_degree, pieces=pieces, extra=extra)
+
+
+def turned(values: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    """`seen` or `harmonics` of a SplatStream after its splats were turned by a (3, 3) rotation."""
+    if (turn == np.eye(3)).all():
+        return values
+    zeros, flat = np.zeros((len(values), 4)), values.ndim == 2
+    sh = np.broadcast_to(values[..., None], (*values.shape, 3)) if flat else values
+    as_colors = Gaussians(zeros[:, :3], zeros, zeros[:, :3], zeros[:, 0], sh, check=False)
+    found = rotated(as_colors, turn).sh
+    return found[..., 0].copy() if flat else found
 
 
 def fitted(seen: SeenSplats, sh_degree: int) -> Gaussians:

@@ -43,7 +43,17 @@ def load_splats(path: str | Path) -> Gaussians:
     Splats that no renderer can draw are left out, and the log says how many there were. Raises
     UserError for a file that is missing, damaged, or without a splat that can be drawn.
     """
+    return _loaded(path, open_splats(path))
+
+
+def load_plain(path: str | Path) -> Gaussians:
+    """All splats of a file as programs read them that know no lobes of colour, see load_splats. A
+    file that has lobes alone gives these."""
     splats = open_splats(path)
+    return _loaded(path, splats.plain or splats)
+
+
+def _loaded(path: str | Path, splats: SplatStream) -> Gaussians:
     dropped: Counter[str] = Counter()
     n, k, at = splats.count, (splats.sh_degree + 1) ** 2, 0
     shapes = ((n, 3), (n, 4), (n, 3), (n,), (n, k, 3))
