@@ -1,11 +1,12 @@
 """Training with lobes of colour: the same bits again, files, exports, and what is refused."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.export.convert import convert
 from hardsplat.export.harmonics import likeness
@@ -74,7 +75,7 @@ def draws_alike(path, splats, scene, device) -> None:
     assert likeness(shown, plain) > 75 and likeness(shown, base) < 50  # 86 and 43 dB
 
 
-def test_children_have_the_lobes_of_their_parents(device, scene):
+def test_children_have_the_lobes_of_their_parents(device, scene, monkeypatch):
     session = open_session(device, settings(scene, color="lobes", grow_grad2d=1e-9, cap_max=500))
     state = session.snapshot()
     state.buffers["lobe_axes"][:] = state.buffers["means"][..., :1] * 1000
@@ -87,6 +88,12 @@ def test_children_have_the_lobes_of_their_parents(device, scene):
     assert np.median(np.diff(np.sort(first))) > 2
     # a step moves them by their learning rate at most
     assert np.abs(axes[:, None] - first).min(axis=1).max() < 0.2
+    # without memory on the device numpy fits harmonics of the same splats
+    fitted = session.harmonics()
+    nowhere = Mock(side_effect=OutOfMemory("full"))
+    monkeypatch.setattr("hardsplat.train.session.contents.fit_harmonics", nowhere)
+    near = np.abs(session.harmonics() - fitted).max(axis=(1, 2)) < 2e-3
+    assert fitted.shape == (after.splats, 16, 3) and near.mean() > 0.98
 
 
 @pytest.mark.parametrize(
