@@ -73,7 +73,7 @@ def test_flags_become_settings(train, scene):
     config = train(scene, *flags.split(), "--format", "unorm8")
     found = (config.run.max_steps, config.loss.ssim_lambda, config.run.eval_steps, config.run.quiet)
     assert found == (9, 0.5, (3, 4, 5), True)
-    found = config.run.ckpt, config.raster.hardware.format, config.adam.shN_lr
+    found = config.run.ckpt, config.raster.hardware.format, config.model.shN_lr
     assert found == (Path("c.npz"), "unorm8", 1e-3)
     assert config.scene.data_dir == Path(scene).absolute()
     assert config.run.result_dir == Path("results/garden")

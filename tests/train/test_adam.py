@@ -85,12 +85,12 @@ def check_rounding(x, y, taken, what) -> np.ndarray:
 def test_steps_against_float64(device, scene, rasterizer, way):
     session = started(device, scene, rasterizer=rasterizer, **{"shN_every": 1} | way)
     config, before = session.job.config, session.snapshot()
-    n, first, every = before.splats, before, config.adam.shN_every
+    n, first, every = before.splats, before, config.model.shN_every
     # as float32, which is what Adam averages with
     betas = [float(np.float32(b)) for b in (config.adam.adam_beta1, config.adam.adam_beta2)]
     rates = {name: config.flat()[f"{name}_lr"] for name in ("quats", "sh0")}
     rates |= {"log_scales": config.adam.scales_lr, "logit_opacities": config.adam.opacities_lr}
-    rates |= {"shN": config.adam.shN_lr * every}
+    rates |= {"shN": config.model.shN_lr * every}
     for step in range(3):
         session.run(1)
         after = session.snapshot()

@@ -45,7 +45,7 @@ def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
     session = Session(device, job, photos, lambda batch: None, timed_rows=False)
     means = np.random.default_rng(0).normal(size=(50, 3))
     colors = np.zeros((50, 3), np.uint8)
-    session.start(Gaussians.from_points(means, colors, config.model.sh_degree))
+    session.start(Gaussians.from_points(means, colors, job.config.model.sh_degree))
     session.switch_rasterizer("hardware", timed_rows=False)
     Evaluator(device, session.raster, WIDTH, HEIGHT).destroy()
     session.destroy()

@@ -100,7 +100,8 @@ def test_children_have_the_lobes_of_their_parents(device, scene, monkeypatch):
     "flags, words",
     [
         (dict(color="lobes", sh_degree=2), "--sh-degree belongs to --color sh"),
-        (dict(lobes_lr=0.1), "--lobes-lr belongs to --color lobes"),
+        (dict(color="sh", lobes_lr=0.1), "--lobes-lr belongs to --color lobes"),
+        (dict(shN_lr=0.1, lobes_lr=0.1), "--shN-lr belongs to --color sh; this run has lobes"),
         (dict(color="lobes", blocks="2x1"), "--color lobes does not go with --blocks"),
         (
             dict(color="lobes", gradient="stochastic", strategy="none"),

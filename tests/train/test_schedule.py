@@ -98,9 +98,9 @@ def test_rates_against_float64(steps, step):
     c = config.adam
     first = c.quats_lr, c.scales_lr, c.opacities_lr, c.sh0_lr
     wanted[1:5] = config.adam.rates_final**late * np.array(first)
-    if step % config.adam.shN_every == 0:
+    if step % config.model.shN_every == 0:
         wanted[5 : 4 + (degree + 1) ** 2] = (
-            config.adam.rates_final**late * config.adam.shN_lr * config.adam.shN_every
+            config.adam.rates_final**late * config.model.shN_lr * config.model.shN_every
         )
     np.testing.assert_allclose(steps.rates, wanted, rtol=1e-5)
     moved = steps.read("moved_planes")

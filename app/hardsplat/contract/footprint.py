@@ -124,7 +124,7 @@ def packed(each: Mapping[str, Need], shown: float, out_of_core: bool) -> dict[st
 
 def host_bytes(each: Mapping[str, Need]) -> float:
     """Bytes that a splat takes in the host's memory, out of core."""
-    far = [q for q in quantities.of("splat") if q.spills]
+    far = [q for q in quantities.of("splat") if q.spills and q.name in each]
     return sum(each[name].total for q in far for name in (q.name, q.moments))
 
 

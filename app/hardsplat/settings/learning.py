@@ -1,5 +1,6 @@
 """Settings of the model, the loss, Adam and gradients."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from hardsplat.settings.option import option, rate, share, steps, weight
@@ -8,7 +9,7 @@ from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.gradients import GRADIENTS
 
 EXTENTS = "scene extents"
-COLORS = ("sh", "lobes")
+COLORS = ("auto", "sh", "lobes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,11 +25,13 @@ class LobeSettings(Owner):
 class ModelSettings(Owner):
     """model"""
 
-    flag, values = "color", ("sh",)
+    flag, values = "color", ("sh", "auto")
     color: str = option(
-        "sh",
-        "view-dependent colour: spherical harmonics, 48 numbers a splat at degree 3; lobes: a base "
-        "colour and two lobes, 15 numbers, which files of other programs get as harmonics",
+        "auto",
+        "view-dependent colour: sh: spherical harmonics, 48 numbers a splat at degree 3; lobes: a "
+        "base colour and two lobes, 15 numbers, which other programs get as harmonics that show "
+        "less; auto: lobes, but sh where settings or given splats are of sh, with --gradient "
+        "stochastic, --blocks and other strategies than budget",
         choices=COLORS,
     )
     lobes: LobeSettings = part(LobeSettings)
@@ -36,6 +39,30 @@ class ModelSettings(Owner):
     sh_degree_interval: int = steps(
         1_250, "steps after which the next degree joins", min=1, scales=1
     )
+    shN_lr: float = option(
+        5e-3 / 20,
+        "rate of the higher colour bands, for every step that --shN-every counts",
+        aka="lr_coeffs_sh",
+    )
+    shN_every: int = steps(
+        4,
+        "steps from one update of the higher colour bands, three quarters of what Adam "
+        "moves, to the next (published: 1)",
+        min=1,
+    )
+
+    @property
+    def has_lobes(self) -> bool:
+        """Whether splats have lobes; `auto` has none until it is decided."""
+        return self.color == "lobes"
+
+
+def named_color(names: Container[str]) -> str:
+    """The colour to which settings belong that are named, auto where none is."""
+    for color, owner in (("lobes", LobeSettings), ("sh", ModelSettings)):
+        if any(name in names for name in owner.options() if name != owner.flag):
+            return color
+    return "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,17 +126,6 @@ class AdamSettings(Owner):
     )
     quats_lr: float = option(2e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
     sh0_lr: float = option(5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
-    shN_lr: float = option(
-        5e-3 / 20,
-        "rate of the higher colour bands, for every step that --shN-every counts",
-        aka="lr_coeffs_sh",
-    )
-    shN_every: int = steps(
-        4,
-        "steps from one update of the higher colour bands, three quarters of what Adam "
-        "moves, to the next (published: 1)",
-        min=1,
-    )
     sky_lr: float = option(0.01, "rate of the colours of the sky, with --background sphere")
     adam_beta1: float = option(0.9, "decay of the mean", max=0.99999)
     adam_beta2: float = option(0.999, "decay of the variance", max=0.99999)

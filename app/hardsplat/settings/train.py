@@ -13,7 +13,13 @@ from typing import Any, Self
 from hardsplat.base.errors import UserError
 from hardsplat.settings.blocks import BlockSettings
 from hardsplat.settings.densify import DensifySettings
-from hardsplat.settings.learning import AdamSettings, GradientSettings, LossSettings, ModelSettings
+from hardsplat.settings.learning import (
+    AdamSettings,
+    GradientSettings,
+    LossSettings,
+    ModelSettings,
+    named_color,
+)
 from hardsplat.settings.option import flag
 from hardsplat.settings.owner import Owner, part
 from hardsplat.settings.photographs import (
@@ -56,11 +62,24 @@ class TrainConfig(Owner):
         """Settings by their flat names. Raises UserError like the owners, TypeError for others."""
         if unknown := flat.keys() - FIELDS.keys():
             raise TypeError(f"no settings: {', '.join(sorted(unknown))}")
-        return cls.made(flat)
+        return cls.made({"color": named_color(flat)} | flat)
 
     def changed(self, **flat: Any) -> Self:
         """Other values of some settings, by their flat names."""
-        return self.of(**self.flat() | flat)
+        color = named_color(flat) if self.model.color == "auto" else self.model.color
+        return self.of(**self.flat() | {"color": color} | flat)
+
+    @property
+    def without_lobes(self) -> str:
+        """The flag with which `auto` takes no lobes of colour, since they do not go with it or were
+        not measured; "" where it takes them."""
+        strategy = self.densify.strategy
+        return self.alone or (f"--strategy {strategy}" if strategy != "budget" else "")
+
+    def with_color(self, color: str = "") -> Self:
+        """The settings with the colour that `auto` takes. color: by default by the settings."""
+        found = color or ("sh" if self.without_lobes else "lobes")
+        return self.changed(color=found) if self.model.color == "auto" else self
 
     @property
     def refines_photographs(self) -> bool:
@@ -91,18 +110,21 @@ class TrainConfig(Owner):
                 "which the adaptive strategy grows: add --strategy mcmc or --strategy none"
             )
 
+    @property
+    def alone(self) -> str:
+        """The flag of estimates or blocks, which do not know all; "" in a run without them."""
+        if self.gradient.gradient == "stochastic":
+            return "--gradient stochastic"
+        return "--blocks" if self.blocks.blocks is not None else ""
+
     def _check_alone(self, setting: str) -> None:
         """UserError where what neither estimates nor blocks know goes with one of them."""
-        without = {
-            "--gradient stochastic": self.gradient.gradient == "stochastic",
-            "--blocks": self.blocks.blocks is not None,
-        }
-        if flag := next((flag for flag, given in without.items() if given), None):
+        if flag := self.alone:
             raise UserError(f"{setting} does not go with {flag}: leave out one of the two")
 
     def __post_init__(self):
         run, scene = self.run, self.scene
-        if self.model.color == "lobes":
+        if self.model.has_lobes:
             self._check_alone("--color lobes")
             object.__setattr__(self, "model", replace(self.model, sh_degree=0))
         if run.resume and run.ckpt:

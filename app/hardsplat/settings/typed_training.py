@@ -100,14 +100,20 @@ class TrainSettings(RasterizerOptions, total=False):
     rasterizer: Literal["auto", "hardware", "tiled"]
     """hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders;
     auto: the faster one here (default: auto)"""
-    color: Literal["sh", "lobes"]
-    """view-dependent colour: spherical harmonics, 48 numbers a splat at degree 3; lobes: a base
-    colour and two lobes, 15 numbers, which files of other programs get as harmonics (default:
-    sh)"""
+    color: Literal["auto", "sh", "lobes"]
+    """view-dependent colour: sh: spherical harmonics, 48 numbers a splat at degree 3; lobes: a base
+    colour and two lobes, 15 numbers, which other programs get as harmonics that show less; auto:
+    lobes, but sh where settings or given splats are of sh, with --gradient stochastic, --blocks and
+    other strategies than budget (default: auto)"""
     sh_degree: int
     """spherical-harmonic degree of colour (default: 3)"""
     sh_degree_interval: int
     """steps after which the next degree joins (default: 1250 steps)"""
+    shN_lr: float
+    """rate of the higher colour bands, for every step that --shN-every counts (default: 0.00025)"""
+    shN_every: int
+    """steps from one update of the higher colour bands, three quarters of what Adam moves, to the
+    next (published: 1) (default: 4 steps)"""
     lobes_lr: float
     """rate of the colours of lobes (default: 0.0025)"""
     lobe_axes_lr: float
@@ -145,11 +151,6 @@ class TrainSettings(RasterizerOptions, total=False):
     """rate of quaternions (default: 0.002)"""
     sh0_lr: float
     """rate of the constant colour band (default: 0.005)"""
-    shN_lr: float
-    """rate of the higher colour bands, for every step that --shN-every counts (default: 0.00025)"""
-    shN_every: int
-    """steps from one update of the higher colour bands, three quarters of what Adam moves, to the
-    next (published: 1) (default: 4 steps)"""
     sky_lr: float
     """rate of the colours of the sky, with --background sphere (default: 0.01)"""
     adam_beta1: float

@@ -8,12 +8,14 @@ import re
 from dataclasses import fields
 
 from hardsplat.base.errors import UserError
-from hardsplat.contract.footprint import bytes_per_splat, host_bytes, most_splats, packed
+from hardsplat.contract.footprint import Need, bytes_per_splat, host_bytes, most_splats, packed
 from hardsplat.gpu.device import drivers
+from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 from hardsplat.tables.gradients import GRADIENTS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, QUADS, SHAPES
+from hardsplat.tables.quantities import further
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
 
@@ -34,7 +36,6 @@ REGISTRIES = (
 )
 # without any of these the default rasterizer still runs
 _OPTIONAL = ("backward pass of tiles", "image fits")
-_SH_DEGREE = 3
 _SHOWN = 4  # choices of `auto`
 QUOTES = "'"
 
@@ -150,9 +151,10 @@ def _limits(device) -> list[str]:
     usual = moments_of(device, "auto")
     others = {n: f" --moments {n}" for n in MOMENT_FORMATS if n != usual}
     runnable = [n for n in others if not device.capabilities.missing(MOMENT_FORMATS[n].needs)]
+    ways = [(moments, "lobes", others.get(moments, "")) for moments in (usual, *runnable)]
     fitting = [
-        _fitting(device, name, moments, f"with --rasterizer {name}{others.get(moments, '')}")
-        for moments in (usual, *runnable)
+        _fitting(device, name, moments, color, f"with --rasterizer {name}{flags}")
+        for moments, color, flags in (*ways, (usual, "sh", " --color sh"))
         for name in BACKENDS
     ]
     fitting += _fitting_packed(device, usual)
@@ -164,7 +166,7 @@ def _limits(device) -> list[str]:
         f"  largest image   {device.max_image} px a side",
         f"  subgroup size   {device.subgroup_size}",
         f"  timestamps      {'yes' if device.timestamp_ns else 'no: stages are not timed'}",
-        f"  splats          in training at SH degree {_SH_DEGREE}, beside the photographs, about",
+        "  splats          in training, beside the photographs, about",
         *(f"                  {line}" for line in fitting),
     ]
 
@@ -174,12 +176,18 @@ def _free(device) -> str:
     return f", {budget.free / 2**30:.1f} of it free" if budget else ""
 
 
-def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
-    """The number of splats that fit, and what bounds it."""
+def _needs(rasterizer: str, moments: str, color: str = "lobes") -> dict[str, Need]:
+    """What one splat takes with the default strategy."""
     from hardsplat.raster.backends import training_needs
 
-    # as the default strategy has it
-    each = training_needs(rasterizer, _SH_DEGREE, moments, statistics=("score_stats",))
+    config = TrainConfig.of(color=color)
+    degree, own = config.model.sh_degree, further(config.flat())
+    return training_needs(rasterizer, degree, moments, statistics=("score_stats",), further=own)
+
+
+def _fitting(device, rasterizer: str, moments: str, color: str, when: str) -> str:
+    """The number of splats that fit, and what bounds it."""
+    each = _needs(rasterizer, moments, color)
     limits = device.max_buffer, device.max_allocation
     splats = most_splats(each, device.memory_bytes, *limits)
     by_buffer = most_splats(each, math.inf, *limits)
@@ -193,10 +201,9 @@ def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
 
 def _fitting_packed(device, moments: str) -> list[str]:
     """Numbers of splats that fit with --packed and with --out-of-core, and what they take."""
-    from hardsplat.raster.backends import training_needs
     from hardsplat.train.job.memory import SHOWN
 
-    each = training_needs("tiled", _SH_DEGREE, moments, statistics=("score_stats",))
+    each = _needs("tiled", moments)
     limits, lines = (device.memory_bytes, device.max_buffer, device.max_allocation), []
     ways = (
         ("--packed", False, ""),

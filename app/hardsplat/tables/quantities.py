@@ -55,9 +55,9 @@ _ROWS = (
     # Lobes of view-dependent colour, see shaders/include/lobes.glsl: colours at their peaks, and
     # axes, whose lengths are the sharper the longer.
     Quantity("lobe_colors", "splat", 3, Rate("lobes_lr"),
-             planes=_planes(LOBES), chosen=_BY_LOBES),
+             planes=_planes(LOBES), chosen=_BY_LOBES, spills=True),
     Quantity("lobe_axes", "splat", 3, Rate("lobe_axes_lr"),
-             planes=_planes(LOBES), chosen=_BY_LOBES, first=_AXES),
+             planes=_planes(LOBES), chosen=_BY_LOBES, first=_AXES, spills=True),
     # Exposure and colour, see shaders/photographs/exposure: every number is 0 where the image
     # stays as it is. Of a camera's numbers the fourth is shared by red, green and blue, which
     # add their own.

@@ -46,7 +46,7 @@ class Progress:
 
     def gaussians(self) -> Gaussians:
         """A copy of the splats as they are now. Waits for the steps that are queued, which takes
-        milliseconds, and copies some 240 bytes a splat."""
+        milliseconds, and copies 100 to 240 bytes a splat."""
         self._run.session.drain()
         with self._run.log.off_clock():
             return self._run.session.gaussians()

@@ -211,7 +211,8 @@ class Viewer:
         if not i.text:
             return []
         spent = [f"{self.frame_ms:.1f} ms a frame"] if self.frame_ms else []
-        shown = f"SH degree {self._degree(sh_degree)}", self.screen.format, f"{size[0]}x{size[1]}"
+        degree = [f"SH degree {self._degree(sh_degree)}"] * bool(i.sh_degree)
+        shown = *degree, self.screen.format, f"{size[0]}x{size[1]}"
         out = [*lines, "   ".join([i.picture, *spent, *shown])]
         if self._span and i.picture != "image":
             low, high = (f"{end:.3g}" for end in self._span)

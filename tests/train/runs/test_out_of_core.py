@@ -32,6 +32,7 @@ CASES = {
     "mcmc": dict(init_opa=0.5, opacity_reg=0.01, scale_reg=0.01, moments="float32"),
     "budget": dict(score_every=2, grow_absolute=1e-5, refine_start_iter=0),
 }
+CASES["lobes"] = CASES["budget"] | dict(strategy="budget", color="lobes")
 
 
 def trained(device, scene, **changes):
@@ -47,26 +48,28 @@ def trained(device, scene, **changes):
     return session
 
 
-@pytest.mark.parametrize("strategy", CASES)
-def test_splats_are_those_of_training_on_the_device(device, scene, strategy, monkeypatch):
+@pytest.mark.parametrize("case", CASES)
+def test_splats_are_those_of_training_on_the_device(device, scene, case, monkeypatch):
     """Every bit of values, moments and statistics, of photographs and cameras too, while the
     working set has part of the splats and grows with them."""
     monkeypatch.setattr(working, "MORE", 0)
     monkeypatch.setattr(working, "TIMES", (1.15,))
     monkeypatch.setattr(working, "LEAST", 1.05)
-    how = dict(strategy=strategy, **CASES[strategy])
+    how = dict(strategy=case) | CASES[case]
     inside = trained(device, scene, **how).snapshot()
     outside = trained(device, scene, out_of_core="on", **how)
     assert same_state(inside, outside.snapshot())
-    if strategy == "budget":
+    if how["strategy"] == "budget":
         assert same_state(inside, trained(device, scene, packed=True, **how).snapshot())
     assert outside._drawn.working.capacity < outside.capacity
-    assert (strategy == "none") == (outside.count() == len(load_scene(scene).points))
-    for name in ("shN", "adam_shN"):
-        assert all(plane.host for plane in outside.parameters.buffers(name))
+    assert (case == "none") == (outside.count() == len(load_scene(scene).points))
     assert not any(plane.host for plane in outside.parameters.buffers("means"))
     sizes = outside.parameters.nbytes()
-    assert sizes["shN"] == sizes["adam_shN"] == 0 < sizes["means"]
+    for name in ("lobe_colors", "lobe_axes") if case == "lobes" else ("shN",):
+        own = name, f"adam_{name}"
+        assert all(inside.buffers[each].any() for each in own)
+        assert all(plane.host for each in own for plane in outside.parameters.buffers(each))
+        assert sizes[own[0]] == sizes[own[1]] == 0 < sizes["means"]
 
 
 def test_resumed_exactly(device, scene, tmp_path):
@@ -178,7 +181,10 @@ def test_less_room_where_memory_is_short(device, scene, monkeypatch):
 
 
 def test_what_a_splat_takes():
-    """At SH degree 3 with halves: 45 numbers and their moments on the host, 14 on the device."""
+    """At SH degree 3 with halves: 45 numbers and their moments on the host, 14 on the device; with
+    lobes 12 on the host."""
+    of_lobes = training_needs("tiled", 0, "bfloat16", further=("lobe_colors", "lobe_axes"))
+    assert host_bytes(of_lobes) == 12 * (4 + 2 * 2)
     each = training_needs("tiled", 3, "bfloat16")
     assert host_bytes(each) == 45 * (4 + 2 * 2)
     for outside, numbers in ((True, 14), (False, 59)):

@@ -59,7 +59,8 @@ def placed(job: Job, device: Device, splats: int) -> Job:
         own_degree = job.config.model.sh_degree
         each = training_needs(rasterizer, own_degree, job.moments, further=job.further)
         host = host_bytes(each) * planned / 2**30
-        how = f"their higher colour bands go to the host's memory ({host:.1f} GiB)"
+        far = "lobes of colour" if job.further else "higher colour bands"
+        how = f"their {far} go to the host's memory ({host:.1f} GiB)"
     tqdm.write(
         f"note: {planned} splats are planned, {device.name} holds {most}: {how}, for about {more} "
         "splats (--out-of-core off: not)"

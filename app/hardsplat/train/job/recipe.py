@@ -1,5 +1,6 @@
-"""What a run decides by its photographs and the points of its model before its first step: its
-length, its number of splats, and whether splats rest (docs/results/generalization.md)."""
+"""What a run decides before its first step: the colour of its splats; and by its photographs and
+the points of its model its length, its number of splats, and whether splats rest
+(docs/results/generalization.md)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.io.splats import open_splats
+from hardsplat.model.lobes import has_lobes
+from hardsplat.results.model import find_model
 from hardsplat.settings.presets import for_photographs, of_length
 from hardsplat.settings.train import FIELDS, TrainConfig
 from hardsplat.train.job.job import Job
@@ -34,6 +39,25 @@ def steps_of(share: float, photographs: int, planned: int) -> int:
     short = min(max(FEW_EPOCHS * photographs, least), planned)
     rise = min(max((share - FEW_SHOWN) / (MANY_SHOWN - FEW_SHOWN), 0.0), 1.0)
     return round(short * (planned / short) ** rise)
+
+
+def colored(config: TrainConfig, start: Checkpoint | None, say: Say) -> TrainConfig:
+    """The settings with the colour that `auto` takes: that of a checkpoint, or of given splats
+    whose colour depends on the view, else by the settings. start: the checkpoint."""
+    if config.model.color != "auto":
+        return config
+    found, why, init = "", f"with {config.without_lobes}", config.start.init
+    if start is not None:
+        found, why = "lobes" if has_lobes(start.buffers) else "sh", "as in the checkpoint"
+    elif init is not None and not config.alone:
+        splats = open_splats(find_model(init)[0])
+        found = "lobes" if has_lobes(splats.extra) else "sh" if splats.sh_degree else ""
+        why = f"as in {init}" if found else why
+    own = config.with_color(found)
+    if own.model.color == "sh":
+        other = " (--color lobes: lobes)" * (start is None and not config.alone)
+        say(f"colour is spherical harmonics, not lobes, {why}: --color sh{other}")
+    return own
 
 
 def decided(config: TrainConfig, views: Views, points: np.ndarray, say: Say) -> TrainConfig:

@@ -100,7 +100,7 @@ def evaluate_run(
         from hardsplat.train.measure.held_out import refine_held_out, refining_job
 
         views = scene.held_out
-        job = refining_job(gpu, config, rasterizer, views, scene.extent, degree)
+        job = refining_job(gpu, config, rasterizer, views, scene.extent, gaussians)
         cameras = refine_held_out(gpu, job, views, gaussians, sky=sky)
         again = measure_all(gpu, raster, views, frame, quiet, cameras=cameras, **how)
         table["refined"] = summary([replace(m, target=None) for m in again])

@@ -11,9 +11,10 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.lobes import has_lobes
 from hardsplat.model.sky import Sky
 from hardsplat.settings.densify import DensifySettings
-from hardsplat.settings.learning import GradientSettings
+from hardsplat.settings.learning import GradientSettings, ModelSettings
 from hardsplat.settings.photographs import PoseSettings
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.train import TrainConfig
@@ -35,13 +36,14 @@ def refining_job(
     rasterizer: str,
     views: Sequence[View],
     extent: float,
-    sh_degree: int,
+    gaussians: Gaussians,
 ) -> Job:
     """STEPS_A_VIEW steps a view that refine poses against fixed splats, drawn and compared as in a
     run. With exposures in the run, those of the photographs are found at the same time.
 
-    extent: of the scene, world units. sh_degree: of the splats.
+    extent: of the scene, world units. gaussians: the splats.
     """
+    color = "lobes" if has_lobes(gaussians.extra) else "sh"
     r, cameras, gradient = run.run, [view.camera for view in views], run.gradient
     if gradient.gradient == "stochastic":
         gradient = GradientSettings(gradient="analytic")
@@ -56,7 +58,7 @@ def refining_job(
         scene=replace(run.scene, region=()),  # which belongs to strategies that grow
         run=RunSettings(max_steps=steps, **own),
         raster=run.raster,
-        model=replace(run.model, sh_degree=sh_degree, sh_degree_interval=1),
+        model=ModelSettings(color=color, sh_degree=gaussians.sh_degree, sh_degree_interval=1),
         loss=run.loss,
         adam=run.adam,
         gradient=gradient,

@@ -132,9 +132,10 @@ class Measurements:
         """The summary of held-out views from refined poses; empty where there is no memory for
         that, or the run is to end."""
         run, scene, config = self.run, self._scene(), self.run.job.config
-        degree, views = gaussians.sh_degree, scene.held_out
+        views = scene.held_out
         stopped: Callable[[], bool] = lambda: bool(run.stop.asked)  # noqa: E731
-        job = refining_job(run.device, config, run.session.rasterizer, views, scene.extent, degree)
+        own = run.session.rasterizer, views, scene.extent, gaussians
+        job = refining_job(run.device, config, *own)
         try:
             cameras = refine_held_out(run.device, job, views, gaussians, stopped, run.session.sky())
             measures = []

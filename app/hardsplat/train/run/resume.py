@@ -9,20 +9,18 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.lobes import has_lobes
-from hardsplat.settings.learning import ModelSettings
 from hardsplat.settings.presets import SAVED_NAME
-from hardsplat.settings.run import RunSettings
+from hardsplat.settings.train import TrainConfig
 from hardsplat.train.run.files import is_complete
 
 
-def checkpoint_to_resume(
-    settings: RunSettings, model: ModelSettings, folder: Path
-) -> Checkpoint | None:
+def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None:
     """The checkpoint that the settings name, or the newest of the result folder with `resume`; None
-    for a run from the start. model: of the run.
+    for a run from the start.
 
     Raises UserError where there is none, and where there is nothing to continue.
     """
+    settings = config.run
     path, steps = settings.ckpt, settings.max_steps
     if settings.resume:
         path = checkpoints.newest(folder)
@@ -32,6 +30,7 @@ def checkpoint_to_resume(
         return None
     start = checkpoints.load(path)
     color = "lobes" if has_lobes(start.buffers) else "sh"
+    model = config.with_color(color).model
     made, this = f"--sh-degree {start.sh_degree}", str(model.sh_degree)
     if color != model.color:
         made, this = f"--color {color}", model.color

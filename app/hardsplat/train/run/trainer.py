@@ -29,7 +29,7 @@ from hardsplat.train.job.job import Job, prepare
 from hardsplat.train.job.memory import placed
 from hardsplat.train.job.part import ScenePart
 from hardsplat.train.job.place import place_of
-from hardsplat.train.job.recipe import decided, say_plan
+from hardsplat.train.job.recipe import colored, decided, say_plan
 from hardsplat.train.job.views import training_views
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.closing import print_outcome
@@ -102,7 +102,8 @@ class Trainer:
         self.folder = folder_of(config.run, config.scene)
         check_folder(self.folder)
         self.clock.begin("load")
-        start = checkpoint_to_resume(config.run, config.model, self.folder)
+        start = checkpoint_to_resume(config, self.folder)
+        config = colored(config, start, self.log.decide)
         self.photographs = photographs or Loader.of(config.scene)
         self.scene = self.photographs.scene
         self._lock: FolderLock | None = None
