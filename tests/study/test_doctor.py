@@ -120,7 +120,7 @@ def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterize
         monkeypatch.setattr(device, "memory_bytes", memory)
         monkeypatch.setattr(device, "max_buffer", buffer)
         named = f" --moments {moments}" if moments != moments_of(device, "auto") else ""
-        for own in (config, *[config.with_color("sh")] * (not named)):
+        for own in (config.with_color("lobes"), *[config.with_color("sh")] * (not named)):
             more = named + " --color sh" * (own.model.color == "sh")
             when = f" with --rasterizer {rasterizer}{more};"
             said = next(line for line in doctor._limits(device) if when in line)

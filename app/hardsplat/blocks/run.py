@@ -77,7 +77,7 @@ def _checked(config: TrainConfig) -> TrainConfig:
     ):
         if wrong:
             raise UserError(f"--blocks cannot be combined with {flag}: leave out one of the two")
-    return colored(config, None, lambda line: tqdm.write(f"note: {line}"))
+    return colored(config, 0, None, lambda line: tqdm.write(f"note: {line}"))
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ class ModelSettings(Owner):
         "auto",
         "view-dependent colour: sh: spherical harmonics, 48 numbers a splat at degree 3; lobes: a "
         "base colour and two lobes, 15 numbers, which other programs get as harmonics that show "
-        "less; auto: lobes, but sh where settings or given splats are of sh, with --gradient "
-        "stochastic, --blocks and other strategies than budget",
+        "less; auto: lobes from 80 training photographs on, but sh where settings or given splats "
+        "are of sh, with --gradient stochastic, --blocks and other strategies than budget",
         choices=COLORS,
     )
     lobes: LobeSettings = part(LobeSettings)

@@ -72,14 +72,13 @@ class TrainConfig(Owner):
     @property
     def without_lobes(self) -> str:
         """The flag with which `auto` takes no lobes of colour, since they do not go with it or were
-        not measured; "" where it takes them."""
+        not measured; "" where photographs decide."""
         strategy = self.densify.strategy
         return self.alone or (f"--strategy {strategy}" if strategy != "budget" else "")
 
-    def with_color(self, color: str = "") -> Self:
-        """The settings with the colour that `auto` takes. color: by default by the settings."""
-        found = color or ("sh" if self.without_lobes else "lobes")
-        return self.changed(color=found) if self.model.color == "auto" else self
+    def with_color(self, color: str) -> Self:
+        """The settings with the colour that `auto` takes."""
+        return self.changed(color=color) if self.model.color == "auto" else self
 
     @property
     def refines_photographs(self) -> bool:

@@ -103,8 +103,8 @@ class TrainSettings(RasterizerOptions, total=False):
     color: Literal["auto", "sh", "lobes"]
     """view-dependent colour: sh: spherical harmonics, 48 numbers a splat at degree 3; lobes: a base
     colour and two lobes, 15 numbers, which other programs get as harmonics that show less; auto:
-    lobes, but sh where settings or given splats are of sh, with --gradient stochastic, --blocks and
-    other strategies than budget (default: auto)"""
+    lobes from 80 training photographs on, but sh where settings or given splats are of sh, with
+    --gradient stochastic, --blocks and other strategies than budget (default: auto)"""
     sh_degree: int
     """spherical-harmonic degree of colour (default: 3)"""
     sh_degree_interval: int

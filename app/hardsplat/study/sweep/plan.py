@@ -41,7 +41,8 @@ def plan(
     axes = {name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")}
     for values in itertools.product(*axes.values()):
         given = {**common, **dict(zip(axes, values))}
-        config = _for_a_sweep(load_config(preset, given, sweep=True)).with_color()
+        config = _for_a_sweep(load_config(preset, given, sweep=True))
+        config = config.with_color("sh") if config.without_lobes else config
         flat = looked_at(config.flat())
         row = REDUCTIONS.get(config.raster.hardware.reduction)
         if row is not None and "THRESHOLD" not in row.spec:  # whose reduction has no threshold

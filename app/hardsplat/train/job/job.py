@@ -64,7 +64,6 @@ class Job:
         """budget: most splats, by default as the settings have it. Raises UserError for what the
         device cannot run."""
         config.check_gradient()
-        config = config.with_color()
         if config.scene.background == "sphere":
             views = replace(views, texels=SIDE**2)
         densify, names = config.densify, running(device, config.raster, config.gradient)

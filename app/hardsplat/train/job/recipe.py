@@ -24,6 +24,9 @@ from hardsplat.train.strategies.budget import budget_for
 
 Say = Callable[[str], None]  # prints a decision, and keeps it with the result
 
+# Training views from which on colour is by lobes: fewer gain less, or lose.
+MANY_PHOTOGRAPHS = 80
+
 # Share of the points that a view shows, below which splats rest in steps that do not show them.
 # Adam's steps are as long as the gradient is certain: a splat that one step of fifteen shows would
 # make steps of four times that length. Such a run is short; from MANY_SHOWN on it has all steps,
@@ -41,23 +44,31 @@ def steps_of(share: float, photographs: int, planned: int) -> int:
     return round(short * (planned / short) ** rise)
 
 
-def colored(config: TrainConfig, start: Checkpoint | None, say: Say) -> TrainConfig:
+def colored(
+    config: TrainConfig, photographs: int, start: Checkpoint | None, say: Say
+) -> TrainConfig:
     """The settings with the colour that `auto` takes: that of a checkpoint, or of given splats
-    whose colour depends on the view, else by the settings. start: the checkpoint."""
+    whose colour depends on the view, else by the settings and the number of photographs. start: the
+    checkpoint."""
     if config.model.color != "auto":
         return config
-    found, why, init = "", f"with {config.without_lobes}", config.start.init
+    color, why, init = "", f"for {photographs} training views", config.start.init
     if start is not None:
-        found, why = "lobes" if has_lobes(start.buffers) else "sh", "as in the checkpoint"
-    elif init is not None and not config.alone:
+        color, why = "lobes" if has_lobes(start.buffers) else "sh", "as in the checkpoint"
+    elif config.alone:
+        color, why = "sh", f"with {config.alone}"
+    elif init is not None:
         splats = open_splats(find_model(init)[0])
-        found = "lobes" if has_lobes(splats.extra) else "sh" if splats.sh_degree else ""
-        why = f"as in {init}" if found else why
-    own = config.with_color(found)
-    if own.model.color == "sh":
-        other = " (--color lobes: lobes)" * (start is None and not config.alone)
-        say(f"colour is spherical harmonics, not lobes, {why}: --color sh{other}")
-    return own
+        color = "lobes" if has_lobes(splats.extra) else "sh" if splats.sh_degree else ""
+        why = f"as in {init}" if color else why
+    if not color and config.without_lobes:
+        color, why = "sh", f"with {config.without_lobes}"
+    color = color or ("lobes" if photographs >= MANY_PHOTOGRAPHS else "sh")
+    names = {"lobes": "lobes", "sh": "spherical harmonics"}
+    other = "sh" if color == "lobes" else "lobes"
+    hand = f" (--color {other}: {names[other]})" * (start is None and not config.alone)
+    say(f"{why} colour is {names[color]}: --color {color}{hand}")
+    return config.with_color(color)
 
 
 def decided(config: TrainConfig, views: Views, points: np.ndarray, say: Say) -> TrainConfig:

@@ -103,9 +103,9 @@ class Trainer:
         check_folder(self.folder)
         self.clock.begin("load")
         start = checkpoint_to_resume(config, self.folder)
-        config = colored(config, start, self.log.decide)
         self.photographs = photographs or Loader.of(config.scene)
         self.scene = self.photographs.scene
+        config = colored(config, len(self.scene.train), start, self.log.decide)
         self._lock: FolderLock | None = None
         try:
             self.place = place_of(config.scene, self.scene)
