@@ -1,4 +1,4 @@
-// One thread a splat: the SH of degree 3 that look most like its base colour and its lobes from
+// One thread a splat: the SH of a degree that look most like its base colour and its lobes from
 // where cameras see it, by least squares. Each camera that has the mean in its image counts alike,
 // and directions all around count a little. app/hardsplat/model/lobes.py has the same in numpy.
 #include "common.glsl"
@@ -46,10 +46,10 @@ float value_of(vec3 axis, vec3 n) {
 
 void add(vec3 n, vec3 axis0, vec3 axis1, float weight) {
     float basis[HARMONICS];
-    for (uint k = 0u; k < HARMONICS; ++k) basis[k] = sh_basis_of(k, n);
+    for (uint k = 0u; k < fit_settings.bands; ++k) basis[k] = sh_basis_of(k, n);
     vec2 values = weight * vec2(value_of(axis0, n), value_of(axis1, n));
     uint at = 0u;
-    [[dont_unroll]] for (uint i = 0u; i < HARMONICS; ++i) {
+    [[dont_unroll]] for (uint i = 0u; i < fit_settings.bands; ++i) {
         coefficients[i] += basis[i] * values;
         float weighed = weight * basis[i];
         [[dont_unroll]] for (uint j = 0u; j <= i; ++j) normal[at++] += weighed * basis[j];
@@ -60,7 +60,8 @@ void add(vec3 n, vec3 axis0, vec3 axis1, float weight) {
 uint row(uint i) { return i * (i + 1u) / 2u; }
 
 void solve() {
-    [[dont_unroll]] for (uint i = 0u; i < HARMONICS; ++i) {
+    uint bands = fit_settings.bands;
+    [[dont_unroll]] for (uint i = 0u; i < bands; ++i) {
         [[dont_unroll]] for (uint j = 0u; j <= i; ++j) {
             float sum = normal[row(i) + j];
             [[dont_unroll]] for (uint k = 0u; k < j; ++k)
@@ -71,10 +72,10 @@ void solve() {
         [[dont_unroll]] for (uint k = 0u; k < i; ++k) left -= normal[row(i) + k] * coefficients[k];
         coefficients[i] = left / normal[row(i) + i];
     }
-    [[dont_unroll]] for (uint below = HARMONICS; below > 0u; --below) {
+    [[dont_unroll]] for (uint below = bands; below > 0u; --below) {
         uint i = below - 1u;
         vec2 left = coefficients[i];
-        [[dont_unroll]] for (uint k = below; k < HARMONICS; ++k)
+        [[dont_unroll]] for (uint k = below; k < bands; ++k)
             left -= normal[row(k) + i] * coefficients[k];
         coefficients[i] = left / normal[row(i) + i];
     }
@@ -85,8 +86,9 @@ void main() {
     if (place >= fit_settings.count) return;
     uint g = fit_settings.first + place;
     vec3 mean = means(g), axis0 = lobe_axes(0u, g), axis1 = lobe_axes(1u, g);
-    for (uint k = 0u; k < HARMONICS; ++k) coefficients[k] = vec2(0.0);
-    for (uint at = 0u; at < row(HARMONICS); ++at) normal[at] = 0.0;
+    uint bands = fit_settings.bands;
+    for (uint k = 0u; k < bands; ++k) coefficients[k] = vec2(0.0);
+    for (uint at = 0u; at < row(bands); ++at) normal[at] = 0.0;
     float seen = 0.0;
     for (uint i = 0u; i < fit_settings.onlookers; ++i) {
         if (!sees(onlookers[i], mean)) continue;
@@ -97,8 +99,8 @@ void main() {
     for (uint i = 0u; i < fit_settings.around; ++i) add(around[i], axis0, axis1, each);
     solve();
     vec3 color0 = lobe_colors(0u, g), color1 = lobe_colors(1u, g);
-    for (uint k = 0u; k < HARMONICS; ++k) {
+    for (uint k = 0u; k < bands; ++k) {
         vec3 sh = coefficients[k].x * color0 + coefficients[k].y * color1;
-        harmonics[place * HARMONICS + k] = k == 0u ? sh + sh0(g) : sh;
+        harmonics[place * bands + k] = k == 0u ? sh + sh0(g) : sh;
     }
 }

@@ -47,8 +47,8 @@ def seen_by(camera: Camera, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return inside, to_border < 2e-3
 
 
-def fitted(g: Gaussians, i: int, eyes: np.ndarray) -> np.ndarray:
-    """(16, 3) float64 of splat i, seen from `eyes`."""
+def fitted(g: Gaussians, i: int, eyes: np.ndarray, sh_degree: int) -> np.ndarray:
+    """((sh_degree + 1)^2, 3) float64 of splat i, seen from `eyes`."""
     rays = g.means[i] - eyes
     rays /= np.linalg.norm(rays, axis=1, keepdims=True)
     directions = np.concatenate([rays, around().astype(np.float64)])
@@ -57,12 +57,14 @@ def fitted(g: Gaussians, i: int, eyes: np.ndarray) -> np.ndarray:
     axes, colors = (g.extra[name][:, i].astype(np.float64) for name in ("lobe_axes", "lobe_colors"))
     shape = (2, len(directions), 3)
     values = lobes.values(np.broadcast_to(axes[:, None], shape), directions)
-    Y, wanted = sh.basis(directions, 3), values.T @ colors + SH_C0 * g.sh[i, 0]
+    Y, wanted = sh.basis(directions, sh_degree), values.T @ colors + SH_C0 * g.sh[i, 0]
     return np.linalg.lstsq(weight * Y, weight * wanted, rcond=None)[0]
 
 
-@pytest.mark.parametrize("count, piece", [(70, 64), (2, 1 << 16), (0, 1 << 16)])
-def test_the_device_fits_harmonics(device, monkeypatch, count, piece):
+@pytest.mark.parametrize(
+    "count, piece, sh_degree", [(70, 64, 3), (2, 1 << 16, 3), (0, 1 << 16, 3), (70, 1 << 16, 1)]
+)
+def test_the_device_fits_harmonics(device, monkeypatch, count, piece, sh_degree):
     """Every camera of few, and 64 of many."""
     seed = 4
     rng = np.random.default_rng(seed)
@@ -71,7 +73,7 @@ def test_the_device_fits_harmonics(device, monkeypatch, count, piece):
     parameters = Parameters(device, 220, 0, further=tuple(g.extra))
     try:
         parameters.upload(g)
-        found = harmonics.fit_harmonics(parameters, len(g), views)
+        found = harmonics.fit_harmonics(parameters, len(g), views, sh_degree)
     finally:
         parameters.destroy()
     chosen = [views[i] for i in spread(count, 64)]
@@ -86,7 +88,7 @@ def test_the_device_fits_harmonics(device, monkeypatch, count, piece):
     eyes = np.array([c.position for c in chosen]).reshape(-1, 3)
     errors = []
     for i in np.flatnonzero(clear):
-        wanted = fitted(g, i, eyes[seen[:, i]])
+        wanted = fitted(g, i, eyes[seen[:, i]], sh_degree)
         errors.append(np.abs(found[i] - wanted).max())
-    assert found.shape == (200, 16, 3)
+    assert found.shape == (200, (sh_degree + 1) ** 2, 3)
     assert max(errors) < 3e-3, (max(errors), seed)  # 1e-3 with few cameras

@@ -82,6 +82,7 @@ HARMONICS = subsystem(
         "FitSettings": {
             "uint first": "splat of the first of `harmonics`",
             "uint count": "splats that are fitted, from there on",
+            "uint bands": "coefficients of the degree: 1, 4, 9 or 16",
             "uint onlookers": "cameras",
             "uint around": "directions all around",
             "float share": "weight of all of these, that of the cameras being 1",
@@ -91,7 +92,7 @@ HARMONICS = subsystem(
         "17 FitSettings fit_settings": "what is fitted",
         "18 Camera onlookers[onlookers]": "cameras that say from where splats are seen",
         "19 vec3 around[32]": "unit vectors, evenly spread",
-        "29 vec3 harmonics[fitted][16]": "SH of splats, all coefficients of one after another",
+        "29 vec3 harmonics[fitted][16]": "SH of splats, all `bands` of one after another",
     },
 )
 

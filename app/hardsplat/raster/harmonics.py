@@ -13,7 +13,7 @@ from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.gpu.passes.pipelines import build
 from hardsplat.model.camera import Camera
-from hardsplat.model.lobes import SHARE, around, onlookers
+from hardsplat.model.lobes import DEGREE, SHARE, around, onlookers
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.parameters import Parameters
 
@@ -27,17 +27,21 @@ HARMONICS_PASS = ComputePass(
 )
 
 
-def fit_harmonics(parameters: Parameters, n: int, cameras: Sequence[Camera]) -> np.ndarray:
-    """(n, 16, 3) SH of degree 3 that look most like the base colours and the lobes of the n splats,
-    see hardsplat.model.lobes.without_lobes. No step may be in flight. Raises OutOfMemory."""
+def fit_harmonics(
+    parameters: Parameters, n: int, cameras: Sequence[Camera], sh_degree: int = DEGREE
+) -> np.ndarray:
+    """(n, (sh_degree + 1)^2, 3) SH that look most like the base colours and the lobes of the n
+    splats, see hardsplat.model.lobes.without_lobes. No step may be in flight. Raises
+    OutOfMemory."""
     device, chosen, directions = parameters.device, onlookers(cameras), around()
     views = np.array([camera_data(camera) for camera in chosen], contract.dtype("Camera"))
     elements = {"onlookers": len(chosen), "around": len(directions), "fit_settings": 1}
     elements["harmonics"] = min(n, PIECE) * contract.CONSTANTS["HARMONICS"]
+    bands = (sh_degree + 1) ** 2
     own = allocate_all(device, contract.nbytes(elements))
     recorder = Recorder(device, {**parameters.all, **own})
-    out = np.empty((n, contract.CONSTANTS["HARMONICS"], 3), np.float32)
-    settings = dict(onlookers=len(chosen), around=len(directions), share=SHARE)
+    out = np.empty((n, bands, 3), np.float32)
+    settings = dict(bands=bands, onlookers=len(chosen), around=len(directions), share=SHARE)
     try:
         own["onlookers"].upload(views)
         own["around"].upload(directions)

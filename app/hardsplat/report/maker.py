@@ -12,7 +12,6 @@ import numpy as np
 from hardsplat.base.errors import reason
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import OWN, Gaussians
-from hardsplat.model.lobes import NAMES, without_lobes
 from hardsplat.page.choose import foremost
 from hardsplat.page.export import PageScene, small_viewer
 from hardsplat.report import run
@@ -117,18 +116,19 @@ class Maker:
 
 
 def for_viewer(
-    planes: Mapping[str, np.ndarray], cameras: Sequence[Camera]
+    planes: Mapping[str, np.ndarray], cameras: Sequence[Camera], harmonics: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """Picks from the trained values of splats, (planes, N, width) by name, those of
-    the viewer: colour up to SH degree 1, and of very many splats those that matter most."""
-    lobes = [name for name in NAMES if name in planes]
-    own = {name: planes[name] for name in (*OWN, *lobes)} | {"shN": planes["shN"][:3]}
+    """Picks from the trained values of splats, (planes, N, width) by name, those of the viewer:
+    colour up to SH degree 1, and of very many splats those that matter most. harmonics: (n, 4, 3)
+    SH that look like the lobes of the first n, where they have lobes."""
+    own = {name: planes[name] for name in OWN} | {"shN": planes["shN"][:3]}
+    if harmonics is not None:
+        fitted, rest = harmonics.transpose(1, 0, 2), planes["sh0"][:, len(harmonics) :]
+        own["sh0"] = np.concatenate([fitted[:1], rest], axis=1)
+        own["shN"] = np.concatenate([fitted[1:], np.zeros_like(rest).repeat(3, axis=0)], axis=1)
     if own["means"].shape[1] > MOST_SHOWN:
         chosen = foremost(Gaussians.from_planes(own), cameras, MOST_SHOWN)
         own = {name: values[:, chosen] for name, values in own.items()}
-    if lobes:
-        fitted = without_lobes(Gaussians.from_planes(own), cameras, sh_degree=1)
-        own = {name: fitted.planes(1)[name] for name in OWN}
     return own
 
 

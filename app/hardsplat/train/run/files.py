@@ -177,10 +177,15 @@ class RunFiles:
             return None
 
     def viewer(
-        self, planes: Mapping[str, np.ndarray], name: str | None, sky: Sky | None = None
+        self,
+        planes: Mapping[str, np.ndarray],
+        name: str | None,
+        sky: Sky | None = None,
+        harmonics: np.ndarray | None = None,
     ) -> None:
         """The report's viewer of splats from their trained values, which begins at the held-out
-        view `name`. Made from memory while held-out views are measured. sky: see splats."""
+        view `name`. Made from memory while held-out views are measured. sky, harmonics: see
+        splats."""
 
         def work(maker: Maker | ReportProcesses) -> None:
             from hardsplat.report.maker import for_viewer
@@ -189,7 +194,8 @@ class RunFiles:
             c = self._job.config
             shown = shown_of(self.scene, c.scene, c.raster.antialiased, name)
             all_planes, _ = self._all(planes, sky)
-            maker.viewer(for_viewer(all_planes, list(shown.cameras.values())), shown)
+            own = for_viewer(all_planes, list(shown.cameras.values()), harmonics)
+            maker.viewer(own, shown)
 
         self._report(work)
 

@@ -26,6 +26,7 @@ from hardsplat.train.session.copies import Allocate, SnapshotBuffers
 from hardsplat.train.step.transient import ignored_share
 
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
+SHOWN_DEGREE = 1  # of colour in the report's viewer
 
 
 class CheckpointKeeper:
@@ -108,7 +109,8 @@ class CheckpointKeeper:
         planes, over = run.session.values(allocate), step == self.run.job.steps
         first = next((run.scene.views[i].name for i in run.scene.test), None)
         sky = run.session.fill_sky() if over else run.session.sky()
-        files.viewer(planes, None if run.stop.asked else first, sky)  # takes longest
+        seen = run.session.harmonics(SHOWN_DEGREE)
+        files.viewer(planes, None if run.stop.asked else first, sky, seen)  # takes longest
         splats = self._splats(planes, "splats.ply", over=over, sky=sky)
         self._take(allocate, planes)
         if RESIDUALS in self.state.buffers:

@@ -105,7 +105,6 @@ class Trainer:
         start = checkpoint_to_resume(config, self.folder)
         self.photographs = photographs or Loader.of(config.scene)
         self.scene = self.photographs.scene
-        config = colored(config, len(self.scene.train), start, self.log.decide)
         self._lock: FolderLock | None = None
         try:
             self.place = place_of(config.scene, self.scene)
@@ -131,6 +130,8 @@ class Trainer:
         by a thread while the device is opened."""
         if config.intrinsics.intrinsics_opt:
             check_lenses(self.scene.views)
+        notes: list[str] = []
+        config = colored(config, len(self.scene.train), checkpoint, notes.append)
         own, background = (config.model.sh_degree, config.run.seed), self.photographs.background
         splats = FirstSplats(config.start, self.scene, *own, checkpoint, background)
         self.clock.begin("device")
@@ -141,6 +142,8 @@ class Trainer:
         self.clock.compiling = lambda: self.device.build_seconds
         views = training_views(self.scene)
         say, points = self.log.decide, self.scene.points
+        for note in notes:
+            say(note)
         config = decided(config, views, points, say)
         job = prepare(config, views, self.device, splats.count, splats.step, part, len(points))
         say_plan(job, config, splats.count, len(points), say)

@@ -13,7 +13,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import buffer_in
 from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.lobes import has_lobes, without_lobes
+from hardsplat.model.lobes import DEGREE, has_lobes, without_lobes
 from hardsplat.model.sky import Sky
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.harmonics import fit_harmonics
@@ -126,16 +126,16 @@ class SessionContents(BatchedSession):
         splats = quantities.of_splats(self.job.further)
         return {q.name: self._read(q.name, n, allocate) for q in splats}
 
-    def harmonics(self) -> np.ndarray | None:
-        """(splats, 16, 3) SH that look like splats with lobes of colour, after all that was queued;
-        None where they have none."""
+    def harmonics(self, sh_degree: int = DEGREE) -> np.ndarray | None:
+        """(splats, (sh_degree + 1)^2, 3) SH that look like splats with lobes of colour, after all
+        that was queued; None where they have none."""
         if not has_lobes(self.job.further):
             return None
         n, cameras = self.count(), self.job.views.cameras
         try:
-            return fit_harmonics(self.parameters, n, cameras)
+            return fit_harmonics(self.parameters, n, cameras, sh_degree)
         except OutOfMemory:
-            return without_lobes(self.gaussians(), cameras).sh
+            return without_lobes(self.gaussians(), cameras, sh_degree=sh_degree).sh
 
     def trained_of(self, name: str) -> np.ndarray:
         """(planes, items, width) of a quantity of photographs, cameras or texels, after all that
