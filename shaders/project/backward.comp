@@ -18,7 +18,6 @@ layout(constant_id = 3) const float FLAT = 0.0;  // weight of thickness in the l
 UNIFORM_planes
 VALUE_means(readonly)
 VALUE_quats(readonly)
-GRADIENT_logit_opacities(writeonly)
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
@@ -28,7 +27,7 @@ BUFFER_d_colors(writeonly)
 BUFFER_directions(writeonly)
 // scale_of(g), opacity_of(g), d_scale_of(scale), per_log_opacity(g)
 #include "project/given.glsl"
-// d_means(g), d_quats(g), d_log_scales(g), kept_direction(g)
+// kept_direction(g), put_gradients(g, ...)
 #include <directions>
 #include <stats>
 #ifndef FILLED_stats
@@ -100,11 +99,9 @@ void differentiate(uint g) {
     d_mean += d_normalize(n, distance, d_n);
     add_to_camera(away, d_mean, d_geometric, quat / len, d_unit,
                   d_lens(camera, o, d_mean2d, d_a0, d_a1));
-    d_means(g) = d_mean;
-    d_quats(g) = d_normalize(quat / len, len, d_unit);
     if (FLAT > 0.0) d_scale += d_thickness(scale);
-    d_log_scales(g) = d_scale * d_scale_of(scale);
-    d_logit_opacities(g) = m[0] / per_log;
+    put_gradients(g, d_mean, d_normalize(quat / len, len, d_unit), d_scale * d_scale_of(scale),
+                  m[0] / per_log);
     add_stats(g, stats, d_mean2d, 3.0 * sqrt(largest_variance(o.cov)));
 }
 

@@ -14,6 +14,9 @@ layout(constant_id = 3) const bool CULL = true;
 layout(constant_id = 14) const bool LISTED = true;
 layout(constant_id = 9) const bool BY_PAIR = false;  // sums are kept by pair, not by splat
 
+// A tile goes through all visible splats.
+layout(constant_id = 29) const bool UNLISTED = false;
+
 BUFFER_tile_starts(readonly)
 BUFFER_pair_splats(readonly)
 BUFFER_tile_splats(readonly)
@@ -46,6 +49,8 @@ uint pixel_index(uint j) {
 uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * TILE; }
 uvec2 first_pixel() { return corner_of_tile() + morton(pixel_index(0u)); }
 uvec2 step_to(uint j) { return morton(j * LANES); }
+
+uint rank_at(uint i) { return UNLISTED ? i : pair_splats[i]; }
 
 // Pair i's splat into the batch. rank: its place among the visible ones.
 void load(uint i, uint rank) {
@@ -83,14 +88,14 @@ void walk() {
     if (gl_LocalInvocationIndex == 0u) finished_subgroups = 0u;
     barrier();
     if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
-    uint own = begin + gl_LocalInvocationIndex, rank = own < end ? pair_splats[own] : 0u;
+    uint own = begin + gl_LocalInvocationIndex, rank = own < end ? rank_at(own) : 0u;
     for (uint first = begin; first < end; first += BATCH) {
         barrier();
         if (finished_subgroups == gl_NumSubgroups) break;
         before_batch(first - begin);
         if (own < end) load(own, rank);
         own += BATCH;
-        if (own < end) rank = pair_splats[own];  // known by the time that it is needed
+        if (own < end) rank = rank_at(own);  // known by the time that it is needed
         barrier();
         uint in_batch = min(BATCH, end - first);
         for (uint chunk = 0u; chunk < in_batch && !done; chunk += LANES) {

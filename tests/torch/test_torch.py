@@ -10,20 +10,25 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu import probe
 from hardsplat.gpu.device import context, instance
+from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core import pairs as pair_lists
+from hardsplat.raster.tiled import rasterizer as tiled
 from tests.helpers import needs
 from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2
 
 torch = needs.module("torch", needs.EVERYTHING)
 
-from hardsplat.torch import configure, engines, rasterization, shared  # noqa: E402
+from hardsplat.torch import configure, engines, links, rasterization, shared  # noqa: E402
+from hardsplat.torch.cameras import NUMBERS, Cameras, rows_of  # noqa: E402
+from hardsplat.torch.engine import Engine  # noqa: E402
 from hardsplat.torch.links import Shared  # noqa: E402
+from hardsplat.torch.pool import Lent  # noqa: E402
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 
@@ -92,7 +97,7 @@ def test_gradients_against_central_differences(
     mode, rasterize_mode, rasterizer, options, shared_device, request
 ):
     """The renderer computes in float32: differences are as wide as their truncation allows. The
-    gradient of alpha is taken too, in every way that there is."""
+    gradient of alpha is taken too."""
     if "ordering" in options:
         options = {**options, "ordering": request.getfixturevalue("waiting")}
     configure(shared_device, rasterizer, **options)
@@ -159,6 +164,15 @@ def test_splats_of_a_colour_that_is_not_finite_are_left_out():
     assert (image[..., :3] - wanted[..., :3]).abs().max() < 1e-5
 
 
+def test_the_first_call_may_be_one_of_inference():
+    given, views = tensors(random_scene(3, 30, 32, 24, 1)), cameras(random_scene(3, 30, 32, 24, 1))
+    with torch.inference_mode():
+        wanted, *_ = rasterization(*given, *views, 32, 24, sh_degree=1)
+    image, *_ = rasterization(*given, *views, 32, 24, sh_degree=1)
+    image.sum().backward()
+    assert torch.equal(image.detach(), wanted) and all(t.grad.isfinite().all() for t in given)
+
+
 def test_calls_may_overlap():
     """Backward passes in another order, views of other sizes, parameters changed in place."""
     scene = random_scene(3, 30, 32, 24, 1)
@@ -184,6 +198,40 @@ def test_calls_may_overlap():
         assert torch.equal(drawn(), after)
     given[4].data -= 0.1  # which leaves the tensor's version as it is, as fused optimizers do
     assert (drawn().detach() - before).abs().max() < 1e-5
+
+
+WITH_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="takes a GPU with CUDA")
+
+
+@pytest.mark.parametrize("where", ["cpu", pytest.param("cuda", marks=WITH_CUDA)])
+@pytest.mark.parametrize("mode", ["RGB", "RGB+D"])
+def test_views_of_a_call_are_those_of_calls_of_their_own(where, mode):
+    """More views than there are slots; and backward passes of calls in another order."""
+    scene = random_scene(7, 300, 64, 48, 1)
+    given = [t.detach().to(where).requires_grad_() for t in tensors(scene)]
+    views = [t.float().to(where) for t in cameras(scene, *np.linspace(0, 0.4, 11))]
+    weight = torch.tensor(scene["weight"]).to(where)
+    how = dict(sh_degree=1, render_mode=mode)
+
+    def loss(image, alpha):
+        return (image[..., :3] * weight).sum() + image[..., -1].sum() + alpha.square().sum()
+
+    together, alphas, _ = rasterization(*given, *views, 64, 48, **how)
+    pairs = zip(*(v.split(1) for v in views))
+    each = [rasterization(*given, *pair, 64, 48, **how) for pair in pairs]
+    for c, (image, alpha, _) in enumerate(each):
+        assert torch.equal(image[0], together[c]) and torch.equal(alpha[0], alphas[c])
+    found = torch.autograd.grad(loss(together, alphas), given)
+    alone = [torch.autograd.grad(loss(image, alpha), given) for image, alpha, _ in each]
+    for i, t in enumerate(found):
+        assert relative_l2(t.cpu(), sum(a[i] for a in alone).cpu()) < 1e-5, PARAMETERS[i]
+
+
+def test_rows_of_cameras_begin_their_structs():
+    given = cameras(random_scene(9, 4, 16, 16, 0), 0.0, 0.7)
+    structs = Cameras(*given, 16, 16, on_gpu=False).structs
+    for row, struct in zip(rows_of(*given), structs, strict=True):
+        assert np.array_equal(row.numpy(), np.frombuffer(struct, np.float32, NUMBERS))
 
 
 class Leased(np.ndarray):
@@ -258,23 +306,30 @@ def test_tensors_of_a_gpu_get_a_queue_that_only_computes(
 
 def lack_room(engine, monkeypatch) -> None:
     """Has an engine draw with room for 10 pairs, which it finds out afterwards."""
-    raster = engine._raster
     monkeypatch.setattr(pair_lists, "HEADROOM", 1.0)
-    raster.pair_capacity = 10
-    small = allocate_all(raster.device, raster._pair_bytes(10))
-    for name, buffer in small.items():
-        raster._own.pop(name).destroy()
-        raster._own[name] = buffer
-    raster.resources = {**raster.resources, **small}
-    engine._record_again()
+    for slot in engine.slots:
+        raster = slot.raster
+        raster.pair_capacity = 10
+        small = allocate_all(raster.device, raster._pair_bytes(10))
+        for name, buffer in small.items():
+            raster._own.pop(name).destroy()
+            raster._own[name] = buffer
+        raster.resources = {**raster.resources, **small}
+        slot.record_again()
 
 
-WAYS = [("tiled", {}), ("hardware", {}), ("hardware", {"blending": "fixed"})]
+UNLISTED = ("unlisted", {}), ("unlisted", {"tile_backward": "per-splat"})
+WAYS = [("tiled", {}), *UNLISTED, ("hardware", {}), ("hardware", {"blending": "fixed"})]
 
 
 @pytest.mark.parametrize("rasterizer, options", WAYS)
-def test_images_are_complete_where_there_was_no_room(shared_device, rasterizer, options):
+def test_images_are_complete_where_there_was_no_room(
+    shared_device, rasterizer, options, monkeypatch
+):
     """Several views in a call, of which the first shows nothing; without gradients too."""
+    if unlisted := rasterizer == "unlisted":  # as on devices with wide subgroups
+        rasterizer = "tiled"
+        monkeypatch.setattr(tiled, "is_local", lambda row, lanes: False)
     scene = random_scene(5, 300, 48, 32, 1)
     configure(shared_device, rasterizer, **options)
     given, (viewmats, Ks) = tensors(scene), cameras(scene, 0.0, 0.0, 0.2)
@@ -293,10 +348,82 @@ def test_images_are_complete_where_there_was_no_room(shared_device, rasterizer, 
     with pytest.MonkeyPatch.context() as patch:
         lack_room(engine, patch)
         assert agree(found(), wanted)
-        assert engine._raster.pair_capacity > 10 and not engine._short
+        assert all(slot.raster.draws_unlisted == unlisted for slot in engine.slots)
+        assert unlisted or max(slot.raster.pair_capacity for slot in engine.slots) > 10
+        if unlisted:  # what it knew of them by the next call
+            drawn()
+            assert max(slot.raster.pair_capacity for slot in engine.slots) > 10
         lack_room(engine, patch)
         with torch.no_grad():
             assert torch.equal(drawn(), wanted[0])
+
+
+def first_images(
+    monkeypatch, in_order: bool, configured: bool = False, calls: int = 2, **more
+) -> tuple[list, Engine]:
+    """Image and gradients of two views, of the last call, and the engine. configured: else by slots
+    that are new. more: attributes of the tiled rasterizer's module."""
+    monkeypatch.setattr(tiled, "is_local", lambda row, lanes: not in_order)
+    scene = random_scene(5, 300, 48, 32, 1)
+    if not configured:
+        configure(engines._wanted["device"], "tiled")
+    given, views = tensors(scene), cameras(scene, 0.0, 0.2)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in more.items():
+            patch.setattr(tiled, name, value)
+        for _ in range(calls):
+            image = rasterization(*given, *views, 48, 32, sh_degree=1)[0]
+            weighted = (image * torch.tensor(scene["weight"])).sum()
+            found = [image.detach(), *torch.autograd.grad(weighted, given)]
+    return found, engines.engine_for(torch.device("cpu"), False)
+
+
+SMALL = dict(FEWEST_PAIRS=1, PAIRS_PER_SPLAT=0)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_the_first_image_makes_room(monkeypatch, in_order):
+    """The host waits for no other one whose tiles can do without lists."""
+    wanted, _ = first_images(monkeypatch, in_order)
+    found, engine = first_images(monkeypatch, in_order, calls=1, **SMALL)
+    assert agree(found, wanted)
+    for slot in engine.slots:
+        assert slot.raster.pair_capacity >= slot.wanted > 100 and slot.waits != in_order
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_images_without_memory_for_lists(monkeypatch, in_order):
+    """They are complete, or there is an error and the next call begins again."""
+    wanted, _ = first_images(monkeypatch, in_order)
+    allocated = []
+
+    def full(device, nbytes):
+        allocated.append(nbytes)
+        if nbytes.get("pair_splats", 0) > 64:
+            raise OutOfMemory("full")
+        return allocate_all(device, nbytes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_lists, "allocate_all", full)
+        if in_order:
+            found, engine = first_images(monkeypatch, in_order, **SMALL)
+            assert agree(found, wanted)
+            assert all(slot.raster.pair_capacity < slot.wanted for slot in engine.slots)
+            assert len(allocated) == 6 * len(engine.slots)  # once, with and without checkpoints
+        else:
+            with pytest.raises(OutOfMemory):
+                first_images(monkeypatch, in_order, **SMALL)
+            assert not engines.engine_for(torch.device("cpu"), False).slots
+    assert agree(first_images(monkeypatch, in_order)[0], wanted)
+
+
+def test_more_pairs_than_descriptors_reach(monkeypatch, caplog):
+    """Tiles that sort their own splats go through all of them from then on."""
+    wanted, _ = first_images(monkeypatch, False)
+    limit = dict(most_pairs=lambda in_order, reach: 100)
+    found, engine = first_images(monkeypatch, False, **SMALL, **limit)
+    assert agree(found, wanted) and "drawn without lists" in caplog.text
+    assert all(slot.raster.draws_unlisted and not slot.waits for slot in engine.slots)
 
 
 @pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
@@ -307,7 +434,6 @@ def test_shared_memory_computes_what_copies_do(shared_device, rasterizer):
     results = []
     for how in ("copied", "shared", "in place"):
         configure(shared_device, rasterizer)
-        cpu = torch.device("cpu")
         if how != "copied":
             link = engines._links["cpu"] = Shared(shared_device, Mapped())
         given = tensors(scene)
@@ -324,8 +450,9 @@ def test_shared_memory_computes_what_copies_do(shared_device, rasterizer):
                 given[0] += 0.05
         results.append([*images, *first, *(t.grad for t in given)])
         if how != "copied":
-            engine = engines.engine_for(cpu, False)
-            assert len(engine._splats._copies) == (5 if how == "shared" else 0)
+            copies = [owner for owner in link.placed(given)[1] if isinstance(owner, Lent)]
+            assert len(copies) == (how == "shared")
+            del copies, image  # and with it the copies of its splats
             at = link.address(given[0]) + 60 if how == "in place" else None
             assert all(link.address(t.grad) for t in given) and link.address(given[0][5:]) == at
             assert link.peer.synchronized >= 4
@@ -339,6 +466,88 @@ def test_shared_memory_computes_what_copies_do(shared_device, rasterizer):
             assert torch.equal(*kept)
     for copied, shared_, in_place in zip(*results):
         assert relative_l2(shared_, copied) < 1e-5 and relative_l2(in_place, copied) < 1e-5
+
+
+class Signalled(Mapped):
+    """A peer with semaphores, of which it notes the use. Its side waits on the host."""
+
+    def __init__(self, device):
+        super().__init__()
+        self.device, self.made, self.seen = device, 0, []
+        self.interrupted = ""  # where Ctrl-C comes next
+
+    def semaphore(self, fd):
+        self.made += 1
+        return self.made
+
+    def _note(self, what, semaphore):
+        if self.interrupted == what:
+            self.interrupted = ""
+            raise KeyboardInterrupt
+        self.seen.append((what, semaphore))
+
+    def signal(self, semaphore):
+        self._note("signal", semaphore)
+
+    def wait(self, semaphore):
+        self._note("wait", semaphore)
+        self.device.wait_idle()
+
+
+def pretend_semaphores(device, monkeypatch) -> None:
+    """Has the device submit as with semaphores that it exports, of which it uses none."""
+    plain = SimpleNamespace(handle=None, fd=lambda: 0, destroy=lambda: None)
+    monkeypatch.setattr(links, "SharedSemaphore", lambda device: plain)
+    own = device.capabilities
+    able = replace(own, names={*own.names, "semaphore_fd"})
+    monkeypatch.setattr(device, "capabilities", able)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("interrupted", ["", "signal", "wait"])
+def test_sides_take_turns(shared_device, monkeypatch, in_order, interrupted):
+    """Each waits for what the other signalled, after an interrupt too."""
+    skip_unless_memory_is_shared(shared_device)
+    wanted, _ = first_images(monkeypatch, in_order)
+    pretend_semaphores(shared_device, monkeypatch)
+    monkeypatch.setattr(links, "MOST_SUBMISSIONS", 2)
+    peer = Signalled(shared_device)
+
+    def drawn():
+        configure(shared_device, "tiled")
+        engines._links["cpu"] = Shared(shared_device, peer)
+        return first_images(monkeypatch, in_order, configured=True)[0]
+
+    assert agree(drawn(), wanted)
+    if interrupted:
+        link, peer.interrupted = engines._links["cpu"], interrupted
+        with pytest.raises(KeyboardInterrupt):
+            first_images(monkeypatch, in_order, configured=True)
+        assert agree(first_images(monkeypatch, in_order, configured=True)[0], wanted)
+        assert engines._links["cpu"] is link
+    made = 4 if interrupted else 2
+    assert peer.made == made
+    whole = [turn for turn in peer.seen if turn[1] > made - 2]
+    assert len(whole) >= 8 and whole == [("signal", made - 1), ("wait", made)] * (len(whole) // 2)
+
+
+@pytest.mark.parametrize("row", ["reduce-scatter", "per-splat", "gather"])
+def test_no_hazards_between_passes_and_views(monkeypatch, row):
+    """Synchronization validation is silent, for tiles with and without lists."""
+    device = Device(validation="sync")
+    skip_unless_memory_is_shared(device)
+    scene = random_scene(5, 300, 48, 32, 1)
+    given, views = tensors(scene), cameras(scene, 0.0, 0.2, 0.3)
+    pretend_semaphores(device, monkeypatch)
+    monkeypatch.setattr(tiled, "is_local", lambda row, lanes: False)
+    for most in (1, 1 << 12):
+        monkeypatch.setattr(tiled.TiledRasterizer, "_most_pairs", lambda self: most)
+        configure(device, "tiled", tile_backward=row)
+        engines._links["cpu"] = Shared(device, Signalled(device))
+        image, alphas, _ = rasterization(*given, *views, 48, 32, sh_degree=1, render_mode="RGB+D")
+        (image.sum() + alphas.sum()).backward()
+        engines.close()
+    device.close()
 
 
 def arguments(**changes) -> dict:
@@ -388,7 +597,7 @@ WITHOUT = """
 import sys
 sys.modules["torch"] = None
 import hardsplat
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import OutOfMemory, UserError
 try:
     import hardsplat.torch
 except UserError as error:

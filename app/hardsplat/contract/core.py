@@ -70,6 +70,7 @@ CORE = subsystem(
             "uvec3 pair_blocks": "sort blocks over the pairs of tile and splat, and one behind the "
             "last",
             "uvec3 buckets": "workgroups of the backward pass over all buckets of splats",
+            "uvec3 unlisted_tiles": "tiles of a frame whose pairs do not fit the lists; else 0",
             "uvec3 planes": "x: planes of splats that this step moves; y, z: GROUP splats a "
             "workgroup",
         },

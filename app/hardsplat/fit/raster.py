@@ -82,7 +82,7 @@ class Flat(Projection):
         recorder.run(run["fit project"], indirect="splat_groups")
 
     def record_backward(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int
+        self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int, adds: bool = False
     ) -> None:
         recorder.run(run["fit sink"], indirect="splat_groups")
 

@@ -97,8 +97,7 @@ class Cuda:
         self._index = torch.cuda.current_device() if where.index is None else where.index
         self._cuda = ctypes.CDLL("libcuda.so.1")
         self._semaphores: list[c_void_p] = []
-        self._last: torch.cuda.Stream | None = None  # that had the memory
-        self._last_raw = -1
+        self._streams: dict[int, torch.cuda.Stream] = {}  # that had the memory
         self._threads, self._context = threading.local(), c_void_p()
         device, raw = c_int(), (ctypes.c_ubyte * 16)()
         self._call("cuCtxGetDevice", ctypes.byref(device))
@@ -159,13 +158,14 @@ class Cuda:
         return c_void_p(_raw_stream(self._index))
 
     def enter(self) -> None:
-        """Puts what the calling thread does next behind what others did."""
-        if (raw := _raw_stream(self._index)) == self._last_raw:
-            return
-        stream = torch.cuda.current_stream(self._index)
-        if self._last is not None:
-            stream.wait_stream(self._last)
-        self._last, self._last_raw = stream, raw
+        """Puts what the calling thread does next behind what others did, and what was done since
+        with tensors that may be lent again."""
+        if (raw := _raw_stream(self._index)) not in self._streams:
+            self._streams[raw] = torch.cuda.current_stream(self._index)
+        if len(self._streams) > 1:
+            for other in self._streams:
+                if other != raw:
+                    self._streams[raw].wait_stream(self._streams[other])
 
     def signal(self, semaphore: c_void_p) -> None:
         """Signals once what tensors were given is there."""

@@ -18,38 +18,27 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.torch.cuda import Cuda
 from hardsplat.torch.pool import Lent, Pool
 
-
-class _Downloaded:
-    """Memory of the device for results. address: where shaders find it."""
-
-    def __init__(self, buffer: Buffer, where: torch.device):
-        self._buffer, self._where, self.address = buffer, where, buffer.address
-
-    def tensor(self, shape: Sequence[int]) -> torch.Tensor:
-        """A copy of what is there after a run, float32; may be called once."""
-        values = self._buffer.download(np.float32, prod(shape)).reshape(shape)
-        return torch.from_numpy(values).to(self._where)
+MOST_SUBMISSIONS = 256  # that are kept, each for slots in another order
 
 
 class Link:
     """Copies by the host, for tensors of the CPU or of another GPU. lock: the thread that uses the
     link, or an engine on it, holds this."""
 
-    def __init__(self, device: Device, where: torch.device):
-        self.device, self._where, self.lock = device, where, threading.RLock()
-        self._lent: dict[str, Buffer] = {}  # by name; each loan ends before the next of that name
+    def __init__(self, device: Device, where: torch.device, peer: Cuda | None = None):
+        self.device, self.lock = device, threading.RLock()
+        self.peer: Any = peer
+        self.where = torch.device("cpu") if peer is None else where  # of what `tensor` shows
+        self._pool = Pool(device, peer, self.settle)
 
-    def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer:
-        """One that `tensor` can show or, addressed, that `put` can fill."""
-        return Buffer(self.device, nbytes, name, host=not addressed, addressed=addressed)
+    def buffer(self, nbytes: int, name: str) -> Buffer:
+        """One that `tensor` can show."""
+        return Buffer(self.device, nbytes, name, host=True)
 
+    @torch.inference_mode(False)  # else no later call could write to it outside that mode
     def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor:
         """Its first numbers, float32, in place."""
         return torch.from_numpy(buffer.array(np.float32)[: prod(shape)].reshape(shape))
-
-    def put(self, buffer: Buffer, tensor: torch.Tensor) -> None:
-        """Makes the first numbers of a buffer those of the tensor."""
-        buffer.upload(tensor.cpu().numpy())
 
     def write(self, buffer: Buffer, raw: bytes) -> None:
         """Makes the first bytes of a buffer these; for small ones."""
@@ -57,37 +46,47 @@ class Link:
 
     def address(self, tensor: torch.Tensor) -> int | None:
         """Where shaders find a tensor, if they can read it in place."""
-        return None
+        return self._pool.address(tensor)
 
-    def lend(self, nbytes: int, name: str) -> _Downloaded | Lent:
-        if (old := self._lent.get(name)) is None or old.nbytes < nbytes:
-            if old is not None:
-                self._lent.pop(name).destroy()
-            self._lent[name] = Buffer(self.device, nbytes, name, addressed=True)
-        return _Downloaded(self._lent[name], self._where)
+    def lend(self, shapes: Sequence[Sequence[int]], name: str) -> Lent:
+        """Memory for tensors of these shapes. Raises OutOfMemory."""
+        return self._pool.take(shapes, name)
+
+    def placed(self, tensors: Sequence[torch.Tensor]) -> tuple[list[int], list]:
+        """Where shaders find numbers of float32 tensors, in place or in copies, and what must live
+        as long as they look there."""
+        found = [self.address(t) for t in tensors]
+        copied = [t for t, address in zip(tensors, found) if address is None]
+        in_place = [t for t, address in zip(tensors, found) if address is not None]
+        if not copied:
+            return [address for address in found if address is not None], in_place
+        self.enter()
+        lent = self._pool.take([t.shape for t in copied], "copies of tensors", most=2.0)
+        lent.put(copied)
+        copies = iter(lent.addresses)
+        return [next(copies) if at is None else at for at in found], [*in_place, lent]
 
     def shared(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A copy of the numbers where `address` knows them, if there is such memory."""
+        """A copy of the numbers that `placed` finds in place, if there is such memory."""
         return tensor
 
     def enter(self) -> None:
         """Precedes writes to tensors of shared memory."""
 
-    def run(self, *recorders: Recorder, watched: bool = False) -> None:
+    def run(self, *recorders: Recorder, watched: int = 0) -> None:
         """Runs commands after what tensors were given before, and before what is asked of them
-        next. watched: `land` will be called."""
+        next. `land` waits for the first `watched` ones."""
         complete(self.device, *recorders)
 
     def land(self) -> None:
-        """Waits for the first recorder of the last run that was watched."""
+        """Waits for what is watched of the last run."""
 
     def settle(self) -> None:
         """Waits for both sides: before buffers are destroyed."""
 
     def close(self) -> None:
-        for buffer in self._lent.values():
-            buffer.destroy()
-        self._lent.clear()
+        self.settle()
+        self._pool.close()
 
 
 class Shared(Link):
@@ -95,20 +94,22 @@ class Shared(Link):
     on the GPU, and the host for neither."""
 
     def __init__(self, device: Device, peer: Cuda):
-        super().__init__(device, peer.tensor_device)
-        self.peer = peer
+        super().__init__(device, peer.tensor_device, peer)
         # mappings, and all that is there
         self._seen: WeakKeyDictionary[Buffer, tuple[Any, torch.Tensor]] = WeakKeyDictionary()
-        self._pool = Pool(device, peer)
         self._fence, self._flying = Fence(device), False
         self._semaphores: list[SharedSemaphore] = []
         self._submissions: dict[tuple, list[Submission]] = {}  # by what is run
+        self._running = False  # within `run`; else it was interrupted
         if "semaphore_fd" in device.capabilities:
-            self._semaphores = [SharedSemaphore(device) for _ in range(2)]
-            self._theirs = [peer.semaphore(semaphore.fd()) for semaphore in self._semaphores]
+            self._make_semaphores()
 
-    def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer:
-        return Buffer(self.device, nbytes, name, addressed=addressed, shared=True)
+    def _make_semaphores(self) -> None:
+        self._semaphores = [SharedSemaphore(self.device) for _ in range(2)]
+        self._theirs = [self.peer.semaphore(semaphore.fd()) for semaphore in self._semaphores]
+
+    def buffer(self, nbytes: int, name: str) -> Buffer:
+        return Buffer(self.device, nbytes, name, shared=True)
 
     def _mapped(self, buffer: Buffer) -> tuple[Any, torch.Tensor]:
         if buffer not in self._seen:
@@ -116,57 +117,67 @@ class Shared(Link):
             self._seen[buffer] = mapping, self.peer.tensor(mapping, buffer.nbytes // 4)
         return self._seen[buffer]
 
+    @torch.inference_mode(False)
     def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor:
         return self._mapped(buffer)[1][: prod(shape)].view(shape)
 
-    def put(self, buffer: Buffer, tensor: torch.Tensor) -> None:
-        self.tensor(buffer, tuple(tensor.shape)).copy_(tensor)
-
     def write(self, buffer: Buffer, raw: bytes) -> None:
         self.peer.write(self._mapped(buffer)[0], raw)
-
-    def address(self, tensor: torch.Tensor) -> int | None:
-        return self._pool.address(tensor)
-
-    def lend(self, nbytes: int, name: str) -> Lent:
-        self.enter()
-        return self._pool.take(nbytes, name, self.settle)
 
     def shared(self, tensor: torch.Tensor) -> torch.Tensor:
         if self.address(tensor) is not None:
             return tensor
         self.enter()
-        lent = self._pool.take(4 * tensor.numel(), "shared tensor", self.settle, most=1.25)
-        return lent.tensor(tensor.shape).copy_(tensor)
+        lent = self._pool.take([tensor.shape], "shared tensor", most=1.25)
+        lent.put([tensor])
+        return lent.tensors()[0]
 
     def enter(self) -> None:
         self.peer.enter()
 
-    def run(self, *recorders: Recorder, watched: bool = False) -> None:
+    def run(self, *recorders: Recorder, watched: int = 0) -> None:
         if not self._semaphores:
             self.peer.synchronize()
             complete(self.device, *recorders)
             return
         self.land()
+        if self._running:
+            self._renew()
         if (key := (watched, *recorders)) not in self._submissions:
+            if len(self._submissions) >= MOST_SUBMISSIONS:
+                self._submissions.clear()
             ours, back = (semaphore.handle for semaphore in self._semaphores)
             found = [Submission(self.device, recorders, signal=back, wait=ours)]
             if watched:
-                found = [Submission(self.device, recorders[:1], wait=ours)]
-                found.append(Submission(self.device, recorders[1:], signal=back))
+                found = [Submission(self.device, recorders[:watched], wait=ours)]
+                found.append(Submission(self.device, recorders[watched:], signal=back))
             self._submissions[key] = found
         first, *rest = self._submissions[key]
+        if watched:
+            self._fence.reset()
+        self._running = True
         self.peer.signal(self._theirs[0])
         first.submit(self._fence if watched else None)
-        self._flying = watched
+        self._flying = watched > 0
         for submission in rest:
             submission.submit()
         self.peer.wait(self._theirs[1])
+        self._running = False
+
+    def _renew(self) -> None:
+        """Makes semaphores again. An interrupt came between the two sides: one may have signalled
+        what the other does not wait for, and every later wait would end too early."""
+        self._flying = False
+        self.settle()
+        old = self._semaphores
+        self._make_semaphores()
+        for semaphore in old:
+            semaphore.destroy()
+        self._running = False
 
     def land(self) -> None:
         if self._flying:
             self._fence.wait(eager=True)
-            self._fence.reset()
             self._flying = False
 
     def settle(self) -> None:
@@ -176,8 +187,7 @@ class Shared(Link):
         self.device.wait_idle()
 
     def close(self) -> None:
-        self.settle()
-        self._pool.close()
+        super().close()
         self._seen.clear()
         self.peer.close()
         self._fence.destroy()

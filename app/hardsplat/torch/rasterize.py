@@ -3,19 +3,22 @@ Splatting", JMLR 2025), for what hardsplat draws."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from collections import deque
+from threading import Lock
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import SH_C0
+from hardsplat.raster.core.frame import frame_data
 from hardsplat.torch.arguments import check_offered, check_shapes
-from hardsplat.torch.engine import Call, Engine, RecordedFrame, SplatTensors
+from hardsplat.torch.cameras import Cameras
+from hardsplat.torch.engine import Engine
 from hardsplat.torch.engines import engine_for
+from hardsplat.torch.slot import Shot
 from hardsplat.torch.view import RasterizeFunction
 
 MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
@@ -89,119 +92,116 @@ def rasterization(
     check_shapes({**splats, "viewmats": viewmats, "Ks": Ks, **behind_all}, sh_degree)
     means, quats, scales, opacities, colors = (t.float() for t in splats.values())
     engine = engine_for(means.device, rasterize_mode == "antialiased")
-    call = Call()
-    coming = _Coming([viewmats, Ks])
-    # the GPU has something to do while the host waits for cameras and checks them
-    if sh_degree is not None and coming.wait:
-        detached = (t.detach() for t in (means, quats, scales, opacities, colors))
-        engine.give(SplatTensors(*detached), width, height, call)
-    w2cs, matrices = coming.arrays()
-    cameras = [_camera(w2c.tobytes(), K.tobytes(), width, height) for w2c, K in zip(w2cs, matrices)]
-    meta = Meta(width=width, height=height, n_cameras=len(cameras))
-
-    def drawn(c: int, camera: Camera) -> tuple[Tensor, Tensor]:
-        own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
-        behind = None if backgrounds is None else backgrounds[c].float()
-        view = _OneView(engine, camera, near_plane, call, (means, quats, scales, opacities))
-        return view.render(own, sh_degree, behind, render_mode)
-
-    while True:
-        images, alphas = zip(*map(drawn, range(len(cameras)), cameras))
-        found = _stacked(images), _stacked(alphas), meta
-        if engine.confirm(call):  # late: the device draws while the host does all this
-            return found
-
-
-@lru_cache(4096, typed=True)
-def _camera(w2c: bytes, K: bytes, width: int, height: int) -> Camera:
-    """The camera of float64 matrices, which training shows repeatedly: checking them takes longer
-    than all else that a camera needs."""
-    matrices = np.frombuffer(w2c).reshape(4, 4).copy(), np.frombuffer(K).reshape(3, 3).copy()
-    return Camera(*matrices, width, height)
+    cameras = Cameras(viewmats, Ks, width, height, engine.link.peer is not None)
+    _check_known(cameras)
+    passes = _Passes(engine, cameras, near_plane, [means, quats, scales, opacities])
+    with_colors, with_depths = "RGB" in render_mode, "D" in render_mode.replace("RGB", "")
+    shift: Any = passes.add_colors(colors, sh_degree) if with_colors else 0.0
+    if with_depths:
+        passes.add_depths(viewmats)
+    images, Ts = passes.draw()
+    found, n = [], len(viewmats)
+    if with_colors and with_depths:
+        (images, depths), (Ts, _) = (t.split([len(t) - n, n]) for t in (images, Ts))
+    else:
+        depths = images
+    T = Ts[:: len(Ts) // n] if len(Ts) > n else Ts  # they are alike in all passes of a camera
+    if with_colors:
+        image = _joined(images, n, 3 if sh_degree is not None else colors.shape[-1])
+        if sh_degree is None:  # sum w (c + s) - s sum w
+            image = image - shift * (1 - T)[..., None]
+        if backgrounds is not None:
+            image = image + T[..., None] * backgrounds.float()[:, None, None]
+        found.append(image)
+    if with_depths:
+        depth, weight = depths[..., :1], depths[..., 1:2]
+        found.append(depth / weight.clamp(min=1e-10) if "ED" in render_mode else depth)
+    meta = Meta(width=width, height=height, n_cameras=n)
+    return found[0] if len(found) == 1 else torch.cat(found, dim=3), (1 - T)[..., None], meta
 
 
-def _stacked(images: tuple[Tensor, ...]) -> Tensor:
-    return images[0][None] if len(images) == 1 else torch.stack(images)
+_unchecked: deque[Cameras] = deque()  # of GPUs, whose numbers the host may not have yet
+_CHECKING = Lock()  # two threads may call
 
 
-class _Coming:
-    """Values of tensors on their way to the host, in one transfer for all that are on GPUs."""
-
-    def __init__(self, tensors: list[Tensor]):
-        here = {i: t.detach() for i, t in enumerate(tensors) if t.device.type != "cuda"}
-        self._here = {i: t.cpu().double().numpy() for i, t in here.items()}
-        self._shapes = {i: t.shape for i, t in enumerate(tensors) if i not in self._here}
-        self._done = None
-        self.wait = len(self._shapes) > 0  # that there is something to wait for
-        if away := [tensors[i].detach().double().reshape(-1) for i in self._shapes]:
-            flat = torch.cat([t.to(away[0].device) for t in away])
-            pinned = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True)
-            self._flat = pinned.copy_(flat, non_blocking=True)
-            self._done = torch.cuda.current_stream(flat.device).record_event()
-
-    def arrays(self) -> list[Any]:
-        """float64; waits for them."""
-        if self._done is not None:
-            self._done.synchronize()
-            ends = np.cumsum([shape.numel() for shape in self._shapes.values()])
-            parts = np.split(self._flat.numpy().copy(), ends[:-1])
-            for part, (i, shape) in zip(parts, self._shapes.items()):
-                self._here[i] = part.reshape(shape)
-        return [self._here[i] for i in sorted(self._here)]
+def _check_known(cameras: Cameras) -> None:
+    """Raises ValueError for a camera of an earlier call that is none."""
+    with _CHECKING:
+        _unchecked.append(cameras)
+        while _unchecked and _unchecked[0].known:
+            _unchecked.popleft().check()
 
 
-class _OneView(NamedTuple):
-    """Splats from one camera; channels go through the engine by threes. splats: means, quats,
-    scales, opacities."""
+def _joined(images: Tensor, n: int, channels: int) -> Tensor:
+    """(C times parts, H, W, 3) of n cameras, one after the other -> (C, H, W, channels)."""
+    if len(images) > n:
+        parts = images.unflatten(0, (n, len(images) // n))
+        images = parts.permute(0, 2, 3, 1, 4).flatten(3)
+    return images if images.shape[3] == channels else images[..., :channels]
 
-    engine: Engine
-    camera: Camera
-    near: float
-    call: Call
-    splats: tuple[Tensor, Tensor, Tensor, Tensor]
 
-    def render(
-        self, colors: Tensor, sh_degree: int | None, background: Tensor | None, mode: str
-    ) -> tuple[Tensor, Tensor]:
-        """(H, W, channels) of the mode, alpha (H, W, 1). background: (D,) of the colours."""
-        found: list[Tensor] = []
-        T: Any = None
-        if "RGB" in mode:
-            if sh_degree is None:
-                image, T = self._channels(colors)
-            else:
-                image, T = self._pass(colors, sh_degree)
-            found.append(image if background is None else image + T[..., None] * background)
-        if "D" in mode.replace("RGB", ""):
-            image, behind = self._channels(self._depths())
-            depth, weight = image[..., :1], image[..., 1:]
-            found.append(depth / weight.clamp(min=1e-10) if "ED" in mode else depth)
-            T = behind if T is None else T
-        return (found[0] if len(found) == 1 else torch.cat(found, dim=2)), (1 - T)[..., None]
+class _Passes:
+    """Passes through the engine, of up to three channels from one camera each. splats: means,
+    quats, scales, opacities."""
 
-    def _depths(self) -> Tensor:
-        """(N, 2): depth along the axis of the camera, and 1. Depths of splats that are culled are
-        no less than the near plane."""
-        z_axis = torch.from_numpy(self.camera.w2c[2]).to(self.splats[0])
-        depths = (self.splats[0] @ z_axis[:3] + z_axis[3]).clamp(min=self.near)
-        return torch.stack([depths, torch.ones_like(depths)], dim=1)
+    def __init__(self, engine: Engine, cameras: Cameras, near: float, splats: list[Tensor]):
+        self._engine, self._cameras, self._near, self._splats = engine, cameras, near, splats
+        self._colors: list[Tensor] = []  # (N, K, 3) SH coefficients
+        self._each: list[tuple[int, int, int]] = []  # camera, which colours, SH degree
 
-    def _channels(self, colors: Tensor) -> tuple[Tensor, Tensor]:
-        """Colours (N, D) as they are -> (H, W, D), T. The engine clamps colours at 0, so those that
-        are not above it are shifted: sum w (c + s) - s sum w = sum w c."""
+    def add_colors(self, colors: Tensor, sh_degree: int | None) -> Tensor | float:
+        """Returns what was added to colours that are none of spherical harmonics: the engine clamps
+        them at 0, so they are drawn above it."""
+        views = range(len(self._cameras.structs))
+        if sh_degree is not None:
+            self._colors.append(colors)
+            self._each += [(c, 0, sh_degree) for c in views]
+            return 0.0
         own = colors.detach()
         known = torch.where(own.isfinite(), own, 1.0)  # of others nothing is drawn
         least = known.amin() if colors.numel() else torch.ones((), device=colors.device)
         shift = torch.where(least > 0, torch.zeros_like(least), 1 - least)
-        images: list[Tensor] = []
-        Ts: list[Tensor] = []
-        for part in (colors + shift).split(3, dim=1):
-            padded = pad(part, (0, 3 - part.shape[1]), value=0.5)
-            image, T = self._pass(((padded - 0.5) / SH_C0)[:, None], 0)
-            images.append(image[..., : part.shape[1]])
-            Ts.append(T)
-        return torch.cat(images, dim=2) - shift * (1 - Ts[0])[..., None], Ts[0]
+        parts = [slice(first, first + 3) for first in range(0, colors.shape[-1], 3)]
+        for c in views:
+            if c == 0 or colors.ndim == 3:
+                own = colors[c] if colors.ndim == 3 else colors
+                self._colors += [_as_sh(own[:, part] + shift) for part in parts]
+            first = len(self._colors) - len(parts)
+            self._each += [(c, first + i, 0) for i in range(len(parts))]
+        return shift
 
-    def _pass(self, sh: Tensor, sh_degree: int) -> tuple[Tensor, Tensor]:
-        frame = RecordedFrame(self.camera, sh_degree, self.near, self.call)
-        return RasterizeFunction.apply(*self.splats, sh, self.engine, frame)
+    def add_depths(self, viewmats: Tensor) -> None:
+        """(depth along the axis of the camera, 1). Depths of splats that are culled are no less
+        than the near plane."""
+        means = self._splats[0]
+        for c, axis in enumerate(viewmats[:, 2].to(means, non_blocking=means.is_cuda)):
+            depths = (means @ axis[:3] + axis[3]).clamp(min=self._near)
+            self._each.append((c, len(self._colors), 0))
+            self._colors.append(_as_sh(torch.stack([depths, torch.ones_like(depths)], dim=1)))
+
+    def draw(self) -> tuple[Tensor, Tensor]:
+        """(S, H, W, 3) sums of weights times colours, (S, H, W) transmittance, by pass."""
+        engine, cameras, tensors = self._engine, self._cameras, [*self._splats, *self._colors]
+        with engine.lock:
+            addresses, owners = engine.link.placed([t.detach() for t in tensors])
+        shots = [
+            Shot(
+                [*addresses[:4], addresses[4 + color]],
+                owners,
+                len(self._splats[0]),
+                self._colors[color].shape[1],
+                cameras.structs[c],
+                None if cameras.rows is None else cameras.rows[c],
+                frame_data(degree, (0.0, 0.0, 0.0), self._near).tobytes(),
+                cameras.size,
+            )
+            for c, color, degree in self._each
+        ]
+        shown = [color for _, color, _ in self._each]
+        return RasterizeFunction.apply(engine, shots, shown, *tensors)
+
+
+def _as_sh(colors: Tensor) -> Tensor:
+    """(N, up to 3) colours as SH coefficients (N, 1, 3)."""
+    padded = pad(colors, (0, 3 - colors.shape[1]), value=0.5)
+    return ((padded - 0.5) / SH_C0)[:, None]

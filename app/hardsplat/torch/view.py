@@ -1,28 +1,35 @@
-"""One view of splats as a function that PyTorch differentiates."""
+"""Views of splats as a function that PyTorch differentiates."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
-from hardsplat.torch.engine import Engine, RecordedFrame, SplatTensors
+from hardsplat.torch.engine import Engine
+from hardsplat.torch.slot import Shot
 
 
 class RasterizeFunction(torch.autograd.Function):
-    """(means, quats, scales, opacities, sh) -> image (H, W, 3) without background, transmittance
-    (H, W). See SplatTensors and RecordedFrame."""
+    """(means, quats, scales, opacities, colors...) -> images (S, H, W, 3) without background,
+    transmittance (S, H, W), of shots of them. shown: which of the colours each shot shows."""
 
     @staticmethod
-    def forward(ctx, means, quats, scales, opacities, sh, engine: Engine, frame: RecordedFrame):
-        splats = SplatTensors(*(t.detach() for t in (means, quats, scales, opacities, sh)))
-        ctx.save_for_backward(means, quats, scales, opacities, sh)
-        ctx.engine, ctx.frame = engine, frame
+    def forward(ctx, engine: Engine, shots: Sequence[Shot], shown: Sequence[int], *tensors):
+        kept = any(ctx.needs_input_grad)
+        found = engine.draw(shots, kept)
+        if kept:
+            ctx.save_for_backward(*tensors)
+            ctx.given = engine, shots, shown
         ctx.set_materialize_grads(False)
-        return tuple(t.to(means.device) for t in engine.draw(splats, frame))
+        return tuple(each.to(tensors[0].device) for each in found)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, d_image, d_T):
-        splats = SplatTensors(*(t.detach() for t in ctx.saved_tensors))
-        if d_image is None and d_T is None:
-            return (None,) * 7
-        return *ctx.engine.gradients(splats, ctx.frame, d_image, d_T), None, None
+    def backward(ctx, d_images, d_Ts):
+        tensors = ctx.saved_tensors  # PyTorch raises here for one that was changed in place
+        engine, shots, shown = ctx.given
+        if d_images is None and d_Ts is None:
+            return None, None, None, *[None] * len(tensors)
+        found = engine.gradients(shots, shown, [t.shape for t in tensors], d_images, d_Ts)
+        return None, None, None, *(gradient.to(tensors[0].device) for gradient in found)

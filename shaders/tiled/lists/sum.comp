@@ -1,11 +1,13 @@
 // The pairs of every GROUP visible splats -> those before each GROUP, behind the last their sum,
-// and work sizes. One workgroup. Pairs beyond the buffers are dropped: the farthest ones.
+// and work sizes. One workgroup. Pairs beyond the buffers are dropped: the farthest ones. Or all of
+// them, and tiles go through all splats.
 #include "common.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 6) const uint BUCKET = 512u;  // splats, see buckets.glsl
+layout(constant_id = 29) const bool WHOLE = false;  // lists have all pairs or none
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
 BUFFER_pair_tiles(readonly)
@@ -49,11 +51,13 @@ void main() {
     }
     if (t > 0u) return;
     pair_sums[groups] = saturated(before);
-    uint pairs = min(saturated(before), uint(pair_tiles.length()));
+    uint wanted = saturated(before), fit = uint(pair_tiles.length()),
+         pairs = wanted <= fit ? wanted : WHOLE ? 0u : fit;
     counts.pairs = pairs;
     counts.checkpoints = 0u;
     counts.pairs_wanted = before.x;
     counts.pairs_wanted_high = before.y;
     indirect.pair_blocks = fold(pairs / BLOCK + 1u);
     indirect.buckets = fold(pairs / BUCKET + TILES);
+    if (WHOLE) indirect.unlisted_tiles = wanted <= fit ? uvec3(0u) : fold(TILES);
 }

@@ -33,7 +33,7 @@ class PairLists:
     device: Device
     resources: dict[str, Buffer | Image]
     parts = "tile"  # of the canvas, which make pairs with splats
-    left_out = "the farthest"
+    beyond = "the farthest are not drawn"  # what becomes of pairs that do not fit
     pair_capacity = checkpoint_capacity = 0
     least_pairs = 0  # which are not given back
     _own: dict[str, Buffer | Image]
@@ -81,8 +81,8 @@ class PairLists:
         most = self._most_pairs()
         if limited and not self._warned:
             self._warned = True
-            where, what = self.device.name, self.left_out
-            text = "frames have up to %s pairs of %s and splat, %s fit on %s: %s are not drawn"
+            where, what = self.device.name, self.beyond
+            text = "frames have up to %s pairs of %s and splat, %s fit on %s: %s"
             log.warning(text, pairs, self.parts, most, where, what)
         capacity = _fitted(self.pair_capacity, pairs, most, self.least_pairs, give_back)
         if not checkpoints and capacity > self.pair_capacity:  # as many for a pair as there are

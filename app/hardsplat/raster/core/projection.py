@@ -63,9 +63,10 @@ class Projection:
         raise NotImplementedError
 
     def record_backward(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int
+        self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int, adds: bool = False
     ) -> None:
-        """d_splats2d, splats2d, parameters -> the sink."""
+        """d_splats2d, splats2d, parameters -> the sink. adds: to the gradients that are there,
+        which sinks of rows can."""
         raise NotImplementedError
 
     def record_return(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
@@ -168,6 +169,7 @@ class Perspective(Projection):
     def _backward_passes(self, sink: Sink) -> list[ComputePass]:
         gradients, stats = quantities.gradients("splat"), ("grow_stats",) if sink.grows else ()
         own = tuple(quantities.QUANTITIES[name].d for name in GEOMETRY)
+        before = own if sink.rows else ()
         cameras, listing = (("camera_sums",), "in_order") if sink.cameras else ((), "any")
         depths = ("d_depths",) if sink.depths else ()
         lobes = LOBES * self.lobes
@@ -176,7 +178,7 @@ class Perspective(Projection):
         backward = ComputePass(
             "project backward",
             "project/backward.comp",
-            (*GEOMETRY, *lobes, *given, *stats, *depths),
+            (*GEOMETRY, *lobes, *given, *before, *stats, *depths),
             ("d_splats2d", "d_colors", "directions", *own, *stats, *cameras),
             spec={
                 "ANTIALIASED": self.antialiased,
@@ -199,7 +201,9 @@ class Perspective(Projection):
             ("d_colors", "directions", *gradients),
             {"SH_PLANES": self.sh_planes} if self._rows else {},
         )
-        return [backward, splats, *other_passes(sink), *(depth_passes() if sink.depths else ())]
+        more = [added(p) for p in (backward, splats) if sink.rows]
+        others = [*other_passes(sink), *(depth_passes() if sink.depths else ())]
+        return [backward, splats, *more, *others]
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
         names = ("seen", "d_colors", "directions") if self.sink else ()
@@ -229,17 +233,22 @@ class Perspective(Projection):
             record_sort(recorder, run)
 
     def record_backward(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int
+        self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int, adds: bool = False
     ) -> None:
         if self.sink and self.sink.packed:
             working.record_moves(recorder, run, False, "moments", *self.sink.follows)
-        recorder.run(run["project backward"], indirect="splat_groups")
+        recorder.run(run[f"project backward{' added' * adds}"], indirect="splat_groups")
         if self.sink:
-            record_splats(recorder, run, self.sink, capacity)
+            record_splats(recorder, run, self.sink, capacity, adds)
 
     def record_return(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         if self.sink and self.sink.packed:
             working.record_moves(recorder, run, True, "values", "moments", *self.sink.follows)
+
+
+def added(p: ComputePass) -> ComputePass:
+    """Under another name, the pass that adds to the gradients of other views."""
+    return replace(p, name=f"{p.name} added", spec={**p.spec, "ADDS": True})
 
 
 def directions(rows: bool) -> tuple[str, ...]:

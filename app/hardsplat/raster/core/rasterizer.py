@@ -69,6 +69,7 @@ class Rasterizer(PairLists):
     all_passes: Callable[..., list]  # what `plan` returns, and a picture
     rows: Variants
     _parameters: Drawn
+    draws_unlisted = False  # whether an image is complete whatever the capacities are
 
     def __init__(
         self,
@@ -187,10 +188,11 @@ class Rasterizer(PairLists):
 
     # what all do alike
 
-    def record_backward(self, recorder: Recorder) -> None:
-        """d_image, target, what the forward pass left -> d_splats2d -> the sink."""
+    def record_backward(self, recorder: Recorder, adds: bool = False) -> None:
+        """d_image, target, what the forward pass left -> d_splats2d -> the sink. adds: to the
+        gradients that are there, which sinks of rows can."""
         self.record_draw_backward(recorder)
-        self.projection.record_backward(recorder, self.pipelines, self._capacity)
+        self.projection.record_backward(recorder, self.pipelines, self._capacity, adds)
 
     def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
         """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss

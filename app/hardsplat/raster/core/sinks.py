@@ -138,12 +138,14 @@ def splats_pass(
 
 
 def record_splats(
-    recorder: Recorder, run: Mapping[str, Pipeline], sink: Sink, capacity: int
+    recorder: Recorder, run: Mapping[str, Pipeline], sink: Sink, capacity: int, adds: bool = False
 ) -> None:
-    """Every plane: those that the step moves, or all of them for up to `capacity` splats."""
+    """Every plane: those that the step moves, or all of them for up to `capacity` splats. adds: to
+    what is there."""
     if sink.stores:
         planes = _PLANE_shN if sink.rows else quantities.plane_count("splat")
-        recorder.run(run["store gradients"], groups=plane_groups(planes, capacity))
+        store = run[f"store gradients{' added' * adds}"]
+        recorder.run(store, groups=plane_groups(planes, capacity))
     else:
         recorder.run(run["adam"], indirect="planes")
 

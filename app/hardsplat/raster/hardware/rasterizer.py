@@ -127,7 +127,7 @@ class HardwareRasterizer(Rasterizer):
     rows_of = staticmethod(rows_of)
     all_passes = staticmethod(all_passes)
     rows: Rows
-    parts, left_out = "block of pixels", "the others"
+    parts, beyond = "block of pixels", "the others are not drawn"
     lists: FragmentLists | None = None
 
     @classmethod

@@ -60,15 +60,15 @@ def count_pass(in_order: bool = True, lists: bool = True) -> ComputePass:
 
 
 def list_passes(
-    in_order: bool, tiles: int, share: Mapping[str, int], lanes: int
+    in_order: bool, tiles: int, share: Mapping[str, int], lanes: int, whole: bool = False
 ) -> list[ComputePass]:
     """From packed splats to tile_starts, pair_splats and tile_order. tiles: of the canvas. share:
-    specialization constants of buckets. lanes: of a subgroup."""
+    specialization constants of buckets. lanes: of a subgroup. whole: lists have all pairs or
+    none."""
     if in_order:
         reads, writes = ("camera", "counts", "pair_sums", "pair_tiles"), ("counts", "indirect")
-        total = ComputePass(
-            "tile sum", "tiled/lists/sum.comp", reads, (*writes, "pair_sums"), share
-        )
+        spec = {**share, "WHOLE": whole}
+        total = ComputePass("tile sum", "tiled/lists/sum.comp", reads, (*writes, "pair_sums"), spec)
         return [total, *sorted_lists(tiles, lanes)]
     starts = ("tile_starts", "tile_cursors", "tile_order", "tile_changes", "counts", "indirect")
     return [

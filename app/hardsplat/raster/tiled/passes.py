@@ -20,6 +20,9 @@ TILE = contract.CONSTANTS["TILE"]
 # larger ones pay.
 FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
 MOST_PIXELS = 8  # of a lane
+_LISTS = ("camera", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
+# Draws of a frame whose pairs are not listed.
+_UNLISTED: dict = {"share": "tiled/share_all.glsl", "walk": "tiled/walk.glsl"}
 
 
 def pixels_of(lanes: int, least: int) -> int:
@@ -51,7 +54,6 @@ def all_passes(
     (across, down), row = grid(width, height), rows.tile_backward
     bucket = bucket_of(row, lanes) if around.differentiates else 0
     share = {"BUCKET": bucket} if bucket else {}
-    lists = ("camera", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
     stored = ("checkpoints", "reaches", "bucket_tiles") if bucket else ()
     counted = ("counts",) if bucket else ()
     buckets = {**share, "ON_DEMAND": row.on_demand} if bucket else {}
@@ -61,7 +63,7 @@ def all_passes(
     draw = ComputePass(
         "draw",
         "tiled/forward.comp",
-        (*lists, "tile_order", *counted),
+        (*_LISTS, "tile_order", *counted),
         ("target", *stored, *counted),
         {**walk_of(lanes, FORWARD_PIXELS), **buckets, "PICTURE": PICTURES[picture].number},
         slots,
@@ -69,13 +71,43 @@ def all_passes(
     )
     backward: list[ComputePass] = []
     if around.differentiates and around.sink:
-        reads = (*lists, *(stored or ("tile_order",)))
+        reads = (*_LISTS, *(stored or ("tile_order",)))
         walk = walk_of(lanes, BACKWARD_PIXELS if row.cull else FORWARD_PIXELS)
         backward = _backward_passes(rows, reads, {**walk, **buckets}, around.sink)
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
     listed = [around.image(count, around.listed)] if around.listed else []
-    tiles = list_passes(around.in_order, across * down, share, lanes)
-    return [*around.passes({}, picture), *images, *listed, *tiles, *backward]
+    whole = draws_unlisted(around, row)
+    tiles = list_passes(around.in_order, across * down, share, lanes, whole)
+    unlisted = _unlisted_passes(rows, lanes) if whole else []
+    return [*around.passes({}, picture), *images, *listed, *tiles, *backward, *unlisted]
+
+
+def draws_unlisted(around: Projection, row: TileBackward) -> bool:
+    """Whether a frame whose pairs do not fit is drawn without lists, complete and slowly, so that
+    nobody has to know before its image is used. Training leaves the farthest pairs out instead."""
+    return around.in_order and not row.gathers and around.sink is not None and around.sink.rows
+
+
+def _unlisted_passes(rows: TiledRows, lanes: int) -> list[ComputePass]:
+    draw = ComputePass(
+        "draw unlisted",
+        "tiled/forward.comp",
+        (*_LISTS, "counts"),
+        ("target",),
+        {**walk_of(lanes, FORWARD_PIXELS), "UNLISTED": True},
+        _UNLISTED,
+        full_subgroups=True,
+    )
+    backward = ComputePass(
+        "draw backward unlisted",
+        "tiled/backward.comp",
+        (*_LISTS, "counts", "target", "d_image", "frame", "d_splats2d"),
+        ("d_splats2d",),
+        {**walk_of(lanes, BACKWARD_PIXELS), "LISTED": False, "UNLISTED": True},
+        {**_UNLISTED, "reduce": "tiled/halving.glsl", "atomics": rows.atomics.slot},
+        full_subgroups=True,
+    )
+    return [draw, backward]
 
 
 def walk_of(lanes: int, least: int) -> dict[str, int]:

@@ -3,8 +3,8 @@ with what was published since.
 
 Every splat lists exactly the tiles that its ellipse alpha >= 1/255 touches (Speedy-Splat, Hanson et
 al. 2025), and tiles sort what they list by depth, see lists.py. Everything stays on the GPU.
-The pairs' buffers have a capacity; a frame that has more is drawn without some of them and counts
-them in `counts.pairs_wanted`, see `reserve_pairs`.
+The pairs' buffers have a capacity; a frame that has more is drawn without some of them, or
+`draws_unlisted`, and counts them in `counts.pairs_wanted`, see `reserve_pairs`.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from hardsplat.raster.tiled.passes import (
     all_passes,
     backward_subgroups,
     bucket_of,
+    draws_unlisted,
     forward_subgroups,
     sources,
 )
@@ -96,6 +97,7 @@ class TiledRasterizer(Rasterizer):
         self.tiles = int(np.prod(grid(self.width, self.height)))
         self.bucket = bucket_of(row, device.subgroup_size) if differentiates else 0
         self.gathers = differentiates and row.gathers
+        self._find_unlisted()
         numbers = backward_subgroups(device.subgroup_size) * contract.CONSTANTS["GRADIENTS"]
         self.record_bytes = numbers * contract.itemsize("pair_records")  # of a pair
         first = max(PAIRS_PER_SPLAT * self._capacity, FEWEST_PAIRS)
@@ -110,6 +112,11 @@ class TiledRasterizer(Rasterizer):
         if "tile_changes" in nbytes:
             buffer_in(self._own, "tile_changes").fill(0)  # each frame leaves it clean
         self._allocate_lists()
+
+    def _find_unlisted(self) -> None:
+        self.draws_unlisted = draws_unlisted(self.projection, self.rows.tile_backward)
+        if self.draws_unlisted:
+            self.beyond = "such frames are drawn without lists, slowly"
 
     def _allocate_lists(self) -> None:
         """With fewer checkpoints, where memory is short."""
@@ -167,6 +174,8 @@ class TiledRasterizer(Rasterizer):
         record_counts(recorder, run, self.projection, "tile count")
         record_lists(rest, run, self.projection, self.tiles)
         self._run_tiles(rest, run["draw"])
+        if self.draws_unlisted:
+            rest.run(run["draw unlisted"], indirect="unlisted_tiles")
         if picture == "image":
             self._record_sky(rest)
 
@@ -194,6 +203,8 @@ class TiledRasterizer(Rasterizer):
             recorder.run(run, indirect="buckets")
         else:
             self._run_tiles(recorder, run)
+        if self.draws_unlisted:
+            recorder.run(self.pipelines["draw backward unlisted"], indirect="unlisted_tiles")
         if self.gathers:
             recorder.run(self.pipelines["draw backward gather"], indirect="splat_groups")
 
@@ -203,7 +214,7 @@ class TiledRasterizer(Rasterizer):
 
     def _meet_limit(self) -> bool:
         """Lists splats in order of depth from now on, so that without memory for all pairs the
-        farthest are left out. Raises OutOfMemory with nothing changed."""
+        farthest are left out, or none are listed. Raises OutOfMemory with nothing changed."""
         if self.projection.in_order:
             return False
         assert isinstance(self.projection, Perspective)  # no other is not in order
@@ -217,6 +228,7 @@ class TiledRasterizer(Rasterizer):
             self._own.pop(name).destroy()
         self._own |= more
         self.projection, self._plan = projection, (projection, *self._plan[1:])
+        self._find_unlisted()
         self.pipelines = build_all(self.device, self._passes())
         self._collect()
         return True

@@ -1,0 +1,193 @@
+"""What one view is drawn with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import ref
+
+import torch
+
+from hardsplat import contract
+from hardsplat.base.errors import OutOfMemory
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.raster import tensors
+from hardsplat.raster.backends import Backend
+from hardsplat.raster.core.pairs import pairs_wanted
+from hardsplat.raster.core.sinks import STORE_ROWS
+from hardsplat.settings.raster import Options
+from hardsplat.torch.cameras import NUMBERS
+from hardsplat.torch.given import Given
+from hardsplat.torch.links import Link
+
+
+@dataclass(eq=False)
+class Shot:
+    """A view of splats. addresses: where their numbers are, in the order of PLANES, as long as
+    `owners` live. coefficients: SH coefficients that a splat has. camera, frame: the contract's
+    structs; row: numbers of the camera that are on the GPU, see Cameras. slot: where it was drawn
+    last."""
+
+    addresses: list[int]
+    owners: list
+    n: int
+    coefficients: int
+    camera: bytes
+    row: torch.Tensor | None
+    frame: bytes
+    size: tuple[int, int]  # width, height, px
+    slot: Slot | None = None
+
+    @property
+    def drawn(self) -> bool:
+        """Whether what a forward pass leaves is there, for a backward pass."""
+        return self.slot is not None and self.slot.shot is self
+
+
+class Slot:
+    """Buffers and recorded commands of a view of up to `capacity` splats on a canvas of width x
+    height px. pairs: that have room at first. nbytes: what it took of the device's memory. Raises
+    OutOfMemory."""
+
+    def __init__(
+        self, link: Link, backend: Backend, options: Options, key: tuple, pairs: int
+    ) -> None:
+        (capacity, sh_degree, width, height), device = key, link.device
+        self._link, self._parts, self._canvas = link, Owned(), (width, height)
+        self._shot: ref[Shot] | None = None
+        self._told: dict[str, tuple] = {}  # what the device has in `camera` and `frame`
+        self._drew = False  # that `wanted` is an image's
+        self._refused = 0  # pairs that there was no memory for
+        own, before = self._parts.add, device.usage.on_device
+        try:
+            self._given = own(Given(link, capacity, sh_degree))
+            drawn = self._given, width, height, options
+            self.raster = own(backend.rasterizer(device, *drawn, sink=STORE_ROWS))
+            self.raster.reserve_pairs(pairs)
+            sizes = {name: contract.itemsize(name) for name in ("camera", "frame")}
+            sizes |= dict.fromkeys(("image_out", "d_image_in"), 16 * width * height)
+            self._views = {name: own(link.buffer(size, name)) for name, size in sizes.items()}
+            self._out, self._d = (
+                link.tensor(self._views[name], (4 * width * height,))
+                for name in ("image_out", "d_image_in")
+            )
+            self._row = link.tensor(self._views["camera"], (NUMBERS,))
+            seen = Buffer(device, contract.itemsize("counts"), "counts_seen", host=True)
+            self._views["counts_seen"] = own(seen)
+            seen.fill(0)
+            self._counts = seen.array(contract.dtype("Counts"))
+            self.record()
+            self.nbytes = device.usage.on_device - before
+        except BaseException:
+            self.destroy()
+            raise
+
+    def record(self) -> None:
+        """Commands of a forward pass, up to when `wanted` is known and after that, and of backward
+        passes: one that stores its gradients, and one that adds them to what is there."""
+        resources = {**self.raster.resources, **self._views}
+        own, device = self._parts.add, self._link.device
+        self.recorders = [own(Recorder(device, resources)) for _ in range(4)]
+        self.forward, self.rest, *backwards = self.recorders
+        self.backward, self.backward_added = backwards
+        run = build_all(device, tensors.PASSES)
+        self.raster.record_forward(self.forward, rest=self.rest)
+        self.forward.copy("counts", "counts_seen")
+        self.rest.run(run["image out"], threads=self._canvas)
+        for adds, recorder in enumerate(backwards):
+            recorder.run(run["d_image in"], threads=self._canvas)
+            self.raster.record_backward(recorder, adds > 0)
+        for recorder in self.recorders:
+            recorder.end()
+
+    @property
+    def shot(self) -> Shot | None:
+        """What was drawn here last and may have a backward pass."""
+        return None if self._shot is None else self._shot()
+
+    def free(self) -> None:
+        """Forgets it."""
+        self._shot = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the host looks at `wanted` before anybody uses an image: one may lack splats, or
+        it is the first, after which later ones take less time."""
+        complete = self._drew and self.raster.draws_unlisted
+        return self.raster.pair_capacity > 0 and not complete
+
+    def take(self, shot: Shot) -> None:
+        """Has the device draw it next."""
+        if not self.waits:
+            self.grow()  # by what is known so far: it is faster where all pairs are listed
+        self._shot, shot.slot = ref(shot), self
+        self._write("frame", shot.frame)
+        self._write("camera", shot.camera, shot.row is not None)
+        if shot.row is not None:
+            self._row.copy_(shot.row)
+        self._given.read_from(shot.addresses, shot.n, shot.coefficients)
+
+    def _write(self, name: str, raw: bytes, changes: bool = False) -> None:
+        """changes: its first numbers are others then."""
+        if self._told.get(name) != (raw, changes):
+            self._link.write(self._views[name], raw)
+            self._told[name] = raw, changes
+
+    def image(self, width: int, height: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """What was drawn, in place: (H, W, 3) colours, (H, W) transmittance behind the last
+        splat."""
+        return _parted(self._out, width, height)
+
+    def differentiate(
+        self, d_image: torch.Tensor | None, d_T: torch.Tensor | None, to: list[int]
+    ) -> None:
+        """Has the device find the gradients of its shot next, for those of `image`, and put them
+        `to` these addresses."""
+        shot = self.shot
+        assert shot is not None
+        d_colors, d_Ts = _parted(self._d, *shot.size)
+        d_colors.zero_() if d_image is None else d_colors.copy_(d_image)
+        d_Ts.zero_() if d_T is None else d_Ts.copy_(d_T)
+        self._given.write_to(to)
+        self.free()  # the backward pass uses up what the forward pass leaves it
+
+    @property
+    def wanted(self) -> int:
+        """Pairs that an image has: the last one where `Link.land` was called since, else an earlier
+        one."""
+        return pairs_wanted(self._counts[0])
+
+    def grow(self) -> bool:
+        """Whether an image has more pairs than fit, and there is room for them now. Raises
+        OutOfMemory where it would lack splats: the slot is of no use then."""
+        self._drew, wanted = True, self.wanted
+        if wanted <= max(self.raster.pair_capacity, self._refused):
+            return False
+        try:
+            if not self.raster.reserve_pairs(wanted):
+                return False
+        except OutOfMemory:
+            if not self.raster.draws_unlisted:
+                raise
+            self._refused = wanted
+        self.record_again()
+        return wanted > self._refused
+
+    def record_again(self) -> None:
+        """For other buffers of the rasterizer."""
+        self._link.settle()
+        for recorder in self.recorders:
+            self._parts.drop(recorder)
+        self.record()
+
+    def destroy(self) -> None:
+        self.free()
+        self._parts.destroy()
+        self._out = self._d = self._row = torch.zeros(0)  # shots may outlive their slot
+
+
+def _parted(flat: torch.Tensor, width: int, height: int) -> tuple[torch.Tensor, torch.Tensor]:
+    colors, T = flat[: 4 * width * height].split([3 * width * height, width * height])
+    return colors.view(height, width, 3), T.view(height, width)
