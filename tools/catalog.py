@@ -194,6 +194,7 @@ def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]
         yield from tile_passes.all_passes(analytic, rows, 1, 1, lanes=32)
         yield from tile_passes.all_passes(replace(analytic, in_order=False), rows, 1, 1, lanes=32)
         yield from tile_passes.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32)
+        yield from tile_passes.all_passes(Perspective(1, STORE_ROWS), rows, 1, 1, lanes=32)
     checkpointed = replace(
         rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket)
     )

@@ -71,12 +71,13 @@ def measured(
     for kept, where, what in WAYS:
         given = [torch.tensor(a, device=WHERE) for a in arrays]
         given = [(shared(t) if kept == "shared" else t).detach().requires_grad_() for t in given]
-        views = w2cs.to(where), Ks.to(where)
         mode, together = "RGB+ED" if what == "RGB+ED" else "RGB", 4 if what == "4 views" else 1
+        # chosen beforehand: indices of tensors on a GPU have the host wait
+        chosen = [[(view + i) % len(cameras) for i in range(together)] for view in range(VIEWS)]
+        pairs = [(w2cs[each].to(where), Ks[each].to(where)) for each in chosen]
 
         def draw(view: int) -> tuple:
-            chosen = [(view + i) % len(cameras) for i in range(together)]
-            pair = (t[chosen] for t in views)
+            pair = pairs[view]
             return rasterization(*given, *pair, width, height, sh_degree=degree, render_mode=mode)
 
         def forward(view: int) -> None:

@@ -26,7 +26,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.core.sinks import STORE, adam
+from hardsplat.raster.core.sinks import STORE, STORE_ROWS, adam
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.pictures import FIT_SCREEN_PASS, SCREEN_PASS
 from hardsplat.render.painter import Painter
@@ -212,12 +212,15 @@ def test_draws_find_their_modules(device, parameters, lacking, monkeypatch):
             drawn(**options, stochastic=gradient)
 
 
-def test_tiles_find_their_modules(device, parameters):
+@pytest.mark.parametrize("lanes", [8, 32])  # wide subgroups list splats in another way
+def test_tiles_find_their_modules(device, parameters, lanes, monkeypatch):
+    monkeypatch.setattr(device, "subgroup_size", lanes)
     options, rows = BACKENDS["tiled"].options, ("tile_backward", "atomics")
     for backward, atomics in itertools.product(*(choices(FIELDS[row]) for row in rows)):
         given = options(tile_backward=backward, atomics=atomics)
         for sink in (STORE, adam(), None):
             draws(device, given, parameters, PICTURES, sink, "tiled")
+        draws(device, given, parameters, ("image",), STORE_ROWS, "tiled")
     draws(device, options(stochastic=Stochastic()), parameters, PICTURES, STORE, "tiled")
 
 

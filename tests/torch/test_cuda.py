@@ -80,15 +80,15 @@ def trained(scene: dict, in_place: bool, waits: bool, steps: int = 60) -> list:
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("backward", ["gather", "auto"])
 def test_steps_that_do_not_wait_compute_what_those_do_that_wait(backward, in_place):
-    """The bits of them where sums have one order."""
+    """The bits of them where sums have one order, else all but a few roundings of float32."""
     configure(None, "tiled", tile_backward=backward)
     scene = random_scene(6, 20_000, 96, 64, 2)
     wanted, again = (trained(scene, in_place, True) for _ in range(2))
     off = lambda found: max(map(relative_l2, found, wanted))
-    noise = off(again)  # of sums in another order
-    assert backward != "gather" or noise == 0
+    most = 0 if backward == "gather" else 1e-7
+    assert off(again) <= most
     for _ in range(5):
-        assert off(trained(scene, in_place, False)) <= 10 * noise
+        assert off(trained(scene, in_place, False)) <= most
 
 
 def test_cameras_on_the_gpu_are_those_of_the_host():
@@ -100,7 +100,8 @@ def test_cameras_on_the_gpu_are_those_of_the_host():
     ]
     assert torch.equal(images[0], images[2]) and (images[0] - images[1]).abs().max() < 1e-4
     viewmats, Ks = cameras(scene)
-    rasterization(*given, 2 * viewmats, Ks, 64, 48, sh_degree=1)
-    torch.cuda.synchronize()
-    with pytest.raises(ValueError, match="rigid"):
+    with pytest.raises(ValueError, match="rigid"):  # from this call or the next
+        rasterization(*given, 2 * viewmats, Ks, 64, 48, sh_degree=1)
+        torch.cuda.synchronize()
         rasterization(*given, viewmats, Ks, 64, 48, sh_degree=1)
+    rasterization(*given, viewmats, Ks, 64, 48, sh_degree=1)
