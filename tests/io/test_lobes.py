@@ -136,7 +136,8 @@ def test_a_file_alone_is_converted_with_its_harmonics(tmp_path, caplog):
     given = np.random.default_rng(7).normal(size=(300, 16, 3)).astype(np.float32)
     save_planes(path := tmp_path / "x.ply", g.planes(0), harmonics=given)
     how = dict(up="z", min_opacity=0.3, morton=True)
-    for name, degree in (("both.ply", None), ("plain.ply", 3), ("x.npz", None)):
+    names = ("both.ply", None), ("plain.ply", 3), ("x.npz", None), ("plain.npz", 3)
+    for name, degree in names:
         convert(path, tmp_path / name, sh_degree=degree, **how)
     assert not caplog.records
     both, plain, lobes = (load_splats(tmp_path / n) for n in ("both.ply", "plain.ply", "x.npz"))
@@ -145,6 +146,9 @@ def test_a_file_alone_is_converted_with_its_harmonics(tmp_path, caplog):
         np.testing.assert_array_equal(both.extra[name], value)
     np.testing.assert_array_equal(both.means, plain.means)
     np.testing.assert_array_equal(both.sh, lobes.sh)
+    as_npz = load_splats(tmp_path / "plain.npz")
+    np.testing.assert_array_equal(as_npz.sh, plain.sh)
+    assert not as_npz.extra
     np.testing.assert_array_equal(
         next(open_splats(tmp_path / "both.ply").plain.pieces()).sh, plain.sh
     )

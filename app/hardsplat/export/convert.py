@@ -87,10 +87,10 @@ def convert(
     that was trained with --antialiased, opacities with which viewers without its filter draw the
     training views most alike; the target then counts as not antialiased. Formats that cannot say
     that splats are get these anyhow. edit: what is done to the splats after
-    `crop`. Lobes of colour become SH, but in .npz; a .ply keeps them and has SH besides, unless
-    sh_degree is given. Memory holds a piece of 32 768 splats, and per
-    splat of the file 1 byte, 4 more for max_splats, 30 while a Morton order is found, and 400 for
-    lobes. Raises UserError for bad input.
+    `crop`. Lobes of colour become SH where sh_degree is given and in formats that hold none; a .ply
+    that keeps them has SH besides. Memory holds a piece of 32 768 splats, and per splat of the file
+    1 byte, 4 more for max_splats, 30 while a Morton order is found, and 400 for lobes. Raises
+    UserError for bad input.
     """
     started = time.perf_counter()
     source, target = Path(source), Path(target)
@@ -111,14 +111,14 @@ def convert(
         raise UserError(f"--up {up}: expected one of {', '.join(UPS)}")
     given = splats = open_splats(source)
     views = partial(SeenSplats.of_result, folder, device, quiet) if folder else None
-    both = has_lobes(splats.extra) and row.suffix == ".ply" and sh_degree is None
-    lobes = has_lobes(splats.extra) and row.suffix != ".npz" and not both
+    keeps = row.keeps_lobes and sh_degree is None
+    lobes = has_lobes(splats.extra) and not keeps
     degree = _degree(source, DEGREE if lobes else splats.sh_degree, sh_degree)
     degree = min(degree, row.highest_degree)
     harmonics = None
     if lobes:
         splats = _without_lobes(splats, views, target, degree)
-    elif both:
+    elif has_lobes(splats.extra) and row.suffix == ".ply":
         plain = _without_lobes(splats, views, target, DEGREE, "have beside them")
         harmonics = np.concatenate([piece.sh for piece in plain.pieces()])
     opacities = None
