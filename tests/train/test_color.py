@@ -3,6 +3,7 @@ what lobes do not go with."""
 
 import pytest
 
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.scene import load_scene
@@ -121,12 +122,18 @@ def test_runs_keep_what_was_taken(on_device, scene, tmp_path, monkeypatch):
     metrics = train(TrainConfig.of(**config))
     assert any("as in the checkpoint colour is" in line for line in metrics["decisions"])
     assert 'color = "sh"\n' in (tmp_path / "on" / SAVED_NAME).read_text()
+    config |= {"ckpt": checkpoints.path_of(tmp_path / "run", 4), "max_steps": 8}
+    with pytest.raises(UserError, match="made with --color lobes, this run has sh"):
+        train(TrainConfig.of(**config | {"gradient": "stochastic", "strategy": "mcmc"}))
 
 
 def test_runs_of_a_sweep_have_a_colour():
     """So a run of an earlier default, which was by SH, is not taken for one of this."""
     jobs = plan(None, {"data_dir": "x"}, {"strategy": ["budget", "mcmc"], "seed": [1, 2]})
     assert [job.settings["color"] for job in jobs] == ["auto", "auto", "sh", "sh"]
+    given = {"data_dir": "x", "init": "x.ply"}  # which decides when the run begins
+    jobs = plan(None, given, {"strategy": ["none"], "gradient": ["analytic", "stochastic"]})
+    assert [job.settings["color"] for job in jobs] == ["auto", "sh"]
     jobs = plan(None, {"data_dir": "x"}, {"color": ["auto", "sh", "lobes"]})
     assert [job.varied["color"] for job in jobs] == ["auto", "sh", "lobes"]
 

@@ -30,7 +30,7 @@ def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None
         return None
     start = checkpoints.load(path)
     color = "lobes" if has_lobes(start.buffers) else "sh"
-    model = config.with_color(color).model
+    model = config.with_color("sh" if config.alone else color).model
     made, this = f"--sh-degree {start.sh_degree}", str(model.sh_degree)
     if color != model.color:
         made, this = f"--color {color}", model.color
