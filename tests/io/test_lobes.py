@@ -16,6 +16,7 @@ from hardsplat.io.formats.frames import rotated, upright
 from hardsplat.io.splats import load_plain, load_splats, open_splats, save_planes, save_splats
 from hardsplat.model import lobes
 from hardsplat.model.camera import Camera
+from hardsplat.model.framing import look_at
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.lobes import values, without_lobes
 from tests.helpers.splat_files import some_splats
@@ -105,6 +106,18 @@ def test_files(tmp_path, caplog, suffix):
     else:
         assert "lobes of colour became SH" in caplog.text
         assert back.sh_degree == 3 and not back.extra
+
+
+def test_cameras_say_from_where_splats_are_seen(tmp_path, caplog):
+    g, K = lobed(300), np.array([[40.0, 0, 32], [0, 40, 32], [0, 0, 1]])
+    eyes = ([0.0, 0.5, -4], [4.0, 0, 0.5])
+    cameras = [Camera(look_at(np.array(e), np.zeros(3), -np.eye(3)[1]), K, 64, 64) for e in eyes]
+    wanted = without_lobes(g, cameras).sh
+    assert np.abs(wanted - without_lobes(g).sh).max() > 0.05  # 0.099
+    for name, load in (("x.ply", load_plain), ("x.glb", load_splats)):
+        save_splats(tmp_path / name, g, cameras=cameras)
+        np.testing.assert_allclose(load(tmp_path / name).sh, wanted, atol=1e-5)
+    assert not caplog.records and load_splats(tmp_path / "x.ply").extra
 
 
 @pytest.mark.parametrize("sh_degree, n", [(0, PIECE + 100), (1, 300)])

@@ -93,7 +93,8 @@ def clean(
     keep = _without(order[:count], len(gaussians))
     everything = load_splats(file)  # with the splats that show the sky
     rest = np.ones(len(everything) - len(keep), bool)
-    save_splats(path, everything[np.concatenate([keep, rest])], antialiased)
+    left, cameras = everything[np.concatenate([keep, rest])], [view.camera for view in views]
+    save_splats(path, left, antialiased, cameras)
     unseen = int(evidence.unseen[order[:count]].sum())
     return Cleaned(path, len(gaussians), count, unseen, costs[0], costs[count])
 

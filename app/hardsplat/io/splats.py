@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from hardsplat.io.formats import format_to_read, format_to_write, ply
 from hardsplat.io.formats.base import SplatStream, check_expansion, in_memory, of_planes
 from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.model import morton
+from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import FIELDS, Gaussians
 from hardsplat.model.lobes import DEGREE, NAMES, has_lobes, without_lobes
 from hardsplat.tables.quantities import QUANTITIES
@@ -72,20 +73,30 @@ def _loaded(path: str | Path, splats: SplatStream) -> Gaussians:
     return Gaussians(**fields, extra=extra, check=False)
 
 
-def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = False) -> None:
+def save_splats(
+    path: str | Path,
+    gaussians: Gaussians,
+    antialiased: bool = False,
+    cameras: Sequence[Camera] = (),
+) -> None:
     """Writes a file in the format that its name ends with; an earlier file stays whole until the
     new one is complete.
 
     Formats that are small only where neighbours follow each other get the splats in Morton order,
     the others in the order given. antialiased: the file says that the splats were trained so, if
-    its format can. Raises UserError where it cannot be written.
+    its format can. cameras: that saw splats with lobes of colour, for the SH that the file has of
+    these, see without_lobes. Raises UserError where it cannot be written.
     """
     row = format_to_write(path := Path(path))
     if not len(gaussians):
         raise UserError(f"{path}: there are no splats to write")
     if row.morton:
         gaussians = gaussians[morton.order(gaussians.means)]
-    save_stream(path, in_memory(gaussians, antialiased))
+    harmonics = None
+    if cameras and has_lobes(gaussians.extra):
+        plain = without_lobes(gaussians, cameras, sh_degree=min(DEGREE, row.highest_degree))
+        gaussians, harmonics = (gaussians, plain.sh) if row.keeps_lobes else (plain, None)
+    save_stream(path, replace(in_memory(gaussians, antialiased), harmonics=harmonics))
 
 
 def save_stream(path: Path, splats: SplatStream) -> None:
