@@ -95,6 +95,11 @@ def test_by_checkpoints_and_given_splats(tmp_path):
     assert decided(init("one")) == ("lobes", TAKEN)
     assert decided(init("one"), photographs=FEW)[0] == "sh"
     assert decided(init("one", strategy="none"))[0] == "sh"
+    left = f"colour is lobes, so harmonics of {tmp_path / 'sh.npz'} above degree 0 are left out"
+    assert decided(init("sh", color="lobes")) == ("lobes", left)
+    assert (
+        decided(init("one", color="lobes")) == decided(init("lobes", lobes_lr=1.0)) == ("lobes", "")
+    )
     for photographs in (FEW, MANY):
         note = f"as in {tmp_path / 'lobes.npz'} {BY_LOBES} (--color sh: spherical harmonics)"
         assert decided(init("lobes", strategy="none"), None, photographs) == ("lobes", note)

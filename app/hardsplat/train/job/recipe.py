@@ -50,9 +50,13 @@ def colored(
     """The settings with the colour that `auto` takes: that of a checkpoint, or of given splats
     whose colour depends on the view, else by the settings and the number of photographs. start: the
     checkpoint."""
-    if config.model.color != "auto":
-        return config
     color, why, init = "", f"for {photographs} training views", config.start.init
+    if config.model.color != "auto":
+        if config.model.has_lobes and start is None and init is not None:
+            splats = open_splats(find_model(init)[0])
+            if splats.sh_degree and not has_lobes(splats.extra):
+                say(f"colour is lobes, so harmonics of {init} above degree 0 are left out")
+        return config
     if start is not None:
         color, why = "lobes" if has_lobes(start.buffers) else "sh", "as in the checkpoint"
     elif config.alone:

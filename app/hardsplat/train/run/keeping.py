@@ -109,10 +109,10 @@ class CheckpointKeeper:
         planes, over = run.session.values(allocate), step == self.run.job.steps
         first = next((run.scene.views[i].name for i in run.scene.test), None)
         sky = run.session.fill_sky() if over else run.session.sky()
+        self._take(allocate, planes)  # before the device is given more to do
         seen = run.session.harmonics(SHOWN_DEGREE)
         files.viewer(planes, None if run.stop.asked else first, sky, seen)  # takes longest
         splats = self._splats(planes, "splats.ply", over=over, sky=sky)
-        self._take(allocate, planes)
         if RESIDUALS in self.state.buffers:
             run.ignored = ignored_share(self.state.buffers[RESIDUALS])
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
