@@ -47,6 +47,9 @@ vec3 radial_of(Camera c, float s) {
 }
 vec2 tangential_of(Camera c) { return c.lens == LENS_PERSPECTIVE ? c.distortion[0].wz : vec2(0.0); }
 
+// b(u).
+vec2 bent_of(vec3 g, vec2 q, vec2 u) { return g.x * u + dot(u, u) * q + 2.0 * dot(q, u) * u; }
+
 // Dxx, Dxy, Dyy.
 vec3 bend_of(vec3 g, vec2 q, vec2 u) {
     float along = g.x + 2.0 * dot(q, u);
@@ -70,7 +73,7 @@ Projection project(Camera c, vec3 mean, vec4 unit_quat, vec3 scale) {
     spread(o);
     // Beyond, rays come back into the image: nothing of it is drawn.
     if (!(s < c.reach)) o.det = 0.0;
-    o.mean = c.focal * (g.x * o.uv + s * q + 2.0 * dot(q, o.uv) * o.uv) + c.centre;
+    o.mean = c.focal * bent_of(g, q, o.uv) + c.centre;
     return o;
 }
 
@@ -83,7 +86,7 @@ vec2 ratio_of(Camera c, vec2 at) {
         if (s >= c.reach) u *= 0.999 * sqrt(c.reach / s);
         s = dot(u, u);
         vec3 g = radial_of(c, s), D = bend_of(g, q, u);
-        vec2 off = g.x * u + s * q + 2.0 * dot(q, u) * u - wanted;
+        vec2 off = bent_of(g, q, u) - wanted;
         u -= vec2(D.z * off.x - D.y * off.y, D.x * off.y - D.y * off.x) / (D.x * D.z - D.y * D.y);
     }
     return u;

@@ -25,10 +25,9 @@ bool sees(Camera c, vec3 mean) {
     vec4 at = vec4(mean, 1.0);
     vec3 p = vec3(dot(c.world_to_camera[0], at), dot(c.world_to_camera[1], at),
                   dot(c.world_to_camera[2], at));
-    vec2 u = p.xy / p.z, q = tangential_of(c);
+    vec2 u = p.xy / p.z;
     float s = dot(u, u);
-    vec2 bent = radial_of(c, s).x * u + s * q + 2.0 * dot(q, u) * u;
-    vec2 pixel = c.focal * bent + c.centre;
+    vec2 pixel = c.focal * bent_of(radial_of(c, s), tangential_of(c), u) + c.centre;
     return p.z > 1e-6 && s < c.reach && all(greaterThanEqual(pixel, vec2(0.0))) &&
            all(lessThan(pixel, vec2(c.size)));
 }

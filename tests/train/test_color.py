@@ -66,6 +66,12 @@ def test_by_settings(preset, flags, color, note):
     assert decided(config, photographs=FEW) == wanted
 
 
+def test_faces_of_panoramas_are_no_photographs():
+    for panoramas, color in ((FEW, "sh"), (MANY, "lobes")):
+        found = colored(TrainConfig(), 6 * panoramas, None, lambda line: None, faces=6)
+        assert found.model.color == color
+
+
 def test_by_files_of_settings(tmp_path):
     """One of a user names a setting at its default; one of a run before there were colours has
     those of SH alone."""

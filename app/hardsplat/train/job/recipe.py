@@ -5,6 +5,7 @@ the points of its model its length, its number of splats, and whether splats res
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from hardsplat.train.strategies.budget import budget_for
 
 Say = Callable[[str], None]  # prints a decision, and keeps it with the result
 
-# Training views from which on colour is by lobes: fewer gain less, or lose.
+# Photographs from which on colour is by lobes: fewer gain less, or lose.
 MANY_PHOTOGRAPHS = 80
 
 # Share of the points that a view shows, below which splats rest in steps that do not show them.
@@ -44,30 +45,33 @@ def steps_of(share: float, photographs: int, planned: int) -> int:
     return round(short * (planned / short) ** rise)
 
 
+def _color_of(init: str | Path) -> str:
+    """The colour of given splats; "" where it does not depend on the view."""
+    splats = open_splats(find_model(init)[0])
+    return "lobes" if has_lobes(splats.extra) else "sh" if splats.sh_degree else ""
+
+
 def colored(
-    config: TrainConfig, photographs: int, start: Checkpoint | None, say: Say
+    config: TrainConfig, views: int, start: Checkpoint | None, say: Say, faces: int = 1
 ) -> TrainConfig:
     """The settings with the colour that `auto` takes: that of a checkpoint, or of given splats
     whose colour depends on the view, else by the settings and the number of photographs. start: the
-    checkpoint."""
-    color, why, init = "", f"for {photographs} training views", config.start.init
+    checkpoint. faces: views of a photograph."""
+    init = config.start.init if start is None else None
     if config.model.color != "auto":
-        if config.model.has_lobes and start is None and init is not None:
-            splats = open_splats(find_model(init)[0])
-            if splats.sh_degree and not has_lobes(splats.extra):
-                say(f"colour is lobes, so harmonics of {init} above degree 0 are left out")
+        if config.model.has_lobes and init is not None and _color_of(init) == "sh":
+            say(f"colour is lobes, so harmonics of {init} above degree 0 are left out")
         return config
+    color, why = "", f"for {views} training views"
     if start is not None:
         color, why = "lobes" if has_lobes(start.buffers) else "sh", "as in the checkpoint"
     elif config.alone:
         color, why = "sh", f"with {config.alone}"
-    elif init is not None:
-        splats = open_splats(find_model(init)[0])
-        color = "lobes" if has_lobes(splats.extra) else "sh" if splats.sh_degree else ""
-        why = f"as in {init}" if color else why
+    elif init is not None and (color := _color_of(init)):
+        why = f"as in {init}"
     if not color and config.without_lobes:
         color, why = "sh", f"with {config.without_lobes}"
-    color = color or ("lobes" if photographs >= MANY_PHOTOGRAPHS else "sh")
+    color = color or ("lobes" if views // faces >= MANY_PHOTOGRAPHS else "sh")
     names = {"lobes": "lobes", "sh": "spherical harmonics"}
     other = "sh" if color == "lobes" else "lobes"
     hand = f" (--color {other}: {names[other]})" * (start is None and not config.alone)

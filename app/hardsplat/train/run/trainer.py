@@ -131,7 +131,8 @@ class Trainer:
         if config.intrinsics.intrinsics_opt:
             check_lenses(self.scene.views)
         notes: list[str] = []
-        config = colored(config, len(self.scene.train), checkpoint, notes.append)
+        views = training_views(self.scene)
+        config = colored(config, len(views.cameras), checkpoint, notes.append, views.faces)
         own, background = (config.model.sh_degree, config.run.seed), self.photographs.background
         splats = FirstSplats(config.start, self.scene, *own, checkpoint, background)
         self.clock.begin("device")
@@ -140,7 +141,6 @@ class Trainer:
         surfaces = [self.watchers.surfaces] if self.watchers.surfaces else []
         self.device = device or open_device(config.run.device, *surfaces)
         self.clock.compiling = lambda: self.device.build_seconds
-        views = training_views(self.scene)
         say, points = self.log.decide, self.scene.points
         for note in notes:
             say(note)
