@@ -25,7 +25,7 @@ from hardsplat.raster.core.sort import sort_passes
 from hardsplat.raster.core.stochastic import Perturbed
 from hardsplat.raster.hardware import passes as hardware_passes
 from hardsplat.raster.hardware.rows import Rows
-from hardsplat.raster.harmonics import HARMONICS_PASS
+from hardsplat.raster.harmonics import HARMONICS_PASS, OPACITIES_PASS
 from hardsplat.raster.pictures import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.tiled import passes as tile_passes
 from hardsplat.raster.tiled.lists import sorted_lists
@@ -56,7 +56,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     """A pass of every kind, with sizes and constants as they come: modules do not depend on
     those."""
     yield from (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS, *tensors.PASSES)
-    yield HARMONICS_PASS
+    yield from (HARMONICS_PASS, OPACITIES_PASS)
     sinks = [
         STORE,
         *(

@@ -13,24 +13,13 @@ VALUE_sh0(readonly)
 VALUE_lobe_colors(readonly)
 VALUE_lobe_axes(readonly)
 BUFFER_fit_settings(readonly)
-BUFFER_onlookers(readonly)
 BUFFER_around(readonly)
 BUFFER_harmonics(writeonly)
 #include "projection.glsl"
 #include "lens_distorted.glsl"
+#include "project/onlookers.glsl"
 #include "sh.glsl"
 #include "lobes.glsl"
-
-bool sees(Camera c, vec3 mean) {
-    vec4 at = vec4(mean, 1.0);
-    vec3 p = vec3(dot(c.world_to_camera[0], at), dot(c.world_to_camera[1], at),
-                  dot(c.world_to_camera[2], at));
-    vec2 u = p.xy / p.z;
-    float s = dot(u, u);
-    vec2 pixel = c.focal * bent_of(radial_of(c, s), tangential_of(c), u) + c.centre;
-    return p.z > 1e-6 && s < c.reach && all(greaterThanEqual(pixel, vec2(0.0))) &&
-           all(lessThan(pixel, vec2(c.size)));
-}
 
 // The normal equations of both lobes: the rows of the lower triangle one after the other, which
 // become those of its Cholesky factor, and the right-hand sides, which become the coefficients.

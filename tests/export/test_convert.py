@@ -13,7 +13,7 @@ from hardsplat.export.convert import convert, importance
 from hardsplat.io.formats import writable
 from hardsplat.io.formats.frames import rotated, upright
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import is_antialiased, load_splats, save_splats
+from hardsplat.io.splats import is_antialiased, load_plain, load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.presets import save_config
@@ -251,12 +251,26 @@ def test_antialiased_splats_for_viewers_without_the_filter(scene, opened, device
         wanted = renderer.forward(g, cameras)[0]
     with Renderer(device, "tiled") as renderer:
         error = lambda splats: np.abs(renderer.forward(splats, cameras)[0] - wanted).mean()
-        for name in ("a.ply", "a.splat", "a.npz"):
-            classic, order = name != "a.splat", name == "a.npz"
-            convert(folder, tmp_path / name, quiet=True, classic=classic, morton=order)
+        names = ("a.ply", "a.splat", "a.npz", "a.spz", "b.ply", "b.glb")
+        for name in names:
+            classic, order = name in ("a.ply", "a.npz", "b.ply"), name == "a.npz"
+            # a file that has opacities for both is enough
+            source = folder if name.startswith("a") else tmp_path / "both.ply"
+            convert(source, tmp_path / name, quiet=True, classic=classic, morton=order)
             assert not is_antialiased(tmp_path / name)
             assert error(load_splats(tmp_path / name)) < 0.25 * error(g), name
-    convert(folder, tmp_path / "same.ply", quiet=True)
+            opacities = load_splats(tmp_path / "a.ply").opacities
+            save_splats(tmp_path / "both.ply", g, antialiased=True, opacities=opacities)
+    for name, how in (("same.ply", {}), ("same.spz", {"antialiased": True}), ("same.npz", {})):
+        convert(folder, tmp_path / name, quiet=True, **how)
+        assert is_antialiased(tmp_path / name)
+    # turned, ordered and cropped, each splat with both
+    convert(tmp_path / "both.ply", tmp_path / "half.ply", up="z", min_opacity=0.6, morton=True)
+    both, plain = load_splats(tmp_path / "half.ply"), load_plain(tmp_path / "half.ply")
+    pairs = dict(zip(g.opacities.round(5), opacities))
+    wanted = [pairs[o] for o in both.opacities.round(5)]
+    assert 0 < len(both) < len(g) and is_antialiased(tmp_path / "half.ply")
+    np.testing.assert_allclose(plain.opacities, wanted, atol=1e-5)
     files = tmp_path / "same.ply", folder / "splats.ply"
     assert all(map(is_antialiased, files))
     assert np.array_equal(*(load_splats(file).opacities for file in files))

@@ -1,4 +1,4 @@
-"""Harmonics that look like lobes of colour: the device against least squares in float64."""
+"""What looks like lobes of colour and the 2D filter: the device against float64."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,9 @@ from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.model.lobes import around
 from hardsplat.raster import harmonics
 from hardsplat.raster.core.parameters import Parameters
+from tests.io.test_lens import of_oracle
 from tests.oracle import lobes, sh
+from tests.oracle.splat import project
 
 FISHEYE = Distortion(True, (0.05, -0.02, 0.01, -0.003))
 PERSPECTIVE = Distortion(False, (-0.35, 0.0, 0.004, -0.006, 0.01, 0.0, 0.0, 0.0))
@@ -92,3 +94,39 @@ def test_the_device_fits_harmonics(device, monkeypatch, count, piece, sh_degree)
         errors.append(np.abs(found[i] - wanted).max())
     assert found.shape == (200, (sh_degree + 1) ** 2, 3)
     assert max(errors) < 3e-3, (max(errors), seed)  # 1e-3 with few cameras
+
+
+def test_the_device_fits_opacities(device):
+    seed = 5
+    rng = np.random.default_rng(seed)
+    views, shape = cameras(12, rng), dict(quats=rng.normal(size=(300, 4)))
+    shape |= dict(
+        scales=np.exp(rng.normal(-4, 1, (300, 3))), opacities=rng.uniform(0.05, 0.99, 300)
+    )
+    g = Gaussians(rng.normal(0, 1, (300, 3)), *shape.values(), rng.normal(0, 1, (300, 1, 3)))
+    g.means[0] = 900, 50, -700  # that no camera sees
+    parameters = Parameters(device, 320, 0)
+    try:
+        parameters.upload(g)
+        found = harmonics.fit_opacities(parameters, len(g), views)
+    finally:
+        parameters.destroy()
+    area, kept = np.zeros((2, len(g)))
+    clear = np.ones(len(g), bool)
+    for c in views:
+        seen, doubtful = seen_by(c, g.means)
+        lens = of_oracle(c.distortion) if c.distortion else None
+        own = g.means, g.quats, g.scales, g.opacities, g.sh, c.w2c, c.K, c.width, c.height, 0
+        with np.errstate(invalid="ignore"):  # those behind a fisheye
+            p = project(*own, antialiased=True, lens=lens)
+        here = np.sqrt(p.cov2d[:, 0] * p.cov2d[:, 2] - p.cov2d[:, 1] ** 2)
+        area += np.where(seen, here, 0)
+        kept += np.where(seen, here * p.compensation, 0)
+        clear &= ~doubtful
+    wanted = g.opacities * np.where(area > 0, kept / np.where(area > 0, area, 1), 1)
+    assert clear.sum() > 250 and np.median(kept[clear] / np.maximum(area[clear], 1e-9)) < 0.9, seed
+    assert found[0] == pytest.approx(g.opacities[0], rel=1e-6)
+    assert np.abs(found / wanted - 1)[clear].max() < 1e-4, (
+        np.abs(found / wanted - 1)[clear].max(),
+        seed,
+    )

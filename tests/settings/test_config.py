@@ -257,10 +257,10 @@ def test_options_that_stochastic_gradients_do_not_use():
 
 
 SCHEDULES = [  # preset, flags -> start and end of growth, resets, steps a band of colour
-    (None, {}, (600, 15_000, 0, 1_250)),
-    (None, {"max_steps": 10_000}, (240, 6_000, 0, 500)),
+    (None, {}, (430, 10_800, 0, 900)),
+    (None, {"max_steps": 10_000}, (239, 6_000, 0, 500)),
     # What a flag names stands.
-    (None, {"max_steps": 10_000, "refine_stop_iter": 7_000}, (240, 7_000, 0, 500)),
+    (None, {"max_steps": 10_000, "refine_stop_iter": 7_000}, (239, 7_000, 0, 500)),
     (None, {"strategy": "adaptive"}, (500, 15_000, 4_000, 1_000)),
     # Resets are no closer than 1500 steps.
     (None, {"strategy": "adaptive", "max_steps": 10_000}, (167, 5_000, 1_500, 333)),

@@ -129,6 +129,6 @@ def test_auto_follows_the_light(left, spread):
     assert lit.config.exposure.exposure == ("affine" if differs else "none")
     assert not lit.exposed_until and lit.validation == (() if differs else (1, 2))
     assert lit.config.loss.opacity_reg == (0.01 if differs else 0)
-    assert lit.steps == (8_000 if differs else 25_000) == lit.strategy.steps
+    assert lit.steps == (8_000 if differs else 18_000) == lit.strategy.steps
     as_long = Job(TrainConfig.of(overfit_epochs=0), job.views, job.densify, "float32", ())
-    assert as_long.lit(light).steps == 25_000
+    assert as_long.lit(light).steps == 18_000

@@ -75,26 +75,29 @@ def test_a_long_run_becomes_shorter():
     budget = config.densify.budget
     found = {"step": 3_000, "share": 1.0}
     steps = overfit.overfitted_length(budget, found, 19_320, 84)
-    assert steps == 84 * budget.overfit_epochs == 10_080
+    assert steps == 84 * budget.overfit_epochs == 6_048
     shorter = job.shortened(steps)
     found_config = shorter.config
-    assert shorter.steps == shorter.strategy.steps == 10_080 and shorter.densify.cap_max == 7
+    assert shorter.steps == shorter.strategy.steps == 6_048 and shorter.densify.cap_max == 7
     assert shorter.densify.refine_stop_iter == found_config.densify.refine_stop_iter
-    as_long = load_config(None, {"max_steps": 10_080})
+    as_long = load_config(None, {"max_steps": 6_048})
     for name in ("refine_stop_iter", "prune_to_iter", "sh_degree_interval", "average_steps"):
         assert found_config.flat()[name] == as_long.flat()[name], name
     assert (
         found_config.densify.budget.overfit_check == config.densify.budget.overfit_check
     )  # a run that is killed now compares again
     assert overfit.overfitted_length(budget, found | {"step": 6_000}, 19_320, 84) == 12_000
-    assert overfit.overfitted_length(budget, found, 9_000, 84) == 9_000
+    assert overfit.overfitted_length(budget, found, 6_000, 84) == 6_000
     assert overfit.overfitted_length(replace(budget, overfit_epochs=0), found, 9_000, 10) == 9_000
+    few = found | {"step": 1_190}, 7_000, 34  # of splats that began at random
+    assert overfit.overfitted_length(budget, *few) == 2_448
+    assert overfit.overfitted_length(budget, *few, at_random=True) == 4_000
     # no jump of lengths either: from 3 to 3.5 dB
     ramp = [
         overfit.overfitted_length(budget, found | {"share": share}, 19_320, 84)
         for share in (0.3, 0.5, 0.75, 1.0)
     ]
-    assert ramp == [19_320, 19_320, round((19_320 * 10_080) ** 0.5), 10_080]
+    assert ramp == [19_320, 19_320, round((19_320 * 6_048) ** 0.5), 6_048]
 
 
 def test_a_run_that_became_shorter_ends_there(on_device, scene, tmp_path, monkeypatch, capfd):

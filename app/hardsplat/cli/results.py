@@ -148,8 +148,9 @@ target OUT: file to write, by its ending: .ply .compressed.ply .npz .splat .spz 
 --max-splats N: most splats: of a result folder those that contribute most to its training views, of
     a file those with the most opacity times area
 --morton: order splats along a space-filling curve, as formats that compress always have it
---classic: of a result folder of train --antialiased: opacities for viewers that do not know its
-    filter (.splat always has them)
+--classic: opacities for programs that do not know the 2D filter, also in .ply and .npz, which
+    keep the filter (the other formats have them anyhow)
+--antialiased: keep the filter in every format that can say so, for programs that know it
 --overwrite: replace OUT where it exists
 device
 quiet

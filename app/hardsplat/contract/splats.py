@@ -72,15 +72,15 @@ SPLATS = subsystem(
     },
 )
 
-# Harmonics that look like lobes of colour, which the host writes for other programs.
+# What looks like lobes of colour and the 2D filter, which the host writes for other programs.
 HARMONICS = subsystem(
     "harmonics",
-    "spherical harmonics fitted to lobes of colour",
+    "spherical harmonics and opacities for programs without lobes of colour and the 2D filter",
     uses=("splats",),
     constants={"uint HARMONICS = 16": "coefficients of SH degree 3"},
     structs={
         "FitSettings": {
-            "uint first": "splat of the first of `harmonics`",
+            "uint first": "splat of the first of `harmonics`, 0 for opacities",
             "uint count": "splats that are fitted, from there on",
             "uint bands": "coefficients of the degree: 1, 4, 9 or 16",
             "uint onlookers": "cameras",
@@ -92,6 +92,7 @@ HARMONICS = subsystem(
         "17 FitSettings fit_settings": "what is fitted",
         "18 Camera onlookers[onlookers]": "cameras that say from where splats are seen",
         "19 vec3 around[32]": "unit vectors, evenly spread",
+        "28 float plain_opacities[splats]": "opacities without the filter",
         "29 vec3 harmonics[fitted][16]": "SH of splats, all `bands` of one after another",
     },
 )

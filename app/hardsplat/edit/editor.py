@@ -15,7 +15,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.edit.shapes import Box, Brush, Pinhole, Rectangle, Shape, Sphere
 from hardsplat.edit.steps import Edit, Similarity, Step, on_floor, save_edit, scale
-from hardsplat.io.splats import save_splats
+from hardsplat.io.splats import plain_opacities, save_splats
 from hardsplat.model.camera import Camera, rotation_matrix
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
@@ -25,15 +25,23 @@ REACH = 3.0  # standard deviations within which a ray meets a splat
 
 
 class Editor:
-    """Edits `gaussians`, which stay as they are, for files in `folder`. Methods may be called by
-    any thread; they raise UserError for what makes no sense now, and change nothing then.
+    """Edits `gaussians`, which stay as they are, for files in `folder`. file: that they are of,
+    with opacities for programs without the 2D filter where they are antialiased. Methods may be
+    called by any thread; they raise UserError for what makes no sense now, and change nothing then.
 
     version: differs when `shown` does. marks: up to three (3,) points, world units. moved: what the
     last action did to places, for cameras that go along.
     """
 
-    def __init__(self, gaussians: Gaussians, folder: Path, antialiased: bool = False):
+    def __init__(
+        self,
+        gaussians: Gaussians,
+        folder: Path,
+        antialiased: bool = False,
+        file: Path | None = None,
+    ):
         self._original, self._folder, self._antialiased = gaussians, folder, antialiased
+        self._file = file
         self._lock, self.version = threading.RLock(), 0
         self._actions: list[tuple[Step, ...]] = []
         self.marks: list[np.ndarray] = []
@@ -210,7 +218,8 @@ class Editor:
                 raise UserError("there is nothing to save yet")
             if self._actions:
                 path = self._free("edited", ".ply")
-                save_splats(path, self._left, self._antialiased)
+                opacities = self._plain_opacities()
+                save_splats(path, self._left, self._antialiased, opacities=opacities)
                 save_edit(steps := path.with_name(path.name + ".edit.json"), self.steps)
                 out += [path, steps]
             if self._keys:
@@ -219,6 +228,14 @@ class Editor:
                     partial.write_text(json.dumps({"keyframes": list(map(_keyframe, self._keys))}))
                 out.append(path)
         return out
+
+    def _plain_opacities(self) -> np.ndarray | None:
+        """Of what is left, for programs without the filter, where the file says them."""
+        if not self._antialiased or self._file is None:
+            return None
+        found = plain_opacities(self._file, len(self._original))
+        left = Edit(tuple(self.steps)).inside(self._original.means)
+        return None if found is None else found[left]
 
     def _free(self, stem: str, ending: str) -> Path:
         names = (f"{stem}{ending}", *(f"{stem}_{n}{ending}" for n in range(2, 10_000)))

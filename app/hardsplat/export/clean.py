@@ -21,7 +21,7 @@ from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.io.sky import load_drawn
-from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.io.splats import load_splats, plain_opacities, save_splats
 from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
@@ -79,7 +79,7 @@ def clean(
     points, seen = read_seen(scene_folder(s.data_dir))
     gaussians, sky = load_drawn(file)
     background = np.asarray(BACKGROUNDS[s.background]) if sky is None else sky.colors
-    antialiased = config.raster.antialiased
+    antialiased = config.raster.filtered
     with Renderer(config.run.device, "tiled", antialiased=antialiased) as renderer:
         how = points, seen, renderer, s.near_plane, quiet
         evidence = gather_evidence(gaussians, views, *how)
@@ -94,7 +94,9 @@ def clean(
     everything = load_splats(file)  # with the splats that show the sky
     rest = np.ones(len(everything) - len(keep), bool)
     left, cameras = everything[np.concatenate([keep, rest])], [view.camera for view in views]
-    save_splats(path, left, antialiased, cameras)
+    beside = plain_opacities(file, len(everything))
+    beside = None if beside is None else beside[np.concatenate([keep, rest])]
+    save_splats(path, left, antialiased, cameras, beside)
     unseen = int(evidence.unseen[order[:count]].sum())
     return Cleaned(path, len(gaussians), count, unseen, costs[0], costs[count])
 

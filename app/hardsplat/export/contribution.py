@@ -52,7 +52,7 @@ class SeenSplats:
             raise UserError(f"{file}: some of its splats cannot be drawn")
         chosen = spread(len(scene.train), MOST_VIEWS)
         cameras = [scene.views[i].camera for i in np.take(scene.train, chosen)]
-        drawn = settings.near_plane, config.run.device, config.raster.antialiased
+        drawn = settings.near_plane, config.run.device, config.raster.filtered
         return cls(gaussians, cameras, *drawn, quiet)
 
     def contributions(self) -> np.ndarray:

@@ -21,9 +21,9 @@ from hardsplat.base.progress import Bar
 from hardsplat.edit.shapes import shapes_from_flag
 from hardsplat.edit.steps import Edit, Step
 from hardsplat.export.contribution import SeenSplats
-from hardsplat.export.harmonics import fitted, likeness, stream_without_lobes, turned
+from hardsplat.export.harmonics import fitted, has_harmonics, likeness, stream_without_lobes, turned
 from hardsplat.io.formats import format_to_read, format_to_write
-from hardsplat.io.formats.base import PIECE, FileFormat, SplatStream
+from hardsplat.io.formats.base import PIECE, SplatStream
 from hardsplat.io.formats.frames import UPS, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, log_dropped, open_splats
@@ -71,6 +71,7 @@ def convert(
     weigh: Callable[[int, Gaussians], np.ndarray] | None = None,
     device: str | None = None,
     classic: bool = False,
+    antialiased: bool = False,
     edit: Edit | None = None,
 ) -> Converted:
     """Reads `source`, a file of splats or a result folder of a training, and writes `target`; both
@@ -83,12 +84,12 @@ def convert(
     kept, those with the largest `weigh` (first position in the file, piece) -> (N,); without it
     those of a result folder that contribute most to its training views, drawn on `device` or its
     own, and of a file those of the largest `importance`. morton: neighbours in space become
-    neighbours in the file; formats that compress are always written so. classic: of a result folder
-    that was trained with --antialiased, opacities with which viewers without its filter draw the
-    training views most alike; the target then counts as not antialiased. Formats that cannot say
-    that splats are get these anyhow. edit: what is done to the splats after
-    `crop`. Lobes of colour become SH where sh_degree is given and in formats that hold none; a .ply
-    that keeps them has SH besides. Memory holds a piece of 32 768 splats, and per splat of the file
+    neighbours in the file; formats that compress are always written so. Antialiased splats become
+    others, with opacities with which programs without the 2D filter draw the training views most
+    alike, but for .npz and .ply, which has both. classic: these become so as well. antialiased: no
+    format does that can say that its splats are. edit: what is done to the splats after `crop`.
+    Lobes of colour become SH where sh_degree is given and in formats that hold none; a .ply that
+    keeps them has SH besides. Memory holds a piece of 32 768 splats, and per splat of the file
     1 byte, 4 more for max_splats, 30 while a Morton order is found, and 400 for lobes. Raises
     UserError for bad input.
     """
@@ -121,10 +122,13 @@ def convert(
     elif has_lobes(splats.extra) and row.suffix == ".ply":
         plain = _without_lobes(splats, views, target, DEGREE, "have beside them")
         harmonics = np.concatenate([piece.sh for piece in plain.pieces()])
-    opacities = None
-    if splats.antialiased and (classic or not row.keeps_filter):
-        opacities = _classic_opacities(views, row, target, classic)
-    antialiased = splats.antialiased and opacities is None
+    opacities = beside = None
+    kept = row.keeps_filter and (antialiased or row.keeps_lobes) and not classic
+    if given.antialiased and not kept:
+        opacities = _plain_opacities(given, views, target, classic)
+    elif given.antialiased and row.suffix == ".ply" and not antialiased:
+        beside = given.plain_opacities()
+    antialiased = given.antialiased and opacities is None
     seen = None
     if views and degree and row.by_views:
         packed = "colours are packed for all directions alike, not for what training views look in"
@@ -141,8 +145,9 @@ def convert(
     moved = edit.moved
     moved = replace(moved, rotation=turn @ moved.rotation, offset=turn @ moved.offset)
     # what belongs to splats besides, in their order
-    seen, harmonics = (
-        None if each is None else turned(each[keep], moved.rotation) for each in (seen, harmonics)
+    seen, harmonics, beside = (
+        None if each is None else turned(each[keep], moved.rotation)
+        for each in (seen, harmonics, beside)
     )
 
     def pieces(what: str) -> Iterator[Gaussians]:
@@ -159,14 +164,14 @@ def convert(
 
     count = int(keep.sum())
     with written(target), ExitStack() as stack:
-        own = antialiased, splats.extra, seen, harmonics
+        own = antialiased, splats.extra, seen, harmonics, beside
         out = SplatStream(count, degree, lambda: pieces("writing"), *own)
         if means is not None:
             order = Sorted(target, count, degree, splats.extra)
             stack.callback(order.close)
             places = morton_places(means, means.min(axis=0), means.max(axis=0))
             del means
-            for each in (seen, harmonics):
+            for each in (seen, harmonics, beside):
                 if each is not None:
                     each[places] = each.copy()
             at = 0
@@ -192,10 +197,9 @@ def _without_lobes(
     alike. what: happened to the lobes."""
     alike = f"lobes of colour {what} spherical harmonics, fitted for all directions alike"
     if views is None:
-        found = stream_without_lobes(splats, sh_degree=degree)
-        if found is not splats.plain:
+        if not has_harmonics(splats, degree):
             log.warning("%s: %s: a file does not say what was seen from where", target, alike)
-        return found
+        return stream_without_lobes(splats, sh_degree=degree)
     weighed = _unless_missing(views, lambda s: (s, fitted(s, degree)), alike)
     if weighed is None:
         return stream_without_lobes(splats, sh_degree=degree)
@@ -211,11 +215,13 @@ def _weighing(weights: np.ndarray) -> Callable[[int, Gaussians], np.ndarray]:
     return lambda first, piece: weights[first : first + len(piece)]
 
 
-def _classic_opacities(
-    views: Callable[[], SeenSplats] | None, row: FileFormat, target: Path, required: bool
+def _plain_opacities(
+    splats: SplatStream, views: Callable[[], SeenSplats] | None, target: Path, required: bool
 ) -> np.ndarray | None:
-    """(splats of the file,) opacities for viewers without the filter; None, with a warning, where
-    they are not required and cannot be had."""
+    """(splats of the file,) opacities for programs without the filter: those that the file has, or
+    by training views; None, with a warning, where they are not required and cannot be had."""
+    if (beside := splats.plain_opacities()) is not None:
+        return beside
     try:
         if views is None:
             alone = "a file alone does not say what was seen from where"
@@ -224,8 +230,8 @@ def _classic_opacities(
     except UserError as error:
         if required:
             raise UserError(f"--classic: {error}") from None
-        bold = "cannot say that its splats are antialiased; programs will draw them too bold"
-        log.warning("%s: %s %s: %s", target, row.suffix, bold, error)
+        bold = "programs that do not know the 2D filter will draw its splats too bold"
+        log.warning("%s: %s: %s", target, bold, error)
         return None
 
 

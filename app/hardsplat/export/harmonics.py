@@ -28,28 +28,36 @@ def stream_without_lobes(
 ) -> SplatStream:
     """The stream with SH of this degree instead of lobes, see without_lobes; as it is where it has
     none. sh: of all its splats, where they are known; else those that its file has beside lobes
-    serve where they are of this degree."""
+    serve, see has_harmonics."""
     if not has_lobes(splats.extra):
         return splats
-    if sh is None and splats.plain and splats.plain.sh_degree == sh_degree:
-        return splats.plain
 
     def pieces() -> Iterator[Gaussians]:
-        at = 0
+        beside = splats.plain if has_harmonics(splats, sh_degree) else None
+        at, plain = 0, beside.pieces() if beside else iter(())
         for piece in splats.pieces():
-            if sh is None:
-                yield without_lobes(piece, cameras, sh_degree=sh_degree)
-            else:
+            other = next(plain, None)
+            if sh is not None:
                 yield replace(piece.with_further(()), sh=sh[at : at + len(piece)], check=False)
+            elif other is not None:
+                yield replace(piece.with_further(()), sh=other.sh, check=False)
+            else:
+                yield without_lobes(piece, cameras, sh_degree=sh_degree)
             at += len(piece)
 
     extra = tuple(name for name in splats.extra if name not in NAMES)
     return replace(splats, sh_degree=sh_degree, pieces=pieces, extra=extra)
 
 
+def has_harmonics(splats: SplatStream, sh_degree: int) -> bool:
+    """Whether a file has SH of this degree beside lobes."""
+    return splats.plain is not None and splats.plain.sh_degree == sh_degree
+
+
 def turned(values: np.ndarray, turn: np.ndarray) -> np.ndarray:
-    """`seen` or `harmonics` of a SplatStream after its splats were turned by a (3, 3) rotation."""
-    if (turn == np.eye(3)).all():
+    """`seen`, `harmonics` or `opacities` of a SplatStream after its splats were turned by a (3, 3)
+    rotation."""
+    if values.ndim == 1 or (turn == np.eye(3)).all():
         return values
     zeros, flat = np.zeros((len(values), 4)), values.ndim == 2
     sh = np.broadcast_to(values[..., None], (*values.shape, 3)) if flat else values

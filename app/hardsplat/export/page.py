@@ -69,7 +69,7 @@ def export(
     gaussians = load_splats(file)
     cameras = training_cameras(config.scene, required=data_dir is not None)
     background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
-    name, antialiased = Path(config.scene.data_dir or file.stem).name, config.raster.antialiased
+    name, antialiased = Path(config.scene.data_dir or file.stem).name, config.raster.filtered
     shown = PageScene(title or name, cameras, near, background, antialiased, direction(up))
     if cameras:
         shown = replace(shown, picture=_picture(gaussians, shown, config.run.device))

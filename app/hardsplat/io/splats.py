@@ -48,10 +48,20 @@ def load_splats(path: str | Path) -> Gaussians:
 
 
 def load_plain(path: str | Path) -> Gaussians:
-    """All splats of a file as programs read them that know no lobes of colour, see load_splats. A
-    file that has lobes alone gives these."""
+    """All splats of a file as programs read them that know neither lobes of colour nor the 2D
+    filter, see load_splats. A file that has nothing else for them gives what it has."""
     splats = open_splats(path)
     return _loaded(path, splats.plain or splats)
+
+
+def plain_opacities(path: str | Path, count: int) -> np.ndarray | None:
+    """(count,) opacities that a file of antialiased splats has for programs without the filter;
+    None where it has none, or not of so many splats that can be drawn."""
+    plain = open_splats(path).plain
+    if plain is None or plain.antialiased:
+        return None
+    found = _loaded(path, plain).opacities
+    return found if len(found) == count else None
 
 
 def _loaded(path: str | Path, splats: SplatStream) -> Gaussians:
@@ -78,6 +88,7 @@ def save_splats(
     gaussians: Gaussians,
     antialiased: bool = False,
     cameras: Sequence[Camera] = (),
+    opacities: np.ndarray | None = None,
 ) -> None:
     """Writes a file in the format that its name ends with; an earlier file stays whole until the
     new one is complete.
@@ -85,7 +96,8 @@ def save_splats(
     Formats that are small only where neighbours follow each other get the splats in Morton order,
     the others in the order given. antialiased: the file says that the splats were trained so, if
     its format can. cameras: that saw splats with lobes of colour, for the SH that the file has of
-    these, see without_lobes. Raises UserError where it cannot be written.
+    these, see without_lobes. opacities: (N,) of antialiased splats for programs without the filter,
+    which a .ply has besides. Raises UserError where it cannot be written.
     """
     row = format_to_write(path := Path(path))
     if not len(gaussians):
@@ -96,7 +108,8 @@ def save_splats(
     if cameras and has_lobes(gaussians.extra):
         plain = without_lobes(gaussians, cameras, sh_degree=min(DEGREE, row.highest_degree))
         gaussians, harmonics = (gaussians, plain.sh) if row.keeps_lobes else (plain, None)
-    save_stream(path, replace(in_memory(gaussians, antialiased), harmonics=harmonics))
+    splats = in_memory(gaussians, antialiased)
+    save_stream(path, replace(splats, harmonics=harmonics, opacities=opacities))
 
 
 def save_stream(path: Path, splats: SplatStream) -> None:
@@ -118,10 +131,11 @@ def save_planes(
     antialiased: bool = False,
     durable: bool = True,
     harmonics: np.ndarray | None = None,
+    opacities: np.ndarray | None = None,
 ) -> None:
     """A .ply of splats from their trained values, (planes, N, width) by name, see save_splats.
-    durable: see replacing. harmonics: see SplatStream."""
-    splats = replace(of_planes(planes, antialiased), harmonics=harmonics)
+    durable: see replacing. harmonics, opacities: see SplatStream, of the first of the splats."""
+    splats = replace(of_planes(planes, antialiased), harmonics=harmonics, opacities=opacities)
     with written(path := Path(path)), replacing(path, durable) as partial:
         ply.write(partial, splats)
 

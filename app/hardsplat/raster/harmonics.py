@@ -1,5 +1,5 @@
-"""Spherical harmonics fitted to lobes of colour on the device, as hardsplat.model.lobes does it in
-numpy."""
+"""Splats for programs that know neither lobes of colour nor the 2D filter, on the device: spherical
+harmonics, as hardsplat.model.lobes fits them in numpy, and opacities."""
 
 from __future__ import annotations
 
@@ -26,6 +26,39 @@ HARMONICS_PASS = ComputePass(
     writes=("harmonics",),
 )
 
+OPACITIES_PASS = ComputePass(
+    "plain opacities",
+    "project/plain_opacities.comp",
+    reads=(*("means", "quats", "log_scales", "logit_opacities"), *("fit_settings", "onlookers")),
+    writes=("plain_opacities",),
+)
+
+
+def fit_opacities(parameters: Parameters, n: int, cameras: Sequence[Camera]) -> np.ndarray:
+    """(n,) float32 opacities with which n antialiased splats look most alike without the filter:
+    their own times the mean compensation of the dilation over cameras that have their mean in the
+    image, by the area there. No step may be in flight. Raises OutOfMemory."""
+    device, views = parameters.device, _onlookers(cameras)
+    elements = {"onlookers": len(views), "fit_settings": 1, "plain_opacities": n}
+    own = allocate_all(device, contract.nbytes(elements))
+    recorder = Recorder(device, {**parameters.all, **own})
+    try:
+        own["onlookers"].upload(views)
+        own["fit_settings"].upload(contract.struct("FitSettings", count=n, onlookers=len(views)))
+        recorder.run(build(device, OPACITIES_PASS), (n,))
+        recorder.end()
+        recorder.run_once()
+        return own["plain_opacities"].download(np.float32, n)
+    finally:
+        recorder.destroy()
+        for buffer in own.values():
+            buffer.destroy()
+
+
+def _onlookers(cameras: Sequence[Camera]) -> np.ndarray:
+    chosen = [camera_data(camera) for camera in onlookers(cameras)]
+    return np.array(chosen, contract.dtype("Camera"))
+
 
 def fit_harmonics(
     parameters: Parameters, n: int, cameras: Sequence[Camera], sh_degree: int = DEGREE
@@ -33,15 +66,14 @@ def fit_harmonics(
     """(n, (sh_degree + 1)^2, 3) SH that look most like the base colours and the lobes of the n
     splats, see hardsplat.model.lobes.without_lobes. No step may be in flight. Raises
     OutOfMemory."""
-    device, chosen, directions = parameters.device, onlookers(cameras), around()
-    views = np.array([camera_data(camera) for camera in chosen], contract.dtype("Camera"))
-    elements = {"onlookers": len(chosen), "around": len(directions), "fit_settings": 1}
+    device, views, directions = parameters.device, _onlookers(cameras), around()
+    elements = {"onlookers": len(views), "around": len(directions), "fit_settings": 1}
     elements["harmonics"] = min(n, PIECE) * contract.CONSTANTS["HARMONICS"]
     bands = (sh_degree + 1) ** 2
     own = allocate_all(device, contract.nbytes(elements))
     recorder = Recorder(device, {**parameters.all, **own})
     out = np.empty((n, bands, 3), np.float32)
-    settings = dict(bands=bands, onlookers=len(chosen), around=len(directions), share=SHARE)
+    settings = dict(bands=bands, onlookers=len(views), around=len(directions), share=SHARE)
     try:
         own["onlookers"].upload(views)
         own["around"].upload(directions)

@@ -136,7 +136,7 @@ def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
         run = config_from_file(folder / SAVED_NAME)
         root, both = scene_folder(run.scene.data_dir), comparison(folder, name) if name else None
         scene = load_scene(root, **run.scene.reading)
-        shown = shown_of(scene, run.scene, run.raster.antialiased, name)
+        shown = shown_of(scene, run.scene, run.raster.filtered, name)
         cameras, picture = list(shown.cameras.values()), both[0] if both else None
         splats = without_lobes(load_splats(file), cameras, sh_degree=1)
         return viewer_of(splats, replace(shown, picture=picture))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import readable, streamed_sog
-from hardsplat.io.formats.checkpoint import newest
+from hardsplat.io.formats.checkpoint import holds, newest
 from hardsplat.io.scenes.colmap import model_folder
 from hardsplat.io.splats import is_antialiased
 from hardsplat.settings.presets import SAVED_NAME, read_saved
@@ -44,7 +44,9 @@ def find_model(
         what = f"{file}: no such file" if path.exists() else f"{path}: not found"
         kinds = f"a .ply, or splats as {', '.join(readable()[1:])}"
         raise UserError(f"{what}; give a result folder of hardsplat train, or {kinds}")
-    flat = read_saved(saved) if saved.is_file() else {"antialiased": is_antialiased(file)}
+    flat = read_saved(saved) if saved.is_file() else {}
+    if not (file.suffix == ".npz" and holds(file)):  # a checkpoint is as its run
+        flat["antialiased"] = is_antialiased(file)
     given = {"data_dir": Path(data_dir) if data_dir else None, "device": device}
     return file, TrainConfig.of(**flat | {name: v for name, v in given.items() if v})
 

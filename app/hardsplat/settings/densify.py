@@ -55,13 +55,13 @@ class BudgetSettings(Owner):
         scales=300,
     )
     overfit_epochs: int = steps(
-        120, "steps a photograph to which a run that overfits is shortened; 0: never"
+        72, "steps a photograph to which a run that overfits is shortened; 0: never"
     )
     prune_to: float = share(
         1.0, "share of the grown splats that is left, those that contribute most", min=0.001
     )
     prune_to_iter: int = steps(
-        20_000, "step at which so few are left; pruning begins at refine_stop_iter", scales=0
+        14_400, "step at which so few are left; pruning begins at refine_stop_iter", scales=0
     )
     prune_opacity_reg: float = weight(
         0.0,
@@ -92,10 +92,10 @@ class DensifySettings(Owner):
         choices=STRATEGIES,
     )
     refine_start_iter: int = steps(
-        600, "no densification up to this step", aka="densify_from_iter", scales=100
+        430, "no densification up to this step", aka="densify_from_iter", scales=100
     )
     refine_stop_iter: int = steps(
-        15_000,
+        10_800,
         "no densification or reset from here on",
         aka="densify_until_iter growth_stop_iter",
         scales=0,

@@ -36,9 +36,7 @@ class ModelSettings(Owner):
     )
     lobes: LobeSettings = part(LobeSettings)
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
-    sh_degree_interval: int = steps(
-        1_250, "steps after which the next degree joins", min=1, scales=1
-    )
+    sh_degree_interval: int = steps(900, "steps after which the next degree joins", min=1, scales=1)
     shN_lr: float = option(
         5e-3 / 20,
         "rate of the higher colour bands, for every step that --shN-every counts",
@@ -94,7 +92,7 @@ class AdamSettings(Owner):
     """Adam"""
 
     average_steps: int = steps(
-        1_250,
+        900,
         "the run ends with the average of splats over so many of its last steps; 0: with "
         "the last step",
         scales=0,

@@ -43,7 +43,7 @@ class ExposureSettings(Owner):
         "0.002, with which every photograph moves at every step)",
     )
     ppisp_lr_final: float = rate(0.002, "rate of ppisp at max_steps, reached exponentially")
-    ppisp_warm_up: int = steps(500, "steps over which the rate of ppisp rises from 0", scales=1)
+    ppisp_warm_up: int = steps(360, "steps over which the rate of ppisp rises from 0", scales=1)
     exposure_reg: float = weight(
         1.0, "weights of what keeps vignetting and response plain, over those published"
     )

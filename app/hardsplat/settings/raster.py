@@ -27,6 +27,7 @@ class Options:
         """From settings of these names. `stochastic` is made of its own, where it is chosen."""
         flat = raster.flat() | gradient.flat()
         found = {name: flat[name] for name in cls.settings()}
+        found["antialiased"] = raster.filtered
         if gradient.gradient == "stochastic" and hasattr(cls, "stochastic"):
             found["stochastic"] = Stochastic.of(gradient.stochastic)
         return cls(**found)

@@ -17,9 +17,9 @@ class RunSettings(Owner):
         shown="results/<scene name>",
         aka="model_path output_path export_path",
     )
-    max_steps: int = steps(25_000, "training steps", min=1, aka="iterations total_steps")
+    max_steps: int = steps(18_000, "training steps", min=1, aka="iterations total_steps")
     max_epochs: int = steps(
-        230,
+        120,
         "most steps for each photograph, though never fewer than 7000 in all; 0, or "
         "--max-steps or a step of a schedule named: no such limit",
     )

@@ -70,9 +70,9 @@ class TrainConfig(Owner):
         return self.of(**self.flat() | {"color": color} | flat)
 
     @property
-    def without_lobes(self) -> str:
-        """The flag with which `auto` takes no lobes of colour, since they do not go with it or were
-        not measured; "" where photographs decide."""
+    def as_published(self) -> str:
+        """The flag with which splats are drawn as published, with SH and without the filter, since
+        others do not go with it or were not measured; "" where there is none."""
         strategy = self.densify.strategy
         return self.alone or (f"--strategy {strategy}" if strategy != "budget" else "")
 

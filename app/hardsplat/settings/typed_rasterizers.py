@@ -44,7 +44,7 @@ class RasterizerOptions(TypedDict, total=False):
     0.0001)"""
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting
-    (default: False)"""
+    (default: as of given splats; else with --strategy budget in one piece)"""
     gradient: Literal["auto", "analytic", "stochastic"]
     """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml;
     auto: analytic (default: auto)"""

@@ -53,10 +53,10 @@ class TrainSettings(RasterizerOptions, total=False):
     result_dir: str | Path
     """folder for all that the run writes (default: results/<scene name>)"""
     max_steps: int
-    """training steps (default: 25000 steps)"""
+    """training steps (default: 18000 steps)"""
     max_epochs: int
     """most steps for each photograph, though never fewer than 7000 in all; 0, or --max-steps or a
-    step of a schedule named: no such limit (default: 230 steps)"""
+    step of a schedule named: no such limit (default: 120 steps)"""
     eval_steps: Sequence[int]
     """steps after which held-out views are measured; always also the last (default: 7000 30000
     steps)"""
@@ -108,7 +108,7 @@ class TrainSettings(RasterizerOptions, total=False):
     sh_degree: int
     """spherical-harmonic degree of colour (default: 3)"""
     sh_degree_interval: int
-    """steps after which the next degree joins (default: 1250 steps)"""
+    """steps after which the next degree joins (default: 900 steps)"""
     shN_lr: float
     """rate of the higher colour bands, for every step that --shN-every counts (default: 0.00025)"""
     shN_every: int
@@ -132,7 +132,7 @@ class TrainSettings(RasterizerOptions, total=False):
     (3) (default: 0.0 per scene extent)"""
     average_steps: int
     """the run ends with the average of splats over so many of its last steps; 0: with the last step
-    (default: 1250 steps)"""
+    (default: 900 steps)"""
     means_lr: float
     """rate of means at the first step (default: 0.00016 scene extents)"""
     means_lr_final: float
@@ -186,7 +186,7 @@ class TrainSettings(RasterizerOptions, total=False):
     ppisp_lr_final: float
     """rate of ppisp at max_steps, reached exponentially (default: 0.002)"""
     ppisp_warm_up: int
-    """steps over which the rate of ppisp rises from 0 (default: 500 steps)"""
+    """steps over which the rate of ppisp rises from 0 (default: 360 steps)"""
     exposure_reg: float
     """weights of what keeps vignetting and response plain, over those published (default: 1.0)"""
     transient: Literal["off", "auto", "masks"]
@@ -217,9 +217,9 @@ class TrainSettings(RasterizerOptions, total=False):
     split and pruned as published; mcmc: relocated and added by opacity; none: not at all (default:
     budget)"""
     refine_start_iter: int
-    """no densification up to this step (default: 600 steps)"""
+    """no densification up to this step (default: 430 steps)"""
     refine_stop_iter: int
-    """no densification or reset from here on (default: 15000 steps)"""
+    """no densification or reset from here on (default: 10800 steps)"""
     refine_every: int
     """steps between densifications (default: 100 steps)"""
     cap_max: int
@@ -252,12 +252,11 @@ class TrainSettings(RasterizerOptions, total=False):
     the run overfits the others; up to step 7000 in long runs, which end early where they gain
     little; 0: none are (default: 3750 steps)"""
     overfit_epochs: int
-    """steps a photograph to which a run that overfits is shortened; 0: never (default: 120
-    steps)"""
+    """steps a photograph to which a run that overfits is shortened; 0: never (default: 72 steps)"""
     prune_to: float
     """share of the grown splats that is left, those that contribute most (default: 1.0)"""
     prune_to_iter: int
-    """step at which so few are left; pruning begins at refine_stop_iter (default: 20000 steps)"""
+    """step at which so few are left; pruning begins at refine_stop_iter (default: 14400 steps)"""
     prune_opacity_reg: float
     """weight of the mean opacity in the loss from refine_stop_iter to prune_to_iter, on top of
     --opacity-reg (default: 0.0)"""

@@ -37,7 +37,7 @@ def inline_page(folder: Path, gaussians: Gaussians, height: int) -> InlinePage:
     UserError where no splat is left."""
     config = TrainConfig.of(**read_saved(folder / SAVED_NAME))
     scene, cameras = config.scene, _cameras(config)
-    look = BACKGROUNDS[scene.background], config.raster.antialiased
+    look = BACKGROUNDS[scene.background], config.raster.filtered
     shown = PageScene(folder.name, cameras, scene.near_plane, *look)
     with TemporaryDirectory() as below:
         path = Path(below) / "page.html"

@@ -45,19 +45,21 @@ DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)
 @dataclass(frozen=True)
 class Viewable:
     """What is to be seen. config: with the device and format asked for. scene: None where only
-    splats are known. folder: for files that are made of it. tree: of splats that are drawn by what
-    cameras see; gaussians then are a sample of them."""
+    splats are known. folder: for files that are made of it. file: of the splats.
+    tree: of splats that are drawn by what cameras see; gaussians then are a sample of them."""
 
     title: str
     gaussians: Gaussians
     config: TrainConfig
     scene: Scene | None
     folder: Path = Path()
+    file: Path | None = None
     tree: StreamedTree | None = None
 
     @property
     def editor(self) -> Editor:
-        return Editor(self.gaussians, self.folder, self.config.raster.antialiased)
+        antialiased = self.config.raster.filtered
+        return Editor(self.gaussians, self.folder, antialiased, self.file)
 
 
 def find(
@@ -96,7 +98,7 @@ def find(
             tqdm.write(f"note: {of.data_dir}, the scene of this run, is not there; {how}")
         tree = tree_for(file, config)
         splats = sample(tree) if tree else load_splats(file)
-        shown = Viewable(path.name, splats, config, scene, home_of(file), tree)
+        shown = Viewable(path.name, splats, config, scene, home_of(file), file, tree)
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
     return shown

@@ -1,7 +1,7 @@
 // Keys by which splats are put in the order of a Z-shaped curve (Morton 1966), so that those which
 // a view shows are contiguous in memory, mostly: nine bits of each coordinate interleaved.
-// Coordinates are counted from the camera of the last step, and squeezed the more the farther they
-// are, so that none is beyond the curve.
+// Coordinates are counted from the splat in the middle of memory, and squeezed the more the farther
+// they are, so that none is beyond the curve.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"
@@ -11,7 +11,6 @@ layout(local_size_x = GROUP) in;
 UNIFORM_planes
 VALUE_means(readonly)
 BUFFER_refine_settings(readonly)
-BUFFER_camera(readonly)
 BUFFER_counts(readonly)
 BUFFER_keys(writeonly)
 
@@ -25,7 +24,7 @@ uvec3 spread(uvec3 v) {
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
-    vec3 away = (means(g) - camera.position) / max(refine_settings.extent, 1e-20);
+    vec3 away = (means(g) - means(counts.splats / 2u)) / max(refine_settings.extent, 1e-20);
     vec3 place = clamp(0.5 + 0.5 * away / (1.0 + abs(away)), 0.0, 1.0);
     uvec3 bits = spread(uvec3(place * 511.0));
     keys[g] =

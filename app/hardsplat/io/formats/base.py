@@ -47,8 +47,9 @@ class SplatStream:
     seen: from which directions training views see each splat, (count, (sh_degree + 1)^2), see
     hardsplat.export.contribution.SeenSplats; None where it is unknown. Of splats with lobes of
     colour, harmonics: SH of degree 3 that look like them, (n, 16, 3) of the first n splats, for a
-    format that holds both; plain: the same splats with the SH that the file has for programs that
-    know no lobes.
+    format that holds both. Of antialiased splats, opacities: those with which they look most alike
+    without the filter, (n,) of the first n, for such a format. plain: the same splats as the file
+    has them for programs that know neither lobes nor the filter.
     """
 
     count: int
@@ -58,7 +59,15 @@ class SplatStream:
     extra: tuple[str, ...] = ()
     seen: np.ndarray | None = None
     harmonics: np.ndarray | None = None
+    opacities: np.ndarray | None = None
     plain: SplatStream | None = None
+
+    def plain_opacities(self) -> np.ndarray | None:
+        """(count,) opacities of antialiased splats for programs without the filter, where the file
+        has them."""
+        if self.plain is None or self.plain.antialiased:
+            return None
+        return np.concatenate([piece.opacities for piece in self.plain.pieces()])
 
 
 def not_written(path: Path, splats: SplatStream) -> None:

@@ -23,6 +23,8 @@ ANTIALIASED = "SplatRenderMode: mip"  # the comment that Brush writes and reads
 REST = tuple(3 * (k - 1) for k in COEFFICIENTS)  # number of f_rest properties by SH degree
 _ORDER = ("means", "sh0", "shN", "logit_opacities", "log_scales", "quats")
 _NORMALS = ("nx", "ny", "nz")  # behind the means; no one reads them
+# The opacity (logit) of antialiased splats, where `opacity` is that of programs without the filter.
+_FILTERED = "filtered_opacity"
 _BASE = "lobe_base"  # the SH that lobes are added to; f_dc and f_rest look like both together
 
 
@@ -51,8 +53,8 @@ def _own_colors(path: Path, there: Iterable[str]) -> dict[str, list[str]]:
 
 def read(path: Path) -> SplatStream:
     """Binary or ascii; the SH degree follows from the number of f_rest, properties that no trained
-    quantity has are ignored. Where splats with lobes have a base of their own, f_dc and f_rest are
-    `plain`.
+    quantity has are ignored. Where splats with lobes have a base of their own, or antialiased ones
+    an opacity of their own, the other properties are `plain`.
 
     Raises UserError naming the file and the property where it is missing, and where the file is
     damaged or empty.
@@ -71,15 +73,20 @@ def read(path: Path) -> SplatStream:
         hint = "is this a point cloud instead of trained splats?"
         raise UserError(f"{path}: property {missing[0]} is missing; {hint}")
 
-    def stream(wanted: Mapping[str, list[str]], extra: Iterable[str]) -> SplatStream:
+    def stream(
+        wanted: Mapping[str, list[str]], extra: Iterable[str], antialiased: bool
+    ) -> SplatStream:
         degree = REST.index(len(wanted["shN"]))
         pieces = lambda: (_splats(records, wanted) for records in table.pieces())  # noqa: E731
-        return SplatStream(table.count, degree, pieces, is_antialiased(path), tuple(extra))
+        return SplatStream(table.count, degree, pieces, antialiased, tuple(extra))
 
-    if not (has_lobes(extra) and (own := _own_colors(path, there))):
-        return stream(wanted, extra)
-    plain = stream({name: wanted[name] for name in _ORDER}, ())
-    return replace(stream({**wanted, **own}, extra), plain=plain)
+    said, own = is_antialiased(path), _own_colors(path, there) if has_lobes(extra) else {}
+    if _FILTERED in there:
+        own["logit_opacities"] = [_FILTERED]
+    if not own:
+        return stream(wanted, extra, said)
+    plain = stream({name: wanted[name] for name in _ORDER}, (), said)
+    return replace(stream({**wanted, **own}, extra, said or _FILTERED in there), plain=plain)
 
 
 def _splats(records: np.ndarray, wanted: Mapping[str, list[str]]) -> Gaussians:
@@ -97,15 +104,18 @@ def write(path: Path, splats: SplatStream) -> None:
     Properties: x y z, nx ny nz (zero), f_dc_0..2, f_rest (channel-major: all bands of red, of
     green, of blue), opacity (logit), scale_0..2 (log), rot_0..3 (wxyz), and those of further
     trained quantities. Splats with lobes have SH of degree 3 that look like them, `harmonics` of
-    the stream, and behind all lobe_base: the SH that lobes are added to. A comment says that splats
-    are antialiased.
+    the stream, and behind all lobe_base: the SH that lobes are added to. Antialiased splats have
+    `opacities` of the stream as opacity, and behind all filtered_opacity; where those are unknown,
+    a comment that says so.
     """
-    comments = [f"comment {ANTIALIASED}"] if splats.antialiased else []
-    lobes = has_lobes(splats.extra)
+    lobes, filtered = has_lobes(splats.extra), splats.antialiased and splats.opacities is not None
+    comments = [f"comment {ANTIALIASED}"] if splats.antialiased and not filtered else []
     degree = DEGREE if lobes else splats.sh_degree
     wanted = splat_columns(degree, splats.extra)
     if lobes:
         wanted[_BASE] = _base_columns(splats.sh_degree)
+    if filtered:
+        wanted[_FILTERED] = [_FILTERED]
     names = [name for own in wanted.values() for name in own]
     names[3:3] = _NORMALS
     head = ["ply", "format binary_little_endian 1.0", *comments, f"element vertex {splats.count}"]
@@ -118,6 +128,9 @@ def write(path: Path, splats: SplatStream) -> None:
             planes[_BASE] = g.sh.transpose(1, 0, 2)
             sh = _known(g, splats.harmonics, at).transpose(1, 0, 2)
             planes |= {"sh0": sh[:1], "shN": sh[1:]}
+        if filtered:
+            own = planes["logit_opacities"]
+            planes |= {_FILTERED: own, "logit_opacities": _plain_logits(own, splats.opacities, at)}
         return _records(g, planes, wanted, len(names)).data
 
     with open(path, "wb") as file:
@@ -139,6 +152,14 @@ def _known(g: Gaussians, harmonics: np.ndarray | None, at: int) -> np.ndarray:
     known = () if harmonics is None else harmonics[at : at + len(g)]
     fitted = without_lobes(g[len(known) :]).sh
     return np.concatenate([known, fitted]) if len(known) else fitted
+
+
+def _plain_logits(own: np.ndarray, opacities: np.ndarray | None, at: int) -> np.ndarray:
+    """(1, N, 1) logits of the opacities from `at` on, where they are known, else their own."""
+    found, known = own.copy(), np.asarray(opacities)[at : at + own.shape[1]]
+    clipped = np.clip(known.astype(np.float64), 1e-9, 1 - 1e-7)
+    found[0, : len(known), 0] = np.log(clipped / (1 - clipped))
+    return found
 
 
 def _records(

@@ -27,6 +27,8 @@ RAMP = 1.0
 LOOKS, APART = 3, 35
 LENGTH_CHECK = 7_000  # step at which it is known what photographs held for validation gained
 LENGTH = 12 / 7  # steps, over those of the check, of a run to which more give nothing
+# Least steps of an overfitted run whose splats began at random: they must find their places first.
+FROM_RANDOM = 4_000
 # Epochs of a run that has soon learned what its photographs alone have, light or places that few of
 # them show, and the least steps of it.
 FEW_EPOCHS, FEW_STEPS = 56, 8_000
@@ -86,11 +88,15 @@ def opacity_weight(verdict: dict) -> float:
     return OPACITY_REG * verdict.get("share", 1.0) if verdict.get("regularized") else 0.0
 
 
-def overfitted_length(settings: BudgetSettings, verdict: dict, steps: int, views: int) -> int:
+def overfitted_length(
+    settings: BudgetSettings, verdict: dict, steps: int, views: int, at_random: bool = False
+) -> int:
     """Steps of a run of n photographs from here on. steps: that were planned. Where it overfits
     they are so many a photograph, and at least as many follow as there were. The length goes from
-    one to the other in the upper half of the ramp of opacities, by ratio."""
-    limit = max(settings.overfit_epochs * views, 2 * verdict["step"])
+    one to the other in the upper half of the ramp of opacities, by ratio. at_random: splats began
+    where no points were."""
+    least = max(2 * verdict["step"], FROM_RANDOM * at_random)
+    limit = max(settings.overfit_epochs * views, least)
     if not settings.overfit_epochs or limit >= steps:
         return steps
     return round(steps * (limit / steps) ** max(2 * verdict["share"] - 1, 0.0))

@@ -1,6 +1,6 @@
-"""What a run decides before its first step: the colour of its splats; and by its photographs and
-the points of its model its length, its number of splats, and whether splats rest
-(docs/results/generalization.md)."""
+"""What a run decides before its first step: the colour of its splats and the filter that they are
+drawn with; and by its photographs and the points of its model its length, its number of splats, and
+whether splats rest (docs/results/generalization.md)."""
 
 from __future__ import annotations
 
@@ -69,14 +69,33 @@ def colored(
         color, why = "sh", f"with {config.alone}"
     elif init is not None and (color := _color_of(init)):
         why = f"as in {init}"
-    if not color and config.without_lobes:
-        color, why = "sh", f"with {config.without_lobes}"
+    if not color and config.as_published:
+        color, why = "sh", f"with {config.as_published}"
     color = color or ("lobes" if views // faces >= MANY_PHOTOGRAPHS else "sh")
     names = {"lobes": "lobes", "sh": "spherical harmonics"}
     other = "sh" if color == "lobes" else "lobes"
     hand = f" (--color {other}: {names[other]})" * (start is None and not config.alone)
     say(f"{why} colour is {names[color]}: --color {color}{hand}")
     return config.with_color(color)
+
+
+def filtered(config: TrainConfig, start: Checkpoint | None, say: Say) -> TrainConfig:
+    """The settings with or without the 2D filter: as given splats or those of a checkpoint were
+    trained; new ones with it, but for what is drawn as published. start: the checkpoint."""
+    if config.raster.antialiased is not None:
+        return config
+    given = config.start.init if start is None else config.run.ckpt
+    if given is not None:
+        wanted = find_model(given)[1].raster.filtered
+        why = f"as those of {given}"
+    elif why := config.as_published:
+        wanted, why = False, f"as published, with {why}"
+    else:
+        wanted, why = True, "so that small ones are sharp"
+    flag, other = ("--antialiased", "--no-antialiased")[:: 1 if wanted else -1]
+    how = "with" if wanted else "without"
+    say(f"splats are drawn {how} the 2D filter, {why}: {flag} ({other}: they are not)")
+    return config.changed(antialiased=wanted)
 
 
 def decided(config: TrainConfig, views: Views, points: np.ndarray, say: Say) -> TrainConfig:
@@ -113,7 +132,9 @@ def say_plan(job: Job, config: TrainConfig, splats: int, points: int, say: Say) 
     splats: at first. points: of the model."""
     cameras, most, plan = job.views.cameras, job.densify.cap_max, []
     if job.steps < config.run.max_steps:
-        plan.append(f"{job.steps} steps (--max-steps {job.steps})")
+        check = job.config.densify.budget.overfit_check
+        held = f" --overfit-check {check}" * bool(job.validation)
+        plan.append(f"{job.steps} steps (--max-steps {job.steps}{held})")
     if job.densify.strategy == "budget" and not config.densify.cap_max:
         why = ""
         if most <= splats:

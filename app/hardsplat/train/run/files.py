@@ -97,25 +97,25 @@ class RunFiles:
         *names: str,
         over: bool = False,
         sky: Sky | None = None,
-        harmonics: np.ndarray | None = None,
+        plain: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
     ) -> Future:
         """Splats from their trained values, (planes, N, width) by name, as PLY files of these
-        names. over: see last_checkpoint. sky: behind them, which becomes splats too. harmonics: for
-        programs that know no lobes of colour, see Session.harmonics."""
+        names. over: see last_checkpoint. sky: behind them, which becomes splats too. plain: see
+        Session.harmonics and Session.plain_opacities."""
         from hardsplat.io.splats import save_planes
 
-        nbytes = _bytes_of(planes) + (0 if harmonics is None else harmonics.nbytes)
+        nbytes = _bytes_of(planes) + sum(0 if each is None else each.nbytes for each in plain)
         self._late = over and nbytes > LATE
 
         def work() -> None:
-            durable, antialiased = not self._late, self._job.config.raster.antialiased
+            durable, antialiased = not self._late, self._job.config.raster.filtered
             all_planes, of_sky = self._all(planes, sky)
             if sky is not None:
                 from hardsplat.io.sky import save_sky
 
                 save_sky(self.folder, sky, of_sky, durable)
             for name in names:
-                save_planes(self.folder / name, all_planes, antialiased, durable, harmonics)
+                save_planes(self.folder / name, all_planes, antialiased, durable, *plain)
 
         return self.background.do("splats", work, nbytes, line="splats")
 
@@ -192,7 +192,7 @@ class RunFiles:
             from hardsplat.report.run import shown_of
 
             c = self._job.config
-            shown = shown_of(self.scene, c.scene, c.raster.antialiased, name)
+            shown = shown_of(self.scene, c.scene, c.raster.filtered, name)
             all_planes, _ = self._all(planes, sky)
             own = for_viewer(all_planes, list(shown.cameras.values()), harmonics)
             maker.viewer(own, shown)

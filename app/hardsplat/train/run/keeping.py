@@ -17,7 +17,7 @@ from hardsplat.gpu.passes.pipelines import begin_all
 from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint, newest
 from hardsplat.model.lobes import has_lobes
 from hardsplat.model.sky import Sky
-from hardsplat.raster.harmonics import HARMONICS_PASS
+from hardsplat.raster.harmonics import HARMONICS_PASS, OPACITIES_PASS
 from hardsplat.tables import quantities
 from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.resume import resume_command
@@ -38,8 +38,8 @@ class CheckpointKeeper:
         self.state, self._taken_at = start, time.monotonic()
         self._copies = SnapshotBuffers(run.files.background)
         self._last_splats: Future | None = None  # while the run is measured after its last step
-        if has_lobes(run.job.further):
-            begin_all(run.device, [HARMONICS_PASS])
+        passes = [HARMONICS_PASS] * has_lobes(run.job.further)
+        begin_all(run.device, [*passes, *[OPACITIES_PASS] * run.job.config.raster.filtered])
 
     def take(self) -> None:
         """Copies the state of the session."""
@@ -84,8 +84,9 @@ class CheckpointKeeper:
         self, planes: Mapping[str, np.ndarray], *names: str, sky: Sky | None, over: bool = False
     ) -> Future:
         """Has the splats of the session written, whose trained values `planes` are."""
-        harmonics = self.run.session.harmonics()
-        return self.run.files.splats(planes, *names, over=over, sky=sky, harmonics=harmonics)
+        session = self.run.session
+        plain = session.harmonics(), session.plain_opacities()
+        return self.run.files.splats(planes, *names, over=over, sky=sky, plain=plain)
 
     def keep(self, step: int) -> None:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a

@@ -125,8 +125,9 @@ class TrainingLoop:
         if not verdict["regularized"]:
             run.log.decide(f"{shown}: the run goes on as it is")
             return
-        budget, steps = s.job.densify.budget, s.job.steps
-        if (length := overfit.overfitted_length(budget, verdict, steps, len(train))) < steps:
+        budget, steps, at_random = s.job.densify.budget, s.job.steps, not len(run.scene.points)
+        length = overfit.overfitted_length(budget, verdict, steps, len(train), at_random)
+        if length < steps:
             self._shorten(length)
         then = f"from here on, up to step {s.job.steps} (--overfit-check 0: never)"
         run.log.decide(f"{shown}: opacities are regularized {then}")

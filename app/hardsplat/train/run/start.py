@@ -60,7 +60,8 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
             f"{reach:.3g} from {around} along each axis"
         )
     given = None if run.resume or run.ckpt else start.init
-    if given is not None and is_antialiased(find_model(given)[0]) != antialiased:
+    named = antialiased is not None
+    if named and given is not None and is_antialiased(find_model(given)[0]) != antialiased:
         how = "without" if antialiased else "with"
         notes.append(f"the splats of {given} were trained {how} --antialiased")
     if not (run.resume or run.ckpt) and (idle := _idle(start, scene)):
@@ -99,15 +100,15 @@ def initial_gaussians(
 
 
 def _first(
-    start: StartSettings, scene: Scene, sh_degree: int, seed: int
+    start: StartSettings, scene: Scene, sh_degree: int, seed: int, plain: bool = False
 ) -> tuple[Gaussians, Sky | None]:
-    """initial_gaussians, and the sky of a file.
+    """initial_gaussians, and the sky of a file. plain: see load_drawn.
 
     Neighbours are visible together, so they are contiguous in memory, and those that they grow
     mostly are as well (docs/results/speed.md).
     """
     if start.init is not None:
-        return _given(start.init, sh_degree)
+        return _given(start.init, sh_degree, plain)
     points, colors = scene.points, scene.colors
     if _is_random(start, scene):
         rng, size = np.random.default_rng(seed), (start.init_num_pts, 3)
@@ -120,10 +121,11 @@ def _first(
     return gaussians, None
 
 
-def _given(path: Path, sh_degree: int) -> tuple[Gaussians, Sky | None]:
+def _given(path: Path, sh_degree: int, plain: bool) -> tuple[Gaussians, Sky | None]:
     """Splats of a file or a result folder as training takes them, SH bands up to that degree and
-    nothing at the end of its range, where gradients vanish; and the sky behind them."""
-    given, sky = load_drawn(find_model(path)[0])
+    nothing at the end of its range, where gradients vanish; and the sky behind them. plain: see
+    load_drawn."""
+    given, sky = load_drawn(find_model(path)[0], plain)
     given = given[morton.order_by_rank(given.means)]
     opacities = np.clip(given.opacities, *_OPACITIES)
     scales, sh = np.maximum(given.scales, _LEAST_SCALE), given.sh[:, : (sh_degree + 1) ** 2]
@@ -149,14 +151,14 @@ class FirstSplats:
 
     def __init__(
         self,
-        start: StartSettings,
+        config: TrainConfig,
         scene: Scene,
-        sh_degree: int,
-        seed: int,
         checkpoint: Checkpoint | None,
         background: Background,
     ):
-        self._make = lambda: _first(start, scene, sh_degree, seed)
+        start, own = config.start, (config.model.sh_degree, config.run.seed)
+        plain = not (config.model.has_lobes or config.raster.filtered)
+        self._make = lambda: _first(start, scene, *own, plain)
         self._checkpoint, self.step = checkpoint, checkpoint.step if checkpoint else 0
         self._random = checkpoint is None and _is_random(start, scene)
         self._begun: Future[tuple[Gaussians, Sky | None]] | None = None

@@ -29,7 +29,7 @@ from hardsplat.train.job.job import Job, prepare
 from hardsplat.train.job.memory import placed
 from hardsplat.train.job.part import ScenePart
 from hardsplat.train.job.place import place_of
-from hardsplat.train.job.recipe import colored, decided, say_plan
+from hardsplat.train.job.recipe import colored, decided, filtered, say_plan
 from hardsplat.train.job.views import training_views
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.closing import print_outcome
@@ -133,8 +133,8 @@ class Trainer:
         notes: list[str] = []
         views = training_views(self.scene)
         config = colored(config, len(views.cameras), checkpoint, notes.append, views.faces)
-        own, background = (config.model.sh_degree, config.run.seed), self.photographs.background
-        splats = FirstSplats(config.start, self.scene, *own, checkpoint, background)
+        config = filtered(config, checkpoint, notes.append)
+        splats = FirstSplats(config, self.scene, checkpoint, self.photographs.background)
         self.clock.begin("device")
         if isinstance(device, Future):
             device = device.result()

@@ -16,7 +16,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.lobes import DEGREE, has_lobes, without_lobes
 from hardsplat.model.sky import Sky
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.harmonics import fit_harmonics
+from hardsplat.raster.harmonics import fit_harmonics, fit_opacities
 from hardsplat.tables import quantities
 from hardsplat.tables.quantity import Of
 from hardsplat.train.job.job import Job
@@ -136,6 +136,13 @@ class SessionContents(BatchedSession):
             return fit_harmonics(self.parameters, n, cameras, sh_degree)
         except OutOfMemory:
             return without_lobes(self.gaussians(), cameras, sh_degree=sh_degree).sh
+
+    def plain_opacities(self) -> np.ndarray | None:
+        """(splats,) opacities with which programs without the 2D filter draw antialiased splats
+        most alike, after all that was queued; None where splats are not antialiased."""
+        if not self.job.config.raster.filtered:
+            return None
+        return fit_opacities(self.parameters, self.count(), self.job.views.cameras)
 
     def trained_of(self, name: str) -> np.ndarray:
         """(planes, items, width) of a quantity of photographs, cameras or texels, after all that

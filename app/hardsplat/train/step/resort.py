@@ -30,7 +30,7 @@ def resort_passes(moments: str, follows: Sequence[str]) -> tuple[ComputePass, ..
     """moments: how they are stored, a variant of MOMENT_FORMATS. follows: buffers of the contract,
     one element a splat, that a strategy keeps."""
     planes, slots = splat_planes(), slots_of(moments)
-    folder, keyed = "densify/resort", ("refine_settings", "camera", "counts", "means")
+    folder, keyed = "densify/resort", ("refine_settings", "counts", "means")
     taken, put = ("counts", "order", "turn", *planes), ("counts", "turn", "moved")
     return (
         ComputePass("resort keys", f"{folder}/keys.comp", keyed, ("keys",)),
