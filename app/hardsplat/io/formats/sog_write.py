@@ -16,7 +16,7 @@ from hardsplat.io.formats.clusters import THREADS, Palette, scalar_codebook, sca
 from hardsplat.io.formats.sog import CHANNELS, COLUMNS, META, MOST_ENTRIES
 from hardsplat.model.gaussians import Gaussians
 
-_MANY = 1 << 19  # splats from which a palette of 65 536 entries is a small part of the file
+_MANY = 1 << 17  # splats from which finer codebooks are a small part of the file
 # of codebooks, which could have 256: fewer lose little compared with what the palette does, and the
 # images compress better
 _LEVELS_OF_FEW = {"scales": 128, "sh0": 128, "shN": 16}

@@ -20,7 +20,7 @@ from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.sky import load_drawn
-from hardsplat.io.splats import is_antialiased, open_splats
+from hardsplat.io.splats import open_splats
 from hardsplat.model import morton
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
@@ -60,10 +60,12 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
             f"{reach:.3g} from {around} along each axis"
         )
     given = None if run.resume or run.ckpt else start.init
-    named = antialiased is not None
-    if named and given is not None and is_antialiased(find_model(given)[0]) != antialiased:
-        how = "without" if antialiased else "with"
-        notes.append(f"the splats of {given} were trained {how} --antialiased")
+    if given is not None and antialiased is not None:
+        splats = open_splats(find_model(given)[0])
+        plain = splats.plain is not None and config.model.color == "sh"
+        if splats.antialiased != antialiased and not (plain and not antialiased):
+            how = "without" if antialiased else "with"
+            notes.append(f"the splats of {given} were trained {how} --antialiased")
     if not (run.resume or run.ckpt) and (idle := _idle(start, scene)):
         begins = f"those of {given}" if given is not None else "the points of the scene"
         notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
