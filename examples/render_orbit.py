@@ -45,7 +45,8 @@ def main() -> None:
     flags = parser.parse_args()
 
     gaussians = hardsplat.load_splats(flags.splats)
-    with hardsplat.Renderer() as renderer:
+    filtered = hardsplat.is_antialiased(flags.splats)
+    with hardsplat.Renderer(antialiased=filtered) as renderer:
         images, _ = renderer.forward(
             gaussians, cameras_around(gaussians, flags.views, flags.size), background=(1, 1, 1)
         )

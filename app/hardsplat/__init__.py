@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hardsplat.export.page import export
     from hardsplat.fit.api import fit
     from hardsplat.io.scenes.scene import Scene, load_scene
-    from hardsplat.io.splats import load_splats, save_splats
+    from hardsplat.io.splats import is_antialiased, load_splats, save_splats
     from hardsplat.mesh.build import mesh
     from hardsplat.model.camera import Camera
     from hardsplat.model.gaussians import Gaussians
@@ -42,6 +42,7 @@ __all__ = [
     "convert",
     "export",
     "fit",
+    "is_antialiased",
     "load_result",
     "load_scene",
     "load_splats",
@@ -60,6 +61,7 @@ _HOME = {  # public name -> its module
     "Server": "serve.watch",
     "UserError": "base.errors",
     "convert": "export.convert",
+    "is_antialiased": "io.splats",
     "load_result": "train.api",
     "load_scene": "io.scenes.scene",
     "load_splats": "io.splats",

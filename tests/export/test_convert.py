@@ -10,6 +10,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.export.convert import convert, importance
+from hardsplat.export.lod import lod
 from hardsplat.io.formats import writable
 from hardsplat.io.formats.frames import rotated, upright
 from hardsplat.io.scenes.scene import load_scene
@@ -264,6 +265,10 @@ def test_antialiased_splats_for_viewers_without_the_filter(scene, opened, device
     for name, how in (("same.ply", {}), ("same.spz", {"antialiased": True}), ("same.npz", {})):
         convert(folder, tmp_path / name, quiet=True, **how)
         assert is_antialiased(tmp_path / name)
+    lod(tmp_path / "both.ply", tmp_path / "lod", classic=True, quiet=True)
+    assert not is_antialiased(tmp_path / "lod/lod-meta.json")
+    with pytest.raises(UserError, match="--classic: .*same.spz: has no opacities for programs"):
+        lod(tmp_path / "same.spz", tmp_path / "other", classic=True, quiet=True)
     # turned, ordered and cropped, each splat with both
     convert(tmp_path / "both.ply", tmp_path / "half.ply", up="z", min_opacity=0.6, morton=True)
     both, plain = load_splats(tmp_path / "half.ply"), load_plain(tmp_path / "half.ply")

@@ -44,6 +44,7 @@ def test_train_from_python(shared, scene, tmp_path, monkeypatch):
     assert result.psnr == result.metrics["evaluations"][-1]["psnr"]
     assert len(result.gaussians) == result.metrics["splats"]
     assert list((result.folder / "ckpts").glob("ckpt_*.npz"))
+    assert result.antialiased == hardsplat.is_antialiased(result.folder / "splats.ply")
     again = hardsplat.load_result(str(result.folder))
     assert (again.folder, again.metrics) == (result.folder, result.metrics)
     assert again.plot().axes and again.show().html.startswith("<!doctype html")

@@ -128,6 +128,7 @@ output [FOLDER]: folder to write (default: lod in the result folder, or next to 
 --data-dir PATH: scene whose training cameras are in the list (default: the one trained on)
 --up {x,y,z,-x,-y,-z}: world axis that points up (default: the cameras', else -y)
 --title TEXT: title of the page (default: the name of the scene)
+--classic: opacities for programs that do not know the 2D filter, such as SuperSplat
 --overwrite: replace FOLDER where an earlier run wrote it
 quiet
 verbose

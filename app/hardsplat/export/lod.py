@@ -33,6 +33,7 @@ def lod(
     data_dir: str | Path | None = None,
     up: str | None = None,
     title: str | None = None,
+    classic: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> WrittenLevels:
@@ -41,7 +42,7 @@ def lod(
 
     output: default lod in a result folder, and beside a file its name with _lod; one that an
     earlier call wrote is replaced with `overwrite`. up, title, data_dir: as `export` has them.
-    Raises UserError for bad input.
+    classic: with opacities for programs without the 2D filter. Raises UserError for bad input.
     """
     file, config = find_model(result, data_dir)
     if file.name == streamed_sog.NAME:
@@ -50,6 +51,11 @@ def lod(
     folder = Path(output) if output else home_of(file) / NAME if Path(result).is_dir() else beside
     _check_target(folder, overwrite)
     splats = open_splats(file)
+    if classic and splats.antialiased:
+        if splats.plain is None or splats.plain.antialiased:
+            what = "has no opacities for programs without the 2D filter"
+            raise UserError(f"--classic: {file}: {what}")
+        splats = splats.plain
     cameras = training_cameras(config.scene, required=data_dir is not None)
     splats = stream_without_lobes(splats, list(cameras.values()))
     background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane

@@ -14,7 +14,7 @@ from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.values import json_in
-from hardsplat.io.splats import load_splats
+from hardsplat.io.splats import is_antialiased, load_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.settings.option import check_known
@@ -89,6 +89,11 @@ class Result:
     def gaussians(self) -> Gaussians:
         """The trained splats, read from splats.ply."""
         return load_splats(self.folder / "splats.ply")
+
+    @property
+    def antialiased(self) -> bool:
+        """Whether they must be drawn with the 2D filter: hardsplat.Renderer(antialiased=...)."""
+        return is_antialiased(self.folder / "splats.ply")
 
     @property
     def psnr(self) -> float | None:
