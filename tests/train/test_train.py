@@ -3,6 +3,7 @@
 import json
 import math
 import os
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from PIL import Image
 from hardsplat import contract
 from hardsplat.base.background import Background
 from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.export.convert import convert
 from hardsplat.gpu.memory import buffer
 from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.io.formats.checkpoint import path_of
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import is_antialiased, load_plain, load_splats, save_splats
 from hardsplat.model.morton import order_by_rank
@@ -154,6 +157,25 @@ def test_antialiased_runs_say_so_and_are_measured_so(on_device, scene, tmp_path)
         same = load_splats(ply) if filter_is_on else load_plain(ply)
         np.testing.assert_allclose(np.sort(first.opacities), np.sort(same.opacities), atol=1e-6)
     background.finish(True)
+    # a run that goes on does so as before, whatever preset is named
+    config = settings(scene, tmp_path / "run", strategy="mcmc")
+    assert filtered(config, Mock(), notes.append).raster.filtered
+    assert filtered(config, None, notes.append).raster.filtered is False
+    checkpoint, file = path_of(tmp_path / "run", 30), tmp_path / "a/checkpoint.ply"
+    convert(checkpoint, file, quiet=True)  # which has no flag of its own
+    assert is_antialiased(file)
+    with pytest.raises(UserError, match="--antialiased is nothing that .splat can say"):
+        convert(checkpoint, tmp_path / "a.splat", antialiased=True)
+
+
+def test_without_memory_plain_opacities_are_their_own(device, scene, monkeypatch):
+    """The run ends all the same, and its file has the same columns."""
+    session = open_session(device, settings(scene, antialiased=True))
+    found, own = session.plain_opacities(), session.gaussians().opacities
+    assert found.shape == own.shape and 0.01 < (found / own).min() < (found / own).max() <= 1
+    nowhere = Mock(side_effect=OutOfMemory("full"))
+    monkeypatch.setattr("hardsplat.train.session.contents.fit_opacities", nowhere)
+    np.testing.assert_array_equal(session.plain_opacities(), own)
 
 
 def test_photographs_train_alike_wherever_they_are(device, mixed):

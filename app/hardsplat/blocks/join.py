@@ -83,8 +83,17 @@ def _means(records: np.ndarray) -> np.ndarray:
 
 
 def _write(path: Path, like: Path, count: int, pieces: Iterable[np.ndarray]) -> None:
+    wanted = ply.Table(like, "vertex").dtype
+
+    def checked(records: np.ndarray) -> np.ndarray:
+        if records.dtype != wanted:
+            raise UserError(
+                f"{path}: some of its splats have other properties than those of {like}"
+            )
+        return records
+
     with written(path), replacing(path) as unfinished:
-        ply.copy(unfinished, like, count, pieces)
+        ply.copy(unfinished, like, count, map(checked, pieces))
 
 
 def _survey(pieces: Iterable[np.ndarray]) -> tuple[int, list, list]:

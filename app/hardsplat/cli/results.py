@@ -150,7 +150,7 @@ target OUT: file to write, by its ending: .ply .compressed.ply .npz .splat .spz 
     a file those with the most opacity times area
 --morton: order splats along a space-filling curve, as formats that compress always have it
 --classic: opacities for programs that do not know the 2D filter, also in .ply and .npz, which
-    keep the filter (the other formats have them anyhow)
+    keep the filter (the other formats have them anyhow, where they can be found)
 --antialiased: keep the filter in every format that can say so, for programs that know it
 --overwrite: replace OUT where it exists
 device

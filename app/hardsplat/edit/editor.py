@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -233,9 +234,12 @@ class Editor:
         """Of what is left, for programs without the filter, where the file says them."""
         if not self._antialiased or self._file is None:
             return None
-        found = plain_opacities(self._file, len(self._original))
-        left = Edit(tuple(self.steps)).inside(self._original.means)
-        return None if found is None else found[left]
+        with suppress(UserError):  # the file has gone, or is another by now
+            found = plain_opacities(self._file, len(self._original))
+            left = Edit(tuple(self.steps)).inside(self._original.means)
+            if found is not None and left.sum() == len(self._left):
+                return found[left]
+        return None
 
     def _free(self, stem: str, ending: str) -> Path:
         names = (f"{stem}{ending}", *(f"{stem}_{n}{ending}" for n in range(2, 10_000)))

@@ -99,6 +99,9 @@ def convert(
     if folder:
         source = find_model(folder)[0]
     row = format_to_write(target)
+    if antialiased and (classic or not row.keeps_filter):
+        what = "does not go with --classic" if classic else f"is nothing that {row.suffix} can say"
+        raise UserError(f"--antialiased {what}")
     if target.is_dir():
         raise UserError(f"{target}: is a folder; name a file")
     check_free(target, overwrite)
@@ -111,6 +114,8 @@ def convert(
     if up is not None and up not in UPS:
         raise UserError(f"--up {up}: expected one of {', '.join(UPS)}")
     given = splats = open_splats(source)
+    if source.suffix == ".npz":  # a checkpoint is as its run
+        given = splats = replace(given, antialiased=find_model(source)[1].raster.filtered)
     views = partial(SeenSplats.of_result, folder, device, quiet) if folder else None
     keeps = row.keeps_lobes and sh_degree is None
     lobes = has_lobes(splats.extra) and not keeps
@@ -122,12 +127,10 @@ def convert(
     elif has_lobes(splats.extra) and row.suffix == ".ply":
         plain = _without_lobes(splats, views, target, DEGREE, "have beside them")
         harmonics = np.concatenate([piece.sh for piece in plain.pieces()])
-    opacities = beside = None
-    kept = row.keeps_filter and (antialiased or row.keeps_lobes) and not classic
-    if given.antialiased and not kept:
-        opacities = _plain_opacities(given, views, target, classic)
-    elif given.antialiased and row.suffix == ".ply" and not antialiased:
-        beside = given.plain_opacities()
+    kept, plain_ones = row.keeps_filter and (antialiased or row.keeps_lobes) and not classic, None
+    if given.antialiased and not (kept and (antialiased or row.suffix != ".ply")):
+        plain_ones = _plain_opacities(given, views, target, classic)
+    opacities, beside = (None, plain_ones) if kept else (plain_ones, None)
     antialiased = given.antialiased and opacities is None
     seen = None
     if views and degree and row.by_views:

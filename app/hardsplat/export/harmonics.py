@@ -33,7 +33,7 @@ def stream_without_lobes(
         return splats
 
     def pieces() -> Iterator[Gaussians]:
-        beside = splats.plain if has_harmonics(splats, sh_degree) else None
+        beside = splats.plain if sh is None and has_harmonics(splats, sh_degree) else None
         at, plain = 0, beside.pieces() if beside else iter(())
         for piece in splats.pieces():
             other = next(plain, None)

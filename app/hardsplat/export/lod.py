@@ -53,7 +53,7 @@ def lod(
     splats = open_splats(file)
     if classic and splats.antialiased:
         if splats.plain is None or splats.plain.antialiased:
-            what = "has no opacities for programs without the 2D filter"
+            what = "has no opacities for programs without the 2D filter; give a .ply of convert"
             raise UserError(f"--classic: {file}: {what}")
         splats = splats.plain
     cameras = training_cameras(config.scene, required=data_dir is not None)

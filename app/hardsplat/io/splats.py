@@ -97,17 +97,23 @@ def save_splats(
     the others in the order given. antialiased: the file says that the splats were trained so, if
     its format can. cameras: that saw splats with lobes of colour, for the SH that the file has of
     these, see without_lobes. opacities: (N,) of antialiased splats for programs without the filter,
-    which a .ply has besides. Raises UserError where it cannot be written.
+    which a .ply has besides, and formats of other programs instead. Raises UserError where it
+    cannot be written.
     """
     row = format_to_write(path := Path(path))
     if not len(gaussians):
         raise UserError(f"{path}: there are no splats to write")
-    if row.morton:
-        gaussians = gaussians[morton.order(gaussians.means)]
+    if antialiased and opacities is not None and not row.keeps_lobes:
+        gaussians, antialiased = replace(gaussians, opacities=opacities, check=False), False
+    if antialiased and not row.keeps_filter:
+        bold = "programs that do not know the 2D filter will draw its splats too bold"
+        log.warning("%s: %s", path, bold)
     harmonics = None
     if cameras and has_lobes(gaussians.extra):
         plain = without_lobes(gaussians, cameras, sh_degree=min(DEGREE, row.highest_degree))
         gaussians, harmonics = (gaussians, plain.sh) if row.keeps_lobes else (plain, None)
+    if row.morton:
+        gaussians = gaussians[morton.order(gaussians.means)]
     splats = in_memory(gaussians, antialiased)
     save_stream(path, replace(splats, harmonics=harmonics, opacities=opacities))
 

@@ -67,7 +67,13 @@ class SplatStream:
         has them."""
         if self.plain is None or self.plain.antialiased:
             return None
-        return np.concatenate([piece.opacities for piece in self.plain.pieces()])
+        found = [
+            np.where(
+                (plain.opacities >= 0) & (plain.opacities <= 1), plain.opacities, own.opacities
+            )
+            for own, plain in zip(self.pieces(), self.plain.pieces())
+        ]
+        return np.concatenate(found)
 
 
 def not_written(path: Path, splats: SplatStream) -> None:

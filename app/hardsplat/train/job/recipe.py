@@ -13,8 +13,9 @@ import numpy as np
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.splats import open_splats
 from hardsplat.model.lobes import has_lobes
+from hardsplat.results.folder import folder_of
 from hardsplat.results.model import find_model
-from hardsplat.settings.presets import for_photographs, of_length
+from hardsplat.settings.presets import SAVED_NAME, for_photographs, of_length, read_saved
 from hardsplat.settings.train import FIELDS, TrainConfig
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import SHARE, SPREAD, Light
@@ -82,20 +83,37 @@ def colored(
 def filtered(config: TrainConfig, start: Checkpoint | None, say: Say) -> TrainConfig:
     """The settings with or without the 2D filter: as given splats or those of a checkpoint were
     trained; new ones with it, but for what is drawn as published. start: the checkpoint."""
-    if config.raster.antialiased is not None:
-        return config
+    named = config.raster.antialiased
     given = config.start.init if start is None else config.run.ckpt
     if given is not None:
-        wanted = find_model(given)[1].raster.filtered
-        why = f"as those of {given}"
+        wanted, why = find_model(given)[1].raster.antialiased, f"as those of {given}"
+        if wanted is None:
+            wanted, why = False, f"since nothing says how those of {given} were"
+        if named is not None and named != wanted and not (_has_plain(given, config) and not named):
+            how = "with" if wanted else "without"
+            say(f"the splats of {given} were trained {how} --antialiased")
+    elif start is not None:  # of the result folder
+        saved = folder_of(config.run, config.scene) / SAVED_NAME
+        wanted = saved.is_file() and bool(read_saved(saved).get("antialiased"))
+        why = "as the run was before"
     elif why := config.as_published:
         wanted, why = False, f"as published, with {why}"
     else:
         wanted, why = True, "so that small ones are sharp"
-    flag, other = ("--antialiased", "--no-antialiased")[:: 1 if wanted else -1]
-    how = "with" if wanted else "without"
-    say(f"splats are drawn {how} the 2D filter, {why}: {flag} ({other}: they are not)")
+    if named is not None:
+        return config
+    if wanted:
+        how = f"with the 2D filter, {why}: --antialiased (--no-antialiased: without it)"
+    else:
+        how = f"without the 2D filter, {why}: --no-antialiased (--antialiased: with it)"
+    say(f"splats are drawn {how}")
     return config.changed(antialiased=wanted)
+
+
+def _has_plain(given: str | Path, config: TrainConfig) -> bool:
+    """Whether a run begins with what given splats have for programs without the filter."""
+    plain = open_splats(find_model(given)[0]).plain
+    return plain is not None and not plain.antialiased and not config.model.has_lobes
 
 
 def decided(config: TrainConfig, views: Views, points: np.ndarray, say: Say) -> TrainConfig:

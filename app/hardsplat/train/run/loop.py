@@ -11,6 +11,7 @@ from hardsplat.base.errors import OutOfMemory
 from hardsplat.train.job import overfit
 from hardsplat.train.run.keeping import CheckpointKeeper
 from hardsplat.train.run.memory import MemoryWatch
+from hardsplat.train.run.start import is_random
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.stops import batch_steps, next_stop
 from hardsplat.train.run.tuner import RasterizerTuner
@@ -125,7 +126,8 @@ class TrainingLoop:
         if not verdict["regularized"]:
             run.log.decide(f"{shown}: the run goes on as it is")
             return
-        budget, steps, at_random = s.job.densify.budget, s.job.steps, not len(run.scene.points)
+        budget, steps = s.job.densify.budget, s.job.steps
+        at_random = is_random(s.job.config.start, run.scene)
         length = overfit.overfitted_length(budget, verdict, steps, len(train), at_random)
         if length < steps:
             self._shorten(length)

@@ -50,7 +50,7 @@ PHOTO_BYTES = 3
 
 def print_notes(config: TrainConfig, scene: Scene) -> None:
     """Prints what the user should know of the scene before the training begins."""
-    start, run, antialiased = config.start, config.run, config.raster.antialiased
+    start, run = config.start, config.run
     notes = [*scene.notes]
     if start.init is None and start.init_type == "sfm" and not len(scene.points):
         centre, reach = random_cube(start, scene)
@@ -60,12 +60,8 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
             f"{reach:.3g} from {around} along each axis"
         )
     given = None if run.resume or run.ckpt else start.init
-    if given is not None and antialiased is not None:
-        splats = open_splats(find_model(given)[0])
-        plain = splats.plain is not None and config.model.color == "sh"
-        if splats.antialiased != antialiased and not (plain and not antialiased):
-            how = "without" if antialiased else "with"
-            notes.append(f"the splats of {given} were trained {how} --antialiased")
+    if config.densify.strategy == "none" and not (run.resume or run.ckpt or given):
+        notes.append("--strategy none keeps the first splats; --init RESULT trains a result on")
     if not (run.resume or run.ckpt) and (idle := _idle(start, scene)):
         begins = f"those of {given}" if given is not None else "the points of the scene"
         notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
@@ -80,7 +76,7 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
 
 def _idle(start: StartSettings, scene: Scene) -> list[str]:
     """Settings of the first splats that were given, and that this start does not look at."""
-    if _is_random(start, scene):
+    if is_random(start, scene):
         return []
     names = [
         "init_num_pts",
@@ -90,7 +86,8 @@ def _idle(start: StartSettings, scene: Scene) -> list[str]:
     return [name for name in names if getattr(start, name) != FIELDS[name].default]
 
 
-def _is_random(start: StartSettings, scene: Scene) -> bool:
+def is_random(start: StartSettings, scene: Scene) -> bool:
+    """Whether the first splats lie at random places."""
     return start.init is None and (start.init_type == "random" or not len(scene.points))
 
 
@@ -112,7 +109,7 @@ def _first(
     if start.init is not None:
         return _given(start.init, sh_degree, plain)
     points, colors = scene.points, scene.colors
-    if _is_random(start, scene):
+    if is_random(start, scene):
         rng, size = np.random.default_rng(seed), (start.init_num_pts, 3)
         centre, reach = random_cube(start, scene)
         points = centre + rng.uniform(-reach, reach, size)
@@ -162,7 +159,7 @@ class FirstSplats:
         plain = not (config.model.has_lobes or config.raster.filtered)
         self._make = lambda: _first(start, scene, *own, plain)
         self._checkpoint, self.step = checkpoint, checkpoint.step if checkpoint else 0
-        self._random = checkpoint is None and _is_random(start, scene)
+        self._random = checkpoint is None and is_random(start, scene)
         self._begun: Future[tuple[Gaussians, Sky | None]] | None = None
         self.count = start.init_num_pts if self._random else len(scene.points)
         if checkpoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,6 +46,9 @@ def of_other_items(
             )
         found |= {q.name, q.moments}
     return found
+
+
+log = logging.getLogger("hardsplat")
 
 
 class SessionContents(BatchedSession):
@@ -139,10 +143,18 @@ class SessionContents(BatchedSession):
 
     def plain_opacities(self) -> np.ndarray | None:
         """(splats,) opacities with which programs without the 2D filter draw antialiased splats
-        most alike, after all that was queued; None where splats are not antialiased."""
+        most alike, after all that was queued; their own where there is no memory to find them; None
+        where splats are not antialiased."""
         if not self.job.config.raster.filtered:
             return None
-        return fit_opacities(self.parameters, self.count(), self.job.views.cameras)
+        n, cameras = self.count(), self.job.views.cameras
+        try:
+            return fit_opacities(self.parameters, n, cameras)
+        except OutOfMemory:
+            log.warning(
+                "no memory for opacities without the 2D filter: others draw splats too bold"
+            )
+            return self.gaussians().opacities
 
     def trained_of(self, name: str) -> np.ndarray:
         """(planes, items, width) of a quantity of photographs, cameras or texels, after all that
