@@ -161,6 +161,8 @@ def test_antialiased_runs_say_so_and_are_measured_so(on_device, scene, tmp_path)
     config = settings(scene, tmp_path / "run", strategy="mcmc")
     assert filtered(config, Mock(), notes.append).raster.filtered
     assert filtered(config, None, notes.append).raster.filtered is False
+    with pytest.raises(UserError, match="began with --antialiased; go on with it"):
+        filtered(config.changed(antialiased=False), Mock(), notes.append)
     checkpoint, file = path_of(tmp_path / "run", 30), tmp_path / "a/checkpoint.ply"
     convert(checkpoint, file, quiet=True)  # which has no flag of its own
     assert is_antialiased(file)

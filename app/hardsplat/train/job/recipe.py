@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.splats import open_splats
 from hardsplat.model.lobes import has_lobes
@@ -82,7 +83,8 @@ def colored(
 
 def filtered(config: TrainConfig, start: Checkpoint | None, say: Say) -> TrainConfig:
     """The settings with or without the 2D filter: as given splats or those of a checkpoint were
-    trained; new ones with it, but for what is drawn as published. start: the checkpoint."""
+    trained; new ones with it, but for what is drawn as published. start: the checkpoint. Raises
+    UserError where a run would go on otherwise than it began."""
     named = config.raster.antialiased
     given = config.start.init if start is None else config.run.ckpt
     if given is not None:
@@ -95,7 +97,9 @@ def filtered(config: TrainConfig, start: Checkpoint | None, say: Say) -> TrainCo
     elif start is not None:  # of the result folder
         saved = folder_of(config.run, config.scene) / SAVED_NAME
         wanted = saved.is_file() and bool(read_saved(saved).get("antialiased"))
-        why = "as the run was before"
+        why, how = "as the run was before", "with" if wanted else "without"
+        if named is not None and named != wanted and saved.is_file():
+            raise UserError(f"the run in {saved.parent} began {how} --antialiased; go on {how} it")
     elif why := config.as_published:
         wanted, why = False, f"as published, with {why}"
     else:
