@@ -92,11 +92,10 @@ def clean(
     count = max(costs)
     keep = _without(order[:count], len(gaussians))
     everything = load_splats(file)  # with the splats that show the sky
-    rest = np.ones(len(everything) - len(keep), bool)
-    left, cameras = everything[np.concatenate([keep, rest])], [view.camera for view in views]
+    kept = np.concatenate([keep, np.ones(len(everything) - len(keep), bool)])
     beside = plain_opacities(file, len(everything))
-    beside = None if beside is None else beside[np.concatenate([keep, rest])]
-    save_splats(path, left, antialiased, cameras, beside)
+    beside = None if beside is None else beside[kept]
+    save_splats(path, everything[kept], antialiased, [view.camera for view in views], beside)
     unseen = int(evidence.unseen[order[:count]].sum())
     return Cleaned(path, len(gaussians), count, unseen, costs[0], costs[count])
 

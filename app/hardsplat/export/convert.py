@@ -127,10 +127,12 @@ def convert(
     elif has_lobes(splats.extra) and row.suffix == ".ply":
         plain = _without_lobes(splats, views, target, DEGREE, "have beside them")
         harmonics = np.concatenate([piece.sh for piece in plain.pieces()])
-    kept, plain_ones = row.keeps_filter and (antialiased or row.keeps_lobes) and not classic, None
-    if given.antialiased and not (kept and (antialiased or row.suffix != ".ply")):
-        plain_ones = _plain_opacities(given, views, target, classic)
-    opacities, beside = (None, plain_ones) if kept else (plain_ones, None)
+    opacities = beside = None
+    kept = row.keeps_filter and (antialiased or row.keeps_lobes) and not classic
+    if given.antialiased and not kept:
+        opacities = _plain_opacities(given, views, target, classic)
+    elif given.antialiased and row.suffix == ".ply" and not antialiased:
+        beside = _plain_opacities(given, views, target, False)
     antialiased = given.antialiased and opacities is None
     seen = None
     if views and degree and row.by_views:

@@ -52,10 +52,10 @@ def lod(
     _check_target(folder, overwrite)
     splats = open_splats(file)
     if classic and splats.antialiased:
-        if splats.plain is None or splats.plain.antialiased:
+        if splats.unfiltered is None:
             what = "has no opacities for programs without the 2D filter; give a .ply of convert"
             raise UserError(f"--classic: {file}: {what}")
-        splats = splats.plain
+        splats = splats.unfiltered
     cameras = training_cameras(config.scene, required=data_dir is not None)
     splats = stream_without_lobes(splats, list(cameras.values()))
     background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane

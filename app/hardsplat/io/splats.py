@@ -57,8 +57,7 @@ def load_plain(path: str | Path) -> Gaussians:
 def plain_opacities(path: str | Path, count: int) -> np.ndarray | None:
     """(count,) opacities that a file of antialiased splats has for programs without the filter;
     None where it has none, or not of so many splats that can be drawn."""
-    plain = open_splats(path).plain
-    if plain is None or plain.antialiased:
+    if (plain := open_splats(path).unfiltered) is None:
         return None
     found = _loaded(path, plain).opacities
     return found if len(found) == count else None

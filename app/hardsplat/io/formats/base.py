@@ -62,16 +62,21 @@ class SplatStream:
     opacities: np.ndarray | None = None
     plain: SplatStream | None = None
 
+    @property
+    def unfiltered(self) -> SplatStream | None:
+        """What the file has for programs without the filter, if it has that."""
+        return None if self.plain is None or self.plain.antialiased else self.plain
+
     def plain_opacities(self) -> np.ndarray | None:
         """(count,) opacities of antialiased splats for programs without the filter, where the file
         has them."""
-        if self.plain is None or self.plain.antialiased:
+        if self.unfiltered is None:
             return None
         found = [
             np.where(
                 (plain.opacities >= 0) & (plain.opacities <= 1), plain.opacities, own.opacities
             )
-            for own, plain in zip(self.pieces(), self.plain.pieces())
+            for own, plain in zip(self.pieces(), self.unfiltered.pieces())
         ]
         return np.concatenate(found)
 

@@ -94,7 +94,7 @@ def overfitted_length(
     """Steps of a run of n photographs from here on. steps: that were planned. Where it overfits
     they are so many a photograph, and at least as many follow as there were. The length goes from
     one to the other in the upper half of the ramp of opacities, by ratio. at_random: splats began
-    where no points were."""
+    at random places."""
     least = max(2 * verdict["step"], FROM_RANDOM * at_random)
     limit = max(settings.overfit_epochs * views, least)
     if not settings.overfit_epochs or limit >= steps:

@@ -116,8 +116,8 @@ def filtered(config: TrainConfig, start: Checkpoint | None, say: Say) -> TrainCo
 
 def _has_plain(given: str | Path, config: TrainConfig) -> bool:
     """Whether a run begins with what given splats have for programs without the filter."""
-    plain = open_splats(find_model(given)[0]).plain
-    return plain is not None and not plain.antialiased and not config.model.has_lobes
+    plain = open_splats(find_model(given)[0]).unfiltered
+    return plain is not None and not config.model.has_lobes
 
 
 def decided(config: TrainConfig, views: Views, points: np.ndarray, say: Say) -> TrainConfig:

@@ -39,7 +39,8 @@ class CheckpointKeeper:
         self._copies = SnapshotBuffers(run.files.background)
         self._last_splats: Future | None = None  # while the run is measured after its last step
         passes = [HARMONICS_PASS] * has_lobes(run.job.further)
-        begin_all(run.device, [*passes, *[OPACITIES_PASS] * run.job.config.raster.filtered])
+        passes += [OPACITIES_PASS] * run.job.config.raster.filtered
+        begin_all(run.device, passes)
 
     def take(self) -> None:
         """Copies the state of the session."""

@@ -25,6 +25,8 @@ from hardsplat.train.session.copies import Allocate, fresh
 from hardsplat.train.step.batch import BatchedSession
 from hardsplat.train.step.transient import cells_in
 
+log = logging.getLogger("hardsplat")
+
 
 def of_other_items(
     checkpoint: Checkpoint, items: Mapping[Of, int], settings: Mapping[str, Any]
@@ -46,9 +48,6 @@ def of_other_items(
             )
         found |= {q.name, q.moments}
     return found
-
-
-log = logging.getLogger("hardsplat")
 
 
 class SessionContents(BatchedSession):
@@ -151,9 +150,8 @@ class SessionContents(BatchedSession):
         try:
             return fit_opacities(self.parameters, n, cameras)
         except OutOfMemory:
-            log.warning(
-                "no memory for opacities without the 2D filter: others draw splats too bold"
-            )
+            bold = "programs without the 2D filter will draw splats too bold"
+            log.warning("no memory to find other opacities: %s", bold)
             return self.gaussians().opacities
 
     def trained_of(self, name: str) -> np.ndarray:
