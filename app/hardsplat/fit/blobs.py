@@ -69,7 +69,7 @@ class Blobs:
         pixels = np.stack([rng.integers(0, width, n), rng.integers(0, height, n)], 1)
         return cls.at(pixels, photo, float(np.sqrt(width * height / n)), rng)
 
-    def save(self, path: Path, width: int, height: int, background) -> None:
+    def save(self, path: Path, width: int, height: int, background: np.ndarray) -> None:
         """NPZ in natural units: means, scales, angles, colors, opacities; with the image's size and
         background."""
         values: dict = dict(means=self.means, scales=np.exp(self.log_scales), angles=self.angles)

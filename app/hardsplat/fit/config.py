@@ -90,7 +90,7 @@ class FitConfig(Owner):
     quiet: bool = option(False, "no progress bar")
     verbose: bool = option(False, "print more")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for name, sizes in (("tile_pixels", SIZES), ("subgroup_size", (0, *SIZES[:4]))):
             if getattr(self, name) not in sizes:

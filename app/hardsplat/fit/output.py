@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,7 +35,7 @@ class TimeLapse:
             self._writer = VideoWriter(path, *self._size, FPS)
 
     @contextmanager
-    def _excused(self):
+    def _excused(self) -> Iterator[None]:
         try:
             yield
         except UserError as error:

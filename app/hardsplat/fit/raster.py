@@ -24,6 +24,7 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.raster.core.pairs import PairLists
 from hardsplat.raster.core.projection import Projection, allocate_drawn
 from hardsplat.raster.core.resolve import name_of, resolve
 from hardsplat.raster.core.sinks import Sink
@@ -127,11 +128,9 @@ def _grid(width: int, height: int, pixels: int) -> tuple[int, int]:
     return -(-width // (1 << (bits + 1) // 2)), -(-height // (1 << bits // 2))
 
 
-class WalkRasterizer:
-    """`sorted` and `balloted`, of `parameters` on a canvas of width x height px. name, reduction:
-    rows of FIT_RASTERS, and of its reductions."""
-
-    pair_capacity = 0
+class WalkRasterizer(PairLists):
+    """`sorted` and `balloted`, of `parameters` on a canvas of width x height px; there are no pairs
+    of tile and blob. name, reduction: rows of FIT_RASTERS, and of its reductions."""
 
     def __init__(
         self,
@@ -144,7 +143,7 @@ class WalkRasterizer:
         options: FitConfig,
         sink: Sink,
     ):
-        row = FIT_RASTERS[name]
+        self.device, row = device, FIT_RASTERS[name]
         lanes = options.subgroup_size or device.subgroup_size
         if lanes not in device.subgroup_sizes or lanes not in SUBGROUPS:
             sizes = " or ".join(str(n) for n in device.subgroup_sizes if n in SUBGROUPS)
@@ -161,7 +160,7 @@ class WalkRasterizer:
         self.projection = Flat(sink)
         walk = walk_passes(row, backward, atomics, width, height, lanes, pixels)
         self.pipelines = build_all(device, [*self.projection.passes(), *walk])
-        capacity, target = parameters.capacity, FORMATS["float32"]
+        self._parameters, capacity, target = parameters, parameters.capacity, FORMATS["float32"]
         self._own: dict[str, Buffer | Image] = {**allocate_all(device, counted_bytes(capacity))}
         try:
             self._own |= self.projection.allocate(device, capacity)
@@ -187,10 +186,6 @@ class WalkRasterizer:
         """Counts a dispatch in workgroups of the size that the shader has by default."""
         groups = self.threads // int(run.owner.spec["LOCAL_SIZE"])
         recorder.run(run, threads=(groups * run.local_size[0],))
-
-    def reserve_pairs(self, wanted: int | None = None) -> bool:
-        """There are no pairs of tile and blob."""
-        return False
 
     def destroy(self) -> None:
         for resource in self._own.values():

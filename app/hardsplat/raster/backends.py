@@ -9,7 +9,9 @@ from hardsplat.contract.footprint import STATISTICS, Need, needs
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core.choose import choose as timed_choice
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer, Variants
+from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.hardware import rasterizer as hardware
 from hardsplat.raster.hardware.listed import FRAGMENTS
 from hardsplat.raster.hardware.rasterizer import HardwareRasterizer
@@ -44,7 +46,7 @@ class Backend:
     needs: Mapping[str, Need] = field(default_factory=dict)
     without: tuple[str, ...] = ()
 
-    def passes(self, *how) -> list:
+    def passes(self, *how: Any) -> list:
         """All that it builds at first. how: device, SH planes, width, height, options without
         anything left to time, sink."""
         return self.rasterizer.all_passes(*self.rasterizer.plan(*how))
@@ -172,16 +174,18 @@ def fastest(device: Device, raster: RasterSettings, gradient: GradientSettings) 
             n: replace(each, stochastic=None, gradient="auto") for n, each in options.items()
         }
 
-    def make(device, parameters, width, height, choice, sink):
+    def make(
+        device: Device, parameters: Parameters, width: int, height: int, choice: _Choice, sink: Sink
+    ) -> Rasterizer:
         name = choice.rasterizer
         return BACKENDS[name].rasterizer(
             device, parameters, width, height, options[name], sink=sink
         )
 
-    def sources(choice):
+    def sources(choice: _Choice) -> set[ShaderSource]:
         return BACKENDS[choice.rasterizer].sources(device, options[choice.rasterizer])
 
-    def first(choice):
+    def first(choice: _Choice) -> dict[str, str]:
         return {"rasterizer": runs[0] if choice.rasterizer == "auto" else choice.rasterizer}
 
     choice, rows = _Choice("auto", "; ".join(map(repr, options.values()))), {"rasterizer": runs}

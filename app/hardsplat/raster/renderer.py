@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.commands.recorder import Recorder
@@ -128,7 +129,7 @@ class Renderer:
         gaussians: Gaussians,
         camera: Camera | Sequence[Camera],
         sh_degree: int | None = None,
-        background=(0.0, 0.0, 0.0),
+        background: ArrayLike = (0.0, 0.0, 0.0),
         near: float = 0.01,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Renders one view, or several of one size.
@@ -284,7 +285,7 @@ class Renderer:
     def __enter__(self) -> Renderer:
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _release(self) -> None:

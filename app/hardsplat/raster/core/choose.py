@@ -54,12 +54,12 @@ First = Callable[[Any], Mapping[str, str | int]]
 def choose(
     device: Device,
     backend: str,
-    options,
+    options: Any,
     first: First,
     choices: Choices,
     make: Callable,
     sources: Callable,
-):
+) -> Any:
     """`options` with a row for each of `choices`: option -> the rows that run here.
 
     make, sources: see Trial. Raises UserError for a HARDSPLAT_AUTO that means nothing.
@@ -87,7 +87,7 @@ def choose(
 
 
 def greedy(
-    trial: Trial, options, first: First, choices: Choices
+    trial: Trial, options: Any, first: First, choices: Choices
 ) -> tuple[Rows, dict[str, dict[str, float]]]:
     """(row by option, milliseconds by choice and row timed). No milliseconds at all where not even
     the first rows run."""
@@ -124,14 +124,14 @@ def greedy(
     return rows, table
 
 
-def _start(options, first: First, choices: Iterable[str]) -> Rows:
+def _start(options: Any, first: First, choices: Iterable[str]) -> Rows:
     """The rows that come first for these options."""
     names = first(options)
     return {choice: names[choice] for choice in choices}
 
 
 def _candidates(
-    options,
+    options: Any,
     decided: Rows,
     choice: str,
     names: Sequence[str | int],
@@ -169,7 +169,14 @@ def remembered(device: Device) -> dict[str, dict]:
     return _load(_path(device))
 
 
-def _timed(device: Device, options, first, candidates, make, sources) -> dict:
+def _timed(
+    device: Device,
+    options: Any,
+    first: First,
+    candidates: Choices,
+    make: Callable,
+    sources: Callable,
+) -> dict:
     rows, date = _start(options, first, candidates), datetime.now().isoformat(" ", "minutes")
     found: dict[str, Any] = {"date": date, "candidates": candidates, "rows": rows, "ms": {}}
     try:
@@ -184,7 +191,7 @@ def _timed(device: Device, options, first, candidates, make, sources) -> dict:
     return found
 
 
-def _given(backend: str, options, choices) -> str:
+def _given(backend: str, options: Any, choices: Choices) -> str:
     named = {
         n: v for n, v in asdict(options).items() if n not in choices and v not in ("auto", None)
     }
@@ -196,7 +203,7 @@ def _path(device: Device) -> Path:
     return shader.cache_dir() / "variants" / f"{mark.hexdigest()[:16]}.json"
 
 
-def _digest(options, first: First, choices: Choices, sources: Callable) -> str:
+def _digest(options: Any, first: First, choices: Choices, sources: Callable) -> str:
     """Digest of the trial scene and of the rows and shaders of all candidates.
 
     When one of these changes, times no longer hold."""

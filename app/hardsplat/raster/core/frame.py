@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hardsplat import contract
 from hardsplat.model.camera import Camera
@@ -33,7 +34,9 @@ def camera_data(camera: Camera, photo: int = 0, number: int = 0) -> np.ndarray:
     return data
 
 
-def frame_data(sh_degree: int, background, near_plane: float, step: int = 0) -> np.ndarray:
+def frame_data(
+    sh_degree: int, background: ArrayLike, near_plane: float, step: int = 0
+) -> np.ndarray:
     """The contract's Frame struct outside training. step: what random numbers differ by."""
     data = np.zeros((), _dtype("Frame"))
     data["sh_degree"], data["background"], data["near_plane"] = sh_degree, background, near_plane
@@ -41,7 +44,7 @@ def frame_data(sh_degree: int, background, near_plane: float, step: int = 0) -> 
     return data
 
 
-def finished(target: np.ndarray, background) -> tuple[np.ndarray, np.ndarray]:
+def finished(target: np.ndarray, background: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """(image (H, W, 3) over its background, T (H, W)), float32, from a downloaded `target` (H, W,
     4) of any format."""
     if target.dtype.kind == "u":

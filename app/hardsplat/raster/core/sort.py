@@ -43,7 +43,7 @@ def digit_passes(
     counts_next: bool = False,
     arrived: str = "",
     noted: tuple[str, ...] = (),
-    **spec,
+    **spec: int,
 ) -> list[ComputePass]:
     """The passes of one of `digits` digits of so many bits. bind: resources for the buffers of the
     sort. Even digits go from keys to keys_alt, odd ones back; the last one leaves the order in

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import numpy as np
 
@@ -74,7 +75,7 @@ class Trial:
         self._d_image = np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
 
     @classmethod
-    def fitting(cls, device: Device, make: Callable, sources: Callable, options) -> Trial:
+    def fitting(cls, device: Device, make: Callable, sources: Callable, options: Any) -> Trial:
         """With the largest scene of which `options` draw a frame quickly here."""
         for size in SIZES[-1:] if device.physical.kind == "CPU" else SIZES:
             trial = cls(device, make, sources, size)
@@ -86,21 +87,21 @@ class Trial:
         trial.spent = 0.0
         return trial
 
-    def prepare(self, candidates: Iterable) -> None:
+    def prepare(self, candidates: Iterable[Any]) -> None:
         """Compiles their shaders in parallel; what fails will fail again when it is timed."""
         found = set()
         for options in candidates:
             with suppress(UserError):
                 found |= self.sources(options)
 
-        def one(source) -> None:
+        def one(source: shader.ShaderSource) -> None:
             with suppress(UserError, shader.ShaderError):
                 shader.compile_source(source)
 
         with ThreadPoolExecutor() as pool:
             list(pool.map(one, found))
 
-    def ms(self, options, best: float = float("inf")) -> float:
+    def ms(self, options: Any, best: float = float("inf")) -> float:
         """Milliseconds of the fastest of a few frames, forward and backward. best: of the others so
         far, what is far above it is not drawn again."""
         with ExitStack() as stack:
@@ -130,7 +131,7 @@ class Trial:
             self.spent += time.perf_counter() - start
         return min(found)
 
-    def attempt(self, options, best: float = float("inf")) -> tuple[float | None, str]:
+    def attempt(self, options: Any, best: float = float("inf")) -> tuple[float | None, str]:
         """(milliseconds, ""), or (None, why) for what the device cannot build or hold."""
         try:
             return self.ms(options, best), ""

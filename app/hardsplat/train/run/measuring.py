@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -39,7 +40,9 @@ class Measurements:
         self._busy = False
         self._photos: dict[int, np.ndarray] = {}  # those that `psnr` was asked of
 
-    def _measures(self, views: Sequence[View], quiet: bool = True, **how):
+    def _measures(
+        self, views: Sequence[View], quiet: bool = True, **how: Any
+    ) -> Iterator[Measured]:
         """Measurements of measure_all, with the splats of now."""
         c, session = self.run.job.config, self.run.session
         degree = min(session.step // c.model.sh_degree_interval, c.model.sh_degree)

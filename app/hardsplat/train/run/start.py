@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -35,6 +35,7 @@ from hardsplat.train.job.recipe import Say, say_light
 from hardsplat.train.run.cube import random_cube
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.session.session import Session
+from hardsplat.train.step.batch import BatchResult
 from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.loss import FITTED_PASSES, METRIC_PASSES
 from hardsplat.train.step.photos import Photos
@@ -239,7 +240,12 @@ def build_ahead(device: Device, job: Job) -> None:
 
 
 def open_session(
-    device: Device, job: Job, loader: Loader, on_batch, clock: PhaseClock, say: Say
+    device: Device,
+    job: Job,
+    loader: Loader,
+    on_batch: Callable[[BatchResult], None],
+    clock: PhaseClock,
+    say: Say,
 ) -> Session:
     """Buffers and commands of the training. Pipelines are built by threads while the last
     photographs are read. on_batch: see Session."""

@@ -16,6 +16,7 @@ from hardsplat.gpu.commands.recorder import Recorder, Recordings
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.raster.core.pairs import PairLists
 
 HISTORY = contract.CONSTANTS["HISTORY"]
 LONGEST_BATCH = HISTORY // 2  # two are in flight
@@ -169,7 +170,7 @@ class ListNeeds:
     def _steps(self) -> int:
         return sum(steps for steps, _, _ in self._batches)
 
-    def fit(self, raster, new: bool = False) -> None:
+    def fit(self, raster: PairLists, new: bool = False) -> None:
         """Sizes the lists of the rasterizer; they do not grow after there was no memory: failing to
         allocate is slow, and pairs are drawn as far as they fit. A new rasterizer tries anyhow."""
         if not self._batches or (self._refused and not new):

@@ -20,8 +20,8 @@ least, and least where the photographs have edges, to the views scored since the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
@@ -110,8 +110,15 @@ class Budget(Refining):
         drawn, seeded = ("refine_settings", "frame", "counts"), ("frame", "counts")
         left = ("refine_settings", "counts", *quantities.values())
 
-        def one(name: str, file: str, reads, writes, spec=None, **how) -> ComputePass:
-            return ComputePass(name, f"{_FOLDER}/{file}.comp", reads, writes, spec or {}, **how)
+        def one(
+            name: str,
+            file: str,
+            reads: tuple[str, ...],
+            writes: tuple[str, ...],
+            spec: Mapping[str, int] = {},
+            **how: Any,
+        ) -> ComputePass:
+            return ComputePass(name, f"{_FOLDER}/{file}.comp", reads, writes, spec, **how)
 
         return (
             one("weigh pixels", "weigh_pixels", seen, ("weights",), spec),

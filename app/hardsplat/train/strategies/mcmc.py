@@ -17,7 +17,7 @@ centimetres.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
@@ -39,7 +39,7 @@ def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, .
     planes, spec, drawn = splat_planes(), {"ADDS": adds}, ("frame", "counts", *RANKS)
     weighed, copies = ("refine_settings", "counts", *quantities.values()), ("copies",)
 
-    def one(what: str, reads: tuple[str, ...], writes: tuple[str, ...], **how) -> ComputePass:
+    def one(what: str, reads: tuple[str, ...], writes: tuple[str, ...], **how: Any) -> ComputePass:
         return ComputePass(
             f"{name} {what}", f"densify/mcmc/{what}.comp", reads, writes, spec, **how
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -59,7 +59,7 @@ class Log:
         self._last_end = end
 
     @contextmanager
-    def training(self):
+    def training(self) -> Iterator[None]:
         """The time of the block counts as training."""
         self._begun, self._last_end, self._training = time.perf_counter(), 0.0, True
         try:
@@ -69,7 +69,7 @@ class Log:
             self.training_seconds += time.perf_counter() - self._begun
 
     @contextmanager
-    def off_clock(self):
+    def off_clock(self) -> Iterator[None]:
         """With nothing in flight: time that is not training, in which the GPU is not idle but does
         other work. May be nested, and used before and after training()."""
         if self._pauses == 0 and self._training:
