@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hardsplat.io.scenes.colmap import ColmapPoints, read_model, write_model
 from hardsplat.io.splats import save_splats
 from hardsplat.model.gaussians import Gaussians
 from tests.helpers.tables import rows
@@ -57,17 +56,10 @@ def small(path):
         image.resize((16, 12)).save(path)
 
 
-def no_points(path):
-    cameras, images, _ = read_model(path.parent)
-    none = ColmapPoints(np.zeros((0, 3)), np.zeros((0, 3), np.uint8), np.zeros(0))
-    write_model(path.parent, cameras, images, none)
-
-
 CAMERAS, IMAGES, POINTS = (f"sparse/0/{name}.bin" for name in ("cameras", "images", "points3D"))
 SPOILED = [  # a file of the scene, what is done to it, words of the error
     *((file, cut(share), file) for file in (CAMERAS, IMAGES, POINTS) for share in (0, 0.5, 0.999)),
-    *((file, Path.unlink, f"{Path(file).name} not found") for file in (CAMERAS, IMAGES, POINTS)),
-    (POINTS, no_points, "points3D.bin: holds no points"),
+    *((file, Path.unlink, f"{Path(file).name} not found") for file in (CAMERAS, IMAGES)),
     (IMAGES, put(8 + 4 + 8, "<d", float("nan")), "images.bin: image 1 .*NaN"),  # after count and id
     (CAMERAS, put(8 + 4, "<i", 99), "cameras.bin: .*99"),
     (

@@ -7,7 +7,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.edit.editor import HIGHLIGHT, Editor, first_hit
 from hardsplat.edit.shapes import Sphere
 from hardsplat.edit.steps import load_edit
-from hardsplat.io.scenes.camera_path import read_camera_path
+from hardsplat.io.camera_path import read_camera_path
 from hardsplat.io.splats import is_antialiased, load_plain, load_splats, save_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import look_at

@@ -12,7 +12,9 @@ from hardsplat.io.scenes.colmap import (
     ColmapCamera,
     ColmapImage,
     ColmapPoints,
+    model_folder,
     read_model,
+    read_tracks,
     write_model,
 )
 from tests.helpers.spoiling import spoiled_bytes, survives
@@ -147,12 +149,6 @@ DAMAGE = {
     "missing camera": (images(T + 24, "<I", 8), "refers to camera 8, which the cameras file does"),
     "image twice": (only("images.bin", IMAGE_5, IMAGE_5), "image 5 .*: this id appears twice"),
     "no images": (only("images.bin"), "images.bin: holds no images"),
-    "NaN point": (points(16, "<d", NAN), "point 1 of 2 has a NaN or infinite position"),
-    "point beyond float32": (
-        points(len(POINT_9) + 16, "<d", 1e39),
-        "point 2 of 2 has a NaN or inf",
-    ),
-    "no points": (only("points3D.bin"), "points3D.bin: holds no points"),
     "unknown model": (cameras(12, "<i", 18), "camera 7: unknown camera model id 18"),
     "camera twice": (cameras(64, "<I", 7), "camera 7 appears twice"),
     "zero width": (cameras(16, "<Q", 0), "camera 7: image size 0x480"),
@@ -177,17 +173,78 @@ TEXT_DAMAGE = [
     ("cameras", "7 PINHOLE 640 480 1 1 1\n", "7: PINHOLE has 4 parameters, the file gives 3"),
     ("cameras", "7 PINHOLE -640 480 1 1 1 1\n", "camera 7: image size -640x480"),
     ("images", "5 1 0 0 zero 1 2 3 7 a.jpg\n\n", "images.txt:1: expected `IMAGE_ID QW"),
-    ("images", "5 1 0 0 0 1 2 3 7 a\n6 1 0 0 0 1 2 3 7 b\n", ".txt:2: expected `X Y POINT3D_ID"),
+    ("images", "5 1 0 0 0 1 2 3 7 a\n1 2 -1 3 4\n", "images.txt:2: expected `IMAGE_ID QW"),
     ("images", "5 1 0 0 0 1 2 3 7 a\0b\n\n", "control characters"),
     ("points3D", "9 1 2 3 4 5 6\n", FIELDS),
     ("points3D", "9 1 2 3 4 256 6 0\n", FIELDS),
-    ("points3D", "9 1 2 inf 4 5 6 0\n", "point 1 of 1 has a NaN or infinite position"),
 ]
 
 
 @pytest.mark.parametrize("part, content, message", TEXT_DAMAGE)
 def test_damaged_text_is_one_clear_line(model, part, content, message):
     assert message in refusal(read_model, model(TEXT | {f"{part}.txt": content}))
+
+
+HEADS = [f"{i} 1 0 0 0 1 2 3 7 " for i in range(3)]
+NAMES = ["a.jpg", "my photo 1.jpg", "a b c d e f.jpg"]
+
+
+@pytest.mark.parametrize("lines", ["{}\n", "{}\n\n", "{}\n# c\n1 2 -1 3.5 4e0 9\n", "{}\n\n\n"])
+def test_images_with_key_points_and_without(model, lines):
+    """Names of three, and six, words make a line of as many words as key points have."""
+    text = "".join(lines.format(head + name) for head, name in zip(HEADS, NAMES))
+    _, images, _ = read_model(model(TEXT | {"images.txt": text}))
+    assert [image.name for image in images.values()] == NAMES
+
+
+NO_POINTS = [("points3D.bin", None), only("points3D.bin")]
+
+
+@pytest.mark.parametrize("name, content", NO_POINTS, ids=["no file", "no points"])
+def test_models_without_points(model, name, content):
+    assert read_model(model(BINARY | {name: content}))[2].xyz.shape == (0, 3)
+
+
+@pytest.mark.parametrize("files", [BINARY, TEXT], ids=["binary", "text"])
+def test_points_that_are_not_finite_are_left_out(model, files):
+    """Tracks go on to count all points of the file."""
+    for spoilt in (NAN, INF, 1e39):
+        name, data = points(8 + 8 + 8, "<d", spoilt)
+        if files is TEXT:
+            name, data = "points3D.txt", TEXT["points3D.txt"].replace("-2", repr(spoilt))
+        folder = model(files | {name: data})
+        assert read_model(folder)[2].xyz.tolist() == [[1, 2, 3]]
+        assert [found.tolist() for found in read_tracks(folder)] == [[0, 0], [5, 6]]
+
+
+def test_points_of_a_ply_beside(model, tmp_path):
+    head = "ply\nformat ascii 1.0\nelement vertex 1\n"
+    head += "".join(f"property float {axis}\n" for axis in "xyz") + "end_header\n"
+    folder = model(BINARY | {"points3D.bin": None, "points3D.ply": f"{head}1 2 3\n"})
+    assert read_model(folder)[2].xyz.tolist() == [[1, 2, 3]]
+    model(BINARY)
+    assert len(read_model(folder)[2].xyz) == 2
+
+
+def test_the_model_with_most_photographs_is_taken(tmp_path):
+    cameras = {1: ColmapCamera(1, "SIMPLE_PINHOLE", 4, 4, np.ones(3))}
+    images = [ColmapImage(i, f"{i}.jpg", 1, np.ones(4), np.zeros(3)) for i in range(9)]
+    points = ColmapPoints(np.zeros((0, 3)), np.zeros((0, 3), np.uint8), np.zeros(0))
+
+    def write(name, count, binary=True):
+        write_model(tmp_path / name, cameras, dict(enumerate(images[:count])), points, binary)
+        return model_folder(tmp_path)
+
+    sparse = tmp_path / "sparse"
+    assert model_folder(tmp_path) is None
+    assert write("sparse", 2) == sparse
+    assert write("sparse/0", 2) == sparse / "0"  # of two with as many
+    assert write("sparse/10", 5) == sparse / "10"
+    assert write("sparse/2", 7, binary=False) == sparse / "2"
+    (sparse / "3").mkdir()
+    (sparse / "3" / "cameras.bin").write_bytes(b"")
+    (sparse / "0" / "images.bin").write_bytes(b"\xff" * 8)  # damaged
+    assert model_folder(tmp_path) == sparse / "2"
 
 
 @pytest.mark.parametrize("files", [BINARY, TEXT], ids=["binary", "text"])

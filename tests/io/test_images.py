@@ -2,9 +2,11 @@
 scene can contradict itself."""
 
 import re
+import shutil
 import struct
 import tracemalloc
 import zlib
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -37,7 +39,14 @@ def lens_of(model, *params, size=(W, H)):
 
 
 def write_scene(
-    root, names="abc", camera=PINHOLE, folder="images", size=None, centres=None, first=None
+    root,
+    names="abc",
+    camera=PINHOLE,
+    folder="images",
+    size=None,
+    centres=None,
+    first=None,
+    points=np.ones((4, 3)),
 ):
     """A scene of random photographs whose cameras stand at `centres`, looking along +z. first: the
     first one's name in the model."""
@@ -49,8 +58,8 @@ def write_scene(
         i: ColmapImage(i, name, 1, unturned, -np.asarray(centre, float))
         for i, (name, centre) in enumerate(zip([first or names[0], *names[1:]], centres), 1)
     }
-    points = ColmapPoints(np.ones((4, 3)), np.zeros((4, 3), np.uint8), np.zeros(4))
-    write_model(root / "sparse" / "0", {1: camera}, images, points)
+    known = ColmapPoints(points, np.zeros(points.shape, np.uint8), np.zeros(len(points)))
+    write_model(root / "sparse" / "0", {1: camera}, images, known)
     for i, name in enumerate(names):
         save_png(root / folder / name, pixels(i, *(size or (camera.width, camera.height))))
     return root
@@ -250,6 +259,78 @@ def test_names_that_leave_the_folder_are_refused(tmp_path, name):
     name += ".png" * name.endswith("x")
     message = refusal(load_scene, write_scene(tmp_path, first=name))
     assert repr(name) in message and "leads out of this folder" in message
+
+
+def spelled(written, stored):
+    """A name in a model, and the file's."""
+    return pytest.param(written, stored, id=ascii(f"{written} is {stored}"))
+
+
+SPELLED = [
+    spelled("sub\\a.png", "sub/a.png"),
+    spelled("Gr\u00fcn.png", "Gru\u0308n.png"),
+    spelled("Gru\u0308n.png", "Gr\u00fcn.png"),
+    spelled("a[1].png", "a[1].png"),
+]
+
+
+@pytest.mark.parametrize("written, stored", SPELLED)
+def test_names_as_other_systems_write_them(tmp_path, written, stored):
+    root = write_scene(tmp_path, first=written)
+    (root / "images" / "a.png").rename(file := root / "images" / stored.replace("sub/", ""))
+    if "/" in stored:
+        (root / "images" / "sub").mkdir()
+        file = file.rename(root / "images" / stored)
+    save_png(root / "masks" / stored, np.full((H, W), 255, np.uint8))
+    scene = load_scene(root)
+    view = next(view for view in scene.views if view.mask)
+    equal(view.load()[..., :3], pixels(0))
+    assert view.path == file and not any("no pose" in note for note in scene.notes)
+    for name in (written, stored):
+        if "\\" not in name:
+            left = load_scene(root, test_every=0, exclude=[name])
+            assert [other.name for other in left.views] == ["b.png", "c.png"]
+    file.unlink()
+    assert "1 of 3 photographs are missing" in refusal(load_scene, root)
+
+
+def test_a_name_is_taken_literally_before_it_is_a_pattern(tmp_path):
+    names = ["a[1]", "a1", "b", "c*", "cd"]
+    root = write_scene(tmp_path, names)
+    for asked, left in (("a[1].png", 4), ("a[0-9].png", 4), ("c*.png", 4), ("c?.png", 3)):
+        assert len(load_scene(root, test_every=0, exclude=[asked]).views) == left
+
+
+def test_photographs_below_the_scene_as_the_model_names_them(tmp_path):
+    """COLMAP was run on the folder above images/."""
+    names = [f"images/{name}" for name in "abc"]
+    root = write_scene(tmp_path, names, folder="")
+    assert [view.name for view in load_scene(root).views] == [f"{name}.png" for name in names]
+
+
+@pytest.mark.parametrize("folder", ["images", ""])
+def test_photographs_without_a_pose_are_named(tmp_path, folder):
+    root = write_scene(tmp_path, folder=folder)
+    assert not any("no pose" in note for note in load_scene(root).notes)
+    for name in ("d.JPG", "e.png", "f.png", "g.png", "a.jpg", "notes.txt", ".h.png"):
+        shutil.copy(root / folder / "a.png", root / folder / name)
+    words = "4 of 7 photographs in .* have no pose and are not trained on: d.JPG, e.png, f.png, ..."
+    assert any(re.fullmatch(words, note) for note in load_scene(root).notes)
+
+
+def test_points_that_are_not_finite_are_counted(tmp_path):
+    points = np.ones((4, 3))
+    points[1, 2], points[3] = np.nan, np.inf
+    scene = load_scene(write_scene(tmp_path, points=points))
+    equal(scene.points, np.ones((2, 3)))
+    words = "2 of 4 points have a NaN or infinite position and are left out"
+    assert len(scene.colors) == 2 and words in scene.notes
+
+
+def test_a_principal_point_off_the_middle_is_named(tmp_path):
+    camera = replace(PINHOLE, params=np.array([50.0, 60, 33, 40]))
+    words = "the principal point of 3 of 3 photographs is off the middle: camera 1 at (33, 40)"
+    assert any(words in note for note in load_scene(write_scene(tmp_path, camera=camera)).notes)
 
 
 MODEL = "its camera 1 in the model is 64x48"

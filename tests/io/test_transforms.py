@@ -5,6 +5,7 @@ import shutil
 
 import cv2
 import numpy as np
+import plyfile
 import pytest
 from PIL import Image
 
@@ -76,6 +77,65 @@ def frame(**changes):
 
 def top(**changes):
     return lambda data: data.update(changes)
+
+
+HERE = "images/1.png"
+WRITTEN = ["images\\1.png", ".\\images\\1.png", "C:\\Users\\me\\scene\\images\\1.png"]
+WRITTEN += ["/home/me/scene/images/1.png", "images//1.png", "./images/1.png", "images/1"]
+
+
+@pytest.mark.parametrize("written", [*WRITTEN, "{root}/images/1.png"])
+def test_paths_as_other_machines_write_them(tmp_path, written):
+    written = written.format(root=tmp_path)
+    change = lambda data: data.update(test_filenames=[written]) or frame(file_path=written)(data)
+    scene = load_scene(edit(single(tmp_path), change))
+    assert [view.name for view in scene.views] == ["images/0.png", HERE, "images/2.png"]
+    assert scene.test == [1]
+    np.testing.assert_array_equal(scene.views[1].load(), pixels(1))
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_paths_in_another_form_of_unicode(tmp_path, form):
+    stored, written = "images/gr\u00fcn.png", "images/gru\u0308n.png"
+    if form == "NFD":
+        stored, written = written, stored
+    (single(tmp_path) / HERE).rename(tmp_path / stored)
+    scene = load_scene(edit(tmp_path, frame(file_path=written)))
+    assert sum(view.path == tmp_path / stored for view in scene.views) == 1
+
+
+def test_a_principal_point_in_shares(tmp_path):
+    scene = load_scene(single(tmp_path, cx=0.5, cy=0.4))
+    np.testing.assert_allclose(scene.views[0].camera.K[:2, 2], [0.5 * W, 0.4 * H])
+    words = "transforms.json: cx and cy, the principal point, are read as shares of width and"
+    assert any(words in note for note in scene.notes)
+
+
+def test_photographs_of_another_size_than_the_numbers_are_for(tmp_path):
+    """w and h are missing."""
+    root = edit(single(tmp_path), lambda data: (data.pop("w"), data.pop("h")))
+    assert load_scene(root).views[0].camera.K[0, 2] == 19
+    edit(root, top(cx=38, cy=32, fl_x=66, fl_y=88))
+    words = "(38, 32) is not near the middle of a photograph of 40x30; add w and h, the size that"
+    assert words in refusal(load_scene, root)
+    edit(root, lambda data: (data.pop("cx"), data.pop("cy"), top(camera_angle_x=0.9)(data)))
+    words = "fl_x 66 and camera_angle_x 0.9 do not fit a photograph of 40x30; add w and h"
+    assert words in refusal(load_scene, root)
+    edit(root, top(camera_angle_x=2 * np.arctan(20 / 66)))
+    assert load_scene(root).views[0].camera.K[0, 0] == 66
+
+
+@pytest.mark.parametrize("name", ["points3d.ply", "points3D.ply", "sparse_pc.ply"])
+def test_clouds_of_points_beside(tmp_path, name):
+    """Inria's code writes the first with normals next to NeRF-synthetic, nerfstudio the last."""
+    kinds = [(axis, "f4") for axis in ("x", "y", "z", "nx", "ny", "nz")]
+    kinds += [(color, "u1") for color in ("red", "green", "blue")]
+    rows = np.zeros(2, kinds)
+    rows["y"], rows["red"] = (3, np.nan), 7
+    plyfile.PlyData([plyfile.PlyElement.describe(rows, "vertex")]).write(tmp_path / name)
+    scene = load_scene(synthetic(tmp_path))
+    assert scene.points.tolist() == [[0, 3, 0]] and scene.colors.tolist() == [[7, 0, 0]]
+    assert f"the first splats are at the points of {tmp_path / name}" in scene.notes
 
 
 I = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
@@ -285,6 +345,7 @@ WRONG = [
     (matrix(np.diag([-1.0, 1, 1, 1])), "is a reflection"),
     (matrix(np.transpose(pose([1, 2, 3]))), "instead of 0 0 0 1"),
     (pop("fl_x"), "neither fl_x nor camera_angle_x"),
+    (top(fl_x=0.8), "fl_x is 0.8, too little for pictures 40 pixels wide; give it in pixels"),
     (top(fl_x="wide"), "fl_x is wide, expected a finite number"),
     (angle, "camera_angle_x is 4, expected an angle in radians"),
     (top(w=40.5), "image size 40.5x30 is not in whole pixels"),

@@ -11,9 +11,9 @@ from scipy.spatial.transform import Rotation
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
+from hardsplat.io.camera_path import read_camera_path
 from hardsplat.io.media.images import read_pixels, to_uint8
 from hardsplat.io.media.video import frames
-from hardsplat.io.scenes.camera_path import read_camera_path
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import save_splats
 from hardsplat.model.framing import look_at, scene_bounds

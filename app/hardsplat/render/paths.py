@@ -6,7 +6,7 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.spatial.transform import Rotation, Slerp
 
-from hardsplat.io.scenes.camera_path import CameraPath
+from hardsplat.io.camera_path import CameraPath
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import SceneBounds, look_at, unit
 

@@ -16,8 +16,8 @@ from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.base.files import check_free, ensure_folder
 from hardsplat.base.progress import Bar
 from hardsplat.gpu.probe import open_device
+from hardsplat.io.camera_path import read_camera_path
 from hardsplat.io.media.video import CODECS
-from hardsplat.io.scenes.camera_path import read_camera_path
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.sky import load_drawn
 from hardsplat.model.framing import spread

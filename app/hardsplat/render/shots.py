@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.camera_path import CameraPath
+from hardsplat.io.camera_path import CameraPath
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import direction, scene_bounds, spread
@@ -28,7 +28,7 @@ MOST_FRAMES = 100_000
 class Framing:
     """Which pictures are drawn, and how large.
 
-    path: held-out, train, orbit, spiral or a JSON file, see io.scenes.camera_path. frames: their
+    path: held-out, train, orbit, spiral or a JSON file, see io.camera_path. frames: their
     number; of a list of views, evenly chosen ones.
 
     fps: frames a second of a video, and of keyframes that have no pace of their own. width, height:

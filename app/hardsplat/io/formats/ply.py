@@ -270,8 +270,8 @@ def check_header(path: Path, wanted: str = "vertex") -> list[str]:
 
 
 def load_points(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
-    """A point cloud: (N, 3) float64 positions from x y z, (N, 3) uint8 colours from red green blue,
-    grey where it has none."""
+    """A point cloud: (N, 3) float64 positions from x y z, which may not be finite, (N, 3) uint8
+    colours from red green blue, grey where it has none."""
     path = Path(path)
     table = Table(path, "vertex")
     records = np.concatenate(list(table.pieces()))
@@ -280,19 +280,12 @@ def load_points(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
     if not set(names) <= set(table.dtype.names):
         return positions, np.full((len(records), 3), 128, np.uint8)
     colors = _points(path, records, names) * (255 if table.dtype["red"].kind == "f" else 1)
-    return positions, base.to_bytes(colors)
+    return positions, base.to_bytes(np.nan_to_num(colors))
 
 
 def _points(path: Path, records: np.ndarray, names: list[str]) -> np.ndarray:
-    """(N, len(names)) float32, finite."""
+    """(N, len(names)) float32."""
     for name in names:
         if name not in (records.dtype.names or ()):
             raise UserError(f"{path}: property {name} is missing; is this a point cloud?")
-    out = columns(records, names)
-    bad = ~np.isfinite(out)
-    if bad.any():
-        point, column = np.argwhere(bad)[0]
-        which = f"property {names[column]} of point {point}"
-        number = f"{bad.any(axis=1).sum()} such points"
-        raise UserError(f"{path}: {which} is NaN or infinite ({number})")
-    return out
+    return columns(records, names)

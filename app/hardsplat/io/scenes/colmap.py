@@ -9,32 +9,54 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_listed, ensure_folder, written
+from hardsplat.io.formats.ply import load_points
 from hardsplat.io.scenes import colmap_binary, colmap_text
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import Masks
-from hardsplat.io.scenes.source import Posed, SceneSource, stays_below
+from hardsplat.io.scenes.source import Posed, SceneSource, located, slashed, stays_below, usable
 from hardsplat.io.scenes.values import LARGEST, LARGEST_SIDE
 from hardsplat.model.camera import Camera
 
 _FORMATS = {".bin": colmap_binary, ".txt": colmap_text}  # in order of preference
-_PARTS = ("cameras", "images", "points3D")
+_PARTS = ("cameras", "images")
 
 
 def model_folder(root: Path) -> Path | None:
-    """The folder of a scene's model, if it has one."""
-    return next((f for f in (root / "sparse" / "0", root / "sparse") if f.is_dir()), None)
+    """The folder of a scene's model, if it has one; of several in SCENE/sparse, parts that COLMAP
+    could not join, the one with most photographs."""
+    counts = _models(root)
+    if len(counts) > 1:
+        return max(counts, key=lambda folder: counts[folder])
+    return next((f for f in (*counts, root / "sparse" / "0", root / "sparse") if f.is_dir()), None)
+
+
+def _models(root: Path) -> dict[Path, int]:
+    """Photographs of each model in SCENE/sparse/0, 1, ... and SCENE/sparse, in this order."""
+    folder = root / "sparse"
+    inside = folder.iterdir() if folder.is_dir() and os.access(folder, os.R_OK) else ()
+    numbered = sorted((f for f in inside if f.name.isdecimal()), key=lambda f: int(f.name))
+    return {f: _count(f) for f in (*numbered, folder) if not _missing(f)[1]}
+
+
+def _count(folder: Path) -> int:
+    """Photographs of a model; none of one that is damaged."""
+    suffix = _missing(folder)[0]
+    try:
+        return _FORMATS[suffix].count_images(folder / f"images{suffix}")
+    except UserError:
+        return 0
 
 
 def _missing(folder: Path) -> tuple[str, list[str]]:
-    """The suffix of a model's files, and those that are not there."""
+    """The suffix of a model's files, and those that are not there; points may be missing."""
     missing = {s: [p + s for p in _PARTS if not os.path.isfile(folder / (p + s))] for s in _FORMATS}
     suffix = min(missing, key=lambda s: len(missing[s]))
     return suffix, missing[suffix]
@@ -44,12 +66,18 @@ def read_model(
     folder: str | Path,
 ) -> tuple[dict[int, ColmapCamera], dict[int, ColmapImage], ColmapPoints]:
     """Cameras by id, images by id, points of the model in `folder`; .bin files are preferred over
-    .txt.
+    .txt. Points whose position is not finite are left out; a model without points has none.
 
-    Raises UserError naming the file and the problem when a file is missing, damaged, empty, or
-    contradicts another.
+    Raises UserError naming the file and the problem when a file is missing, damaged, or contradicts
+    another, and for a model without images.
     """
-    folder = Path(folder)
+    cameras, images, points = _read(Path(folder))
+    good = usable(points.xyz)
+    return cameras, images, ColmapPoints(points.xyz[good], points.rgb[good], points.error[good])
+
+
+def _read(folder: Path) -> tuple[dict[int, ColmapCamera], dict[int, ColmapImage], ColmapPoints]:
+    """read_model, with all points that the file has."""
     suffix, missing = _missing(folder)
     if missing:
         check_listed(folder)
@@ -70,38 +98,51 @@ def read_model(
     if not images:
         why = "COLMAP registered none, or the wrong model was exported"
         raise UserError(f"{paths[1]}: holds no images; {why}")
-    points = files.read_points(paths[2])
-    if not len(points.xyz):
-        why = "splats are initialized from them, so triangulate first"
-        raise UserError(f"{paths[2]}: holds no points; {why}")
-    bad = ~(np.abs(points.xyz) <= LARGEST).all(axis=1)
-    if bad.any():
-        which = f"point {bad.argmax() + 1} of {len(bad)}"
-        raise UserError(f"{paths[2]}: {which} has a NaN or infinite position ({bad.sum()} such)")
-    return cameras, images, points
+    return cameras, images, read_points(folder)
+
+
+def _points_file(folder: Path) -> Path | None:
+    """The file of a model's points, in the format of the others if there is one; else the .ply
+    that Inria's code writes beside."""
+    names = (f"points3D{suffix}" for suffix in (_missing(folder)[0], *_FORMATS, ".ply"))
+    return next((folder / name for name in names if os.path.isfile(folder / name)), None)
+
+
+def read_points(folder: Path) -> ColmapPoints:
+    """All points that the file of a model has, also where they are not finite; none without a
+    file."""
+    if (path := _points_file(folder)) is None:
+        return ColmapPoints(np.zeros((0, 3)), np.zeros((0, 3), np.uint8), np.zeros(0))
+    if path.suffix == ".ply":
+        xyz, rgb = load_points(path)
+        return ColmapPoints(xyz, rgb, np.zeros(len(xyz)))
+    return _FORMATS[path.suffix].read_points(path)
 
 
 def read_tracks(folder: str | Path) -> tuple[np.ndarray, np.ndarray]:
-    """(indices into the points of `read_model`, ids of images) of every observation of a point,
-    both empty for models without tracks. Raises UserError like read_model."""
-    suffix, missing = _missing(folder := Path(folder))
-    if missing:
+    """(indices into the points of the file, ids of images) of every observation of a point, both
+    empty for models without tracks. Raises UserError like read_model."""
+    path = _points_file(Path(folder))
+    if path is None or path.suffix not in _FORMATS:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return _FORMATS[suffix].read_tracks(folder / f"points3D{suffix}")
+    return _FORMATS[path.suffix].read_tracks(path)
 
 
 def read_seen(root: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """(N, 3) points of a scene's model, and which of them each photograph shows, by its name; both
-    empty where no model has tracks. Raises UserError like read_model."""
+    empty where no model has tracks. Points that no photograph shows may not be finite. Raises
+    UserError like read_model."""
     if (folder := model_folder(root)) is None:
         return np.zeros((0, 3)), {}
-    _, images, points = read_model(folder)
+    _, images, points = _read(folder)
     which, ids = read_tracks(folder)
+    good = usable(points.xyz)[which]
+    which, ids = which[good], ids[good]
     order = np.argsort(ids, kind="stable")
     which, ids = which[order], ids[order]
     first, end = (np.searchsorted(ids, list(images), side=side) for side in ("left", "right"))
     shown = zip(images.values(), first, end)
-    return points.xyz, {image.name: np.unique(which[a:b]) for image, a, b in shown}
+    return points.xyz, {slashed(image.name): np.unique(which[a:b]) for image, a, b in shown}
 
 
 def _check_camera(path, camera, cameras):
@@ -164,15 +205,24 @@ def write_model(
 def read_colmap(root: Path, model: Path, data_factor: int) -> SceneSource:
     """model: the folder of the model within the scene's. Photographs may be missing. Raises
     UserError for a damaged model."""
-    cameras, images, points = read_model(model)
+    cameras, images, points = _read(model)
     folder, divisor = _image_folder(root, data_factor, next(iter(images.values())).name)
     paths = _paths(folder, [image.name for image in images.values()])
     photographs, masks = [], Masks(root)
     for image, path in zip(images.values(), paths):
-        camera = cameras[image.camera_id]
+        camera, name = cameras[image.camera_id], slashed(image.name)
         pinhole = Camera(image.w2c, intrinsics(camera), camera.width, camera.height)
-        photographs.append(Posed(image.name, path, pinhole, camera, masks.of(image.name), divisor))
-    return SceneSource(str(model), photographs, points.xyz, points.rgb)
+        photographs.append(Posed(name, path, pinhole, camera, masks.of(name), divisor))
+    notes = tuple(_chosen(root, model))
+    return SceneSource(str(model), photographs, points.xyz, points.rgb, notes=notes)
+
+
+def _chosen(root: Path, model: Path) -> Iterator[str]:
+    """A note where a scene has several models."""
+    if len(counts := _models(root)) > 1:
+        others = [f"{f.relative_to(root)} has {n}" for f, n in counts.items() if f != model]
+        mine = f"cameras are from {model}, which has {counts[model]} photographs"
+        yield f"{mine}; {', '.join(others)}"
 
 
 def _image_folder(root: Path, data_factor: int, name: str) -> tuple[Path, int]:
@@ -180,12 +230,18 @@ def _image_folder(root: Path, data_factor: int, name: str) -> tuple[Path, int]:
     name: of one of them."""
     if data_factor > 1 and (root / f"images_{data_factor}").is_dir():
         return root / f"images_{data_factor}", data_factor
-    if not (root / "images").is_dir():
-        if stays_below(name) and (root / name).is_file():
-            return root, 1
+    images = root / "images"
+    if _has(root, name) and not _has(images, name):
+        return root, 1
+    if not images.is_dir():
         wanted = f"neither folder images_{data_factor} nor" if data_factor > 1 else "no folder"
         raise UserError(f"{root}: {wanted} images found; the photographs belong there")
-    return root / "images", 1
+    return images, 1
+
+
+def _has(folder: Path, name: str) -> bool:
+    below = located(folder, name)
+    return below is not None and (folder / below).is_file()
 
 
 def _paths(folder: Path, names: Sequence[str]) -> list[Path]:
@@ -194,4 +250,4 @@ def _paths(folder: Path, names: Sequence[str]) -> list[Path]:
             what = f"the model's image name {name!r} leads out of this folder"
             raise UserError(f"{folder}: {what}; rename it in the model")
     check_listed(folder)
-    return [folder / name for name in names]
+    return [folder / (located(folder, name) or name) for name in names]

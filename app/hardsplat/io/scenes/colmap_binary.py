@@ -98,6 +98,11 @@ def read_images(path: Path) -> Iterator[ColmapImage]:
     file.end()
 
 
+def count_images(path: Path) -> int:
+    """The number in the file's head."""
+    return _Cursor(path).count("images", _POSE.size + 1 + _COUNT.size)
+
+
 def read_points(path: Path) -> ColmapPoints:
     rows, _ = _points(_Cursor(path))
     return ColmapPoints(*(rows[field].copy() for field in ("xyz", "rgb", "error")))

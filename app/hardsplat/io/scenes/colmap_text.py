@@ -19,6 +19,7 @@ from hardsplat.io.scenes.values import file_bytes
 T = TypeVar("T")
 _CAMERA = "CAMERA_ID MODEL WIDTH HEIGHT PARAMS..."
 _IMAGE = "IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME"
+_NUMBERS_FIRST = 12  # words of a line, of which an image's name begins at the tenth
 _POINT = "POINT3D_ID X Y Z R G B ERROR TRACK..."
 
 
@@ -74,13 +75,35 @@ def read_images(path: Path) -> Iterator[ColmapImage]:
         turn, shift = _floats((qw, qx, qy, qz)), _floats((tx, ty, tz))
         return ColmapImage(_id(id), name, _id(camera_id), turn, shift)
 
-    lines = _lines(path)
-    for number, image in _records(lines, path, _IMAGE, parse):
-        number, key_points = next(lines, (number + 1, ""))
-        if len(key_points.split()) % 3:  # likely the next image, in a file without key point lines
-            wanted = "`X Y POINT3D_ID ...` or an empty line after each image"
-            raise UserError(f"{path}:{number}: expected {wanted}")
+    for _, image in _records(_without_key_points(_lines(path)), path, _IMAGE, parse):
         yield image
+
+
+def count_images(path: Path) -> int:
+    return sum(bool(line) for _, line in _without_key_points(_lines(path)))
+
+
+def _without_key_points(lines) -> Iterator[tuple[int, str]]:
+    of_image = False  # the line before
+    for number, line in lines:
+        if of_image and _are_key_points(line):
+            of_image = False
+        else:
+            of_image = bool(line)
+            yield number, line
+
+
+def _are_key_points(line: str) -> bool:
+    """Whether a line after an image has its key points, X Y POINT3D_ID for each. Some programs
+    leave these lines out, and the next image follows, whose name may have any number of words."""
+    words = line.split()
+    if len(words) % 3:
+        return False
+    try:
+        _floats([*words[:_NUMBERS_FIRST], *words[-1:]])
+    except ValueError:
+        return False
+    return True
 
 
 def read_points(path: Path) -> ColmapPoints:

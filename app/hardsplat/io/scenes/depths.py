@@ -18,9 +18,10 @@ import numpy as np
 from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import read_grey
-from hardsplat.io.scenes.colmap import read_seen
+from hardsplat.io.scenes.colmap import model_folder, read_seen
 from hardsplat.io.scenes.masks import fitted, read_kept
 from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.source import composed
 from hardsplat.io.scenes.values import json_in
 from hardsplat.io.scenes.views import View
 
@@ -80,11 +81,13 @@ def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> l
     parameters = _parameters(root)
     check_listed(root / FOLDER)
     files = sorted((root / FOLDER).rglob("*"))
-    there = {path.stem: path for path in files if path.suffix.lower() in (".png", ".npy")}
+    there = {composed(path.stem): path for path in files if path.suffix.lower() in (".png", ".npy")}
     maps: list[np.ndarray] = []
     scales: list[float] = []
     for view, points in zip(views, sparse):
-        path = None if view.photograph else there.get(Path(view.name).stem)  # none of a face
+        path = (
+            None if view.photograph else there.get(composed(Path(view.name).stem))
+        )  # none of a face
         scale = offset = 0.0
         raw = np.zeros(points.shape, np.float32)
         if path is not None:
@@ -133,7 +136,7 @@ def read_depth(path: Path) -> np.ndarray:
 def _parameters(root: Path) -> dict[str, tuple[float, float]]:
     """Scale and offset by the stem of a photograph's name, of Inria's file; empty where there is
     none."""
-    path = root / "sparse" / "0" / PARAMETERS
+    path = (model_folder(root) or root / "sparse" / "0") / PARAMETERS
     if not path.is_file():
         return {}
     try:

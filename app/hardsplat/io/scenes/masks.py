@@ -14,6 +14,7 @@ from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import read_rgb8
 from hardsplat.io.media.panorama import Face
 from hardsplat.io.scenes.lens import Lens
+from hardsplat.io.scenes.source import composed
 
 FOLDER = "masks"
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
@@ -52,7 +53,7 @@ class Masks:
 
 
 def _key(path: Path) -> str:
-    return path.with_suffix(path.suffix.lower()).as_posix()
+    return composed(path.with_suffix(path.suffix.lower()).as_posix())
 
 
 def read_mask(path: Path) -> np.ndarray:

@@ -27,10 +27,11 @@ from hardsplat.io.media.images import image_size
 from hardsplat.io.media.panorama import FACES, Face, check_panorama, face_side, faces_of
 from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.io.scenes.colmap import model_folder, read_colmap
-from hardsplat.io.scenes.lens import Lens
+from hardsplat.io.scenes.lens import Lens, intrinsics
 from hardsplat.io.scenes.masks import FOLDER
-from hardsplat.io.scenes.source import Posed, SceneSource, check_there, named
+from hardsplat.io.scenes.source import Posed, SceneSource, check_there, named, usable, without_pose
 from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_transforms
+from hardsplat.io.scenes.transforms_camera import is_central
 from hardsplat.io.scenes.views import ArrayView, View, by, far_note, size_of, training
 from hardsplat.model.camera import Camera
 
@@ -150,13 +151,18 @@ def load_scene(
         held_out = {p.name for p in photographs[::test_every]} if test_every > 0 else set()
     test = [i for i, view in enumerate(views) if (view.photograph or view.name) in held_out]
     train, extent = training(views, test, str(root))
-    if (root / FOLDER).is_dir() and not any(view.mask for view in views):
+    if (root / FOLDER).is_dir() and not any(p.mask for p in photographs):
         first = f"{views[0].name} wants {Path(views[0].name).stem}.png"
         raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {first}")
     told = [f"{len(without)} of {len(photographs)} photographs are excluded"] * bool(without)
     far = far_note(views, extent)
+    good = usable(source.points)
+    bad = f"{(~good).sum()} of {len(good)} points have a NaN or infinite position and are left out"
+    told += [bad] * (not good.all())
+    told += without_pose(root, [p.path for p in photographs])
     notes = (*source.notes, *told, *far, *_notes(views, data_factor, mask_mode))
-    rest = source.points, source.colors, train, test, extent, notes, tuple(sorted(without))
+    points, colors = source.points[good], source.colors[good]
+    rest = points, colors, train, test, extent, notes, tuple(sorted(without))
     return Scene(root.resolve().name, views, *rest)
 
 
@@ -169,8 +175,10 @@ def _read(root: Path, data_factor: int) -> SceneSource:
         advice = f"make a model from photographs: hardsplat sfm {shlex.quote(str(root))}"
         raise UserError(f"{root}: {what}; {advice}")
     both = f"{root} has a COLMAP model and transforms.json: cameras are from {model}"
-    notes = (f"{both}; rename that folder to use the other",) if has_transforms(root) else ()
-    return replace(read_colmap(root, model, data_factor), notes=notes)
+    source = read_colmap(root, model, data_factor)
+    if not has_transforms(root):
+        return source
+    return replace(source, notes=(f"{both}; rename that folder to use the other", *source.notes))
 
 
 def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:
@@ -242,6 +250,7 @@ def _notes(views: Sequence[View], data_factor: int, mask_mode: str) -> Iterator[
     if data_factor > 1 and max(largest) < SMALL:
         left = f"leaves photographs of {by(largest)} pixels"
         yield f"--data-factor {data_factor} {left}; a smaller factor shows more"
+    yield from _off_centre(views)
     if faces := [view for view in views if isinstance(view.lens, Face)]:
         count, size = len(faces) // len(FACES), by(size_of(faces[0]))
         yield f"{count} panoramas are cut into {len(FACES)} views of {size} each on load"
@@ -252,6 +261,17 @@ def _notes(views: Sequence[View], data_factor: int, mask_mode: str) -> Iterator[
     if distorted := [(view.name, view.lens) for view in views if isinstance(view.lens, Lens)]:
         lens = f"{distorted[0][0]} by {distorted[0][1].label}"
         yield f"{len(distorted)} of {n} photographs are undistorted on load, {lens}"
+
+
+def _off_centre(views: Sequence[View]) -> Iterator[str]:
+    """A note where the principal point of a camera is not where one is expected."""
+    lenses = [view.original for view in views if view.original]
+    centres = [intrinsics(lens)[:2, 2] for lens in lenses]
+    pairs = zip(lenses, centres)
+    if off := [(c, at) for c, at in pairs if not is_central(at, c.width, c.height)]:
+        lens, (x, y) = off[0]
+        what = f"the principal point of {len(off)} of {len(views)} photographs is off the middle"
+        yield f"{what}: camera {lens.id} at ({x:.0f}, {y:.0f}) of {lens.width}x{lens.height}"
 
 
 def _divided(size, divisor):

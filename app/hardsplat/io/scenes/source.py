@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence, Set
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -14,10 +15,12 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.io.media.images import ENDINGS
 from hardsplat.io.scenes.colmap_model import ColmapCamera
+from hardsplat.io.scenes.values import LARGEST
 from hardsplat.model.camera import Camera
 
-_NAMED = 3  # missing photographs that an error names
+_NAMED = 3  # photographs that a message names
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Posed:
 @dataclass(frozen=True)
 class SceneSource:
     """label: where the cameras are from, for messages. points: (N, 3) float64 world units, N may be
-    0; colors: (N, 3) uint8.
+    0, and some may not be finite; colors: (N, 3) uint8.
 
     held_out: names of the photographs that the scene itself keeps for testing; None where it leaves
     that to --test-every.
@@ -56,13 +59,23 @@ class SceneSource:
     notes: tuple[str, ...] = ()
 
 
+def usable(points: np.ndarray) -> np.ndarray:
+    """(N,) bool: which points (N, 3) a splat can lie at."""
+    return (np.abs(points) <= LARGEST).all(axis=1)
+
+
 def named(names: Sequence[str], patterns: Sequence[str]) -> set[str]:
     """The names of photographs that patterns match, with their folders or without, in capitals as
-    written. Raises UserError for a pattern that matches none, and where fewer than two are left."""
+    written. A pattern that is the name of a photograph means that one, whatever signs it has.
+    Raises UserError for a pattern that matches none, and where fewer than two are left."""
     found: set[str] = set()
+    spelled = {name: {composed(name), composed(PurePosixPath(name).name)} for name in names}
     for pattern in patterns:
-        short = {name: PurePosixPath(name).name for name in names}
-        mine = {n for n in names if fnmatchcase(n, pattern) or fnmatchcase(short[n], pattern)}
+        asked = composed(pattern)
+        mine = {name for name in names if asked in spelled[name]}
+        if not mine:
+            fits = [n for n in names if any(fnmatchcase(own, asked) for own in spelled[n])]
+            mine = set(fits)
         if not mine:
             close = get_close_matches(pattern, names, n=1) or [*names[:1], "none"]
             what = f"--exclude {pattern}: no photograph has this name"
@@ -96,6 +109,57 @@ def check_there(photographs: Sequence[Posed]) -> None:
     names += " ..." * (len(missing) > _NAMED)
     without = f", or leave them out: --exclude {names}" * (len(missing) < len(photographs))
     raise UserError(f"{what}; {of} are missing: put them there{without}")
+
+
+def without_pose(root: Path, paths: Sequence[Path]) -> Iterator[str]:
+    """A note where pictures lie beside the photographs of a scene, `paths`, that no camera has."""
+    folder = root / "images"
+    known = {path for path in paths if folder in path.parents}
+    files: Iterable[Path] = folder.rglob("*")
+    if not known:
+        folder = root
+        known = {path for path in paths if path.parent == root}
+        files = folder.iterdir()
+    stems = {path.with_suffix("") for path in known}
+    others = sorted(
+        path.relative_to(folder).as_posix()
+        for path in (files if known else ())
+        if path.suffix.lower() in ENDINGS
+        and path.with_suffix("") not in stems
+        and not path.name.startswith(".")
+    )
+    if others:
+        named = ", ".join(others[:_NAMED]) + ", ..." * (len(others) > _NAMED)
+        of = f"{len(others)} of {len(known) + len(others)} photographs in {folder}"
+        yield f"{of} have no pose and are not trained on: {named}"
+
+
+def composed(name: str) -> str:
+    """A name in one of the forms that Unicode has for it: programs and file systems differ in
+    theirs, which look alike."""
+    return unicodedata.normalize("NFC", name)
+
+
+def slashed(name: str) -> str:
+    """A path below a folder as Windows writes it, too, with slashes."""
+    return name.replace("\\", "/")
+
+
+def located(folder: Path, name: str) -> str | None:
+    """The path below `folder`, with slashes, of the file that a name in a scene's files means;
+    where there is no such file, the name itself. None for a name that leads out of the folder.
+
+    A name may be written with backslashes, or in another form of Unicode. One that is absolute was
+    written on another machine or for this folder: its longest end that is a file here is meant.
+    """
+    parts = PureWindowsPath(name).parts
+    below = stays_below(name)
+    meant = [name, slashed(name)] if below else ["/".join(parts[i:]) for i in range(1, len(parts))]
+    for candidate in filter(stays_below, meant):
+        for form in (candidate, *(unicodedata.normalize(f, candidate) for f in ("NFC", "NFD"))):
+            if os.path.isfile(folder / form):
+                return str(PurePosixPath(form))
+    return str(PurePosixPath(slashed(name))) if below else None
 
 
 def stays_below(name: str) -> bool:

@@ -15,7 +15,6 @@ https://github.com/NVlabs/instant-ngp/blob/master/docs/nerf_dataset_tips.md.
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path, PurePosixPath
 
@@ -24,26 +23,27 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.ply import load_points
 from hardsplat.io.media.images import image_size
-from hardsplat.io.media.panorama import MODEL as PANORAMA
-from hardsplat.io.scenes.colmap import read_model
+from hardsplat.io.scenes.colmap import read_points
 from hardsplat.io.scenes.colmap_model import ColmapCamera
 from hardsplat.io.scenes.lens import intrinsics
 from hardsplat.io.scenes.masks import Masks
-from hardsplat.io.scenes.source import Posed, SceneSource, stays_below
+from hardsplat.io.scenes.source import Posed, SceneSource, composed, located, slashed
+from hardsplat.io.scenes.transforms_camera import camera_of
 from hardsplat.io.scenes.values import (
     LARGEST,
     LARGEST_SIDE,
     OPENGL_TO_OPENCV,
     array_in,
     json_in,
-    number_in,
+    optional_number,
 )
 from hardsplat.model.camera import Camera
 
 SINGLE, SPLIT = "transforms.json", "transforms_train.json"
 _SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG", ".webp")
-_PERSPECTIVE = "OPENCV FULL_OPENCV PINHOLE SIMPLE_PINHOLE SIMPLE_RADIAL RADIAL PERSPECTIVE".split()
-_FISHEYE = ["OPENCV_FISHEYE", "FISHEYE"]
+# clouds of points that programs leave beside, without naming them: Inria's for NeRF-synthetic, and
+# nerfstudio's
+_CLOUDS = ("points3d.ply", "points3D.ply", "sparse_pc.ply")
 
 
 def has_transforms(root: Path) -> bool:
@@ -68,8 +68,9 @@ def read_transforms(root: Path, data_factor: int = 1) -> SceneSource:
             photographs = photographs + tests
     else:
         photographs, held_out = _listed(main, top, photographs, reader.names)
-    points, colors = _points(root, main, top)
-    return SceneSource(str(main), photographs, points, colors, held_out)
+    points, colors, found = _points(root, main, top)
+    notes = (*(f"{main}: {note}" for note in sorted(reader.notes)), *found)
+    return SceneSource(str(main), photographs, points, colors, held_out, notes)
 
 
 class _Reader:
@@ -79,6 +80,7 @@ class _Reader:
     def __init__(self, root: Path, data_factor: int):
         self.root, self.data_factor, self.masks = root, data_factor, Masks(root)
         self.ids: dict[tuple, int] = {}
+        self.notes: set[str] = set()
         self.names: dict[str, str] = {}  # file_path as written -> name
 
     def photographs(self, file: Path, top: dict, frames: list) -> list[Posed]:
@@ -92,17 +94,19 @@ class _Reader:
             if posed.name in seen:
                 raise UserError(f"{where}: two frames have this photograph")
             seen.add(posed.name)
-            self.names[_normal(frame["file_path"])] = posed.name
+            self.names[_key(frame["file_path"])] = posed.name
             out.append(posed)
         return out
 
     def _photograph(self, where: str, values: dict) -> Posed:
         name = self._file(where, values["file_path"])
         path, divisor = self.root / name, 1
-        width, height = (_number(where, values, key) for key in ("w", "h"))
-        if width is None or height is None:
-            # one that is missing may be excluded
-            width, height = image_size(path) if os.path.isfile(path) else (1, 1)
+        width, height = (optional_number(where, values, key) for key in ("w", "h"))
+        # one that is missing may be excluded
+        if unsized := (width is None or height is None) and os.path.isfile(path):
+            width, height = image_size(path)
+        elif width is None or height is None:
+            width = height = 1
         if not all(float(n).is_integer() and 0 < n <= LARGEST_SIDE for n in (width, height)):
             what = f"image size {width:g}x{height:g} is not in whole pixels"
             raise UserError(f"{where}: {what}, 1..{LARGEST_SIDE}")
@@ -110,7 +114,9 @@ class _Reader:
         smaller = path.parent.with_name(f"{path.parent.name}_{self.data_factor}") / path.name
         if self.data_factor > 1 and path.parent != self.root and os.path.isfile(smaller):
             path, divisor = smaller, self.data_factor
-        model, params = _intrinsics(where, values, *size)
+        model, params, note = camera_of(where, values, *size, unsized)
+        if note:
+            self.notes.add(note)
         number = self.ids.setdefault((model, *size, *params), len(self.ids) + 1)
         lens = ColmapCamera(number, model, *size, np.array(params))
         try:
@@ -129,12 +135,15 @@ class _Reader:
     def _file(self, where: str, file_path: str) -> str:
         """The photograph's path below the scene, with the extension that file_path may lack; as it
         is where there is no such file."""
-        name = _normal(file_path)
-        if not name or not stays_below(name):
+        name = None if file_path in ("", ".") else located(self.root, file_path)
+        for suffix in _SUFFIXES:
+            file = located(self.root, file_path + suffix)
+            if file and os.path.isfile(self.root / file):
+                return file
+        if not name:
             advice = "move the photographs there and rename it"
             raise UserError(f"{where}: file_path leads out of {self.root}; {advice}")
-        files = (name + suffix for suffix in _SUFFIXES)
-        return next((file for file in files if os.path.isfile(self.root / file)), name)
+        return name
 
 
 def _file(path: Path) -> tuple[dict, list]:
@@ -152,56 +161,17 @@ def _file_below(root: Path, named, where: str, advice: str) -> Path:
     if not isinstance(named, str) or not named:
         what = f"is {str(named)[:80]!r}, expected the path of a file below {root}"
         raise UserError(f"{where} {what}; {advice}")
-    if not stays_below(named):
+    if (below := located(root, named)) is None:
         what = f"{named[:80]!r} leads out of {root}"
         raise UserError(f"{where}: {what}; move the file there, or {advice}")
-    if not os.path.isfile(root / named):
-        raise UserError(f"{where}: {root / named[:80]} not found; {advice}")
-    return root / named
+    if not os.path.isfile(root / below):
+        raise UserError(f"{where}: {root / below[:80]} not found; {advice}")
+    return root / below
 
 
-def _normal(file_path: str) -> str:
-    return "" if file_path in ("", ".") else str(PurePosixPath(file_path))
-
-
-def _number(where: str, values: dict, key: str, default: float | None = None) -> float | None:
-    return default if values.get(key) is None else number_in(where, values, key)
-
-
-def _intrinsics(where: str, values: dict, width: int, height: int) -> tuple[str, list]:
-    """COLMAP's name for the model, and its parameters in pixels."""
-
-    def number(key, default=None):
-        return _number(where, values, key, default)
-
-    def focal(key, side, angle_key):
-        if (given := number(key)) is not None or (angle := number(angle_key)) is None:
-            return given
-        if not 0 < angle < math.pi:
-            wanted = "expected an angle in radians between 0 and pi"
-            raise UserError(f"{where}: {angle_key} is {angle:g}, {wanted}")
-        return 0.5 * side / math.tan(0.5 * angle)
-
-    model = str(values.get("camera_model", "OPENCV")).upper()
-    if model == PANORAMA:
-        return PANORAMA, [float(width), float(height)]
-    fx = focal("fl_x", width, "camera_angle_x")
-    if fx is None:
-        raise UserError(f"{where}: neither fl_x nor camera_angle_x says how wide the camera sees")
-    fy = focal("fl_y", height, "camera_angle_y")
-    params = [fx, fx if fy is None else fy, number("cx", width / 2), number("cy", height / 2)]
-    if model in _FISHEYE or values.get("is_fisheye") is True:
-        return "OPENCV_FISHEYE", params + [number(f"k{i}", 0.0) for i in range(1, 5)]
-    if model not in _PERSPECTIVE:
-        known = ", ".join([*_PERSPECTIVE, *_FISHEYE, PANORAMA])
-        raise UserError(f"{where}: camera_model {model[:40]} is not supported; there are {known}")
-    if higher := [key for key in ("k4", "k5", "k6") if number(key, 0.0)]:
-        what = f"{higher[0]} of a perspective camera means different things to different tools"
-        raise UserError(f"{where}: {what}; undistort the photographs first")
-    k1, k2, p1, p2, k3 = (number(key, 0.0) for key in ("k1", "k2", "p1", "p2", "k3"))
-    if k3:
-        return "FULL_OPENCV", params + [k1, k2, p1, p2, k3, 0.0, 0.0, 0.0]
-    return ("OPENCV", params + [k1, k2, p1, p2]) if any((k1, k2, p1, p2)) else ("PINHOLE", params)
+def _key(file_path: str) -> str:
+    """Equal for all ways to write a path, so that a file's lists find its frames."""
+    return str(PurePosixPath(slashed(composed(file_path))))
 
 
 def _matrix(where: str, values: dict, key: str) -> np.ndarray:
@@ -235,27 +205,26 @@ def _listed(
         listed = top.get(key, [])
         if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
             raise UserError(f"{file}: {key} is not a list of file names")
-        if unknown := [name for name in listed if _normal(name) not in names]:
+        if unknown := [name for name in listed if _key(name) not in names]:
             what = f"{key} has {unknown[0][:80]}"
             raise UserError(f"{file}: {what}, which is the file_path of no frame")
-        lists[key] = {names[_normal(name)] for name in listed}
+        lists[key] = {names[_key(name)] for name in listed}
     held_out = lists["test_filenames"] or lists["val_filenames"]
     others = {p.name for p in photographs} - held_out - lists["val_filenames"]
     used = held_out | (lists["train_filenames"] - held_out or others)
     return [p for p in photographs if p.name in used], held_out or None
 
 
-def _points(root: Path, file: Path, top: dict) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (N, 3) and colours (N, 3): of ply_file_path, else of the COLMAP model that
-    nerfstudio leaves beside; N = 0 without either."""
+def _points(root: Path, file: Path, top: dict) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Positions (N, 3), colours (N, 3), and what to say of them: of ply_file_path, else of a cloud
+    that lies beside, or of the COLMAP model that nerfstudio leaves there; N = 0 without any."""
     if (named := top.get("ply_file_path")) is not None:
         advice = "remove it there to start from random points"
-        return load_points(_file_below(root, named, f"{file}: ply_file_path", advice))
-    model = root / "colmap" / "sparse" / "0"
-    if not model.is_dir():
-        return np.empty((0, 3)), np.empty((0, 3), np.uint8)
-    points = read_model(model)[2]
+        return *load_points(_file_below(root, named, f"{file}: ply_file_path", advice)), []
+    if cloud := next((root / name for name in _CLOUDS if os.path.isfile(root / name)), None):
+        return *load_points(cloud), [f"the first splats are at the points of {cloud}"]
+    points = read_points(root / "colmap" / "sparse" / "0")
     # The poses have been moved by this since COLMAP; its points have not.
     key = "applied_transform"
     moved = _matrix(str(file), top, key) if key in top else np.eye(4)[:3]
-    return points.xyz @ moved[:, :3].T + moved[:, 3], points.rgb
+    return points.xyz @ moved[:, :3].T + moved[:, 3], points.rgb, []

@@ -43,6 +43,13 @@ def number_in(
     return float(value)
 
 
+def optional_number(
+    where: str, values: dict, key: str, default: float | None = None
+) -> float | None:
+    """number_in, or the default where there is none."""
+    return default if values.get(key) is None else number_in(where, values, key)
+
+
 def array_in(where: str, values: dict, key: str, named: str = "") -> np.ndarray:
     """float64 of any shape; empty where it is something else. Raises UserError, with its name,
     where it is missing."""
