@@ -14,6 +14,7 @@ from hardsplat.io.media.video import VideoWriter, frames
 from hardsplat.io.scenes.depths import read_depth
 from hardsplat.io.scenes.masks import read_mask
 from hardsplat.io.scenes.scene import load_scene
+from tests.helpers import heic
 from tests.helpers.spoiling import spoiled_bytes, spoiled_values, survives
 
 W, H = 24, 16
@@ -93,14 +94,16 @@ def test_points(tmp_path):
     survives_bytes(lambda: load_points(path), path, whole, 100)
 
 
-@pytest.mark.parametrize("kind", "PNG JPEG WEBP GIF TIFF BMP PALETTE GREY16".split())
+@pytest.mark.parametrize("kind", "PNG JPEG WEBP GIF TIFF BMP PALETTE GREY16 HEIC".split())
 def test_pictures(tmp_path, kind):
     rng, out, path = np.random.default_rng(0), io.BytesIO(), tmp_path / "a.any"
     exif = Image.Exif()
     exif[0x0112] = 6
     channels = 3 if kind in ("JPEG", "BMP", "GIF", "PALETTE") else 4
     image = Image.fromarray(rng.integers(0, 256, (H, W, channels), np.uint8))
-    if kind == "PALETTE":
+    if kind == "HEIC":
+        out.write(heic.BYTES)
+    elif kind == "PALETTE":
         image.quantize(8).save(out, "PNG", transparency=1)
     elif kind == "GREY16":
         Image.fromarray(rng.integers(0, 65536, (H, W), np.uint16)).save(out, "PNG")

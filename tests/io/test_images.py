@@ -14,7 +14,15 @@ import pytest
 from PIL import Image, ImageOps
 
 from hardsplat.io.media import jpeg
-from hardsplat.io.media.images import image_size, read_pixels, read_rgb8, read_upright, save_png
+from hardsplat.io.media.images import (
+    image_size,
+    opened,
+    read_grey,
+    read_pixels,
+    read_rgb8,
+    read_upright,
+    save_png,
+)
 from hardsplat.io.scenes.colmap import (
     CAMERA_MODELS,
     ColmapCamera,
@@ -22,7 +30,11 @@ from hardsplat.io.scenes.colmap import (
     ColmapPoints,
     write_model,
 )
+from hardsplat.io.scenes.masks import read_mask
 from hardsplat.io.scenes.scene import load_scene
+from hardsplat.sfm.job.cameras import device_of
+from hardsplat.sfm.job.exif import taken_of
+from tests.helpers import heic
 from tests.helpers.tables import refusal
 
 W, H = 64, 48
@@ -124,21 +136,53 @@ def test_jpegs_have_the_pixels_that_pillow_gives(tmp_path, options, size):
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "I;16"])
 @pytest.mark.parametrize("orientation", range(10))
-def test_upright_pictures_are_as_pillow_turns_them(tmp_path, mode, orientation):
-    """For every orientation that EXIF has, and some that it has not; imageio alone mirrors grey
-    ones along the wrong axis."""
-    wide, path = pixels(0, 7, 5), tmp_path / "a.png"
+@pytest.mark.parametrize("ending", [".png", ".tif", ".webp"])
+def test_pictures_lie_as_stored_and_stand_upright(tmp_path, mode, orientation, ending):
+    """For every orientation that EXIF has, and some that it has not. Pillow turns TIFF alone."""
+    if ending == ".webp" and mode not in ("RGB", "RGBA"):
+        return
+    wide, path = pixels(0, 7, 5), tmp_path / f"a{ending}"
     if mode == "I;16":
         image = Image.fromarray(wide[..., 0].astype(np.uint16) * 257)
     else:
         image = Image.fromarray(wide).convert(mode)
-    image.save(path, exif=exif(orientation))
-    with Image.open(path) as image:
-        ImageOps.exif_transpose(image).save(tmp_path / "b.png")
-    got, lying = read_upright(path), read_pixels(path)
-    equal(got, read_pixels(tmp_path / "b.png"))
-    assert got.shape[:2] == ((7, 5) if 5 <= orientation <= 8 else (5, 7))
-    assert lying.shape[:2] == (5, 7) and got.flags.c_contiguous
+    image.save(path, exif=exif(orientation), lossless=True)
+    image.save(tmp_path / "stored.png")
+    image.save(tmp_path / "turned.png", exif=exif(orientation))
+    with Image.open(tmp_path / "turned.png") as image:
+        ImageOps.exif_transpose(image).save(tmp_path / "upright.png")
+    upright, lying = read_upright(path), read_pixels(path)
+    equal(upright, read_pixels(tmp_path / "upright.png"))
+    equal(lying, read_pixels(tmp_path / "stored.png"))
+    equal(read_grey(path), read_grey(tmp_path / "stored.png"))
+    equal(read_mask(path), read_mask(tmp_path / "stored.png"))
+    assert image_size(path) == (7, 5)
+    assert upright.shape[:2] == ((7, 5) if 5 <= orientation <= 8 else (5, 7))
+    assert upright.flags.c_contiguous and lying.flags.c_contiguous
+    with opened(path) as image:
+        taken = taken_of(image)
+        assert device_of(image).focal is None
+    tops = {3: (0, 1, 0), 4: (0, 1, 0), 5: (-1, 0, 0), 6: (-1, 0, 0), 7: (1, 0, 0), 8: (1, 0, 0)}
+    assert taken.up == tops.get(orientation, (0, -1, 0))
+
+
+def test_heic(tmp_path):
+    """It is upright for all readers, and EXIF's orientation counts no more."""
+    path = tmp_path / "IMG_1.HEIC"
+    path.write_bytes(heic.BYTES)
+    assert image_size(path) == (heic.WIDTH, heic.HEIGHT)
+    for read in (read_pixels, read_rgb8, read_upright):
+        got = read(path)
+        assert got.shape == (heic.HEIGHT, heic.WIDTH, 3)
+        for at, color in (((8, 6), heic.GREEN), ((24, 6), heic.BLUE), ((16, 18), heic.RED)):
+            assert np.abs(got[at].astype(int) - color).max() < 8
+    with opened(path) as image:
+        taken, device = taken_of(image), device_of(image)
+    assert taken.up == (0, -1, 0)
+    assert device.focal == pytest.approx(26 * np.hypot(24, 32) / np.hypot(36, 24))
+
+    path.write_bytes(heic.BYTES[:300])
+    assert "it is HEIC or the like, damaged" in refusal(read_pixels, path)
 
 
 def test_unreadable_images_name_the_file(tmp_path):

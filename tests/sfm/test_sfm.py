@@ -25,7 +25,7 @@ from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import find_photographs, listed
 from hardsplat.sfm.process import StageProgress
 from hardsplat.sfm.run import sfm
-from tests.helpers import needs
+from tests.helpers import heic, needs
 from tests.helpers.tables import rows
 from tools.compare_poses import compare
 
@@ -65,14 +65,17 @@ def test_what_counts_as_a_photograph(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (8, 8)).save(tmp_path / name, "PNG")
     assert listed(tmp_path) == ["a/masks/f.png", "a/x.png", "b.JPG"]
-    (tmp_path / "b.JPG.heic").touch()
-    (tmp_path / "old.heic").touch()
+    (tmp_path / "b.HEIC").write_bytes(heic.BYTES)
+    (tmp_path / "c.HEIC").write_bytes(heic.BYTES)
+    (tmp_path / "old.dng").touch()
     (tmp_path / "bad.png").write_bytes(b"\x89PNG")
     found = find_photographs(tmp_path)
-    assert [p.name for p in found.items] == listed(tmp_path)[:2] + ["b.JPG"]
+    assert [p.name for p in found.items] == ["a/masks/f.png", "a/x.png", "b.JPG", "c.HEIC"]
     assert found.items[2].mask == tmp_path / "masks/b.png"
-    assert {*found.left_out} == {"b.JPG.heic", "old.heic", "bad.png"}
-    assert "convert it to JPEG" in found.left_out["old.heic"]
+    assert (found.items[3].width, found.items[3].height) == (heic.WIDTH, heic.HEIGHT)
+    assert {*found.left_out} == {"b.HEIC", "old.dng", "bad.png"}
+    assert "convert it to JPEG" in found.left_out["old.dng"]
+    assert found.left_out["b.HEIC"] == "b.JPG has its name and is taken"
 
 
 def test_frames_of_a_video(tmp_path):

@@ -1,31 +1,25 @@
-"""Photographs and renders as arrays: reading any common file as 8-bit RGB, writing PNG."""
+"""Photographs and renders as arrays: reading any common file as 8-bit RGB, writing PNG.
+
+Pictures lie as their files store them, whatever EXIF says of their orientation: COLMAP ignores it,
+so cameras and positions in the picture belong to stored pixels. This holds for size, pixels, grey
+values and masks alike; `read_upright` alone turns them. Pillow turns TIFF by itself, which is
+undone here. HEIC has no pixels but those that its own turns lead to, which are upright.
+"""
 
 from __future__ import annotations
 
 import io
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-# by name when the first file is opened, for which all threads that read photographs would wait
-import imageio.plugins.pillow  # noqa: F401
-import imageio.v3 as iio
 import numpy as np
-from imageio.core.request import InitializationError
-
-# for sizes alone: imageio takes 5 times as long to say them (docs/results/images.md)
 from PIL import Image, UnidentifiedImageError
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.io.media import jpeg
 
-try:
-    import pillow_heif  # type: ignore[import-not-found]  # noqa: F401
-except ImportError:
-    # imageio would look for it in all folders for each file, with other threads waiting
-    sys.modules["pillow_heif"] = None  # type: ignore[assignment]
 # phones take pictures of 108 million pixels; _pixels looks for damage itself
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 # of files that are photographs, in lower case
@@ -33,8 +27,9 @@ ENDINGS = frozenset(".jpg .jpeg .png .tif .tiff .bmp .webp .avif .jp2 .ppm .heic
 _PNG_EFFORT = 3  # of 9: half the time of Pillow's 6 for files 2 % larger
 _UNDOUBTED = 1 << 25  # pixels, of which some formats say so many in a few bytes where all are alike
 _DENSEST = 10_000  # pixels a byte of a larger picture: deflate, at its best, has 8 256 of one bit
-# EXIF orientation -> the picture upright; imageio's own turns mirror grey and palette pictures
-# along the wrong axis
+_ORIENTATION = 0x0112  # EXIF
+_WIDTH, _HEIGHT = 0x0100, 0x0101  # TIFF
+# EXIF orientation -> the picture upright
 _TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     2: lambda a: a[:, ::-1],
     3: lambda a: a[::-1, ::-1],
@@ -44,14 +39,14 @@ _TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     7: lambda a: a.swapaxes(0, 1)[::-1, ::-1],
     8: np.rot90,
 }
+_BACK = {6: 8, 8: 6}  # the orientation whose turn undoes that of another, where it is not its own
 
 
 def read_rgb8(path: str | Path) -> np.ndarray:
     """An image file as (H, W, 3) uint8, in the pixel layout of the file.
 
     Grey and palette become RGB; 16-bit channels keep their high byte; alpha is composited over
-    black, as if the background were black. EXIF orientation is ignored, as COLMAP does, so pixels
-    stay where the camera model has them. Raises UserError naming the file when it is missing,
+    black, as if the background were black. Raises UserError naming the file when it is missing,
     damaged, or holds no 8- or 16-bit pixels.
     """
     return np.ascontiguousarray(read_pixels(path)[..., :3])
@@ -65,8 +60,7 @@ def read_pixels(path: str | Path) -> np.ndarray:
 
 def read_upright(path: str | Path) -> np.ndarray:
     """read_pixels, turned as its EXIF orientation says: the picture as a viewer shows it."""
-    pixels, orientation = _excused(path, lambda: _pixels(Path(path).read_bytes()))
-    return np.ascontiguousarray(_TURNS.get(orientation, lambda a: a)(pixels))
+    return _excused(path, lambda: _pixels(Path(path).read_bytes(), upright=True))
 
 
 def image_size(path: str | Path) -> tuple[int, int]:
@@ -74,10 +68,54 @@ def image_size(path: str | Path) -> tuple[int, int]:
     read_rgb8."""
 
     def size():
-        with Image.open(path) as image:
-            return image.size
+        with opened(path) as image:
+            return stored_size(image)
 
     return _excused(path, size)
+
+
+def opened(file: str | Path | io.BytesIO) -> Image.Image:
+    """A picture of which the header is read. What it decodes may be turned, see `_stored`. Raises
+    what Pillow raises."""
+    try:
+        return Image.open(file)
+    except UnidentifiedImageError:
+        if not _is_heif(file):
+            raise
+    import pi_heif  # takes a twentieth of a second
+
+    pi_heif.register_heif_opener()
+    return Image.open(file)
+
+
+def stored_size(image: Image.Image) -> tuple[int, int]:
+    """(width, height) in pixels of an opened picture, as its file stores it."""
+    if image.format == "TIFF":
+        return image.tag_v2[_WIDTH], image.tag_v2[_HEIGHT]  # type: ignore[attr-defined]
+    return image.size
+
+
+def orientation_of(image: Image.Image) -> int:
+    """EXIF's, of an opened picture of which nothing is decoded yet."""
+    return image.getexif().get(_ORIENTATION, 1)
+
+
+def _stored(image: Image.Image, decode: Callable[[Image.Image], np.ndarray]) -> np.ndarray:
+    """What decode(image) gives, (H, W, ...), as the file stores it."""
+    turn = orientation_of(image) if image.format == "TIFF" else 1
+    return _turned(decode(image), _BACK.get(turn, turn))
+
+
+def _turned(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    return np.ascontiguousarray(_TURNS.get(orientation, lambda a: a)(pixels))
+
+
+def _is_heif(file: str | Path | io.BytesIO) -> bool:
+    """Whether a file is of the container that phones use for HEIC."""
+    if isinstance(file, io.BytesIO):
+        return file.getvalue()[4:8] == b"ftyp"
+    with open(file, "rb") as handle:
+        return handle.read(8)[4:] == b"ftyp"
 
 
 def read_grey(path: str | Path) -> np.ndarray:
@@ -86,12 +124,14 @@ def read_grey(path: str | Path) -> np.ndarray:
 
     def read():
         data = Path(path).read_bytes()  # OpenCV takes the memory that a chunk of a PNG announces
-        with Image.open(io.BytesIO(data)) as image:
-            check_size(*image.size, len(data))
-            grey = np.asarray(image)
+        with opened(io.BytesIO(data)) as image:
+            check_size(*stored_size(image), len(data))
+            grey = _stored(image, np.asarray)
         if image.mode.startswith("I"):  # 16 bits, 32 bits wide in some versions
             return _uint16(grey)
-        return grey if image.mode == "L" else np.asarray(image.convert("RGB"))
+        if image.mode == "L":
+            return grey
+        return _pixels(data)[..., :3]
 
     return _excused(path, read)
 
@@ -107,15 +147,12 @@ def _excused(path, read):
 
 
 def _reason(error: Exception, path) -> str:
-    cause = error.__cause__ or error  # imageio's own words say less
-    if isinstance(cause, (UnidentifiedImageError, InitializationError)):
-        with open(path, "rb") as file:
-            start = file.read(12)
-        if start[4:8] == b"ftyp":  # as phones save them
-            return "it is HEIC or the like; convert it to JPEG"
-        return "no format that is known here" if start else "it is empty"
-    text = getattr(cause, "strerror", None) or str(cause).replace(repr(str(path)), "it")
-    return text.splitlines()[0] if text.strip() else type(cause).__name__
+    if isinstance(error, UnidentifiedImageError):
+        if _is_heif(path):
+            return "it is HEIC or the like, damaged or of a kind that is not read; make it a JPEG"
+        return "no format that is known here" if Path(path).stat().st_size else "it is empty"
+    text = getattr(error, "strerror", None) or str(error).replace(repr(str(path)), "it")
+    return text.splitlines()[0] if text.strip() else type(error).__name__
 
 
 def _read(path) -> np.ndarray:
@@ -123,7 +160,7 @@ def _read(path) -> np.ndarray:
     data = Path(path).read_bytes()
     size = jpeg.size_of(data)
     pixels = jpeg.decoded(data) if size and _plausible(*size, len(data)) else None
-    return _pixels(data)[0] if pixels is None else pixels
+    return _pixels(data) if pixels is None else pixels
 
 
 def _plausible(width: int, height: int, nbytes: int) -> bool:
@@ -143,29 +180,24 @@ def _uint16(grey: np.ndarray) -> np.ndarray:
     return grey.astype(np.uint16)
 
 
-def _pixels(data: bytes) -> tuple[np.ndarray, int]:
-    """Pixels of read_pixels, and the EXIF orientation, from the bytes of a file.
-
-    Bytes, because imageio gives some names a meaning of their own; checked, because damaged files
-    ask for more bytes than they have.
-    """
-    with iio.imopen(data, "r", plugin="pillow") as file:
-        height, width = file.properties(index=0).shape[:2]
-        check_size(width, height, len(data))
-        about = file.metadata(index=0, exclude_applied=False)  # decodes a PNG
-        return _as_pixels(file, about), about.get("Orientation", 1)
+def _pixels(data: bytes, upright: bool = False) -> np.ndarray:
+    """Pixels of read_pixels, or read_upright, from the bytes of a file; checked, because damaged
+    files ask for more bytes than they have."""
+    with opened(io.BytesIO(data)) as image:
+        check_size(*stored_size(image), len(data))
+        turn = orientation_of(image) if upright else 1
+        return _turned(_stored(image, _as_pixels), turn)
 
 
-def _as_pixels(file, about: dict) -> np.ndarray:
-    mode = about["mode"]
-    if mode == "F":
+def _as_pixels(image: Image.Image) -> np.ndarray:
+    if image.mode == "F":
         raise ValueError("floating-point pixels; convert it to 8 bits a channel")
-    if mode.startswith("I"):  # 16-bit grey; 32 bits wide in some files
-        grey = _uint16(file.read(index=0))
+    if image.mode.startswith("I"):  # 16-bit grey; 32 bits wide in some files
+        grey = _uint16(np.asarray(image))
         return np.repeat((grey >> 8).astype(np.uint8)[..., None], 3, axis=2)
-    if not (mode.endswith("A") or "transparency" in about):
-        return file.read(index=0, mode="RGB")
-    rgba = file.read(index=0, mode="RGBA")
+    if not (image.mode.endswith("A") or "transparency" in image.info):
+        return np.array(image.convert("RGB"))
+    rgba = np.array(image.convert("RGBA"))
     if rgba[..., 3].min() == 255:
         return np.ascontiguousarray(rgba[..., :3])
     return premultiplied(rgba)
@@ -202,8 +234,7 @@ def save_png(path: str | Path, image: np.ndarray) -> None:
     with (
         written(path := Path(path)),
         replacing(path, durable=False) as partial,
-        open(partial, "w+b") as handle,
-        iio.imopen(handle, "w", plugin="pillow", extension=".png") as file,
+        open(partial, "wb") as handle,
     ):
-        how: dict = dict(is_batch=False, compress_level=_PNG_EFFORT)
-        file.write(np.ascontiguousarray(to_uint8(image)), **how)
+        picture = Image.fromarray(np.ascontiguousarray(to_uint8(image)))
+        picture.save(handle, "PNG", compress_level=_PNG_EFFORT)

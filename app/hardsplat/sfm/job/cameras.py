@@ -9,6 +9,8 @@ from pathlib import PurePosixPath
 
 from PIL import Image
 
+from hardsplat.io.media.images import stored_size
+
 # EXIF tags, as numbered in the Exif standard (CIPA DC-008)
 _MAKE, _MODEL, _EXIF = 0x010F, 0x0110, 0x8769
 _FOCAL, _FOCAL_35MM, _ZOOM = 0x920A, 0xA405, 0xA404
@@ -55,7 +57,7 @@ def device_of(image: Image.Image) -> CameraBody:
         make, model = _text(base.get(_MAKE)), _text(base.get(_MODEL))
         lens, serial = _text(exif.get(_LENS)), _text(exif.get(_SERIAL))
         focal_mm, focal_35, zoom = (_number(exif.get(tag)) for tag in (_FOCAL, _FOCAL_35MM, _ZOOM))
-        focal = _pixels(exif, focal_mm, focal_35, image.size)
+        focal = _pixels(exif, focal_mm, focal_35, stored_size(image))
     except Exception:  # Pillow's parser of damaged EXIF raises almost anything
         return CameraBody()
     if not (focal_mm or focal_35 or model):

@@ -15,9 +15,10 @@ from typing import Any
 
 from PIL import Image
 
+from hardsplat.io.media.images import orientation_of, stored_size
 from hardsplat.io.media.panorama import is_whole
 
-_GPS, _ORIENTATION = 0x8825, 0x0112
+_GPS = 0x8825  # EXIF
 _XMP_READ = 1 << 16  # characters of XMP that are searched; a JPEG has no more in its first piece
 _ROLLED = 5.0  # degrees, beyond which a gimbal's angles are not used
 # EXIF orientation -> the direction, in the axes of the stored picture (+x right, +y down), that a
@@ -46,12 +47,12 @@ def taken_of(image: Image.Image) -> Taken:
     try:
         exif = image.getexif()
         gps = _position(exif.get_ifd(_GPS))
-        top = _TOPS.get(exif.get(_ORIENTATION, 1), _TOP)
+        top = _TOPS.get(orientation_of(image), _TOP)
     except Exception:  # Pillow's parser of damaged EXIF raises almost anything
         gps, top = None, _TOP
     xmp = _xmp(image.info)
     up = _gimbal(xmp)
-    return Taken(gps, up or top, bool(up), _is_panorama(xmp, image.size))
+    return Taken(gps, up or top, bool(up), _is_panorama(xmp, stored_size(image)))
 
 
 def _position(ifd: Mapping[int, Any]) -> tuple[float, float, float | None] | None:

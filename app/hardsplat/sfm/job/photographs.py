@@ -6,23 +6,21 @@ import os
 import re
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from PIL import Image
-
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_listed
-from hardsplat.io.media.images import image_size
+from hardsplat.io.media.images import ENDINGS, image_size, opened
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import Masks
 from hardsplat.io.scenes.source import named
 from hardsplat.sfm.job.cameras import CameraBody, SharedCamera, device_of, shared_cameras
 from hardsplat.sfm.job.exif import Taken, taken_of
 
-READABLE = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".avif", ".jp2", ".ppm"}
-UNREADABLE = {".heic", ".heif", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
+HEIC = {".heic", ".heif"}
+UNREADABLE = {".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
 VIDEOS = set(".mp4 .mov .m4v .avi .mkv .webm .mts .m2ts .mpg .mpeg .3gp .insv .360".split())
 WORK = "sfm"  # folder of a scene for what is neither photograph nor model
 # folders of a scene
@@ -68,7 +66,7 @@ def image_folder(scene: Path) -> Path:
     return scene / "images" if (scene / "images").is_dir() else scene
 
 
-def listed(folder: Path, endings: set[str] = READABLE) -> list[str]:
+def listed(folder: Path, endings: Set[str] = ENDINGS) -> list[str]:
     """Names of the files with these endings in `folder` and below, sorted, with slashes; hidden
     ones and those in a scene's other folders are left out."""
     names = []
@@ -91,6 +89,12 @@ def find_photographs(
     check_listed(folder := image_folder(scene))
     found = PhotographFolder(folder)
     names = listed(folder)
+    # phones save a photograph as JPEG beside
+    beside = {Path(n).with_suffix(""): n for n in listed(folder, ENDINGS - HEIC)}
+    for name in listed(folder, HEIC):
+        if other := beside.get(Path(name).with_suffix("")):
+            found.left_out[name] = f"{other} has its name and is taken"
+            names.remove(name)
     stems = {Path(name).with_suffix("") for name in names}
     for name in listed(folder, UNREADABLE):
         if Path(name).with_suffix("") not in stems:
@@ -137,7 +141,7 @@ def _looked_at(path: Path) -> tuple[tuple[int, int], CameraBody, Taken]:
         warnings.simplefilter("ignore")  # Pillow speaks of damaged EXIF, and of large pictures
         size = image_size(path)
         try:
-            with Image.open(path) as image:
+            with opened(path) as image:
                 return size, device_of(image), taken_of(image)
         except Exception:
             return size, CameraBody(), Taken()
@@ -151,7 +155,7 @@ def _nothing(scene: Path, folder: Path, left_out: dict[str, str]) -> str:
         count = f"{len(videos)} video{'s' * (len(videos) > 1)}"
         command = f"hardsplat sfm {shlex.quote(str(folder / videos[0]))}"
         return f"{folder}: no photographs, but {count}; name one: {command}"
-    return f"{folder}: no photographs found ({' '.join(sorted(READABLE))})"
+    return f"{folder}: no photographs found ({' '.join(sorted(ENDINGS))})"
 
 
 def size_and_time(path: Path) -> tuple[int, int]:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from PIL import Image, ImageOps
+from PIL import ImageOps
 
 from hardsplat.base.files import replacing, written
+from hardsplat.io.media.images import opened
 
 SHEET = "parts.html"
 _PICTURES, _PARTS = 24, 12  # shown of a part, spread evenly; parts with pictures
@@ -73,7 +74,7 @@ def _thumbnail(path: Path) -> str:
     """The picture upright, as a small JPEG in base64; empty where it cannot be read."""
     out = io.BytesIO()
     try:
-        with warnings.catch_warnings(), Image.open(path) as image:
+        with warnings.catch_warnings(), opened(path) as image:
             warnings.simplefilter("ignore")
             image.draft("RGB", (_SIDE, _SIDE))
             image.thumbnail((_SIDE, _SIDE))
