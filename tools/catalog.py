@@ -25,7 +25,6 @@ from hardsplat.raster.core.sort import sort_passes
 from hardsplat.raster.core.stochastic import Perturbed
 from hardsplat.raster.hardware import passes as hardware_passes
 from hardsplat.raster.hardware.rows import Rows
-from hardsplat.raster.harmonics import HARMONICS_PASS, OPACITIES_PASS
 from hardsplat.raster.pictures import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.tiled import passes as tile_passes
 from hardsplat.raster.tiled.lists import sorted_lists
@@ -56,7 +55,6 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     """A pass of every kind, with sizes and constants as they come: modules do not depend on
     those."""
     yield from (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS, *tensors.PASSES)
-    yield from (HARMONICS_PASS, OPACITIES_PASS)
     sinks = [
         STORE,
         *(
@@ -88,11 +86,6 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     ]
     packed = [adam(moments, packed=True) for moments in MOMENT_FORMATS]
     projections += [Perspective(1, sink, lens=lens) for sink in packed for lens in LENSES]
-    projections += [
-        Perspective(1, sink, lens=lens, lobes=True)
-        for sink in (None, *sinks, *packed)
-        for lens in LENSES
-    ]
     projections.append(Perspective(1, STORE_ROWS))
     projections += [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
     for projection in projections:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hardsplat.mesh.build import mesh
     from hardsplat.model.camera import Camera
     from hardsplat.model.gaussians import Gaussians
-    from hardsplat.model.lobes import without_lobes
     from hardsplat.raster.renderer import Renderer
     from hardsplat.serve.watch import Server
     from hardsplat.train.api import load_result, train
@@ -50,7 +49,6 @@ __all__ = [
     "mesh",
     "save_splats",
     "train",
-    "without_lobes",
 ]
 
 _HOME = {  # public name -> its module
@@ -67,7 +65,6 @@ _HOME = {  # public name -> its module
     "load_splats": "io.splats",
     "lod": "export.lod",
     "save_splats": "io.splats",
-    "without_lobes": "model.lobes",
 }
 _CALLABLE = ("export", "fit", "mesh", "train")  # packages that are functions too, see callables.py
 

@@ -39,13 +39,6 @@ void add_stats(uint g, bool stat, vec2 d_mean2d, float radius) {}
 #ifndef FILLED_depth
 vec3 d_mean_of_depth(uint g) { return vec3(0.0); }
 #endif
-// lobes_of(g), differentiate_lobes(g, lobes, n, d_color)
-#include <lobes>
-#ifndef FILLED_lobes
-#define Lobes bool
-Lobes lobes_of(uint g) { return false; }
-vec3 differentiate_lobes(uint g, Lobes lobes, vec3 n, vec3 d_color) { return vec3(0.0); }
-#endif
 
 shared uint visible[GROUP], found;
 #include <listing>
@@ -72,7 +65,6 @@ void differentiate(uint g) {
     float per_log = per_log_opacity(g);
     bvec3 uncut = notEqual(seen[g] & uvec3(2u, 4u, 8u), uvec3(0u));
     Stats stats = stats_of(g);
-    Lobes lobes = lobes_of(g);
     // Clean for the next frame: no pass needs to clear N rows.
     for (uint i = 0u; i < GRADIENTS; ++i) d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;
 
@@ -80,7 +72,6 @@ void differentiate(uint g) {
     vec3 away = mean - camera.position, d_color = mix(vec3(0.0), vec3(m[6], m[7], m[8]), uncut);
     float distance = length(away);
     vec3 n = away / distance, d_n = d_direction * d_color;
-    d_n += differentiate_lobes(g, lobes, n, d_color);
     d_colors[g] = d_color;
     directions[g] = n;
 

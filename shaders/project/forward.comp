@@ -36,8 +36,6 @@ void keep_nothing(uint g) {}
 void keep(uint g, vec3 color, mat3 d_direction) {}
 #endif
 
-#include <lobes>
-
 vec3 color;
 // Of red, green and blue: here, where the coefficients are read, and not again in the backward
 // pass.
@@ -56,9 +54,6 @@ void add_bands(uint first, const uint count, uint g, vec3 n) {
 
 void add_colors(uint g, vec3 n) {
     color += sh_basis_of(0u, n) * sh_of(0u, g);
-#ifdef FILLED_lobes
-    color += color_of_lobes(g, n);
-#endif
     if (SH_PLANES > 1u && frame.sh_degree > 0u) add_bands(1u, 3u, g, n);
     if (SH_PLANES > 4u && frame.sh_degree > 1u) add_bands(4u, 5u, g, n);
     if (SH_PLANES > 9u && frame.sh_degree > 2u) add_bands(9u, 7u, g, n);

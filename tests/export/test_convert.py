@@ -11,10 +11,10 @@ from hardsplat.cli import main
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.export.convert import convert, importance
 from hardsplat.export.lod import lod
-from hardsplat.io.formats import writable
+from hardsplat.io.formats import FILE_FORMATS, writable
 from hardsplat.io.formats.frames import rotated, upright
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import is_antialiased, load_plain, load_splats, save_splats
+from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.presets import save_config
@@ -239,43 +239,16 @@ def test_a_full_disk_leaves_the_old_file_alone(small, tmp_path, suffix):
     assert {p.name for p in tmp_path.iterdir()} == {"in.ply", out.name}
 
 
-def test_antialiased_splats_for_viewers_without_the_filter(scene, opened, device, tmp_path):
-    """Drawn without the filter they show almost what they show with it, in every format and order;
-    unchanged they do not."""
-    rng = np.random.default_rng(3)
-    g = Gaussians.from_points(opened.points, opened.colors, 1)
-    g.scales *= rng.uniform(0.1, 0.4, g.scales.shape).astype(np.float32)  # well below a pixel
-    g.opacities[:] = rng.uniform(0.3, 0.9, len(g))
-    folder, cameras = tmp_path / "run", cameras_of(opened)[:3]
-    result_of(folder, g, antialiased=True, data_dir=scene)
-    with Renderer(device, "tiled", antialiased=True) as renderer:
-        wanted = renderer.forward(g, cameras)[0]
-    with Renderer(device, "tiled") as renderer:
-        error = lambda splats: np.abs(renderer.forward(splats, cameras)[0] - wanted).mean()
-        names = ("a.ply", "a.splat", "a.npz", "a.spz", "b.ply", "b.glb")
-        for name in names:
-            classic, order = name in ("a.ply", "a.npz", "b.ply"), name == "a.npz"
-            # a file that has opacities for both is enough
-            source = folder if name.startswith("a") else tmp_path / "both.ply"
-            convert(source, tmp_path / name, quiet=True, classic=classic, morton=order)
-            assert not is_antialiased(tmp_path / name)
-            assert error(load_splats(tmp_path / name)) < 0.25 * error(g), name
-            opacities = load_splats(tmp_path / "a.ply").opacities
-            save_splats(tmp_path / "both.ply", g, antialiased=True, opacities=opacities)
-    for name, how in (("same.ply", {}), ("same.spz", {"antialiased": True}), ("same.npz", {})):
-        convert(folder, tmp_path / name, quiet=True, **how)
-        assert is_antialiased(tmp_path / name)
-    lod(tmp_path / "both.ply", tmp_path / "lod", classic=True, quiet=True)
-    assert not is_antialiased(tmp_path / "lod/lod-meta.json")
-    with pytest.raises(UserError, match="--classic: .*same.spz: has no opacities for programs"):
-        lod(tmp_path / "same.spz", tmp_path / "other", classic=True, quiet=True)
-    # turned, ordered and cropped, each splat with both
-    convert(tmp_path / "both.ply", tmp_path / "half.ply", up="z", min_opacity=0.6, morton=True)
-    both, plain = load_splats(tmp_path / "half.ply"), load_plain(tmp_path / "half.ply")
-    pairs = dict(zip(g.opacities.round(5), opacities))
-    wanted = [pairs[o] for o in both.opacities.round(5)]
-    assert 0 < len(both) < len(g) and is_antialiased(tmp_path / "half.ply")
-    np.testing.assert_allclose(plain.opacities, wanted, atol=1e-5)
-    files = tmp_path / "same.ply", folder / "splats.ply"
-    assert all(map(is_antialiased, files))
-    assert np.array_equal(*(load_splats(file).opacities for file in files))
+def test_the_filter_of_splats_is_said_where_a_format_can(scene, tmp_path, caplog):
+    """Splats stay as they are; a format that has no word for the filter costs a warning."""
+    g = some_splats(50, 1)
+    result_of(tmp_path / "run", g, antialiased=True, data_dir=scene)
+    for row in FILE_FORMATS.values():
+        if row.writes:
+            convert(tmp_path / "run", path := tmp_path / f"a{row.suffix}", quiet=True)
+            assert is_antialiased(path) == row.keeps_filter == (path.name not in caplog.text)
+            np.testing.assert_allclose(
+                load_splats(path).opacities.sum(), g.opacities.sum(), rtol=0.01
+            )
+    lod(tmp_path / "run", tmp_path / "lod", quiet=True)
+    assert is_antialiased(tmp_path / "lod/lod-meta.json")

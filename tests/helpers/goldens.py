@@ -37,8 +37,8 @@ def load_golden(name: str) -> dict:
 
 
 def scene_of(golden: dict) -> dict:
-    """Just the renderer's inputs: render(**scene_of(golden)), with lobes where it has any."""
-    return {key: golden[key] for key in (*SCENE_KEYS, *golden.keys() & {"lobes"})}
+    """Just the renderer's inputs: render(**scene_of(golden))."""
+    return {key: golden[key] for key in SCENE_KEYS}
 
 
 def relative_l2(a, b) -> float:

@@ -5,7 +5,7 @@ import pytest
 from hardsplat.base.errors import UserError
 from hardsplat.tables import quantities
 
-COMMON = tuple(q.name for q in quantities.of_splats())  # what all splats have
+COMMON = quantities.values()  # what is trained of splats
 
 
 def rows(text: str) -> list[tuple[str, ...]]:

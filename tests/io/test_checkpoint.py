@@ -135,6 +135,7 @@ DAMAGE = [
     (_means(7), OTHER_MEANS),
     (_means(0), "means is float32"),
     (_changed(sh0=np.zeros((1, 300, 3))), "sh0 is float64"),
+    (_changed(lobe_axes=np.zeros((2, 300, 3))), "has lobes of colour, .* splats.ply: --init FILE"),
 ]
 
 

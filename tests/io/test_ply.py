@@ -6,7 +6,7 @@ import os
 import numpy as np
 import pytest
 
-from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
 from tests.helpers.spoiling import spoiled_bytes, survives
 from tests.helpers.tables import refusal
@@ -57,6 +57,24 @@ def test_reads_ascii_doubles_any_order_and_extra_properties(tmp_path):
     bands = [numbered("f_rest", k, 3 + k, 6 + k) for k in range(3)]
     assert g.sh[0].tolist() == [numbered("f_dc", 0, 1, 2), *bands]
     np.testing.assert_allclose(g.scales[0], np.exp(numbered("scale", 0, 1, 2)), rtol=1e-6)
+
+
+def test_files_of_before_are_read_by_their_standard_properties(tmp_path, caplog):
+    """Lobes of colour and the opacity for the 2D filter are left out, with one note."""
+    names = "lobe_colors_0 lobe_axes_5 lobe_base_2 filtered_opacity".split()
+    save_splats(tmp_path / "a.ply", g := splats(3, 1))
+    data = (tmp_path / "a.ply").read_bytes()[len(header(3)) :]
+    records = np.frombuffer(data, "<f4").reshape(3, -1)
+    more = np.concatenate([records, np.full((3, len(names)), 9, "<f4")], axis=1)
+    old = tmp_path / "old.ply"
+    old.write_bytes(header(3, [*DEGREE_1, *names]) + more.tobytes())
+    read = load_splats(old)
+    np.testing.assert_allclose(read.opacities, g.opacities, rtol=1e-5)
+    np.testing.assert_array_equal(read.sh, g.sh)
+    assert not read.extra and not is_antialiased(old)
+    assert [r.getMessage() for r in caplog.records] == [
+        f"{old}: of an earlier version, and left out: {', '.join(names)}"
+    ]
 
 
 def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):

@@ -32,8 +32,7 @@ class Frame:
         splats.
 
         Keys: means (N, 3), quats (N, 4), scales (N, 3; of the linear scale), opacities (N,; of the
-        value in 0..1), sh (N, K, 3), lobes as
-        given, mean2d (N, 2; per pixel), conic (N, 3), color (N, 3).
+        value in 0..1), sh (N, K, 3), mean2d (N, 2; per pixel), conic (N, 3), color (N, 3).
 
         Two conventions of the original are kept although they are not the exact derivative: the
         clamp at 0.99 passes gradients on, and a splat that finds T < 1e-4 gets none, even where the
@@ -51,7 +50,7 @@ class Frame:
 
 
 def render(
-    means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree, lobes=None,
+    means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree,
     background=(0, 0, 0), near=0.01, termination="after",
     antialiased=False, lens=None,
 ) -> Frame:  # fmt: skip
@@ -61,13 +60,12 @@ def render(
                  "after"  a splat is skipped at a pixel where T < 1e-4 before it;
                  "before" a pixel stops before the splat that would bring T to 1e-4 or below (Inria,
                      gsplat).
-    antialiased, lobes: see `project`. lens: of tests.oracle.lens;
-    then there is no backward.
+    antialiased: see `project`. lens: of tests.oracle.lens; then there is no backward.
     """
     if termination not in TERMINATIONS:
         raise ValueError(f"termination is {termination!r}, expected one of {TERMINATIONS}")
     inputs = dict(means=means, quats=quats, scales=scales, sh=sh, w2c=w2c, K=K)  # in this order
-    inputs |= dict(width=width, height=height, sh_degree=sh_degree, lobes=lobes)
+    inputs |= dict(width=width, height=height, sh_degree=sh_degree)
     how = dict(near=near, antialiased=antialiased, lens=lens)
     projection = project(**inputs, opacities=opacities, **how)
     image, T_final = np.zeros((height, width, 3)), np.ones((height, width))

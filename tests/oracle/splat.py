@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import lobes as lobed
 from . import quat
 from . import sh as harmonics
 
@@ -52,14 +51,13 @@ class Projection:
 
 
 def project(
-    means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree, lobes=None,
+    means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree,
     near=0.01, antialiased=False, lens=None,
 ) -> Projection:  # fmt: skip
     """means (N, 3), quats (N, 4) wxyz of any length, scales (N, 3) linear, opacities (N,) in 0..1,
     sh (N, K, 3); w2c (4, 4) world to camera, K (3, 3) pixels without skew. A splat with z < near is
     culled. antialiased: the 2D Mip filter, Yu et al. 2024, section 5.2 (gsplat
-    rasterize_mode="antialiased"). lobes: axes and colours (2, K, N, 3), or
-    None. lens: of tests.oracle.lens, None for a pinhole.
+    rasterize_mode="antialiased"). lens: of tests.oracle.lens, None for a pinhole.
     """
     means, quats, scales, opacities = _float64(means, quats, scales, opacities)
     sh, w2c, K = _float64(sh, w2c, K)
@@ -94,7 +92,7 @@ def project(
         (along @ along.transpose(0, 2, 1) - slope @ shared.transpose(0, 2, 1))[:, 0, 0]
     )
     slope = slope[:, 0]
-    color = np.maximum(_color(means, sh, w2c, sh_degree, lobes), 0)
+    color = np.maximum(_color(means, sh, w2c, sh_degree), 0)
 
     # opacity exp(-r^2 / 2) = 1/255 at r = sqrt(2 ln(255 opacity)) standard deviations
     opaque = opacities > ALPHA_MIN
@@ -107,14 +105,13 @@ def project(
 
 
 def project_backward(
-    means, quats, scales, sh, w2c, K, width, height, sh_degree, lobes, visible,
+    means, quats, scales, sh, w2c, K, width, height, sh_degree, visible,
     d_mean2d, d_conic, d_color, d_log_compensation=None,
 ):  # fmt: skip
     """d_mean2d (N, 2) per pixel, d_conic (N, 3), d_color (N, 3) -> dict of d_means, d_quats,
-    d_scales, d_sh and d_lobes (None without lobes) under "means" ...
+    d_scales and d_sh under "means" ...
 
-    Rows that are not visible get zero.
-    d_log_compensation: (N,), None where there is none.
+    Rows that are not visible get zero. d_log_compensation: (N,), None where there is none.
     """
     means, quats, scales, sh, w2c, K = _float64(means, quats, scales, sh, w2c, K)
     d_of_2d = d_mean2d, d_conic, d_color
@@ -157,9 +154,9 @@ def project_backward(
     d_z = d_z - (d_x_over_z * x + d_y_over_z * y) / z**2
     d_means = np.stack([d_x_over_z / z, d_y_over_z / z, d_z], axis=1) @ W
 
-    d_sh, d_lobes, d_means_color = _color_backward(means, sh, w2c, sh_degree, lobes, d_color)
-    d_colors = {"sh": d_sh, "lobes": d_lobes}
-    return {"means": d_means + d_means_color, "quats": d_quats, "scales": d_scales} | d_colors
+    d_sh, d_means_color = _color_backward(means, sh, w2c, sh_degree, d_color)
+    d_means = d_means + d_means_color
+    return {"means": d_means, "quats": d_quats, "scales": d_scales, "sh": d_sh}
 
 
 def _to_camera(means, w2c, near, keep=None):
@@ -198,30 +195,25 @@ def _view(means, w2c):
     return view / distance, distance
 
 
-def _color(means, sh, w2c, sh_degree, lobes):
-    """(N, 3) SH + 0.5 + lobes, before the clamp at 0; bands above sh_degree are not used."""
+def _color(means, sh, w2c, sh_degree):
+    """(N, 3) SH + 0.5, before the clamp at 0; bands above sh_degree are not used."""
     dirs, _ = _view(means, w2c)
     Y = harmonics.basis(dirs, sh_degree)
-    color = np.einsum("nk,nkc->nc", Y, sh[:, : Y.shape[1]]) + 0.5
-    return color if lobes is None else color + lobed.color(*lobes, dirs)
+    return np.einsum("nk,nkc->nc", Y, sh[:, : Y.shape[1]]) + 0.5
 
 
-def _color_backward(means, sh, w2c, sh_degree, lobes, d_color):
-    """d_color (N, 3) -> d_sh (N, K, 3), d_lobes or None, and d_means (N, 3), the latter through the
-    normalized view direction."""
-    d_color = d_color * (_color(means, sh, w2c, sh_degree, lobes) > 0)
+def _color_backward(means, sh, w2c, sh_degree, d_color):
+    """d_color (N, 3) -> d_sh (N, K, 3), and d_means (N, 3) through the normalized view
+    direction."""
+    d_color = d_color * (_color(means, sh, w2c, sh_degree) > 0)
     dirs, distance = _view(means, w2c)
     Y, d_Y = harmonics.basis(dirs, sh_degree), harmonics.basis_gradient(dirs, sh_degree)
     used = Y.shape[1]
     d_sh = np.zeros_like(sh)
     d_sh[:, :used] = Y[:, :, None] * d_color[:, None, :]
     d_dirs = np.einsum("nc,nkc,nkx->nx", d_color, sh[:, :used], d_Y)
-    d_lobes = None
-    if lobes is not None:
-        *d_lobes, d_more = lobed.color_backward(*lobes, dirs, d_color)
-        d_lobes, d_dirs = np.array(d_lobes), d_dirs + d_more
     d_means = (d_dirs - dirs * np.sum(dirs * d_dirs, axis=1, keepdims=True)) / distance
-    return d_sh, d_lobes, d_means
+    return d_sh, d_means
 
 
 def _symmetric(upper):

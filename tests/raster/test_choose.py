@@ -184,7 +184,7 @@ def forgetful(device, cache, compiled):
     return forget
 
 
-LEVELS = {"--verbose": {"INFO", "DEBUG"}, "--quiet --color lobes": set()}  # the trial has no lobes
+LEVELS = {"--verbose": {"INFO", "DEBUG"}, "--quiet": set()}
 
 
 @pytest.mark.parametrize("flag", LEVELS)

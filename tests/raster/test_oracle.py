@@ -71,13 +71,6 @@ def test_gradients_are_central_differences(scene, options):
     check_gradients(scene, parameters, background=(0.2, 0.7, 0.4), **options)
 
 
-@pytest.mark.parametrize("sh_degree", [0, 1])
-def test_gradients_of_lobes_are_central_differences(sh_degree):
-    scene, rng = float64_scene(21, n=6, sh_degree=sh_degree), np.random.default_rng(21)
-    scene["lobes"] = rng.normal(0, 0.8, (2, 2, 6, 3))
-    check_gradients(scene, ("means", "sh", "lobes"), background=(0.2, 0.7, 0.4))
-
-
 def test_gradients_where_the_jacobian_is_clamped():
     scene = float64_scene(6, n=4)
     # far outside the field of view (the image spans |x/z| < 0.6) but large enough to reach into the

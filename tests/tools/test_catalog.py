@@ -136,7 +136,6 @@ REFUSED = (
     "--blending lists goes with exact gradients",
     " needs --gradient analytic",
     "--background sphere does not go with --gradient stochastic",
-    "--color lobes does not go with --gradient stochastic",
 )  # what no command line gets by with
 
 

@@ -90,7 +90,7 @@ def test_rates_against_float64(steps, step):
     frame, _ = steps(step, config)
     t = min(step / config.run.max_steps, 1.0)
     degree = min(step // config.model.sh_degree_interval, 3)
-    wanted = np.zeros(24)  # the last four of lobes, which rest
+    wanted = np.zeros(20)
     first, last = np.log((config.adam.means_lr, config.adam.means_lr_final))
     wanted[0] = EXTENT * np.exp((1 - t) * first + t * last)
     # Of the part in which rates fall.

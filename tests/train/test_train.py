@@ -3,33 +3,30 @@
 import json
 import math
 import os
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from hardsplat import contract
-from hardsplat.base.background import Background
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.export.convert import convert
 from hardsplat.gpu.memory import buffer
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.io.formats.checkpoint import path_of
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.io.splats import is_antialiased, load_plain, load_splats, save_splats
+from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.morton import order_by_rank
 from hardsplat.raster.core.parameters import Parameters
+from hardsplat.results.metrics import decibels
 from hardsplat.settings.presets import config_from_file, load_config
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.memory import fitting
-from hardsplat.train.job.recipe import filtered
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.measure.measure import evaluation_frame, measure_all
 from hardsplat.train.run.closing import besides_training
-from hardsplat.train.run.start import FirstSplats
 from hardsplat.train.run.trainer import train
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
@@ -129,55 +126,45 @@ def test_the_run_folder_is_complete(run, scene):
     assert np.array_equal(photo, load_scene(scene).views[0].load())
 
 
-def test_antialiased_runs_say_so_and_are_measured_so(on_device, scene, tmp_path):
-    metrics = train(settings(scene, tmp_path / "run", antialiased=True, rasterizer="tiled"))
-    names = "run/splats.ply", "a/s.ply", "a/bold.ply", "a/plain.ply"
-    ply, alone, bold, plain = (tmp_path / name for name in names)
-    head = ply.read_bytes()[:2000]  # other programs draw its opacities without the filter
-    assert b"SplatRenderMode" not in head and b"float filtered_opacity\nend_header" in head
-    assert is_antialiased(ply)
-    psnr = metrics["evaluations"][-1]["psnr"]
-    assert evaluate_run(str(tmp_path / "run"))["psnr"] == pytest.approx(psnr, abs=1e-3)
+def test_antialiased_runs_say_so_and_are_measured_with_and_without(on_device, scene, tmp_path):
+    own = settings(scene, tmp_path / "run", antialiased=True, rasterizer="tiled", pose_opt=True)
+    metrics = train(own)
+    ply, bold = tmp_path / "run/splats.ply", tmp_path / "a/bold.ply"
+    assert is_antialiased(ply) and b"SplatRenderMode" in ply.read_bytes()[:2000]
+    last = metrics["evaluations"][-1]
+    assert abs(last["psnr_antialiased"] - last["psnr"]) > 0.2
+    assert "psnr_antialiased" in last["refined"]
+    again = evaluate_run(str(tmp_path / "run"))
+    for name in ("psnr", "ssim", "psnr_antialiased", "ssim_antialiased"):
+        assert again[name] == pytest.approx(last[name], abs=1e-3), name
+    # what others read of the file
     save_splats(bold, load_splats(ply))
-    save_splats(plain, load_plain(ply))
-    alone.write_bytes(ply.read_bytes())
-    found = [evaluate_run(str(file), str(scene))["psnr"] for file in (alone, bold, plain)]
-    assert found[0] == pytest.approx(psnr, abs=0.05)  # hardware, float16
-    assert not is_antialiased(plain) and not is_antialiased(bold)
-    assert abs(found[1] - psnr) > 0.2 > 2 * abs(found[2] - psnr), (psnr, found)
-    # trained on without the filter it begins with these opacities, and with its own else
-    background = Background()
-    for given, antialiased in ((ply, None), (ply, False), (plain, None)):
-        config = settings(scene, init=given, antialiased=antialiased, strategy="budget")
-        notes: list[str] = []
-        config = filtered(config, None, notes.append)
-        filter_is_on = antialiased is None and given is ply
-        assert config.raster.filtered is filter_is_on and len(notes) == (antialiased is None)
-        first = FirstSplats(config, load_scene(scene), None, background)._make()[0]
-        same = load_splats(ply) if filter_is_on else load_plain(ply)
-        np.testing.assert_allclose(np.sort(first.opacities), np.sort(same.opacities), atol=1e-6)
-    background.finish(True)
-    # a run that goes on does so as before, whatever preset is named
-    config = settings(scene, tmp_path / "run", strategy="mcmc")
-    assert filtered(config, Mock(), notes.append).raster.filtered
-    assert filtered(config, None, notes.append).raster.filtered is False
-    with pytest.raises(UserError, match="began with --antialiased; go on with it"):
-        filtered(config.changed(antialiased=False), Mock(), notes.append)
+    alone = evaluate_run(str(bold), str(scene))
+    assert "psnr_antialiased" not in alone
+    assert alone["psnr"] == pytest.approx(last["psnr"], abs=0.05)  # hardware, float16
+    shown = f"{last['psnr']:.2f} dB ({last['psnr_antialiased']:.2f} with the 2D filter)"
+    assert decibels(last) == shown
+    report = (tmp_path / "run/report.html").read_text()
+    assert all(f"<b>{last[n]:.2f} dB</b>" in report for n in ("psnr", "psnr_antialiased"))
     checkpoint, file = path_of(tmp_path / "run", 30), tmp_path / "a/checkpoint.ply"
     convert(checkpoint, file, quiet=True)  # which has no flag of its own
     assert is_antialiased(file)
-    with pytest.raises(UserError, match="--antialiased is nothing that .splat can say"):
-        convert(checkpoint, tmp_path / "a.splat", antialiased=True)
 
 
-def test_without_memory_plain_opacities_are_their_own(device, scene, monkeypatch):
-    """The run ends all the same, and its file has the same columns."""
-    session = open_session(device, settings(scene, antialiased=True))
-    found, own = session.plain_opacities(), session.gaussians().opacities
-    assert found.shape == own.shape and 0.01 < (found / own).min() < (found / own).max() <= 1
-    nowhere = Mock(side_effect=OutOfMemory("full"))
-    monkeypatch.setattr("hardsplat.train.session.contents.fit_opacities", nowhere)
-    np.testing.assert_array_equal(session.plain_opacities(), own)
+def test_runs_go_on_with_the_filter_that_they_began_with(on_device, scene, tmp_path, capfd):
+    how = dict(max_steps=4, eval_steps=(), strategy="none")
+    train(settings(scene, tmp_path / "run", antialiased=True, **how))
+    go_on = load_config(None, {"data_dir": tmp_path / "run", "resume": True, "max_steps": 5})
+    assert go_on.raster.antialiased and train(go_on)["steps"] == 5
+    other = settings(
+        scene, tmp_path / "b", ckpt=path_of(tmp_path / "run", 5), **how | {"max_steps": 6}
+    )
+    words = "made with --antialiased, this run has --no-antialiased; add --config"
+    with pytest.raises(UserError, match=words):
+        train(other)
+    capfd.readouterr()
+    train(settings(scene, tmp_path / "c", init=tmp_path / "run", **how))
+    assert "were trained with --antialiased and go on without it" in capfd.readouterr().out
 
 
 def test_photographs_train_alike_wherever_they_are(device, mixed):

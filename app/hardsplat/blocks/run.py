@@ -34,7 +34,6 @@ from hardsplat.io.splats import load_splats
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder, write_json
 from hardsplat.settings.presets import SAVED_NAME, for_photographs, of_length, save_config
 from hardsplat.settings.train import TrainConfig, scene_folder
-from hardsplat.train.job.recipe import colored, filtered
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.run.resume import resume_command
 from hardsplat.train.strategies.budget import budget_for
@@ -77,8 +76,7 @@ def _checked(config: TrainConfig) -> TrainConfig:
     ):
         if wrong:
             raise UserError(f"--blocks cannot be combined with {flag}: leave out one of the two")
-    say = lambda line: tqdm.write(f"note: {line}")  # noqa: E731
-    return filtered(colored(config, 0, None, say), None, say)
+    return c
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ scene [SCENE]: folder with images/ and sparse/0/, or transforms.json; same as --
         train.add_settings,
         many=True,
         remedies={
-            "splats": "lower --cap-max, or add --color lobes or --sh-degree 1",
+            "splats": "lower --cap-max, or add --sh-degree 1",
             "random splats": "lower --init-num-pts",
             "pixels": "raise --data-factor",
         },

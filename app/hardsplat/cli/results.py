@@ -128,7 +128,6 @@ output [FOLDER]: folder to write (default: lod in the result folder, or next to 
 --data-dir PATH: scene whose training cameras are in the list (default: the one trained on)
 --up {x,y,z,-x,-y,-z}: world axis that points up (default: the cameras', else -y)
 --title TEXT: title of the page (default: the name of the scene)
---classic: opacities for programs that do not know the 2D filter, such as SuperSplat
 --overwrite: replace FOLDER where an earlier run wrote it
 quiet
 verbose
@@ -149,9 +148,6 @@ target OUT: file to write, by its ending: .ply .compressed.ply .npz .splat .spz 
 --max-splats N: most splats: of a result folder those that contribute most to its training views, of
     a file those with the most opacity times area
 --morton: order splats along a space-filling curve, as formats that compress always have it
---classic: opacities for programs that do not know the 2D filter, also in .ply and .npz, which
-    keep the filter (the other formats have them anyhow, where they can be found)
---antialiased: keep the filter in every format that can say so, for programs that know it
 --overwrite: replace OUT where it exists
 device
 quiet

@@ -24,11 +24,11 @@ from hardsplat.contract.layout import BufferSpec, Field, ImageSpec, Subsystem, d
 from hardsplat.contract.photographs import DEPTH, EXPOSURE, POSE, TRANSIENT
 from hardsplat.contract.probe import PROBE
 from hardsplat.contract.screen import PICTURE, TENSORS, VIEW
-from hardsplat.contract.splats import HARMONICS, SPLATS, STOCHASTIC, WORKING
+from hardsplat.contract.splats import SPLATS, STOCHASTIC, WORKING
 from hardsplat.contract.tiles import SORT, TILES
 from hardsplat.contract.train import LOSS, TRAIN
 
-_SCENES = (CORE, SPLATS, HARMONICS, SORT, WORKING, STOCHASTIC, IMAGE, SKY, DRAW, FRAGMENTS, TILES)
+_SCENES = (CORE, SPLATS, SORT, WORKING, STOCHASTIC, IMAGE, SKY, DRAW, FRAGMENTS, TILES)
 _TRAINING = (LOSS, EXPOSURE, POSE, DEPTH, TRANSIENT, TRAIN, REFINE)
 _OTHERS = (PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)
 SUBSYSTEMS: dict[str, Subsystem] = {s.name: s for s in (*_SCENES, *_TRAINING, *_OTHERS)}

@@ -72,19 +72,15 @@ class Need:
 
 
 def needs(
-    sh_degree: int,
-    moment_bytes: int = 4,
-    estimates: int = 0,
-    without: tuple[str, ...] = (),
-    further: tuple[str, ...] = (),
+    sh_degree: int, moment_bytes: int = 4, estimates: int = 0, without: tuple[str, ...] = ()
 ) -> dict[str, Need]:
     """What one splat takes in training, by name: planes, projection, sort, densification.
 
     moment_bytes: of a number of the Adam moments. estimates: pairs of perturbed images a step, 0
-    with analytic gradients. without: buffers that are not there. further: optional quantities.
+    with analytic gradients. without: buffers that are not there.
     """
     out = {}
-    for q in quantities.of_splats(further):
+    for q in quantities.of("splat"):
         planes, item = q.planes(sh_degree), 4 * q.width
         out[q.name] = Need(planes * item, item, True)
         out[q.moments] = Need(2 * planes * q.width * moment_bytes, q.width * moment_bytes, True)

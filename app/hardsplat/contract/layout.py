@@ -32,8 +32,6 @@ AXES = {
     "pixel groups": ("workgroups over the pixels of the canvas", "pixels"),
     "photograph bytes": ("bytes of all photographs, or of a ring of them", "pixels"),
     "views": ("training views", ""),
-    "onlookers": ("cameras that say from where splats are seen", ""),
-    "fitted": ("splats that are fitted at a time", ""),
     "steps": ("steps in the ring of HISTORY", ""),
     "pairs of images": ("pairs of perturbed images a step", ""),
     "planes": ("planes of trained quantities", ""),

@@ -72,31 +72,6 @@ SPLATS = subsystem(
     },
 )
 
-# What looks like lobes of colour and the 2D filter, which the host writes for other programs.
-HARMONICS = subsystem(
-    "harmonics",
-    "spherical harmonics and opacities for programs without lobes of colour and the 2D filter",
-    uses=("splats",),
-    constants={"uint HARMONICS = 16": "coefficients of SH degree 3"},
-    structs={
-        "FitSettings": {
-            "uint first": "splat of the first of `harmonics`, 0 for opacities",
-            "uint count": "splats that are fitted, from there on",
-            "uint bands": "coefficients of the degree: 1, 4, 9 or 16",
-            "uint onlookers": "cameras",
-            "uint around": "directions all around",
-            "float share": "weight of all of these, that of the cameras being 1",
-        }
-    },
-    buffers={
-        "17 FitSettings fit_settings": "what is fitted",
-        "18 Camera onlookers[onlookers]": "cameras that say from where splats are seen",
-        "19 vec3 around[32]": "unit vectors, evenly spread",
-        "28 float plain_opacities[splats]": "opacities without the filter",
-        "29 vec3 harmonics[fitted][16]": "SH of splats, all `bands` of one after another",
-    },
-)
-
 # Out of core: the splats that a view may show, gathered from a larger model for one step.
 WORKING = subsystem(
     "working",

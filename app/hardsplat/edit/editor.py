@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.edit.shapes import Box, Brush, Pinhole, Rectangle, Shape, Sphere
 from hardsplat.edit.steps import Edit, Similarity, Step, on_floor, save_edit, scale
-from hardsplat.io.splats import plain_opacities, save_splats
+from hardsplat.io.splats import save_splats
 from hardsplat.model.camera import Camera, rotation_matrix
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
@@ -26,23 +25,15 @@ REACH = 3.0  # standard deviations within which a ray meets a splat
 
 
 class Editor:
-    """Edits `gaussians`, which stay as they are, for files in `folder`. file: that they are of,
-    with opacities for programs without the 2D filter where they are antialiased. Methods may be
-    called by any thread; they raise UserError for what makes no sense now, and change nothing then.
+    """Edits `gaussians`, which stay as they are, for files in `folder`. Methods may be called by
+    any thread; they raise UserError for what makes no sense now, and change nothing then.
 
     version: differs when `shown` does. marks: up to three (3,) points, world units. moved: what the
     last action did to places, for cameras that go along.
     """
 
-    def __init__(
-        self,
-        gaussians: Gaussians,
-        folder: Path,
-        antialiased: bool = False,
-        file: Path | None = None,
-    ):
+    def __init__(self, gaussians: Gaussians, folder: Path, antialiased: bool = False):
         self._original, self._folder, self._antialiased = gaussians, folder, antialiased
-        self._file = file
         self._lock, self.version = threading.RLock(), 0
         self._actions: list[tuple[Step, ...]] = []
         self.marks: list[np.ndarray] = []
@@ -77,10 +68,7 @@ class Editor:
             sh, inside = self._left.sh.copy(), self._inside()
             sh[inside] = 0
             sh[inside, 0] = HIGHLIGHT
-            extra = dict(self._left.extra)
-            if "lobe_colors" in extra:
-                extra["lobe_colors"] = np.where(inside[:, None], 0, extra["lobe_colors"])
-            return replace(self._left, sh=sh, extra=extra, check=False)
+            return replace(self._left, sh=sh, check=False)
 
     def _inside(self) -> np.ndarray:
         means = self._left.means
@@ -219,8 +207,7 @@ class Editor:
                 raise UserError("there is nothing to save yet")
             if self._actions:
                 path = self._free("edited", ".ply")
-                opacities = self._plain_opacities()
-                save_splats(path, self._left, self._antialiased, opacities=opacities)
+                save_splats(path, self._left, self._antialiased)
                 save_edit(steps := path.with_name(path.name + ".edit.json"), self.steps)
                 out += [path, steps]
             if self._keys:
@@ -229,17 +216,6 @@ class Editor:
                     partial.write_text(json.dumps({"keyframes": list(map(_keyframe, self._keys))}))
                 out.append(path)
         return out
-
-    def _plain_opacities(self) -> np.ndarray | None:
-        """Of what is left, for programs without the filter, where the file says them."""
-        if not self._antialiased or self._file is None:
-            return None
-        with suppress(UserError):  # the file has gone, or is another by now
-            found = plain_opacities(self._file, len(self._original))
-            left = Edit(tuple(self.steps)).inside(self._original.means)
-            if found is not None and left.sum() == len(self._left):
-                return found[left]
-        return None
 
     def _free(self, stem: str, ending: str) -> Path:
         names = (f"{stem}{ending}", *(f"{stem}_{n}{ending}" for n in range(2, 10_000)))

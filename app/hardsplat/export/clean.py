@@ -21,7 +21,7 @@ from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.io.sky import load_drawn
-from hardsplat.io.splats import load_splats, plain_opacities, save_splats
+from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
@@ -79,7 +79,7 @@ def clean(
     points, seen = read_seen(scene_folder(s.data_dir))
     gaussians, sky = load_drawn(file)
     background = np.asarray(BACKGROUNDS[s.background]) if sky is None else sky.colors
-    antialiased = config.raster.filtered
+    antialiased = config.raster.antialiased
     with Renderer(config.run.device, "tiled", antialiased=antialiased) as renderer:
         how = points, seen, renderer, s.near_plane, quiet
         evidence = gather_evidence(gaussians, views, *how)
@@ -93,9 +93,7 @@ def clean(
     keep = _without(order[:count], len(gaussians))
     everything = load_splats(file)  # with the splats that show the sky
     kept = np.concatenate([keep, np.ones(len(everything) - len(keep), bool)])
-    beside = plain_opacities(file, len(everything))
-    beside = None if beside is None else beside[kept]
-    save_splats(path, everything[kept], antialiased, [view.camera for view in views], beside)
+    save_splats(path, everything[kept], antialiased)
     unseen = int(evidence.unseen[order[:count]].sum())
     return Cleaned(path, len(gaussians), count, unseen, costs[0], costs[count])
 

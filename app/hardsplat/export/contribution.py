@@ -1,5 +1,5 @@
-"""What splats of a result are to the images of its training views: how much each contributes, in
-which directions, and how opaque it is drawn."""
+"""What splats of a result are to the images of its training views: how much each contributes, and
+in which directions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.progress import Bar
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.resources import buffer_in
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.model.camera import Camera
@@ -52,7 +51,7 @@ class SeenSplats:
             raise UserError(f"{file}: some of its splats cannot be drawn")
         chosen = spread(len(scene.train), MOST_VIEWS)
         cameras = [scene.views[i].camera for i in np.take(scene.train, chosen)]
-        drawn = settings.near_plane, config.run.device, config.raster.filtered
+        drawn = settings.near_plane, config.run.device, config.raster.antialiased
         return cls(gaussians, cameras, *drawn, quiet)
 
     def contributions(self) -> np.ndarray:
@@ -60,43 +59,21 @@ class SeenSplats:
         front."""
         return self.directions(0)[:, 0] / SH_C0
 
-    def weights(self) -> Iterator[np.ndarray]:
-        """For each camera (N,) float32: the sum over its pixels of alpha times the transmittance in
-        front."""
-        return (weight for weight, _ in self._by_camera())
-
     def directions(self, sh_degree: int) -> np.ndarray:
         """(N, (sh_degree + 1)^2) float64: sum over the pixels of all cameras of alpha times the
         transmittance in front times the SH basis in the direction of view."""
         total = np.zeros((len(self.gaussians), (sh_degree + 1) ** 2))
-        for camera, (weight, _) in zip(self.cameras, self._by_camera()):
+        for camera, weight in zip(self.cameras, self.weights()):
             shown = np.flatnonzero(weight)
             rays = self.gaussians.means[shown] - camera.position
             rays /= np.maximum(np.linalg.norm(rays, axis=1, keepdims=True), 1e-30)
             total[shown] += weight[shown, None] * basis(rays, sh_degree)
         return total
 
-    def classic_opacities(self) -> np.ndarray:
-        """(N,) float32: the opacities with which viewers without the filter draw antialiased splats
-        most alike: the means of those that these cameras draw, by contribution.
-
-        Splats that none of them shows keep theirs.
-        """
-        total, drawn = np.zeros(len(self.gaussians)), np.zeros(len(self.gaussians))
-        for weight, opacity in replace(self, antialiased=True)._by_camera():
-            total += weight
-            drawn += weight * opacity
-        mean = drawn / np.where(total > 0, total, 1)
-        return np.where(total > 0, mean, self.gaussians.opacities).astype(np.float32)
-
-    def _by_camera(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """For each camera the sum over its pixels of alpha times the transmittance in front, and
-        the opacity that every splat is drawn with; (N,) float32, 0 where it is not.
-
-        The first is the gradient of the sum of all pixels by the splat's colour.
-        """
-        n = len(self.gaussians)
-        zeros = np.zeros((n, 1, 3), np.float32)
+    def weights(self) -> Iterator[np.ndarray]:
+        """For each camera (N,) float32: the sum over its pixels of alpha times the transmittance in
+        front, which is the gradient of the sum of all pixels by the splat's colour."""
+        zeros = np.zeros((len(self.gaussians), 1, 3), np.float32)
         grey = replace(self.gaussians, sh=zeros, extra={}, check=False)
         shown = dict(desc="weighing", unit="view", leave=False, disable=self.quiet)
         with Renderer(self.device, "tiled", antialiased=self.antialiased) as renderer:
@@ -104,7 +81,4 @@ class SeenSplats:
                 renderer.forward(grey, camera, near=self.near)
                 d_image = np.zeros((camera.height, camera.width, 3), np.float32)
                 d_image[..., 0] = 1
-                weight = renderer.backward(d_image)["sh"][:, 0, 0] / np.float32(SH_C0)
-                colors, seen = (buffer_in(renderer.resources, f) for f in ("colors2d", "seen"))
-                opacities = colors.download(np.float32, 4 * n).reshape(-1, 4)[:, 3]
-                yield weight, np.where(seen.download(np.uint32, n), opacities, np.float32(0))
+                yield renderer.backward(d_image)["sh"][:, 0, 0] / np.float32(SH_C0)

@@ -21,14 +21,12 @@ from hardsplat.base.progress import Bar
 from hardsplat.edit.shapes import shapes_from_flag
 from hardsplat.edit.steps import Edit, Step
 from hardsplat.export.contribution import SeenSplats
-from hardsplat.export.harmonics import fitted, has_harmonics, likeness, stream_without_lobes, turned
 from hardsplat.io.formats import format_to_read, format_to_write
 from hardsplat.io.formats.base import PIECE, SplatStream
-from hardsplat.io.formats.frames import UPS, to_ours, upright
+from hardsplat.io.formats.frames import UPS, to_ours, turned, upright
 from hardsplat.io.order import Sorted, morton_places
-from hardsplat.io.splats import faults, log_dropped, open_splats
+from hardsplat.io.splats import faults, log_dropped, note_filter, open_splats
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.lobes import DEGREE, has_lobes
 from hardsplat.results.model import find_model
 
 log = logging.getLogger(__name__)
@@ -70,8 +68,6 @@ def convert(
     quiet: bool = False,
     weigh: Callable[[int, Gaussians], np.ndarray] | None = None,
     device: str | None = None,
-    classic: bool = False,
-    antialiased: bool = False,
     edit: Edit | None = None,
 ) -> Converted:
     """Reads `source`, a file of splats or a result folder of a training, and writes `target`; both
@@ -84,14 +80,9 @@ def convert(
     kept, those with the largest `weigh` (first position in the file, piece) -> (N,); without it
     those of a result folder that contribute most to its training views, drawn on `device` or its
     own, and of a file those of the largest `importance`. morton: neighbours in space become
-    neighbours in the file; formats that compress are always written so. Antialiased splats become
-    others, with opacities with which programs without the 2D filter draw the training views most
-    alike, but for .npz and .ply, which has both. classic: these become so as well. antialiased: no
-    format does that can say that its splats are. edit: what is done to the splats after `crop`.
-    Lobes of colour become SH where sh_degree is given and in formats that hold none; a .ply that
-    keeps them has SH besides. Memory holds a piece of 32 768 splats, and per splat of the file
-    1 byte, 4 more for max_splats, 30 while a Morton order is found, and 400 for lobes. Raises
-    UserError for bad input.
+    neighbours in the file; formats that compress are always written so. edit: what is done to the
+    splats after `crop`. Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4
+    more for max_splats, and 30 while a Morton order is found. Raises UserError for bad input.
     """
     started = time.perf_counter()
     source, target = Path(source), Path(target)
@@ -99,9 +90,6 @@ def convert(
     if folder:
         source = find_model(folder)[0]
     row = format_to_write(target)
-    if antialiased and (classic or not row.keeps_filter):
-        what = "does not go with --classic" if classic else f"is nothing that {row.suffix} can say"
-        raise UserError(f"--antialiased {what}")
     if target.is_dir():
         raise UserError(f"{target}: is a folder; name a file")
     check_free(target, overwrite)
@@ -113,27 +101,12 @@ def convert(
         raise UserError(f"--max-splats {max_splats}: expected a whole number of at least 1")
     if up is not None and up not in UPS:
         raise UserError(f"--up {up}: expected one of {', '.join(UPS)}")
-    given = splats = open_splats(source)
+    splats = open_splats(source)
     if source.suffix == ".npz":  # a checkpoint is as its run
-        given = splats = replace(given, antialiased=find_model(source)[1].raster.filtered)
+        splats = replace(splats, antialiased=find_model(source)[1].raster.antialiased)
+    note_filter(target, splats.antialiased)
     views = partial(SeenSplats.of_result, folder, device, quiet) if folder else None
-    keeps = row.keeps_lobes and sh_degree is None
-    lobes = has_lobes(splats.extra) and not keeps
-    degree = _degree(source, DEGREE if lobes else splats.sh_degree, sh_degree)
-    degree = min(degree, row.highest_degree)
-    harmonics = None
-    if lobes:
-        splats = _without_lobes(splats, views, target, degree)
-    elif has_lobes(splats.extra) and row.suffix == ".ply":
-        plain = _without_lobes(splats, views, target, DEGREE, "have beside them")
-        harmonics = np.concatenate([piece.sh for piece in plain.pieces()])
-    opacities = beside = None
-    kept = row.keeps_filter and (antialiased or row.keeps_lobes) and not classic
-    if given.antialiased and not kept:
-        opacities = _plain_opacities(given, views, target, classic)
-    elif given.antialiased and row.suffix == ".ply" and not antialiased:
-        beside = _plain_opacities(given, views, target, False)
-    antialiased = given.antialiased and opacities is None
+    degree = min(_degree(source, splats.sh_degree, sh_degree), row.highest_degree)
     seen = None
     if views and degree and row.by_views:
         packed = "colours are packed for all directions alike, not for what training views look in"
@@ -145,15 +118,12 @@ def convert(
         weights = _unless_missing(views, SeenSplats.contributions, chosen)
         weigh = None if weights is None else _weighing(weights)
     weigh, ordered = weigh or importance, morton or row.morton
-    keep, means = _chosen(source, given, edit, min_opacity, max_splats, weigh, ordered, quiet)
+    keep, means = _chosen(source, splats, edit, min_opacity, max_splats, weigh, ordered, quiet)
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
     moved = edit.moved
     moved = replace(moved, rotation=turn @ moved.rotation, offset=turn @ moved.offset)
-    # what belongs to splats besides, in their order
-    seen, harmonics, beside = (
-        None if each is None else turned(each[keep], moved.rotation)
-        for each in (seen, harmonics, beside)
-    )
+    if seen is not None:
+        seen = turned(seen[keep], moved.rotation)
 
     def pieces(what: str) -> Iterator[Gaussians]:
         at = 0
@@ -162,23 +132,20 @@ def convert(
             at += len(piece)
             if which.any():
                 piece = piece[which]
-                if opacities is not None:
-                    piece.opacities = opacities[at - len(which) : at][which]
                 piece.sh = piece.sh[:, : (degree + 1) ** 2]
                 yield moved.splats(piece)
 
     count = int(keep.sum())
     with written(target), ExitStack() as stack:
-        own = antialiased, splats.extra, seen, harmonics, beside
+        own = splats.antialiased, splats.extra, seen
         out = SplatStream(count, degree, lambda: pieces("writing"), *own)
         if means is not None:
             order = Sorted(target, count, degree, splats.extra)
             stack.callback(order.close)
             places = morton_places(means, means.min(axis=0), means.max(axis=0))
             del means
-            for each in (seen, harmonics, beside):
-                if each is not None:
-                    each[places] = each.copy()
+            if seen is not None:
+                seen[places] = seen.copy()
             at = 0
             for piece in pieces("sorting"):
                 order.put(piece, places[at : at + len(piece)])
@@ -190,54 +157,9 @@ def convert(
     return Converted(splats.count, count, *sizes, time.perf_counter() - started)
 
 
-def _without_lobes(
-    splats: SplatStream,
-    views: Callable[[], SeenSplats] | None,
-    target: Path,
-    degree: int,
-    what: str = "became",
-) -> SplatStream:
-    """The stream with SH of this degree instead of lobes of colour, and a line that says how alike
-    they look. Where the cameras are not known, SH that the file has serve, or all directions count
-    alike. what: happened to the lobes."""
-    alike = f"lobes of colour {what} spherical harmonics, fitted for all directions alike"
-    if views is None:
-        if not has_harmonics(splats, degree):
-            log.warning("%s: %s: a file does not say what was seen from where", target, alike)
-        return stream_without_lobes(splats, sh_degree=degree)
-    weighed = _unless_missing(views, lambda s: (s, fitted(s, degree)), alike)
-    if weighed is None:
-        return stream_without_lobes(splats, sh_degree=degree)
-    print(
-        f"{target}: lobes of colour {what} spherical harmonics of degree {degree}, which draw "
-        f"training views to {likeness(*weighed):.1f} dB of them"
-    )
-    return stream_without_lobes(splats, sh=weighed[1].sh, sh_degree=degree)
-
-
 def _weighing(weights: np.ndarray) -> Callable[[int, Gaussians], np.ndarray]:
     """`weigh` of `convert` that looks weights (splats of the file,) up."""
     return lambda first, piece: weights[first : first + len(piece)]
-
-
-def _plain_opacities(
-    splats: SplatStream, views: Callable[[], SeenSplats] | None, target: Path, required: bool
-) -> np.ndarray | None:
-    """(splats of the file,) opacities for programs without the filter: those that the file has, or
-    by training views; None, with a warning, where they are not required and cannot be had."""
-    if (beside := splats.plain_opacities()) is not None:
-        return beside
-    try:
-        if views is None:
-            alone = "a file alone does not say what was seen from where"
-            raise UserError(f"{alone}: give the result folder of the training")
-        return views().classic_opacities()
-    except UserError as error:
-        if required:
-            raise UserError(f"--classic: {error}") from None
-        bold = "programs that do not know the 2D filter will draw its splats too bold"
-        log.warning("%s: %s: %s", target, bold, error)
-        return None
 
 
 def _unless_missing(

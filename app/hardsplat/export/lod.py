@@ -10,7 +10,6 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free, ensure_folder, written
-from hardsplat.export.harmonics import stream_without_lobes
 from hardsplat.export.levels import WrittenLevels, write_levels
 from hardsplat.export.page import training_cameras
 from hardsplat.io.formats import streamed_sog
@@ -33,7 +32,6 @@ def lod(
     data_dir: str | Path | None = None,
     up: str | None = None,
     title: str | None = None,
-    classic: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> WrittenLevels:
@@ -42,7 +40,7 @@ def lod(
 
     output: default lod in a result folder, and beside a file its name with _lod; one that an
     earlier call wrote is replaced with `overwrite`. up, title, data_dir: as `export` has them.
-    classic: with opacities for programs without the 2D filter. Raises UserError for bad input.
+    Raises UserError for bad input.
     """
     file, config = find_model(result, data_dir)
     if file.name == streamed_sog.NAME:
@@ -51,13 +49,7 @@ def lod(
     folder = Path(output) if output else home_of(file) / NAME if Path(result).is_dir() else beside
     _check_target(folder, overwrite)
     splats = open_splats(file)
-    if classic and splats.antialiased:
-        if splats.unfiltered is None:
-            what = "has no opacities for programs without the 2D filter; give a .ply of convert"
-            raise UserError(f"--classic: {file}: {what}")
-        splats = splats.unfiltered
     cameras = training_cameras(config.scene, required=data_dir is not None)
-    splats = stream_without_lobes(splats, list(cameras.values()))
     background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
     name = title or Path(config.scene.data_dir or file.stem).name
     shown = PageScene(name, cameras, near, background, splats.antialiased, direction(up))

@@ -16,7 +16,6 @@ from hardsplat.io.splats import load_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import direction
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.lobes import DEGREE, has_lobes, without_lobes
 from hardsplat.page.export import MIN_OPACITY, PageScene, WrittenPage, write_page
 from hardsplat.page.pack import MOST_SPLATS
 from hardsplat.raster.renderer import Renderer
@@ -69,15 +68,14 @@ def export(
     gaussians = load_splats(file)
     cameras = training_cameras(config.scene, required=data_dir is not None)
     background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
-    name, antialiased = Path(config.scene.data_dir or file.stem).name, config.raster.filtered
+    name, antialiased = Path(config.scene.data_dir or file.stem).name, config.raster.antialiased
     shown = PageScene(title or name, cameras, near, background, antialiased, direction(up))
     if cameras:
         shown = replace(shown, picture=_picture(gaussians, shown, config.run.device))
-    most = DEGREE if has_lobes(gaussians.extra) else gaussians.sh_degree
+    most = gaussians.sh_degree
     degree = min(most, 3 if sh_degree is None else sh_degree)
     if sh_degree is None:
         degree = light_degree(min(len(gaussians), max_splats or MOST_SPLATS), degree)
-    gaussians = without_lobes(gaussians, list(cameras.values()), sh_degree=degree)
     written = write_page(path, gaussians, shown, max_splats, degree, min_opacity)
     each = f"{written.packed / written.splats:.1f} bytes each"
     splats = f"{written.splats:,} of {len(gaussians):,} splats in {each}"

@@ -82,7 +82,7 @@ class Blobs:
 class BlobBuffers:
     """Up to `capacity` blobs on the GPU with their counts. extra: buffers besides `blobs`."""
 
-    sh_degree, further = 0, ()  # a blob has one colour
+    sh_degree = 0  # a blob has one colour
 
     def __init__(self, device: Device, capacity: int, extra: tuple[str, ...] = ()):
         self.capacity = capacity

@@ -12,7 +12,7 @@ from hardsplat.base.files import replacing, written
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.base import reading
 from hardsplat.io.formats.npz import check_sizes
-from hardsplat.io.splats import load_plain, load_splats
+from hardsplat.io.splats import load_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
@@ -33,7 +33,7 @@ def with_sphere(
     away = np.linalg.norm(planes["means"][0] - centre, axis=1)
     near = float(np.quantile(away[np.isfinite(away)], 0.999)) if np.isfinite(away).any() else 0.0
     splats = sky.splats(centre, max(FAR * extent, _BEYOND * near), degree)
-    more = splats.with_further(tuple(planes)).planes(degree)
+    more = splats.planes(degree)
     joined = {n: np.concatenate([values, more[n]], axis=1) for n, values in planes.items()}
     return joined, len(splats)
 
@@ -63,12 +63,11 @@ def _checked(path: Path, texels: np.ndarray) -> Sky:
     return Sky(texels)
 
 
-def load_drawn(file: Path, plain: bool = False) -> tuple[Gaussians, Sky | None]:
+def load_drawn(file: Path) -> tuple[Gaussians, Sky | None]:
     """Splats of a file as hardsplat draws them, and the sky behind them: that of the result
-    in whose folder a .ply lies, instead of the splats that show it, or of a checkpoint. plain:
-    as programs read them that know neither lobes nor the filter. Raises UserError like
-    load_splats."""
-    gaussians = load_plain(file) if plain else load_splats(file)
+    in whose folder a .ply lies, instead of the splats that show it, or of a checkpoint. Raises
+    UserError like load_splats."""
+    gaussians = load_splats(file)
     if file.suffix == ".npz" and checkpoints.holds(file):
         texels = checkpoints.load(file).buffers.get("sky")
         found = texels is not None and texels.shape[1]

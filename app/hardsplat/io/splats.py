@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +17,7 @@ from hardsplat.io.formats import format_to_read, format_to_write, ply
 from hardsplat.io.formats.base import SplatStream, check_expansion, in_memory, of_planes
 from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.model import morton
-from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import FIELDS, Gaussians
-from hardsplat.model.lobes import DEGREE, NAMES, has_lobes, without_lobes
 from hardsplat.tables.quantities import QUANTITIES
 
 log = logging.getLogger(__name__)
@@ -30,9 +28,6 @@ def open_splats(path: str | Path) -> SplatStream:
     them. Raises UserError for what is no file of splats."""
     row = format_to_read(path := Path(path))
     splats = row.read(path)
-    alone = sorted({*NAMES} & {*splats.extra})
-    if len(alone) == 1:
-        raise UserError(f"{path}: has {alone[0]}, but lobes need {' and '.join(NAMES)}")
     check_expansion(path, splats.count * 4 * (11 + 3 * (splats.sh_degree + 1) ** 2), row.size(path))
     return _rotated(splats, to_ours(row.frame))
 
@@ -44,26 +39,7 @@ def load_splats(path: str | Path) -> Gaussians:
     Splats that no renderer can draw are left out, and the log says how many there were. Raises
     UserError for a file that is missing, damaged, or without a splat that can be drawn.
     """
-    return _loaded(path, open_splats(path))
-
-
-def load_plain(path: str | Path) -> Gaussians:
-    """All splats of a file as programs read them that know neither lobes of colour nor the 2D
-    filter, see load_splats. A file that has nothing else for them gives what it has."""
     splats = open_splats(path)
-    return _loaded(path, splats.plain or splats)
-
-
-def plain_opacities(path: str | Path, count: int) -> np.ndarray | None:
-    """(count,) opacities that a file of antialiased splats has for programs without the filter;
-    None where it has none, or not of so many splats that can be drawn."""
-    if (plain := open_splats(path).unfiltered) is None:
-        return None
-    found = _loaded(path, plain).opacities
-    return found if len(found) == count else None
-
-
-def _loaded(path: str | Path, splats: SplatStream) -> Gaussians:
     dropped: Counter[str] = Counter()
     n, k, at = splats.count, (splats.sh_degree + 1) ** 2, 0
     shapes = ((n, 3), (n, 4), (n, 3), (n,), (n, k, 3))
@@ -82,50 +58,26 @@ def _loaded(path: str | Path, splats: SplatStream) -> Gaussians:
     return Gaussians(**fields, extra=extra, check=False)
 
 
-def save_splats(
-    path: str | Path,
-    gaussians: Gaussians,
-    antialiased: bool = False,
-    cameras: Sequence[Camera] = (),
-    opacities: np.ndarray | None = None,
-) -> None:
+def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = False) -> None:
     """Writes a file in the format that its name ends with; an earlier file stays whole until the
     new one is complete.
 
     Formats that are small only where neighbours follow each other get the splats in Morton order,
     the others in the order given. antialiased: the file says that the splats were trained so, if
-    its format can. cameras: that saw splats with lobes of colour, for the SH that the file has of
-    these, see without_lobes. opacities: (N,) of antialiased splats for programs without the filter,
-    which a .ply has besides, and formats of other programs instead. Raises UserError where it
-    cannot be written.
+    its format can. Raises UserError where it cannot be written.
     """
     row = format_to_write(path := Path(path))
     if not len(gaussians):
         raise UserError(f"{path}: there are no splats to write")
-    if antialiased and opacities is not None and not row.keeps_lobes:
-        gaussians, antialiased = replace(gaussians, opacities=opacities, check=False), False
-    if antialiased and not row.keeps_filter:
-        bold = "programs that do not know the 2D filter will draw its splats too bold"
-        log.warning("%s: %s", path, bold)
-    harmonics = None
-    if cameras and has_lobes(gaussians.extra):
-        plain = without_lobes(gaussians, cameras, sh_degree=min(DEGREE, row.highest_degree))
-        gaussians, harmonics = (gaussians, plain.sh) if row.keeps_lobes else (plain, None)
     if row.morton:
         gaussians = gaussians[morton.order(gaussians.means)]
-    splats = in_memory(gaussians, antialiased)
-    save_stream(path, replace(splats, harmonics=harmonics, opacities=opacities))
+    save_stream(path, in_memory(gaussians, antialiased))
 
 
 def save_stream(path: Path, splats: SplatStream) -> None:
     """Writes splats in the order of their pieces, as `save_splats` does."""
     row = format_to_write(path)
-    if has_lobes(splats.extra) and not row.keeps_lobes:
-        log.warning("%s: lobes of colour became SH, fitted for all directions alike", path)
-        pieces, extra = splats.pieces, tuple(n for n in splats.extra if n not in NAMES)
-        degree = min(DEGREE, row.highest_degree)
-        fitted = lambda: (without_lobes(g, sh_degree=degree) for g in pieces())  # noqa: E731
-        splats = replace(splats, sh_degree=degree, pieces=fitted, extra=extra)
+    note_filter(path, splats.antialiased)
     with written(path), replacing(path) as partial:
         row.write(partial, _rotated(splats, to_ours(row.frame).T))
 
@@ -135,19 +87,23 @@ def save_planes(
     planes: Mapping[str, np.ndarray],
     antialiased: bool = False,
     durable: bool = True,
-    harmonics: np.ndarray | None = None,
-    opacities: np.ndarray | None = None,
 ) -> None:
     """A .ply of splats from their trained values, (planes, N, width) by name, see save_splats.
-    durable: see replacing. harmonics, opacities: see SplatStream, of the first of the splats."""
-    splats = replace(of_planes(planes, antialiased), harmonics=harmonics, opacities=opacities)
+    durable: see replacing."""
     with written(path := Path(path)), replacing(path, durable) as partial:
-        ply.write(partial, splats)
+        ply.write(partial, of_planes(planes, antialiased))
 
 
 def _rotated(splats: SplatStream, rotation: np.ndarray) -> SplatStream:
     pieces = lambda: (rotated(g, rotation) for g in splats.pieces())  # noqa: E731
-    return replace(splats, pieces=pieces, plain=splats.plain and _rotated(splats.plain, rotation))
+    return replace(splats, pieces=pieces)
+
+
+def note_filter(path: Path, antialiased: bool) -> None:
+    """Warns where splats were trained with the 2D filter and their format cannot say so."""
+    if antialiased and not format_to_write(path).keeps_filter:
+        bold = "it cannot say that its splats need the 2D filter"
+        log.warning("%s: %s, without which they are drawn too bold", path, bold)
 
 
 def is_antialiased(path: str | Path) -> bool:

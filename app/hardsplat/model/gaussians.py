@@ -3,8 +3,8 @@ original 3DGS."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 
@@ -67,9 +67,6 @@ class Gaussians:
             shape, wanted = np.shape(self.extra[name]), own[name].shape(n, self.sh_degree)
             if shape != wanted:
                 raise ValueError(f"extra {name} has shape {shape}, expected {wanted}")
-            together = (o for o in own if own[name].optional and own[o].chosen == own[name].chosen)
-            if lacking := next((o for o in together if o not in self.extra), None):
-                raise ValueError(f"extra has {name} and no {lacking}")
 
     def _refuse(self, name: str, bad: np.ndarray, what: str) -> None:
         if bad.any():
@@ -123,21 +120,11 @@ class Gaussians:
         o = np.clip(self.opacities.astype(np.float64), 1e-7, 1 - 1e-7)
         return np.log(o / (1 - o)).astype(np.float32)
 
-    def with_further(self, names: Collection[str]) -> Gaussians:
-        """The splats with these optional quantities of the trained table, at their first values
-        where they lack them, and without others."""
-        optional = [q for q in quantities.of("splat") if q.optional]
-        extra = {n: v for n, v in self.extra.items() if not quantities.QUANTITIES[n].optional}
-        for q in (q for q in optional if q.name in names):
-            extra[q.name] = self.extra.get(q.name, first_values(q, len(self), 0))
-        return replace(self, extra=extra, check=False)
-
     def planes(self, sh_degree: int) -> dict[str, np.ndarray]:
         """(planes, N, width) float32 of every trained quantity of splats, by name. SH bands above
         those there are become zeros.
 
-        A quantity that is not one of the fields begins at its first value, unless `extra` has it;
-        an optional one then has no planes.
+        A quantity that is not one of the fields begins at its first value, unless `extra` has it.
         """
         out = {}
         for q in quantities.of("splat"):
@@ -151,8 +138,7 @@ class Gaussians:
             elif hasattr(self, q.name):
                 out[q.name] = getattr(self, q.name).reshape(1, len(self), q.width)
             else:
-                first = first_values(q, len(self), sh_degree)
-                out[q.name] = first[:0] if q.optional else first
+                out[q.name] = first_values(q, len(self), sh_degree)
         return out
 
     @classmethod
@@ -205,9 +191,7 @@ class Gaussians:
 
 def first_values(quantity: Quantity, items: int, sh_degree: int) -> np.ndarray:
     """(planes, items, width) float32 of new items, where nothing else says it."""
-    first = np.asarray(quantity.first, np.float32)
-    first = first[:, None] if first.ndim else first
-    return np.broadcast_to(first, quantity.shape(items, sh_degree)).copy()
+    return np.full(quantity.shape(items, sh_degree), quantity.first, np.float32)
 
 
 def _activated(log_scales, logit_opacities) -> tuple[np.ndarray, np.ndarray]:

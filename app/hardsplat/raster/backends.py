@@ -89,14 +89,12 @@ def training_needs(
     moments: str = "float32",
     estimates: int = 0,
     statistics: tuple[str, ...] = (),
-    further: tuple[str, ...] = (),
 ) -> dict[str, Need]:
     """What one splat takes in training, by name. estimates: as of
-    hardsplat.contract.footprint.needs. statistics: those of STATISTICS that the strategy keeps.
-    further: optional quantities that splats have."""
+    hardsplat.contract.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
     backend = BACKENDS[rasterizer]
     without = (*backend.without, *(name for name in STATISTICS if name not in statistics))
-    how = MOMENT_FORMATS[moments].nbytes, estimates, without, further
+    how = MOMENT_FORMATS[moments].nbytes, estimates, without
     return {**needs(sh_degree, *how), **backend.needs}
 
 

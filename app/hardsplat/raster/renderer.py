@@ -88,15 +88,13 @@ class Renderer:
     ) -> None:
         """Makes buffers and command buffers for these splats, this size, a variant of LENSES and a
         sky of so many texels, or keeps those there are."""
-        capacity, further = max(len(gaussians), 1), tuple(gaussians.extra)
-        sh_degree = gaussians.sh_degree
-        key = (sh_degree, further, width, height, lens, texels)
+        capacity, sh_degree = max(len(gaussians), 1), gaussians.sh_degree
+        key = (sh_degree, width, height, lens, texels)
         if self._key and self._key[0] >= capacity and self._key[1:] == key:
             return
         self._release()
         try:
             given: dict[str, Any] = {"gradients": "all", "items": {"texel": texels}}
-            given["further"] = further
             parameters = Parameters(self.device, capacity, sh_degree, **given)
             self.parameters = self._parts.add(parameters)
             self._sums = {"sky_sums": allocate_sums(self.device, texels)} if texels else {}
@@ -263,7 +261,7 @@ class Renderer:
         self._drawn = None
         self._backward.run_once()
         self._differentiated = True
-        items = dict.fromkeys(quantities.of_splats(self.parameters.further), n)
+        items = dict.fromkeys(quantities.of("splat"), n)
         if texels := self.parameters.texels:
             items[quantities.QUANTITIES["sky"]] = texels
         found = {q.name: self.parameters.read(q.d, k) for q, k in items.items()}

@@ -48,10 +48,7 @@ class WorkingSet:
         self._parts, self.sh_degree = Owned(), model.sh_degree
         degree = model.sh_degree
         try:
-            own = model.further
-            splats = Parameters(
-                device, capacity, degree, moments, "written", follow=follow, further=own
-            )
+            splats = Parameters(device, capacity, degree, moments, "written", follow=follow)
             self.splats = self._parts.add(splats)
             sizes = {"working": capacity * contract.itemsize("working"), **_marks(model)}
             self._own = allocate_all(device, sizes)
@@ -67,10 +64,6 @@ class WorkingSet:
     @property
     def capacity(self) -> int:
         return self.splats.capacity
-
-    @property
-    def further(self) -> tuple[str, ...]:
-        return self.splats.further
 
     @property
     def counts(self) -> np.void:

@@ -97,7 +97,7 @@ def render(
     drawn_by = TrainConfig.of(
         rasterizer=_rasterizer(modes, look.rasterizer, config.raster.rasterizer),
         format=_format(modes, look.format, config.raster.hardware.format),
-        antialiased=config.raster.filtered,
+        antialiased=config.raster.antialiased,
     )
     color, transparent = _background(look.background, config.scene.background)
     keys = None

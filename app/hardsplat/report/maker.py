@@ -116,16 +116,11 @@ class Maker:
 
 
 def for_viewer(
-    planes: Mapping[str, np.ndarray], cameras: Sequence[Camera], harmonics: np.ndarray | None = None
+    planes: Mapping[str, np.ndarray], cameras: Sequence[Camera]
 ) -> dict[str, np.ndarray]:
     """Picks from the trained values of splats, (planes, N, width) by name, those of the viewer:
-    colour up to SH degree 1, and of very many splats those that matter most. harmonics: (n, 4, 3)
-    SH that look like the lobes of the first n, where they have lobes."""
+    colour up to SH degree 1, and of very many splats those that matter most."""
     own = {name: planes[name] for name in OWN} | {"shN": planes["shN"][:3]}
-    if harmonics is not None:
-        fitted, rest = harmonics.transpose(1, 0, 2), planes["sh0"][:, len(harmonics) :]
-        own["sh0"] = np.concatenate([fitted[:1], rest], axis=1)
-        own["shN"] = np.concatenate([fitted[1:], np.zeros_like(rest).repeat(3, axis=0)], axis=1)
     if own["means"].shape[1] > MOST_SHOWN:
         chosen = foremost(Gaussians.from_planes(own), cameras, MOST_SHOWN)
         own = {name: values[:, chosen] for name, values in own.items()}

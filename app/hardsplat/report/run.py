@@ -16,7 +16,6 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.lobes import without_lobes
 from hardsplat.page.choose import foremost
 from hardsplat.page.export import PageScene, small_viewer, source
 from hardsplat.report.page import comparison, pictures, spread, write_page
@@ -136,10 +135,9 @@ def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
         run = config_from_file(folder / SAVED_NAME)
         root, both = scene_folder(run.scene.data_dir), comparison(folder, name) if name else None
         scene = load_scene(root, **run.scene.reading)
-        shown = shown_of(scene, run.scene, run.raster.filtered, name)
-        cameras, picture = list(shown.cameras.values()), both[0] if both else None
-        splats = without_lobes(load_splats(file), cameras, sh_degree=1)
-        return viewer_of(splats, replace(shown, picture=picture))
+        shown = shown_of(scene, run.scene, run.raster.antialiased, name)
+        picture = both[0] if both else None
+        return viewer_of(load_splats(file), replace(shown, picture=picture))
     except UserError as error:
         log.info("note: %s has no view in 3D: %s", folder / NAME, error)
         return None

@@ -15,7 +15,7 @@ def last_evaluation(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def decibels(evaluation: dict) -> str:
-    """PSNR of an evaluation, and that with colours fitted where it was measured."""
-    fitted = evaluation.get("fitted_psnr")
-    with_colours = "" if fitted is None else f" ({fitted:.2f} with colours fitted)"
-    return f"{evaluation['psnr']:.2f} dB{with_colours}"
+    """PSNR of an evaluation, and under their own names those that were measured beside it."""
+    beside = {"fitted_psnr": "with colours fitted", "psnr_antialiased": "with the 2D filter"}
+    found = [f"{evaluation[name]:.2f} {how}" for name, how in beside.items() if name in evaluation]
+    return f"{evaluation['psnr']:.2f} dB" + f" ({', '.join(found)})" * bool(found)

@@ -30,8 +30,7 @@ def serve(
     setting = scene_bounds(
         shown.gaussians, [camera for camera, held_out in cameras if not held_out]
     )
-    own = tuple(shown.gaussians.extra)
-    parameters = Parameters(gpu, len(shown.gaussians), degree, further=own)
+    parameters = Parameters(gpu, len(shown.gaussians), degree)
     frames = None
     try:
         parameters.upload(shown.gaussians)

@@ -1,6 +1,5 @@
 """Settings of the model, the loss, Adam and gradients."""
 
-from collections.abc import Container
 from dataclasses import dataclass
 
 from hardsplat.settings.option import option, rate, share, steps, weight
@@ -9,32 +8,12 @@ from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.gradients import GRADIENTS
 
 EXTENTS = "scene extents"
-COLORS = ("auto", "sh", "lobes")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LobeSettings(Owner):
-    """lobes of colour"""
-
-    flag, values = "color", ("lobes",)
-    lobes_lr: float = option(2.5e-3, "rate of the colours of lobes")
-    lobe_axes_lr: float = option(5e-3, "rate of their axes")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings(Owner):
     """model"""
 
-    flag, values = "color", ("sh", "auto")
-    color: str = option(
-        "auto",
-        "view-dependent colour: sh: spherical harmonics, 48 numbers a splat at degree 3; lobes: a "
-        "base colour and two lobes, 15 numbers, which other programs get as harmonics that show "
-        "less; auto: lobes from 80 training photographs on, but sh where settings or given splats "
-        "are of sh, with --gradient stochastic, --blocks and other strategies than budget",
-        choices=COLORS,
-    )
-    lobes: LobeSettings = part(LobeSettings)
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
     sh_degree_interval: int = steps(900, "steps after which the next degree joins", min=1, scales=1)
     shN_lr: float = option(
@@ -48,19 +27,6 @@ class ModelSettings(Owner):
         "moves, to the next (published: 1)",
         min=1,
     )
-
-    @property
-    def has_lobes(self) -> bool:
-        """Whether splats have lobes; `auto` has none until it is decided."""
-        return self.color == "lobes"
-
-
-def named_color(names: Container[str]) -> str:
-    """The colour to which settings belong that are named, auto where none is."""
-    for color, owner in (("lobes", LobeSettings), ("sh", ModelSettings)):
-        if any(name in names for name in owner.options() if name != owner.flag):
-            return color
-    return "auto"
 
 
 @dataclass(frozen=True, kw_only=True)

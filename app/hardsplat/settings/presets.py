@@ -13,7 +13,6 @@ from typing import Any
 from hardsplat.base.errors import UserError
 from hardsplat.base.paths import CONFIGS as PRESETS
 from hardsplat.base.version import __version__
-from hardsplat.settings.learning import named_color
 from hardsplat.settings.option import checked, flag, nearest
 from hardsplat.settings.train import (
     FIELDS,
@@ -26,7 +25,6 @@ from hardsplat.settings.train import (
 )
 
 WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
-OF_A_CHOICE = (*WITH_PRESETS, "stochastic")  # presets that another setting brings too
 SHORTEST = 7_000  # steps that few photographs leave of the default length
 # Epochs by which it is known whether a run overfits. Photographs that are held for longer are
 # missed: a third of lego ends 6 dB lower after 60 epochs without them.
@@ -46,11 +44,11 @@ def load_config(
     gradients. Settings that are steps of a run (`scales`) stretch with max_steps, but for those
     that `overrides` name: each belongs to the max_steps of where it stands. Where one of them is
     named, or max_steps, the length of the run is meant: photographs do not shorten it (max_epochs
-    is 0, unless it is named there too). Flags, or else the preset, choose the colour whose settings
-    they name. With `resume` and no preset, the settings saved in the result folder take the
-    preset's place. Without a result folder one is named after the scene. Settings whose owner the
-    run does not choose are left at their defaults. UserError where flags or a user's own file name
-    them, but for a sweep; UserError for all that is unknown, mistyped or out of range.
+    is 0, unless it is named there too). With `resume` and no preset, the settings saved in the
+    result folder take the preset's place. Without a result folder one is named after the scene.
+    Settings whose owner the run does not choose are left at their defaults. UserError where flags
+    or a user's own file name them, but for a sweep; UserError for all that is unknown, mistyped or
+    out of range.
     """
     flags = dict(overrides or {})
     values, layers = dict(flags), []  # layers: from the highest to the lowest
@@ -64,8 +62,6 @@ def load_config(
         if file.parent != PRESETS and file.name != SAVED_NAME:
             own = [n for n, value in layers[0].items() if value != FIELDS[n].default]
             named = {name: f"{file}: {name}" for name in own} | named
-    # what goes with a strategy, or with stochastic gradients, is no choice of a colour
-    values["color"] = _color(values, *([] if preset in OF_A_CHOICE else layers))
     if _first("gradient", values, *layers) == "stochastic":  # whose noise wants other rates
         layers.append(read_settings(PRESETS / "stochastic.toml"))
     strategy = _first("strategy", values, *layers)
@@ -91,14 +87,6 @@ def load_config(
 def _first(name: str, *layers: Mapping[str, Any]) -> Any:
     """The value in the first layer that names the setting, None where none does."""
     return next((layer[name] for layer in layers if name in layer), None)
-
-
-def _color(*layers: Mapping[str, Any]) -> str:
-    """The colour that layers name, or that the first of them chooses which names settings of one;
-    else auto."""
-    if (named := _first("color", *layers)) not in (None, "auto"):
-        return named
-    return next((c for layer in layers if (c := named_color(layer)) != "auto"), "auto")
 
 
 def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> dict[str, Any]:

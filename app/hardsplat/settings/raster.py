@@ -9,8 +9,8 @@ from hardsplat.settings.learning import GradientSettings, StochasticSettings
 from hardsplat.settings.rasterizers import RasterSettings
 from hardsplat.tables import quantities
 
-# options that follow from other settings, from cameras and from splats
-NO_SETTINGS = ("stochastic", "lens", "lobes")
+# options that follow from other settings and from cameras
+NO_SETTINGS = ("stochastic", "lens")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ class Options:
         """From settings of these names. `stochastic` is made of its own, where it is chosen."""
         flat = raster.flat() | gradient.flat()
         found = {name: flat[name] for name in cls.settings()}
-        found["antialiased"] = raster.filtered
         if gradient.gradient == "stochastic" and hasattr(cls, "stochastic"):
             found["stochastic"] = Stochastic.of(gradient.stochastic)
         return cls(**found)

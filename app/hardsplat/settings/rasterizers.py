@@ -84,17 +84,12 @@ class RasterSettings(Owner):
         choices=("auto", *RASTERIZERS),
         aka="backend",
     )
-    antialiased: bool | None = option(
-        None,
-        "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting",
-        shown="as of given splats; else with --strategy budget in one piece",
+    antialiased: bool = option(
+        False,
+        "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting "
+        "(gsplat's rasterize_mode antialiased); most other programs draw such splats too bold",
         aka="antialiasing mip",
     )
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     hardware: HardwareSettings = part(HardwareSettings)
     tiled: TiledSettings = part(TiledSettings)
-
-    @property
-    def filtered(self) -> bool:
-        """Whether splats are drawn with the 2D filter, once that is decided."""
-        return bool(self.antialiased)

@@ -13,13 +13,7 @@ from typing import Any, Self
 from hardsplat.base.errors import UserError
 from hardsplat.settings.blocks import BlockSettings
 from hardsplat.settings.densify import DensifySettings
-from hardsplat.settings.learning import (
-    AdamSettings,
-    GradientSettings,
-    LossSettings,
-    ModelSettings,
-    named_color,
-)
+from hardsplat.settings.learning import AdamSettings, GradientSettings, LossSettings, ModelSettings
 from hardsplat.settings.option import flag
 from hardsplat.settings.owner import Owner, part
 from hardsplat.settings.photographs import (
@@ -62,23 +56,11 @@ class TrainConfig(Owner):
         """Settings by their flat names. Raises UserError like the owners, TypeError for others."""
         if unknown := flat.keys() - FIELDS.keys():
             raise TypeError(f"no settings: {', '.join(sorted(unknown))}")
-        return cls.made({"color": named_color(flat)} | flat)
+        return cls.made(flat)
 
     def changed(self, **flat: Any) -> Self:
         """Other values of some settings, by their flat names."""
-        color = named_color(flat) if self.model.color == "auto" else self.model.color
-        return self.of(**self.flat() | {"color": color} | flat)
-
-    @property
-    def as_published(self) -> str:
-        """The flag with which splats are drawn as published, with SH and without the filter, since
-        others do not go with it or were not measured; "" where there is none."""
-        strategy = self.densify.strategy
-        return self.alone or (f"--strategy {strategy}" if strategy != "budget" else "")
-
-    def with_color(self, color: str) -> Self:
-        """The settings with the colour that `auto` takes."""
-        return self.changed(color=color) if self.model.color == "auto" else self
+        return self.of(**self.flat() | flat)
 
     @property
     def refines_photographs(self) -> bool:
@@ -109,23 +91,18 @@ class TrainConfig(Owner):
                 "which the adaptive strategy grows: add --strategy mcmc or --strategy none"
             )
 
-    @property
-    def alone(self) -> str:
-        """The flag of estimates or blocks, which do not know all; "" in a run without them."""
-        if self.gradient.gradient == "stochastic":
-            return "--gradient stochastic"
-        return "--blocks" if self.blocks.blocks is not None else ""
-
-    def _check_alone(self, setting: str) -> None:
-        """UserError where what neither estimates nor blocks know goes with one of them."""
-        if flag := self.alone:
-            raise UserError(f"{setting} does not go with {flag}: leave out one of the two")
+    def _check_sphere(self) -> None:
+        """UserError where a sphere behind the splats goes with estimates or blocks, which have
+        none."""
+        estimates, blocks = self.gradient.gradient == "stochastic", self.blocks.blocks is not None
+        if estimates or blocks:
+            other = "--gradient stochastic" if estimates else "--blocks"
+            raise UserError(
+                f"--background sphere does not go with {other}: leave out one of the two"
+            )
 
     def __post_init__(self):
         run, scene = self.run, self.scene
-        if self.model.has_lobes:
-            self._check_alone("--color lobes")
-            object.__setattr__(self, "model", replace(self.model, sh_degree=0))
         if run.resume and run.ckpt:
             raise UserError(
                 "--resume and --ckpt exclude each other: the newest checkpoint, or the named one"
@@ -145,7 +122,7 @@ class TrainConfig(Owner):
         if scene.region and self.blocks.blocks is not None:
             raise UserError("--region and --blocks exclude each other: leave out one of the two")
         if scene.background == "sphere":
-            self._check_alone("--background sphere")
+            self._check_sphere()
         if run.deterministic:
             raster = self.raster.flat()
             changed = [n for n in DETERMINISTIC if raster[n] != FIELDS[n].default]

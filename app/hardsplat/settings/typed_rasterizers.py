@@ -44,7 +44,8 @@ class RasterizerOptions(TypedDict, total=False):
     0.0001)"""
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting
-    (default: as of given splats; else with --strategy budget in one piece)"""
+    (gsplat's rasterize_mode antialiased); most other programs draw such splats too bold (default:
+    False)"""
     gradient: Literal["auto", "analytic", "stochastic"]
     """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml;
     auto: analytic (default: auto)"""

@@ -100,11 +100,6 @@ class TrainSettings(RasterizerOptions, total=False):
     rasterizer: Literal["auto", "hardware", "tiled"]
     """hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders;
     auto: the faster one here (default: auto)"""
-    color: Literal["auto", "sh", "lobes"]
-    """view-dependent colour: sh: spherical harmonics, 48 numbers a splat at degree 3; lobes: a base
-    colour and two lobes, 15 numbers, which other programs get as harmonics that show less; auto:
-    lobes from 80 training photographs on, but sh where settings or given splats are of sh, with
-    --gradient stochastic, --blocks and other strategies than budget (default: auto)"""
     sh_degree: int
     """spherical-harmonic degree of colour (default: 3)"""
     sh_degree_interval: int
@@ -114,10 +109,6 @@ class TrainSettings(RasterizerOptions, total=False):
     shN_every: int
     """steps from one update of the higher colour bands, three quarters of what Adam moves, to the
     next (published: 1) (default: 4 steps)"""
-    lobes_lr: float
-    """rate of the colours of lobes (default: 0.0025)"""
-    lobe_axes_lr: float
-    """rate of their axes (default: 0.005)"""
     ssim_lambda: float
     """weight of D-SSIM; L1 has the rest (default: 0.2)"""
     l2_share: float

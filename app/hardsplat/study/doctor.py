@@ -15,7 +15,6 @@ from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 from hardsplat.tables.gradients import GRADIENTS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, QUADS, SHAPES
-from hardsplat.tables.quantities import further
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
 
@@ -151,10 +150,9 @@ def _limits(device) -> list[str]:
     usual = moments_of(device, "auto")
     others = {n: f" --moments {n}" for n in MOMENT_FORMATS if n != usual}
     runnable = [n for n in others if not device.capabilities.missing(MOMENT_FORMATS[n].needs)]
-    ways = [(moments, "lobes", others.get(moments, "")) for moments in (usual, *runnable)]
     fitting = [
-        _fitting(device, name, moments, color, f"with --rasterizer {name}{flags}")
-        for moments, color, flags in (*ways, (usual, "sh", " --color sh"))
+        _fitting(device, name, moments, f"with --rasterizer {name}{others.get(moments, '')}")
+        for moments in (usual, *runnable)
         for name in BACKENDS
     ]
     fitting += _fitting_packed(device, usual)
@@ -176,18 +174,17 @@ def _free(device) -> str:
     return f", {budget.free / 2**30:.1f} of it free" if budget else ""
 
 
-def _needs(rasterizer: str, moments: str, color: str = "lobes") -> dict[str, Need]:
+def _needs(rasterizer: str, moments: str) -> dict[str, Need]:
     """What one splat takes with the default strategy."""
     from hardsplat.raster.backends import training_needs
 
-    config = TrainConfig.of(color=color)
-    degree, own = config.model.sh_degree, further(config.flat())
-    return training_needs(rasterizer, degree, moments, statistics=("score_stats",), further=own)
+    degree = TrainConfig.of().model.sh_degree
+    return training_needs(rasterizer, degree, moments, statistics=("score_stats",))
 
 
-def _fitting(device, rasterizer: str, moments: str, color: str, when: str) -> str:
+def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
     """The number of splats that fit, and what bounds it."""
-    each = _needs(rasterizer, moments, color)
+    each = _needs(rasterizer, moments)
     limits = device.max_buffer, device.max_allocation
     splats = most_splats(each, device.memory_bytes, *limits)
     by_buffer = most_splats(each, math.inf, *limits)

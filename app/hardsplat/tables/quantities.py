@@ -8,13 +8,12 @@ address (contract/glsl.py: `means(g)`, `shN(k, g)`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hardsplat.tables.quantity import HIGHEST_DEGREE, ORDER, Of, Quantity, Rate
 
-LOBES = 2  # of a splat, with --color lobes
 # Where the gradient of a plane comes from, as shaders number it.
 GRADIENTS = {"GRADIENT_NONE": 0, "GRADIENT_PLANE": 1, "GRADIENT_SH": 2}
 
@@ -34,8 +33,6 @@ _SHIFT = replace(_POSE, per_extent=True)
 _INTRINSICS = Rate("intrinsics_lr", last="intrinsics_lr_final", warm_up="pose_warm_up")
 _BY_AFFINE, _BY_PPISP = ("exposure", ("affine",)), ("exposure", ("ppisp",))
 _BY_BOTH = ("exposure", ("affine", "ppisp"))
-_BY_LOBES = ("color", ("lobes",))
-_AXES = ((0.9, 0.9, 0.9), (-0.9, -0.9, 0.9))  # apart, and broad: the exponent is their square
 
 # fmt: off
 _ROWS = (
@@ -52,12 +49,6 @@ _ROWS = (
     Quantity("shN", "splat", 3, Rate("shN_lr", every="shN_every"), gradient="sh",
              planes=lambda degree: (degree + 1) ** 2 - 1, joins=_degree_of,
              perturbation=0.05, properties=("f_rest_{}",), spills=True),
-    # Lobes of view-dependent colour, see shaders/include/lobes.glsl: colours at their peaks, and
-    # axes, whose lengths are the sharper the longer.
-    Quantity("lobe_colors", "splat", 3, Rate("lobes_lr"),
-             planes=_planes(LOBES), chosen=_BY_LOBES, spills=True),
-    Quantity("lobe_axes", "splat", 3, Rate("lobe_axes_lr"),
-             planes=_planes(LOBES), chosen=_BY_LOBES, first=_AXES, spills=True),
     # Exposure and colour, see shaders/photographs/exposure: every number is 0 where the image
     # stays as it is. Of a camera's numbers the fourth is shared by red, green and blue, which
     # add their own.
@@ -112,16 +103,6 @@ def chosen(kind: Of, settings: Mapping[str, Any]) -> list[Quantity]:
     return [q for q in of(kind) if is_chosen(q, settings)]
 
 
-def of_splats(further: Collection[str] = ()) -> list[Quantity]:
-    """The quantities that all splats have, and those optional ones that are named."""
-    return [q for q in of("splat") if not q.optional or q.name in further]
-
-
-def further(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the optional quantities of splats that settings, by name, choose."""
-    return tuple(q.name for q in chosen("splat", settings) if q.optional)
-
-
 def most_planes(quantity: Quantity) -> int:
     return quantity.planes(HIGHEST_DEGREE)
 
@@ -166,6 +147,6 @@ def gradients(kind: Of = "splat", stored: bool = False) -> tuple[str, ...]:
     return tuple(q.d for q in of(kind) if stored or q.gradient == "plane")
 
 
-def numbers(sh_degree: int, further: Collection[str] = ()) -> int:
+def numbers(sh_degree: int) -> int:
     """Numbers of a splat."""
-    return sum(q.width * q.planes(sh_degree) for q in of_splats(further))
+    return sum(q.width * q.planes(sh_degree) for q in of("splat"))

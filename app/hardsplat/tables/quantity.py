@@ -40,8 +40,7 @@ class Quantity:
     """One trained quantity.
 
     width: numbers of an item in a plane, 1 to 4. planes: how many planes there are at an SH degree.
-    first: value of new items, where nothing else says it, of all numbers or
-    plane by plane of each. activation: what turns the trained
+    first: value of new items, where nothing else says it. activation: what turns the trained
     numbers into what they mean. gradient: `plane`, written by a pass; `sh`, d_colors times the
     basis, computed when it is needed; `none`, only terms of the loss move it. joins: the SH degree
     from which a plane is in use. perturbation: what its numbers move by with stochastic gradients,
@@ -58,7 +57,7 @@ class Quantity:
     rate: Rate
     activation: Literal["identity", "exp", "sigmoid", "normalize"] = "identity"
     planes: Callable[[int], int] = one_plane
-    first: float | tuple[tuple[float, ...], ...] = 0.0
+    first: float = 0.0
     gradient: Literal["plane", "sh", "none"] = "plane"
     joins: Callable[[int], int] = from_start
     perturbation: float = 0.0
@@ -66,11 +65,6 @@ class Quantity:
     chosen: tuple[str, tuple[object, ...]] | None = None
     centred: bool = False
     spills: bool = False
-
-    @property
-    def optional(self) -> bool:
-        """Whether splats have it only where settings choose it."""
-        return self.of == "splat" and self.chosen is not None
 
     def shape(self, items: int, sh_degree: int) -> tuple[int, int, int]:
         """(planes, items, width) of its values."""

@@ -24,7 +24,6 @@ class Given:
 
     def __init__(self, link: Link, capacity: int, sh_degree: int):
         self.capacity, self.sh_degree, self._link = capacity, sh_degree, link
-        self.further: tuple[str, ...] = ()
         self._buffers: dict[str, Buffer] = {}
         try:
             for name in ("counts", "indirect"):

@@ -11,7 +11,6 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.lobes import without_lobes
 from hardsplat.page.export import PageScene, write_page
 from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
@@ -37,11 +36,10 @@ def inline_page(folder: Path, gaussians: Gaussians, height: int) -> InlinePage:
     UserError where no splat is left."""
     config = TrainConfig.of(**read_saved(folder / SAVED_NAME))
     scene, cameras = config.scene, _cameras(config)
-    look = BACKGROUNDS[scene.background], config.raster.filtered
+    look = BACKGROUNDS[scene.background], config.raster.antialiased
     shown = PageScene(folder.name, cameras, scene.near_plane, *look)
     with TemporaryDirectory() as below:
         path = Path(below) / "page.html"
-        gaussians = without_lobes(gaussians, list(cameras.values()), sh_degree=_DEGREE)
         write_page(path, gaussians, shown, sh_degree=min(gaussians.sh_degree, _DEGREE))
         return InlinePage(path.read_text(), height)
 

@@ -69,7 +69,7 @@ def look_of(
     scene: SceneSettings, raster: RasterSettings, sh_degree: int = 3, rows: Mapping[str, Any] = {}
 ) -> Look:
     """How a run's splats are drawn. rows: those that its rasterizer is made of, by option."""
-    own: dict[str, Any] = {"format": raster.hardware.format, "antialiased": raster.filtered}
+    own: dict[str, Any] = {"format": raster.hardware.format, "antialiased": raster.antialiased}
     options = HardwareOptions(**own | {name: rows[name] for name in _DRAWN if name in rows})
     return Look(options, BACKGROUNDS[scene.background], scene.near_plane, sh_degree)
 

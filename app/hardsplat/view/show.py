@@ -45,21 +45,20 @@ DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)
 @dataclass(frozen=True)
 class Viewable:
     """What is to be seen. config: with the device and format asked for. scene: None where only
-    splats are known. folder: for files that are made of it. file: of the splats.
-    tree: of splats that are drawn by what cameras see; gaussians then are a sample of them."""
+    splats are known. folder: for files that are made of it. tree: of splats
+    that are drawn by what cameras see; gaussians then are a sample of them."""
 
     title: str
     gaussians: Gaussians
     config: TrainConfig
     scene: Scene | None
     folder: Path = Path()
-    file: Path | None = None
     tree: StreamedTree | None = None
 
     @property
     def editor(self) -> Editor:
-        antialiased = self.config.raster.filtered
-        return Editor(self.gaussians, self.folder, antialiased, self.file)
+        antialiased = self.config.raster.antialiased
+        return Editor(self.gaussians, self.folder, antialiased)
 
 
 def find(
@@ -98,7 +97,7 @@ def find(
             tqdm.write(f"note: {of.data_dir}, the scene of this run, is not there; {how}")
         tree = tree_for(file, config)
         splats = sample(tree) if tree else load_splats(file)
-        shown = Viewable(path.name, splats, config, scene, home_of(file), file, tree)
+        shown = Viewable(path.name, splats, config, scene, home_of(file), tree)
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
     return shown
@@ -130,8 +129,7 @@ def view(
     degree = shown.gaussians.sh_degree
     editor, version = shown.editor, 0
     inputs = EditInputs(*_starts(shown), sh_degree=degree, editor=editor)
-    own = tuple(shown.gaussians.extra)
-    parameters = Parameters(gpu, len(shown.gaussians), degree, further=own)
+    parameters = Parameters(gpu, len(shown.gaussians), degree)
     parameters.upload(shown.gaussians)
     viewer = _viewer(shown, gpu, inputs)
     try:

@@ -32,7 +32,6 @@ CASES = {
     "mcmc": dict(init_opa=0.5, opacity_reg=0.01, scale_reg=0.01, moments="float32"),
     "budget": dict(score_every=2, grow_absolute=1e-5, refine_start_iter=0),
 }
-CASES["lobes"] = CASES["budget"] | dict(strategy="budget", color="lobes")
 
 
 def trained(device, scene, **changes):
@@ -65,11 +64,10 @@ def test_splats_are_those_of_training_on_the_device(device, scene, case, monkeyp
     assert (case == "none") == (outside.count() == len(load_scene(scene).points))
     assert not any(plane.host for plane in outside.parameters.buffers("means"))
     sizes = outside.parameters.nbytes()
-    for name in ("lobe_colors", "lobe_axes") if case == "lobes" else ("shN",):
-        own = name, f"adam_{name}"
-        assert all(inside.buffers[each].any() for each in own)
-        assert all(plane.host for each in own for plane in outside.parameters.buffers(each))
-        assert sizes[own[0]] == sizes[own[1]] == 0 < sizes["means"]
+    own = "shN", "adam_shN"
+    assert all(inside.buffers[each].any() for each in own)
+    assert all(plane.host for each in own for plane in outside.parameters.buffers(each))
+    assert sizes[own[0]] == sizes[own[1]] == 0 < sizes["means"]
 
 
 def test_resumed_exactly(device, scene, tmp_path):
@@ -181,10 +179,7 @@ def test_less_room_where_memory_is_short(device, scene, monkeypatch):
 
 
 def test_what_a_splat_takes():
-    """At SH degree 3 with halves: 45 numbers and their moments on the host, 14 on the device; with
-    lobes 12 on the host."""
-    of_lobes = training_needs("tiled", 0, "bfloat16", further=("lobe_colors", "lobe_axes"))
-    assert host_bytes(of_lobes) == 12 * (4 + 2 * 2)
+    """At SH degree 3 with halves: 45 numbers and their moments on the host, 14 on the device."""
     each = training_needs("tiled", 3, "bfloat16")
     assert host_bytes(each) == 45 * (4 + 2 * 2)
     for outside, numbers in ((True, 14), (False, 59)):

@@ -25,12 +25,10 @@ FILE_FORMATS = {  # of rows with the same suffix the first that holds the file r
     "compressed.ply": FileFormat(
         ".compressed.ply", "compressed PLY of PlayCanvas and SuperSplat", "RDF",
         compressed_ply.read, compressed_ply.write, compressed_ply.holds, morton=True),
-    "ply": FileFormat(".ply", "PLY as the original 3DGS", "RDF", ply.read, ply.write,
-                      keeps_lobes=True),
+    "ply": FileFormat(".ply", "PLY as the original 3DGS", "RDF", ply.read, ply.write),
     "checkpoint": FileFormat(
         ".npz", "checkpoint of hardsplat train", "RDF", checkpoint.read, holds=checkpoint.holds),
-    "npz": FileFormat(".npz", "arrays with gsplat's names", "RDF", npz.read, npz.write,
-                      keeps_lobes=True),
+    "npz": FileFormat(".npz", "arrays with gsplat's names", "RDF", npz.read, npz.write),
     "splat": FileFormat(
         ".splat", "32 bytes a splat, no SH", "RDF", splat.read, splat.write,
         keeps_filter=False, highest_degree=0),

@@ -3,6 +3,7 @@ taking memory or ending in a traceback."""
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 import zipfile
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
 
@@ -20,6 +22,7 @@ from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import ensure_folder
 from hardsplat.model.gaussians import OWN, Gaussians
 
+log = logging.getLogger("hardsplat")
 # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some copies
 PIECE = 1 << 15
 # bytes that a byte of a compressed file may become; more is taken for a decompression bomb, except
@@ -45,11 +48,7 @@ class SplatStream:
     function that begins again with each call. antialiased: they were trained with the 2D filter of
     Mip-Splatting and must be drawn with it. extra: further trained quantities that every piece has.
     seen: from which directions training views see each splat, (count, (sh_degree + 1)^2), see
-    hardsplat.export.contribution.SeenSplats; None where it is unknown. Of splats with lobes of
-    colour, harmonics: SH of degree 3 that look like them, (n, 16, 3) of the first n splats, for a
-    format that holds both. Of antialiased splats, opacities: those with which they look most alike
-    without the filter, (n,) of the first n, for such a format. plain: the same splats as the file
-    has them for programs that know neither lobes nor the filter.
+    hardsplat.export.contribution.SeenSplats; None where it is unknown.
     """
 
     count: int
@@ -58,27 +57,6 @@ class SplatStream:
     antialiased: bool = False
     extra: tuple[str, ...] = ()
     seen: np.ndarray | None = None
-    harmonics: np.ndarray | None = None
-    opacities: np.ndarray | None = None
-    plain: SplatStream | None = None
-
-    @property
-    def unfiltered(self) -> SplatStream | None:
-        """What the file has for programs without the filter, if it has that."""
-        return None if self.plain is None or self.plain.antialiased else self.plain
-
-    def plain_opacities(self) -> np.ndarray | None:
-        """(count,) opacities of antialiased splats for programs without the filter, where the file
-        has them."""
-        if self.unfiltered is None:
-            return None
-        found = [
-            np.where(
-                (plain.opacities >= 0) & (plain.opacities <= 1), plain.opacities, own.opacities
-            )
-            for own, plain in zip(self.pieces(), self.unfiltered.pieces())
-        ]
-        return np.concatenate(found)
 
 
 def not_written(path: Path, splats: SplatStream) -> None:
@@ -101,8 +79,8 @@ class FileFormat:
     that frame) -> None. holds: whether a file with this suffix is of this format, where formats
     share the suffix. morton: neighbours in space must be neighbours in the file for it to be small.
     keeps_filter: it can say that splats are antialiased. by_views: it loses less where `seen` of
-    the stream is known. keeps_lobes: it can hold lobes of colour. highest_degree: of the SH that it
-    holds. size: path -> bytes of all files that belong to it.
+    the stream is known. highest_degree: of the SH that it holds. size:
+    path -> bytes of all files that belong to it.
     """
 
     suffix: str
@@ -114,7 +92,6 @@ class FileFormat:
     morton: bool = False
     keeps_filter: bool = True
     by_views: bool = False
-    keeps_lobes: bool = False
     highest_degree: int = 3
     size: Callable[[Path], int] = size_of
 
@@ -227,6 +204,13 @@ def archive_in(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
                 name = f"{info.filename[:80]} in it"
                 raise UserError(f"{path}: {name} is neither stored nor deflated; pack it again so")
         yield archive
+
+
+@cache
+def note_earlier(path: Path, *names: str) -> None:
+    """Says once which arrays or properties of an earlier version are left out, if there are any."""
+    if names:
+        log.warning("%s: of an earlier version, and left out: %s", path, ", ".join(names))
 
 
 def check_count(path: Path, count: int) -> None:

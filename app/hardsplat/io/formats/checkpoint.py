@@ -75,14 +75,11 @@ class Checkpoint:
         counted["splat"] = len(gaussians)
         # zeros take no memory until they are written to
         wanted, later = shapes(sh_degree, counted), {*STATISTICS, *quantities.averages()}
-        absent = [q for q in quantities.of("splat") if q.optional and q.name not in gaussians.extra]
-        later |= {name for q in absent for name in (q.name, q.moments)}
         buffers = {n: np.zeros(wanted[n], np.float32) for n in wanted if n not in later}
         for q in quantities.QUANTITIES.values():
             if q.of != "splat":
                 buffers[q.name][:] = first_values(q, counted[q.of], sh_degree)
-        own = {n: v for n, v in gaussians.planes(sh_degree).items() if n not in later}
-        return cls(0, sh_degree, buffers | own, fresh=True)
+        return cls(0, sh_degree, buffers | gaussians.planes(sh_degree), fresh=True)
 
 
 def path_of(result_dir: Path, step: int) -> Path:
@@ -185,10 +182,10 @@ def load(path: Path) -> Checkpoint:
                 what = f"checkpoint version {version}"
                 raise UserError(f"{path}: {what}, this hardsplat reads {VERSION}")
             step, sh_degree = int(data["step"]), int(data["sh_degree"])
-            needed = {name for q in quantities.of_splats() for name in (q.name, q.moments)}
-            further = {n for q in quantities.of("splat") if q.optional for n in (q.name, q.moments)}
-            if further & {*data.files}:  # all of them or none
-                needed |= further
+            if "lobe_axes" in data:
+                what = "has lobes of colour, which an earlier version trained"
+                raise UserError(f"{path}: {what}; begin with the run's splats.ply: --init FILE")
+            needed = {name for q in quantities.of("splat") for name in (q.name, q.moments)}
             known = shapes(0, dict.fromkeys(quantities.ORDER, 0))
             buffers = {name: data[name] for name in known if name in needed or name in data}
             if RESIDUALS in data:

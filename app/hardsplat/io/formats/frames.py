@@ -39,8 +39,8 @@ def upright(up: str) -> np.ndarray:
 
 
 def rotated(gaussians: Gaussians, rotation: np.ndarray) -> Gaussians:
-    """Splats turned by a (3, 3) rotation about the origin: means, quaternions, SH bands and lobes.
-    Their look from a camera that turns along is the same."""
+    """Splats turned by a (3, 3) rotation about the origin: means, quaternions and SH bands. Their
+    look from a camera that turns along is the same."""
     if (rotation == np.eye(3)).all():
         return gaussians
     R = rotation.astype(np.float32)
@@ -49,18 +49,23 @@ def rotated(gaussians: Gaussians, rotation: np.ndarray) -> Gaussians:
         quats = gaussians.quats * np.array([1, *np.diag(R)], np.float32)
     else:
         quats = _product(quaternion(rotation), gaussians.quats)
-    sh = gaussians.sh.copy()
-    for degree in range(1, gaussians.sh_degree + 1):
-        band = slice(degree**2, (degree + 1) ** 2)
-        turn = band_rotation(tuple(map(tuple, rotation)), degree).astype(np.float32)
-        with np.errstate(invalid="ignore", over="ignore"):  # splats that are not finite stay so
-            sh[:, band] = np.einsum("ij,njc->nic", turn, gaussians.sh[:, band])
     with np.errstate(invalid="ignore", over="ignore"):
         means = gaussians.means @ R.T
-    extra = dict(gaussians.extra)
-    if "lobe_axes" in extra:
-        extra["lobe_axes"] = extra["lobe_axes"] @ R.T
-    return replace(gaussians, means=means, quats=quats, sh=sh, extra=extra, check=False)
+    sh = turned(gaussians.sh, rotation)
+    return replace(gaussians, means=means, quats=quats, sh=sh, check=False)
+
+
+def turned(sh: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+    """(N, K, ...) float32 SH coefficients of functions that are turned by a (3, 3) rotation."""
+    if (rotation == np.eye(3)).all():
+        return sh
+    out = sh.copy()
+    for degree in range(1, round(sh.shape[1] ** 0.5)):
+        band = slice(degree**2, (degree + 1) ** 2)
+        turn = band_rotation(tuple(map(tuple, rotation)), degree).astype(np.float32)
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite stays so
+            out[:, band] = np.einsum("ij,nj...->ni...", turn, sh[:, band])
+    return out
 
 
 def quaternion(rotation: np.ndarray) -> np.ndarray:

@@ -39,6 +39,7 @@ def read(path: Path) -> SplatStream:
         members = _members(archive)
         if missing := [name for name in _NEEDED if name not in members]:
             raise UserError(f"{path}: no array {missing[0]}; it needs {', '.join(_NEEDED)}")
+        base.note_earlier(path, *(name for name in members if name.startswith("lobe_")))
         wanted = (*_NEEDED, "shN", "shN_i8", *(q.name for q in further))
         shapes = {n: _header(path, archive, members[n])[0] for n in wanted if n in members}
         base.check_count(path, count := next(iter(shapes["means"]), 0))

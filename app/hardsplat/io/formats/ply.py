@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.formats import base
 from hardsplat.io.formats.base import COEFFICIENTS, SplatStream, ahead, reading
 from hardsplat.model.gaussians import OWN, Gaussians
-from hardsplat.model.lobes import DEGREE, has_lobes, without_lobes
 from hardsplat.tables.quantities import QUANTITIES, of
 
 LONGEST_HEADER = 1 << 16  # bytes; ours take 1.5 kB
@@ -23,9 +21,8 @@ ANTIALIASED = "SplatRenderMode: mip"  # the comment that Brush writes and reads
 REST = tuple(3 * (k - 1) for k in COEFFICIENTS)  # number of f_rest properties by SH degree
 _ORDER = ("means", "sh0", "shN", "logit_opacities", "log_scales", "quats")
 _NORMALS = ("nx", "ny", "nz")  # behind the means; no one reads them
-# The opacity (logit) of antialiased splats, where `opacity` is that of programs without the filter.
-_FILTERED = "filtered_opacity"
-_BASE = "lobe_base"  # the SH that lobes are added to; f_dc and f_rest look like both together
+# Properties of an earlier version, beside the standard ones that look like them.
+_EARLIER = ("lobe_", "filtered_opacity")
 
 
 def splat_columns(sh_degree: int, extra: Iterable[str] = ()) -> dict[str, list[str]]:
@@ -34,27 +31,9 @@ def splat_columns(sh_degree: int, extra: Iterable[str] = ()) -> dict[str, list[s
     return {name: QUANTITIES[name].columns(sh_degree) for name in (*_ORDER, *extra)}
 
 
-def _base_columns(sh_degree: int) -> list[str]:
-    """Properties of the SH that lobes are added to, numbered like those of red, green, blue."""
-    return [f"{_BASE}_{i}" for i in range(3 * COEFFICIENTS[sh_degree])]
-
-
-def _own_colors(path: Path, there: Iterable[str]) -> dict[str, list[str]]:
-    """Properties of sh0 and shN where lobes have a base of their own; nothing in files that were
-    written before they had."""
-    own = {name for name in there if name.startswith(f"{_BASE}_")}
-    for degree, k in enumerate(COEFFICIENTS):
-        if own == {*(names := _base_columns(degree))}:
-            return {"sh0": names[::k], "shN": [name for i, name in enumerate(names) if i % k]}
-    if own:
-        raise UserError(f"{path}: has {len(own)} properties {_BASE}, which are not those of SH")
-    return {}
-
-
 def read(path: Path) -> SplatStream:
     """Binary or ascii; the SH degree follows from the number of f_rest, properties that no trained
-    quantity has are ignored. Where splats with lobes have a base of their own, or antialiased ones
-    an opacity of their own, the other properties are `plain`.
+    quantity has are ignored.
 
     Raises UserError naming the file and the property where it is missing, and where the file is
     damaged or empty.
@@ -73,20 +52,9 @@ def read(path: Path) -> SplatStream:
         hint = "is this a point cloud instead of trained splats?"
         raise UserError(f"{path}: property {missing[0]} is missing; {hint}")
 
-    def stream(
-        wanted: Mapping[str, list[str]], extra: Iterable[str], antialiased: bool
-    ) -> SplatStream:
-        degree = REST.index(len(wanted["shN"]))
-        pieces = lambda: (_splats(records, wanted) for records in table.pieces())  # noqa: E731
-        return SplatStream(table.count, degree, pieces, antialiased, tuple(extra))
-
-    said, own = is_antialiased(path), _own_colors(path, there) if has_lobes(extra) else {}
-    if _FILTERED in there:
-        own["logit_opacities"] = [_FILTERED]
-    if not own:
-        return stream(wanted, extra, said)
-    plain = stream({name: wanted[name] for name in _ORDER}, (), said)
-    return replace(stream({**wanted, **own}, extra, said or _FILTERED in there), plain=plain)
+    base.note_earlier(path, *(name for name in there if name.startswith(_EARLIER)))
+    pieces = lambda: (_splats(records, wanted) for records in table.pieces())  # noqa: E731
+    return SplatStream(table.count, degree, pieces, is_antialiased(path), tuple(extra))
 
 
 def _splats(records: np.ndarray, wanted: Mapping[str, list[str]]) -> Gaussians:
@@ -103,71 +71,26 @@ def write(path: Path, splats: SplatStream) -> None:
 
     Properties: x y z, nx ny nz (zero), f_dc_0..2, f_rest (channel-major: all bands of red, of
     green, of blue), opacity (logit), scale_0..2 (log), rot_0..3 (wxyz), and those of further
-    trained quantities. Splats with lobes have SH of degree 3 that look like them, `harmonics` of
-    the stream, and behind all lobe_base: the SH that lobes are added to. Antialiased splats have
-    `opacities` of the stream as opacity, and behind all filtered_opacity; where those are unknown,
-    a comment that says so.
+    trained quantities. Of antialiased splats a comment says so.
     """
-    lobes, filtered = has_lobes(splats.extra), splats.antialiased and splats.opacities is not None
-    comments = [f"comment {ANTIALIASED}"] if splats.antialiased and not filtered else []
-    degree = DEGREE if lobes else splats.sh_degree
-    wanted = splat_columns(degree, splats.extra)
-    if lobes:
-        wanted[_BASE] = _base_columns(splats.sh_degree)
-    if filtered:
-        wanted[_FILTERED] = [_FILTERED]
+    comments = [f"comment {ANTIALIASED}"] if splats.antialiased else []
+    wanted = splat_columns(splats.sh_degree, splats.extra)
     names = [name for own in wanted.values() for name in own]
     names[3:3] = _NORMALS
     head = ["ply", "format binary_little_endian 1.0", *comments, f"element vertex {splats.count}"]
     head += [*(f"property float {name}" for name in names), "end_header\n"]
 
-    def packed(piece: tuple[int, Gaussians]) -> memoryview:
-        at, g = piece
-        planes = g.planes(degree)
-        if lobes:
-            planes[_BASE] = g.sh.transpose(1, 0, 2)
-            sh = _known(g, splats.harmonics, at).transpose(1, 0, 2)
-            planes |= {"sh0": sh[:1], "shN": sh[1:]}
-        if filtered:
-            own = planes["logit_opacities"]
-            planes |= {_FILTERED: own, "logit_opacities": _plain_logits(own, splats.opacities, at)}
-        return _records(g, planes, wanted, len(names)).data
+    def packed(g: Gaussians) -> memoryview:
+        return _records(g, wanted, len(names)).data
 
     with open(path, "wb") as file:
         file.write("\n".join(head).encode())
-        file.writelines(ahead(_placed(splats.pieces()), packed))
+        file.writelines(ahead(splats.pieces(), packed))
 
 
-def _placed(pieces: Iterable[Gaussians]) -> Iterator[tuple[int, Gaussians]]:
-    """Pieces with the splats before each."""
-    at = 0
-    for piece in pieces:
-        yield at, piece
-        at += len(piece)
-
-
-def _known(g: Gaussians, harmonics: np.ndarray | None, at: int) -> np.ndarray:
-    """(N, 16, 3) SH that look like splats with lobes: the harmonics from `at` on, where they are
-    known, and others that are fitted for all directions alike."""
-    known = () if harmonics is None else harmonics[at : at + len(g)]
-    fitted = without_lobes(g[len(known) :]).sh
-    return np.concatenate([known, fitted]) if len(known) else fitted
-
-
-def _plain_logits(own: np.ndarray, opacities: np.ndarray | None, at: int) -> np.ndarray:
-    """(1, N, 1) logits of the opacities from `at` on, where they are known, else their own."""
-    found, known = own.copy(), np.asarray(opacities)[at : at + own.shape[1]]
-    clipped = np.clip(known.astype(np.float64), 1e-9, 1 - 1e-7)
-    found[0, : len(known), 0] = np.log(clipped / (1 - clipped))
-    return found
-
-
-def _records(
-    g: Gaussians, planes: Mapping[str, np.ndarray], wanted: Mapping[str, list[str]], width: int
-) -> np.ndarray:
-    """(N, width) float32, the properties of splats with these planes. wanted: those of each
-    quantity, in order."""
-    planes = {**planes, "log_scales": base.finite_log_scales(g)[None]}
+def _records(g: Gaussians, wanted: Mapping[str, list[str]], width: int) -> np.ndarray:
+    """(N, width) float32, the properties of splats. wanted: those of each quantity, in order."""
+    planes = {**g.planes(g.sh_degree), "log_scales": base.finite_log_scales(g)[None]}
     records, at = np.zeros((len(g), width), "<f4"), 0
     for name, own in wanted.items():
         values = planes[name]

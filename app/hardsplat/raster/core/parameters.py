@@ -3,7 +3,7 @@ plane an allocation of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Literal
 
@@ -33,8 +33,7 @@ class Parameters:
     reads and writes them as float32 all the same. items: how many photographs, cameras and texels
     of the sky there are, by default none. follow: buffers of the contract, one element a splat,
     that grow with the splats. shared: other APIs may have the memory of planes, see `buffers`.
-    out_of_core: quantities that spill are in the host's memory.
-    further: optional quantities that the splats have. Raises OutOfMemory with nothing
+    out_of_core: quantities that spill are in the host's memory. Raises OutOfMemory with nothing
     allocated.
     """
 
@@ -49,7 +48,6 @@ class Parameters:
         follow: Iterable[str] = (),
         shared: bool = False,
         out_of_core: bool = False,
-        further: Collection[str] = (),
     ):
         self.device, self.sh_degree, self._gradients = device, sh_degree, gradients
         self._moments = MOMENT_FORMATS[moments] if moments else None
@@ -64,8 +62,7 @@ class Parameters:
             for name in follow:
                 self._follow[name] = Buffer(device, capacity * contract.itemsize(name), name)
             for quantity in quantities.QUANTITIES.values():
-                lacks = quantity.optional and quantity.name not in further
-                count = 0 if lacks else quantity.planes(sh_degree)
+                count = quantity.planes(sh_degree)
                 planes = Planes(storage, quantity, numbers[quantity.of], count)
                 self._planes[quantity.name] = planes
                 for role in self._roles(quantity):
@@ -108,11 +105,6 @@ class Parameters:
     def capacity(self) -> int:
         """Splats that fit in all planes."""
         return min(planes.capacity for planes in self.of_splats())
-
-    @property
-    def further(self) -> tuple[str, ...]:
-        """The optional quantities that its splats have."""
-        return tuple(p.quantity.name for p in self.of_splats() if p.quantity.optional and p.count)
 
     @property
     def texels(self) -> int:

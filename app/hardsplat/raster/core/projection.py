@@ -24,7 +24,6 @@ from hardsplat.tables.pictures import PICTURES
 BACKWARD_LANES = 128  # of a workgroup of project backward, for GROUP splats
 # What the projection is made of, but for colour.
 GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")
-LOBES = ("lobe_colors", "lobe_axes")
 P = TypeVar("P", bound=ComputePass | DrawPass)
 
 
@@ -112,7 +111,6 @@ class Perspective(Projection):
     lens: str = "pinhole"  # a variant of LENSES
     in_order: bool = True
     lanes: int = 0  # as of sort_passes
-    lobes: bool = False  # splats have lobes of colour
 
     @property
     def _rows(self) -> bool:
@@ -142,11 +140,10 @@ class Perspective(Projection):
         """kept: a backward pass of the image may follow."""
         rows, colors = self._rows, ("sh0",) if self._rows else ("sh0", "shN")
         where = f"project/kept_{'apart' if rows else 'planes'}.glsl" if kept else ""
-        lobes = self.lobes and picture == "image"
         return ComputePass(
             "project",
             "project/forward.comp",
-            (*GEOMETRY, *colors, *LOBES * lobes, "camera", "frame", "counts"),
+            (*GEOMETRY, *colors, "camera", "frame", "counts"),
             ("splats2d", "colors2d", "keys", *(("seen", *directions(rows)) if kept else ())),
             {
                 **self._spec,
@@ -157,7 +154,6 @@ class Perspective(Projection):
             {
                 "kept": where,
                 "colors": "project/colors_rows.glsl" if rows else "",
-                "lobes": "project/lobes.glsl" if lobes else "",
                 "lens": LENSES[self.lens].slot,
             },
         )
@@ -172,13 +168,11 @@ class Perspective(Projection):
         before = own if sink.rows else ()
         cameras, listing = (("camera_sums",), "in_order") if sink.cameras else ((), "any")
         depths = ("d_depths",) if sink.depths else ()
-        lobes = LOBES * self.lobes
-        own += tuple(quantities.QUANTITIES[name].d for name in lobes)
         given = ("camera", "frame", "counts", "d_splats2d", "seen", *directions(self._rows))
         backward = ComputePass(
             "project backward",
             "project/backward.comp",
-            (*GEOMETRY, *lobes, *given, *before, *stats, *depths),
+            (*GEOMETRY, *given, *before, *stats, *depths),
             ("d_splats2d", "d_colors", "directions", *own, *stats, *cameras),
             spec={
                 "ANTIALIASED": self.antialiased,
@@ -192,7 +186,6 @@ class Perspective(Projection):
                 "depth": "photographs/depth_gradient.glsl" if sink.depths else "",
                 "lens": LENSES[self.lens].slot,
                 "directions": f"project/directions_{'apart' if self._rows else 'planes'}.glsl",
-                "lobes": "project/lobes_backward.glsl" if lobes else "",
             },
         )
         splats = splats_pass(

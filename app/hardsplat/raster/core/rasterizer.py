@@ -10,7 +10,6 @@ All through named buffers and images (hardsplat.contract) and planes (hardsplat.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,8 +43,6 @@ class Drawn(Protocol):
 
     sh_degree: int
 
-    @property
-    def further(self) -> tuple[str, ...]: ...  # optional quantities that splats have
     @property
     def capacity(self) -> int: ...
     @property
@@ -84,7 +81,6 @@ class Rasterizer(PairLists):
         self.device, self.width, self.height = device, width, height
         self._parameters, self._capacity = parameters, parameters.capacity
         sh_planes = (parameters.sh_degree + 1) ** 2
-        options = replace(options, lobes=bool(parameters.further))
         self._plan = self.plan(device, sh_planes, width, height, options, sink, projection)
         self.projection: Projection = self._plan[0]
         self.rows = self._plan[1]
@@ -121,7 +117,7 @@ class Rasterizer(PairLists):
         """What `all_passes` takes of a rasterizer. Raises UserError for options that the device
         cannot run."""
         rows = cls.rows_of(device, options, sink is not None)
-        how = options.antialiased, options.stochastic, options.lens, options.lobes
+        how = options.antialiased, options.stochastic, options.lens
         order = cls._in_order(device, rows)
         projection = projection or stochastic.projection(device, sh_planes, sink, *how, order)
         return projection, rows, width, height, cls._divided(device, rows, height)

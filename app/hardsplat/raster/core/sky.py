@@ -66,8 +66,7 @@ def drawn(device: Device, gaussians: Gaussians, sky: Sky | None = None) -> Param
     """Splats on the device, and the sky behind them, where there is one. Raises OutOfMemory."""
     n = max(len(gaussians), 1)
     items: dict[Of, int] = {"texel": 0 if sky is None else len(sky.texels)}
-    degree, own = gaussians.sh_degree, tuple(gaussians.extra)
-    parameters = Parameters(device, n, degree, items=items, further=own)
+    parameters = Parameters(device, n, gaussians.sh_degree, items=items)
     parameters.upload(gaussians)
     if sky is not None:
         parameters.write("sky", sky.texels[None])

@@ -136,12 +136,10 @@ def projection(
     antialiased: bool,
     estimator: Stochastic | None,
     lens: str = "pinhole",
-    lobes: bool = False,
     in_order: bool = True,
 ) -> Perspective:
     """The projection of 3D splats, with the gradients that the options ask for. lens: of LENSES.
-    lobes: splats have lobes of colour. in_order: sorted by depth, as those with stochastic
-    gradients always are."""
+    in_order: sorted by depth, as those with stochastic gradients always are."""
     missing = device.capabilities.missing(GRADIENTS["stochastic"].needs)
     if estimator and sink and missing:
         raise UserError(
@@ -151,4 +149,4 @@ def projection(
     lanes = ranking_lanes(device)
     if estimator and sink:
         return Perturbed(sh_planes, sink, antialiased, lens, lanes=lanes, estimator=estimator)
-    return Perspective(sh_planes, sink, antialiased, lens, in_order, lanes, lobes)
+    return Perspective(sh_planes, sink, antialiased, lens, in_order, lanes)

@@ -42,8 +42,8 @@ TIMED: dict[str, Mapping[str, Variant]] = dict(
 
 
 def _exact(options: HardwareOptions) -> HardwareOptions:
-    """These options with exact gradients, and of the colours that trial splats have."""
-    return replace(options, stochastic=None, gradient="auto", lobes=False)
+    """These options with exact gradients."""
+    return replace(options, stochastic=None, gradient="auto")
 
 
 def _drawn_for_estimates(device: Device, options: HardwareOptions) -> HardwareOptions:

@@ -51,7 +51,6 @@ class HardwareOptions(Options):
     least_transmittance: float = 1e-4
     antialiased: bool = False  # opacities times the compensation of the dilation
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
-    lobes: bool = False  # splats have lobes of colour
     stochastic: Stochastic | None = None  # gradients from perturbed images
     gradient: str = "auto"  # auto: analytic; stochastic: see above
 

@@ -69,8 +69,7 @@ def rows_of(device: Device, options: TiledOptions, backward: bool = True) -> Til
         return TiledRows.resolve(device, options).names
 
     how = first, choices, TiledRasterizer, lambda options: sources(device, options)
-    timed = replace(options, lobes=False)  # trial splats have none
-    return TiledRows.resolve(device, choose(device, "tiled", timed, *how))
+    return TiledRows.resolve(device, choose(device, "tiled", options, *how))
 
 
 def first_runnable(device: Device, options: TiledOptions) -> TiledOptions:

@@ -25,7 +25,6 @@ class TiledOptions(Options):
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
-    lobes: bool = False  # splats have lobes of colour
     # gradients from perturbed images, without a backward pass of tiles
     stochastic: Stochastic | None = None
     gradient: str = "auto"  # auto: analytic; stochastic: see above

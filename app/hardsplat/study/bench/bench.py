@@ -30,8 +30,7 @@ from hardsplat.gpu.bandwidth import copy_bandwidth
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene, load_scene
-from hardsplat.io.splats import load_plain
-from hardsplat.model.lobes import has_lobes
+from hardsplat.io.splats import load_splats
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.results.folder import archive_run, make_folder, write_json
 from hardsplat.results.model import find_model
@@ -160,9 +159,7 @@ def bench(
         unknown = "nothing says which scene it shows, and views are what is timed"
         raise UserError(f"{model}: {unknown}; add --data-dir SCENE")
     data_factor = subject.data_factor or (1 if subject.data_dir else config.scene.data_factor)
-    if has_lobes((gaussians := load_plain(model)).extra):
-        how = "hardsplat convert --sh-degree 3 makes harmonics of them"
-        raise UserError(f"{model}: has lobes of colour alone; {how}")
+    gaussians = load_splats(model)
     counts = [count_of(amount, len(gaussians)) for amount in subject.splats]
     scene = load_scene(data_dir, data_factor)
     chosen = views_of(scene, list(subject.views))

@@ -22,7 +22,6 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats import checkpoint
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
-from hardsplat.model.lobes import without_lobes
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.sinks import resolve_moments
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
@@ -101,7 +100,7 @@ def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     try:
         with closing(open_device(config.run.device)) as device:
             job = Bench(device, [view], "random", 1)
-            job.use(without_lobes(load_splats(folder / "splats.ply"), [view.camera]))
+            job.use(load_splats(folder / "splats.ply"))
             errors, cosines = job.errors(rasterizer, options)
     except UserError as error:  # the reference needs what not every device has
         return {"view": view.name, "error": str(error)}

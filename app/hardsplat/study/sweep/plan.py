@@ -42,8 +42,6 @@ def plan(
     for values in itertools.product(*axes.values()):
         given = {**common, **dict(zip(axes, values))}
         config = _for_a_sweep(load_config(preset, given, sweep=True))
-        if config.alone or (config.as_published and config.start.init is None):
-            config = config.with_color("sh")  # else splats that are given decide first
         flat = looked_at(config.flat())
         row = REDUCTIONS.get(config.raster.hardware.reduction)
         if row is not None and "THRESHOLD" not in row.spec:  # whose reduction has no threshold

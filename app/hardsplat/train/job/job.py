@@ -17,7 +17,6 @@ from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.presets import for_photographs, of_length
 from hardsplat.settings.raster import Options
 from hardsplat.settings.train import TrainConfig
-from hardsplat.tables import quantities
 from hardsplat.tables.gradients import finds_statistics
 from hardsplat.train.job import overfit
 from hardsplat.train.job.light import Light
@@ -145,11 +144,6 @@ class Job:
         return self.config.flat()
 
     @cached_property
-    def further(self) -> tuple[str, ...]:
-        """The optional quantities of splats that are trained."""
-        return quantities.further(self.flat)
-
-    @cached_property
     def strategy(self) -> Strategy:
         return STRATEGIES[self.densify.strategy](self.densify, self.steps)
 
@@ -161,9 +155,8 @@ class Job:
 
     def options(self, rasterizer: str) -> Options:
         """The options that the settings give that rasterizer."""
-        c, lobes = self.config, bool(self.further)
-        options = BACKENDS[rasterizer].options.of(c.raster, c.gradient)
-        return replace(options, lens=self.views.lens, lobes=lobes)
+        options = BACKENDS[rasterizer].options.of(self.config.raster, self.config.gradient)
+        return replace(options, lens=self.views.lens)
 
     def sink(self, depths: bool) -> Sink:
         """Where the gradients go. depths: the loss has a term of depth."""

@@ -24,8 +24,7 @@ def fitting(device: Device, job: Job, rasterizer: str, taken: int = 0, shown: fl
     taken: bytes of other things there. shown: packed, the share that a view shows at most.
     """
     degree, follows = job.config.model.sh_degree, job.strategy.follows
-    own = job.moments, job.estimates, follows, job.further
-    each = training_needs(rasterizer, degree, *own)
+    each = training_needs(rasterizer, degree, job.moments, job.estimates, follows)
     if job.packed:
         each = packed(each, shown, job.out_of_core)
     return most_splats(each, device.memory_bytes, device.max_buffer, device.max_allocation, taken)
@@ -56,11 +55,9 @@ def placed(job: Job, device: Device, splats: int) -> Job:
         return own
     how = "steps copy those that they see (--packed)"
     if form.out_of_core:
-        own_degree = job.config.model.sh_degree
-        each = training_needs(rasterizer, own_degree, job.moments, further=job.further)
+        each = training_needs(rasterizer, job.config.model.sh_degree, job.moments)
         host = host_bytes(each) * planned / 2**30
-        far = "lobes of colour" if job.further else "higher colour bands"
-        how = f"their {far} go to the host's memory ({host:.1f} GiB)"
+        how = f"their higher colour bands go to the host's memory ({host:.1f} GiB)"
     tqdm.write(
         f"note: {planned} splats are planned, {device.name} holds {most}: {how}, for about {more} "
         "splats (--out-of-core off: not)"

@@ -1,22 +1,14 @@
-"""What a run decides before its first step: the colour of its splats and the filter that they are
-drawn with; and by its photographs and the points of its model its length, its number of splats, and
-whether splats rest (docs/results/generalization.md)."""
+"""What a run decides before its first step, by its photographs and the points of its model: its
+length, its number of splats, and whether splats rest (docs/results/generalization.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hardsplat.base.errors import UserError
-from hardsplat.io.formats.checkpoint import Checkpoint
-from hardsplat.io.splats import open_splats
-from hardsplat.model.lobes import has_lobes
-from hardsplat.results.folder import folder_of
-from hardsplat.results.model import find_model
-from hardsplat.settings.presets import SAVED_NAME, for_photographs, of_length, read_saved
+from hardsplat.settings.presets import for_photographs, of_length
 from hardsplat.settings.train import FIELDS, TrainConfig
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.light import SHARE, SPREAD, Light
@@ -26,9 +18,6 @@ from hardsplat.train.job.views import Views
 from hardsplat.train.strategies.budget import budget_for
 
 Say = Callable[[str], None]  # prints a decision, and keeps it with the result
-
-# Photographs from which on colour is by lobes: fewer gain less, or lose.
-MANY_PHOTOGRAPHS = 80
 
 # Share of the points that a view shows, below which splats rest in steps that do not show them.
 # Adam's steps are as long as the gradient is certain: a splat that one step of fifteen shows would
@@ -45,79 +34,6 @@ def steps_of(share: float, photographs: int, planned: int) -> int:
     short = min(max(FEW_EPOCHS * photographs, least), planned)
     rise = min(max((share - FEW_SHOWN) / (MANY_SHOWN - FEW_SHOWN), 0.0), 1.0)
     return round(short * (planned / short) ** rise)
-
-
-def _color_of(init: str | Path) -> str:
-    """The colour of given splats; "" where it does not depend on the view."""
-    splats = open_splats(find_model(init)[0])
-    return "lobes" if has_lobes(splats.extra) else "sh" if splats.sh_degree else ""
-
-
-def colored(
-    config: TrainConfig, views: int, start: Checkpoint | None, say: Say, faces: int = 1
-) -> TrainConfig:
-    """The settings with the colour that `auto` takes: that of a checkpoint, or of given splats
-    whose colour depends on the view, else by the settings and the number of photographs. start: the
-    checkpoint. faces: views of a photograph."""
-    init = config.start.init if start is None else None
-    if config.model.color != "auto":
-        if config.model.has_lobes and init is not None and _color_of(init) == "sh":
-            say(f"colour is lobes, so harmonics of {init} above degree 0 are left out")
-        return config
-    color, why = "", f"for {views} training views"
-    if start is not None:
-        color, why = "lobes" if has_lobes(start.buffers) else "sh", "as in the checkpoint"
-    elif config.alone:
-        color, why = "sh", f"with {config.alone}"
-    elif init is not None and (color := _color_of(init)):
-        why = f"as in {init}"
-    if not color and config.as_published:
-        color, why = "sh", f"with {config.as_published}"
-    color = color or ("lobes" if views // faces >= MANY_PHOTOGRAPHS else "sh")
-    names = {"lobes": "lobes", "sh": "spherical harmonics"}
-    other = "sh" if color == "lobes" else "lobes"
-    hand = f" (--color {other}: {names[other]})" * (start is None and not config.alone)
-    say(f"{why} colour is {names[color]}: --color {color}{hand}")
-    return config.with_color(color)
-
-
-def filtered(config: TrainConfig, start: Checkpoint | None, say: Say) -> TrainConfig:
-    """The settings with or without the 2D filter: as given splats or those of a checkpoint were
-    trained; new ones with it, but for what is drawn as published. start: the checkpoint. Raises
-    UserError where a run would go on otherwise than it began."""
-    named = config.raster.antialiased
-    given = config.start.init if start is None else config.run.ckpt
-    if given is not None:
-        wanted, why = find_model(given)[1].raster.antialiased, f"as those of {given}"
-        if wanted is None:
-            wanted, why = False, f"since nothing says how those of {given} were"
-        if named is not None and named != wanted and not (_has_plain(given, config) and not named):
-            how = "with" if wanted else "without"
-            say(f"the splats of {given} were trained {how} --antialiased")
-    elif start is not None:  # of the result folder
-        saved = folder_of(config.run, config.scene) / SAVED_NAME
-        wanted = saved.is_file() and bool(read_saved(saved).get("antialiased"))
-        why, how = "as the run was before", "with" if wanted else "without"
-        if named is not None and named != wanted and saved.is_file():
-            raise UserError(f"the run in {saved.parent} began {how} --antialiased; go on {how} it")
-    elif why := config.as_published:
-        wanted, why = False, f"as published, with {why}"
-    else:
-        wanted, why = True, "so that small ones are sharp"
-    if named is not None:
-        return config
-    if wanted:
-        how = f"with the 2D filter, {why}: --antialiased (--no-antialiased: without it)"
-    else:
-        how = f"without the 2D filter, {why}: --no-antialiased (--antialiased: with it)"
-    say(f"splats are drawn {how}")
-    return config.changed(antialiased=wanted)
-
-
-def _has_plain(given: str | Path, config: TrainConfig) -> bool:
-    """Whether a run begins with what given splats have for programs without the filter."""
-    plain = open_splats(find_model(given)[0]).unfiltered
-    return plain is not None and not config.model.has_lobes
 
 
 def decided(config: TrainConfig, views: Views, points: np.ndarray, say: Say) -> TrainConfig:

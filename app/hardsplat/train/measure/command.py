@@ -79,11 +79,15 @@ def evaluate_run(
     backend = BACKENDS[rasterizer]
     options = replace(backend.options.of(config.raster, config.gradient), lens=lens)
     canvas = canvas_of([view.camera for view in scene.views])
-    raster = backend.rasterizer(gpu, parameters, *canvas, options, sink=None)
+    filters = (False, True) if options.antialiased else (False,)
+    rasters = [
+        backend.rasterizer(gpu, parameters, *canvas, replace(options, antialiased=each), sink=None)
+        for each in filters
+    ]
     frame, quiet = evaluation_frame(c, degree), config.run.quiet
-    how: dict[str, Any] = {"fitted": True, "colors": colors}
+    how: dict[str, Any] = {"fitted": True, "colors": colors, "filtered": (*rasters[1:], None)[0]}
     measures, distances = [], []
-    for m in measure_all(gpu, raster, scene.held_out, frame, quiet, **how):
+    for m in measure_all(gpu, rasters[0], scene.held_out, frame, quiet, **how):
         measures.append(replace(m, target=None))
         if distance and (image := m.image) is not None:
             distances.append(distance(image, m.photo))
@@ -102,9 +106,10 @@ def evaluate_run(
         views = scene.held_out
         job = refining_job(gpu, config, rasterizer, views, scene.extent, gaussians)
         cameras = refine_held_out(gpu, job, views, gaussians, sky=sky)
-        again = measure_all(gpu, raster, views, frame, quiet, cameras=cameras, **how)
+        again = measure_all(gpu, rasters[0], views, frame, quiet, cameras=cameras, **how)
         table["refined"] = summary([replace(m, target=None) for m in again])
-    raster.destroy()
+    for raster in rasters:
+        raster.destroy()
     parameters.destroy()
     if distance:
         table["lpips"] = {"mean": float(np.mean(distances)), "views": distances, **distance.named}
@@ -120,8 +125,13 @@ def _print(table: dict) -> None:
     for line in lines:
         print(
             f"{line['name']:32s} PSNR {line['psnr']:6.2f} dB  SSIM {line['ssim']:.4f}   "
-            f"with colours fitted {line['fitted_psnr']:6.2f} dB  {line['fitted_ssim']:.4f}"
+            f"with colours fitted {line['fitted_psnr']:6.2f} dB  {line['fitted_ssim']:.4f}",
+            end="",
         )
+        if "psnr_antialiased" in line:
+            both = f"{line['psnr_antialiased']:6.2f} dB  {line['ssim_antialiased']:.4f}"
+            print(f"   with the 2D filter {both}", end="")
+        print()
     if d := table.get("lpips"):
         what = f"{d['variant']}: {d['what']}; version {d['version']}"
         print(f"LPIPS {d['mean']:.4f} ({what})")

@@ -11,7 +11,6 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.lobes import has_lobes
 from hardsplat.model.sky import Sky
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.learning import GradientSettings, ModelSettings
@@ -43,7 +42,6 @@ def refining_job(
 
     extent: of the scene, world units. gaussians: the splats.
     """
-    color = "lobes" if has_lobes(gaussians.extra) else "sh"
     r, cameras, gradient = run.run, [view.camera for view in views], run.gradient
     if gradient.gradient == "stochastic":
         gradient = GradientSettings(gradient="analytic")
@@ -58,7 +56,7 @@ def refining_job(
         scene=replace(run.scene, region=()),  # which belongs to strategies that grow
         run=RunSettings(max_steps=steps, **own),
         raster=run.raster,
-        model=ModelSettings(color=color, sh_degree=gaussians.sh_degree, sh_degree_interval=1),
+        model=ModelSettings(sh_degree=gaussians.sh_degree, sh_degree_interval=1),
         loss=run.loss,
         adam=run.adam,
         gradient=gradient,

@@ -1,9 +1,11 @@
-"""PSNR and SSIM of views, measured on the GPU."""
+"""PSNR and SSIM of views, measured on the GPU: of splats that are drawn by their standard
+properties and without the 2D filter, as any viewer draws them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -52,8 +54,9 @@ class Measured:
 
     target: (H, W, 4) as it was drawn, see raster.frame.finished; None where no picture was
     requested. photo: (H, W, 3) uint8, over the background. fitted_psnr, fitted_ssim: after a fit of
-    colours, where that was requested. half_psnr: of the right half, after gains that fit the left
-    one, where that was requested.
+    colours, where that was requested. psnr_antialiased, ssim_antialiased: of the same splats drawn
+    with the 2D filter, where they were trained so. half_psnr: of the right half, after gains that
+    fit the left one, where that was requested.
     """
 
     name: str
@@ -63,6 +66,8 @@ class Measured:
     photo: np.ndarray
     fitted_psnr: float | None = None
     fitted_ssim: float | None = None
+    psnr_antialiased: float | None = None
+    ssim_antialiased: float | None = None
     half_psnr: float | None = None
     background: np.ndarray | tuple[float, ...] = (0.0, 0.0, 0.0)
 
@@ -195,31 +200,41 @@ def measure_all(
     fitted: bool = False,
     colors: CameraColors | None = None,
     halves: bool = False,
+    filtered: Rasterizer | None = None,
 ) -> Iterator[Measured]:
     """Views one by one. The canvas must hold the largest of them. photos: of these views, where
     they have been read already. pictures: of all views, or else of the first alone.
 
     cameras: instead of those of the views. fitted: also after a fit of colours, of images as
-    their cameras made them by `colors`. halves: also half_psnr."""
-    evaluator = Evaluator(device, raster, raster.width, raster.height)
-    try:
+    their cameras made them by `colors`. halves: also half_psnr. filtered: draws the same splats
+    with the 2D filter, for psnr_antialiased and ssim_antialiased."""
+    with ExitStack() as stack:
+
+        def evaluator_of(raster: Rasterizer) -> Evaluator:
+            made = Evaluator(device, raster, raster.width, raster.height)
+            stack.callback(made.destroy)
+            return made
+
+        evaluator, also = evaluator_of(raster), evaluator_of(filtered) if filtered else None
         photographs = load_images(views, progress=False) if photos is None else photos
         packed = ahead(photographs, lambda photo: (photo, pack(photo)))
         bar = Bar(views, desc="measuring", unit="view", leave=False, disable=quiet)
         for i, (view, (photo, words)) in enumerate(zip(bar, packed)):
             colored = partial(colors, number=view.number) if colors and colors.planes else None
             camera, picture = cameras[i] if cameras else view.camera, pictures or i == 0
-            yield evaluator.measure(
+            measured = evaluator.measure(
                 view.name, camera, photo, frame, picture, fitted, colored, words, halves
             )
-    finally:
-        evaluator.destroy()
+            if also:
+                m = also.measure(view.name, camera, photo, frame, picture=False, words=words)
+                measured.psnr_antialiased, measured.ssim_antialiased = m.psnr, m.ssim
+            yield measured
 
 
 def summary(measured: Sequence[Measured]) -> dict:
-    """Means and the table of views, as it goes into JSON. fitted_psnr, fitted_ssim: after a fit of
-    colours, where that was measured."""
-    kinds = ("psnr", "ssim", "fitted_psnr", "fitted_ssim")
+    """Means and the table of views, as it goes into JSON; names are those of Measured, of what was
+    measured."""
+    kinds = ("psnr", "ssim", "fitted_psnr", "fitted_ssim", "psnr_antialiased", "ssim_antialiased")
     names = [n for n in kinds if measured and getattr(measured[0], n) is not None]
     views = [{"name": m.name, **{name: getattr(m, name) for name in names}} for m in measured]
     means = {name: float(np.mean([view[name] for view in views])) for name in names}

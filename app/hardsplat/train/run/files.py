@@ -97,25 +97,23 @@ class RunFiles:
         *names: str,
         over: bool = False,
         sky: Sky | None = None,
-        plain: tuple[np.ndarray | None, np.ndarray | None] = (None, None),
     ) -> Future:
         """Splats from their trained values, (planes, N, width) by name, as PLY files of these
-        names. over: see last_checkpoint. sky: behind them, which becomes splats too. plain: see
-        Session.harmonics and Session.plain_opacities."""
+        names. over: see last_checkpoint. sky: behind them, which becomes splats too."""
         from hardsplat.io.splats import save_planes
 
-        nbytes = _bytes_of(planes) + sum(0 if each is None else each.nbytes for each in plain)
+        nbytes = _bytes_of(planes)
         self._late = over and nbytes > LATE
 
         def work() -> None:
-            durable, antialiased = not self._late, self._job.config.raster.filtered
+            durable, antialiased = not self._late, self._job.config.raster.antialiased
             all_planes, of_sky = self._all(planes, sky)
             if sky is not None:
                 from hardsplat.io.sky import save_sky
 
                 save_sky(self.folder, sky, of_sky, durable)
             for name in names:
-                save_planes(self.folder / name, all_planes, antialiased, durable, *plain)
+                save_planes(self.folder / name, all_planes, antialiased, durable)
 
         return self.background.do("splats", work, nbytes, line="splats")
 
@@ -177,24 +175,19 @@ class RunFiles:
             return None
 
     def viewer(
-        self,
-        planes: Mapping[str, np.ndarray],
-        name: str | None,
-        sky: Sky | None = None,
-        harmonics: np.ndarray | None = None,
+        self, planes: Mapping[str, np.ndarray], name: str | None, sky: Sky | None = None
     ) -> None:
         """The report's viewer of splats from their trained values, which begins at the held-out
-        view `name`. Made from memory while held-out views are measured. sky, harmonics: see
-        splats."""
+        view `name`. Made from memory while held-out views are measured. sky: see splats."""
 
         def work(maker: Maker | ReportProcesses) -> None:
             from hardsplat.report.maker import for_viewer
             from hardsplat.report.run import shown_of
 
             c = self._job.config
-            shown = shown_of(self.scene, c.scene, c.raster.filtered, name)
+            shown = shown_of(self.scene, c.scene, c.raster.antialiased, name)
             all_planes, _ = self._all(planes, sky)
-            own = for_viewer(all_planes, list(shown.cameras.values()), harmonics)
+            own = for_viewer(all_planes, list(shown.cameras.values()))
             maker.viewer(own, shown)
 
         self._report(work)

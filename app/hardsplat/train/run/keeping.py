@@ -13,11 +13,7 @@ import numpy as np
 from hardsplat.base.background import outcome
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import DeviceLost
-from hardsplat.gpu.passes.pipelines import begin_all
 from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint, newest
-from hardsplat.model.lobes import has_lobes
-from hardsplat.model.sky import Sky
-from hardsplat.raster.harmonics import HARMONICS_PASS, OPACITIES_PASS
 from hardsplat.tables import quantities
 from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.resume import resume_command
@@ -26,7 +22,6 @@ from hardsplat.train.session.copies import Allocate, SnapshotBuffers
 from hardsplat.train.step.transient import ignored_share
 
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
-SHOWN_DEGREE = 1  # of colour in the report's viewer
 
 
 class CheckpointKeeper:
@@ -38,9 +33,6 @@ class CheckpointKeeper:
         self.state, self._taken_at = start, time.monotonic()
         self._copies = SnapshotBuffers(run.files.background)
         self._last_splats: Future | None = None  # while the run is measured after its last step
-        passes = [HARMONICS_PASS] * has_lobes(run.job.further)
-        passes += [OPACITIES_PASS] * run.job.config.raster.filtered
-        begin_all(run.device, passes)
 
     def take(self) -> None:
         """Copies the state of the session."""
@@ -62,7 +54,7 @@ class CheckpointKeeper:
         run.session.drain()
         with run.off_clock("files"):
             self.take()
-            splats = self._splats(self.planes(), "splats.ply", sky=run.session.sky())
+            splats = run.files.splats(self.planes(), "splats.ply", sky=run.session.sky())
             outcome(run.files.checkpoint(self.state), "the checkpoint")
             outcome(splats, "splats.ply")
 
@@ -79,15 +71,7 @@ class CheckpointKeeper:
         if ply:
             with run.off_clock("files"):
                 names = "splats.ply", f"splats_{step}.ply"
-                self._splats(run.session.values(), *names, sky=run.session.sky())
-
-    def _splats(
-        self, planes: Mapping[str, np.ndarray], *names: str, sky: Sky | None, over: bool = False
-    ) -> Future:
-        """Has the splats of the session written, whose trained values `planes` are."""
-        session = self.run.session
-        plain = session.harmonics(), session.plain_opacities()
-        return self.run.files.splats(planes, *names, over=over, sky=sky, plain=plain)
+                run.files.splats(run.session.values(), *names, sky=run.session.sky())
 
     def keep(self, step: int) -> None:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a
@@ -112,9 +96,8 @@ class CheckpointKeeper:
         first = next((run.scene.views[i].name for i in run.scene.test), None)
         sky = run.session.fill_sky() if over else run.session.sky()
         self._take(allocate, planes)  # before the device is given more to do
-        seen = run.session.harmonics(SHOWN_DEGREE)
-        files.viewer(planes, None if run.stop.asked else first, sky, seen)  # takes longest
-        splats = self._splats(planes, "splats.ply", over=over, sky=sky)
+        files.viewer(planes, None if run.stop.asked else first, sky)  # takes longest
+        splats = files.splats(planes, "splats.ply", over=over, sky=sky)
         if RESIDUALS in self.state.buffers:
             run.ignored = ignored_share(self.state.buffers[RESIDUALS])
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with

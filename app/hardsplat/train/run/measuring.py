@@ -41,13 +41,21 @@ class Measurements:
         self._photos: dict[int, np.ndarray] = {}  # those that `psnr` was asked of
 
     def _measures(
-        self, views: Sequence[View], quiet: bool = True, **how: Any
+        self, views: Sequence[View], quiet: bool = True, as_trained: bool = False, **how: Any
     ) -> Iterator[Measured]:
-        """Measurements of measure_all, with the splats of now."""
+        """Measurements of measure_all, with the splats of now. as_trained: as steps draw them, with
+        the 2D filter where the run has it."""
         c, session = self.run.job.config, self.run.session
         degree = min(session.step // c.model.sh_degree_interval, c.model.sh_degree)
-        frame = evaluation_frame(c.scene, degree)
-        return measure_all(self.run.device, session.raster, views, frame, quiet, **how)
+        own = views, evaluation_frame(c.scene, degree), quiet
+        if as_trained or not c.raster.antialiased:
+            yield from measure_all(self.run.device, session.raster, *own, **how)
+            return
+        plain = session.raster_without_filter()
+        try:
+            yield from measure_all(self.run.device, plain, *own, filtered=session.raster, **how)
+        finally:
+            plain.destroy()
 
     def example(self) -> Measured | None:
         """The first held-out view, measured now; None where none is held out, where there is no
@@ -71,7 +79,8 @@ class Measurements:
         halves = exposed and self.run.session.step < (job.exposed_until or job.steps)
         views, photos = [scene.views[i] for i in indices], [self._photos[i] for i in indices]
         with self.run.off_clock("measuring"):
-            found = list(self._measures(views, pictures=False, photos=photos, halves=halves))
+            how: dict[str, Any] = {"pictures": False, "photos": photos, "halves": halves}
+            found = list(self._measures(views, as_trained=True, **how))
         return [m.psnr if m.half_psnr is None else m.half_psnr for m in found]
 
     def measure(self, step: int, planes: Mapping[str, np.ndarray] | None = None) -> None:
@@ -91,7 +100,7 @@ class Measurements:
         shown: Measured | None = None
         c, colors = run.job.config, self._colors()
         fitted = c.exposure.corrected
-        how = {"photos": files.photographs.held_out(), "pictures": last}
+        how: dict[str, Any] = {"photos": files.photographs.held_out(), "pictures": last}
         views = self._scene().held_out
         self._busy = True
         try:
@@ -142,7 +151,7 @@ class Measurements:
         try:
             cameras = refine_held_out(run.device, job, views, gaussians, stopped, run.session.sky())
             measures = []
-            how = {"cameras": cameras, "fitted": True, "colors": self._colors()}
+            how: dict[str, Any] = {"cameras": cameras, "fitted": True, "colors": self._colors()}
             for m in self._measures(views, config.run.quiet, **how) if cameras else ():
                 measures.append(replace(m, target=None))
                 if stopped():

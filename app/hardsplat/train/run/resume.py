@@ -8,8 +8,7 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
-from hardsplat.model.lobes import has_lobes
-from hardsplat.settings.presets import SAVED_NAME
+from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.run.files import is_complete
 
@@ -29,13 +28,15 @@ def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None
     if path is None:
         return None
     start = checkpoints.load(path)
-    color = "lobes" if has_lobes(start.buffers) else "sh"
-    model = config.with_color("sh" if config.alone else color).model
-    made, this = f"--sh-degree {start.sh_degree}", str(model.sh_degree)
-    if color != model.color:
-        made, this = f"--color {color}", model.color
-    if color != model.color or start.sh_degree != model.sh_degree:
-        saved = path.parent.parent / SAVED_NAME
+    saved = path.parent.parent / SAVED_NAME
+    degree, filtered = config.model.sh_degree, config.raster.antialiased
+    began = bool(read_saved(saved).get("antialiased")) if saved.is_file() else filtered
+    made, this = "", ""
+    if start.sh_degree != degree:
+        made, this = f"--sh-degree {start.sh_degree}", str(degree)
+    elif began != filtered:
+        made, this = (f"--{'' if each else 'no-'}antialiased" for each in (began, filtered))
+    if made:
         helps = saved.is_file() and not settings.resume
         advice = f"; add --config {shlex.quote(str(saved))}" if helps else ""
         raise UserError(f"{path}: made with {made}, this run has {this}{advice}")

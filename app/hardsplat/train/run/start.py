@@ -51,7 +51,7 @@ PHOTO_BYTES = 3
 
 def print_notes(config: TrainConfig, scene: Scene) -> None:
     """Prints what the user should know of the scene before the training begins."""
-    start, run = config.start, config.run
+    start, run, antialiased = config.start, config.run, config.raster.antialiased
     notes = [*scene.notes]
     if start.init is None and start.init_type == "sfm" and not len(scene.points):
         centre, reach = random_cube(start, scene)
@@ -61,6 +61,9 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
             f"{reach:.3g} from {around} along each axis"
         )
     given = None if run.resume or run.ckpt else start.init
+    if given is not None and (was := find_model(given)[1].raster.antialiased) != antialiased:
+        were, now = ("with", "without") if was else ("without", "with")
+        notes.append(f"the splats of {given} were trained {were} --antialiased and go on {now} it")
     if config.densify.strategy == "none" and not (run.resume or run.ckpt or given):
         notes.append("--strategy none keeps the first splats; --init RESULT trains a result on")
     if not (run.resume or run.ckpt) and (idle := _idle(start, scene)):
@@ -100,15 +103,15 @@ def initial_gaussians(
 
 
 def _first(
-    start: StartSettings, scene: Scene, sh_degree: int, seed: int, plain: bool = False
+    start: StartSettings, scene: Scene, sh_degree: int, seed: int
 ) -> tuple[Gaussians, Sky | None]:
-    """initial_gaussians, and the sky of a file. plain: see load_drawn.
+    """initial_gaussians, and the sky of a file.
 
     Neighbours are visible together, so they are contiguous in memory, and those that they grow
     mostly are as well (docs/results/speed.md).
     """
     if start.init is not None:
-        return _given(start.init, sh_degree, plain)
+        return _given(start.init, sh_degree)
     points, colors = scene.points, scene.colors
     if is_random(start, scene):
         rng, size = np.random.default_rng(seed), (start.init_num_pts, 3)
@@ -121,11 +124,10 @@ def _first(
     return gaussians, None
 
 
-def _given(path: Path, sh_degree: int, plain: bool) -> tuple[Gaussians, Sky | None]:
+def _given(path: Path, sh_degree: int) -> tuple[Gaussians, Sky | None]:
     """Splats of a file or a result folder as training takes them, SH bands up to that degree and
-    nothing at the end of its range, where gradients vanish; and the sky behind them. plain: see
-    load_drawn."""
-    given, sky = load_drawn(find_model(path)[0], plain)
+    nothing at the end of its range, where gradients vanish; and the sky behind them."""
+    given, sky = load_drawn(find_model(path)[0])
     given = given[morton.order_by_rank(given.means)]
     opacities = np.clip(given.opacities, *_OPACITIES)
     scales, sh = np.maximum(given.scales, _LEAST_SCALE), given.sh[:, : (sh_degree + 1) ** 2]
@@ -157,8 +159,7 @@ class FirstSplats:
         background: Background,
     ):
         start, own = config.start, (config.model.sh_degree, config.run.seed)
-        plain = not (config.model.has_lobes or config.raster.filtered)
-        self._make = lambda: _first(start, scene, *own, plain)
+        self._make = lambda: _first(start, scene, *own)
         self._checkpoint, self.step = checkpoint, checkpoint.step if checkpoint else 0
         self._random = checkpoint is None and is_random(start, scene)
         self._begun: Future[tuple[Gaussians, Sky | None]] | None = None

@@ -29,7 +29,7 @@ from hardsplat.train.job.job import Job, prepare
 from hardsplat.train.job.memory import placed
 from hardsplat.train.job.part import ScenePart
 from hardsplat.train.job.place import place_of
-from hardsplat.train.job.recipe import colored, decided, filtered, say_plan
+from hardsplat.train.job.recipe import decided, say_plan
 from hardsplat.train.job.views import training_views
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.closing import print_outcome
@@ -130,10 +130,7 @@ class Trainer:
         by a thread while the device is opened."""
         if config.intrinsics.intrinsics_opt:
             check_lenses(self.scene.views)
-        notes: list[str] = []
         views = training_views(self.scene)
-        config = colored(config, len(views.cameras), checkpoint, notes.append, views.faces)
-        config = filtered(config, checkpoint, notes.append)
         splats = FirstSplats(config, self.scene, checkpoint, self.photographs.background)
         self.clock.begin("device")
         if isinstance(device, Future):
@@ -142,8 +139,6 @@ class Trainer:
         self.device = device or open_device(config.run.device, *surfaces)
         self.clock.compiling = lambda: self.device.build_seconds
         say, points = self.log.decide, self.scene.points
-        for note in notes:
-            say(note)
         config = decided(config, views, points, say)
         job = prepare(config, views, self.device, splats.count, splats.step, part, len(points))
         say_plan(job, config, splats.count, len(points), say)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from hardsplat import contract
@@ -10,6 +12,7 @@ from hardsplat.contract.footprint import by_purpose
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.parameters import Gradients, Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.train.session.capacity import SplatCapacity
@@ -59,6 +62,16 @@ class SessionBuffers(SessionContents):
         self._draw()
         self._set(n, self.step)
 
+    def raster_without_filter(self) -> Rasterizer:
+        """Draws the splats of now as other programs do, without the 2D filter; it is the caller's.
+        Raises OutOfMemory."""
+        job, backend = self.job, BACKENDS[self.rasterizer]
+        options = backend.first_runnable(self.device, job.options(self.rasterizer))
+        drawn = self._drawing.working if self._drawing else None
+        sink = job.sink(self.capture.depths is not None) if drawn else None  # which gathers them
+        how = *job.views.canvas, replace(options, antialiased=False), sink
+        return backend.rasterizer(self.device, drawn or self.parameters, *how)
+
     def has_timed_rows(self, rasterizer: str) -> bool:
         """Whether a switch to that rasterizer would look for the fastest rows."""
         return has_timed_rows(self.device, self.job, rasterizer)
@@ -77,7 +90,6 @@ class SessionBuffers(SessionContents):
             job.views.items,
             job.strategy.follows,
             out_of_core=job.out_of_core,
-            further=job.further,
         )
 
     def _grow(self, wanted: int, n: int) -> None:

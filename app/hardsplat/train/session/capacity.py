@@ -45,9 +45,8 @@ class SplatCapacity:
             )
         limit, why = self._limit(rasterizer)
         if n > limit:
-            model = self._job.config.model
-            color = "--color lobes" if model.has_lobes else f"--sh-degree {model.sh_degree}"
-            raise OutOfMemory(f"{n} splats do not fit: {why} with {color}", "splats")
+            degree = f"--sh-degree {self._job.config.model.sh_degree}"
+            raise OutOfMemory(f"{n} splats do not fit: {why} with {degree}", "splats")
 
     def first(self, n: int, rasterizer: str) -> int:
         """Capacity to begin with n splats. Lists are the largest while splats are few and large, so

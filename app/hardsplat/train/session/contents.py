@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import UserError
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import buffer_in
 from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.lobes import DEGREE, has_lobes, without_lobes
 from hardsplat.model.sky import Sky
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.raster.harmonics import fit_harmonics, fit_opacities
 from hardsplat.tables import quantities
 from hardsplat.tables.quantity import Of
 from hardsplat.train.job.job import Job
 from hardsplat.train.session.copies import Allocate, fresh
 from hardsplat.train.step.batch import BatchedSession
 from hardsplat.train.step.transient import cells_in
-
-log = logging.getLogger("hardsplat")
 
 
 def of_other_items(
@@ -89,7 +84,7 @@ class SessionContents(BatchedSession):
         return self.parameters.shape(name, self.parameters.items(name, n))
 
     def _kept(self) -> list[str]:
-        splats = quantities.of_splats(self.job.further)
+        splats = quantities.of("splat")
         others = [q for kind in quantities.ORDER[1:] for q in quantities.of(kind)]
         names = [
             *(q.name for q in splats),
@@ -126,33 +121,8 @@ class SessionContents(BatchedSession):
         """(planes, splats, width) of every trained quantity of splats, by name. allocate: gives the
         arrays."""
         n = self.count()
-        splats = quantities.of_splats(self.job.further)
+        splats = quantities.of("splat")
         return {q.name: self._read(q.name, n, allocate) for q in splats}
-
-    def harmonics(self, sh_degree: int = DEGREE) -> np.ndarray | None:
-        """(splats, (sh_degree + 1)^2, 3) SH that look like splats with lobes of colour, after all
-        that was queued; None where they have none."""
-        if not has_lobes(self.job.further):
-            return None
-        n, cameras = self.count(), self.job.views.cameras
-        try:
-            return fit_harmonics(self.parameters, n, cameras, sh_degree)
-        except OutOfMemory:
-            return without_lobes(self.gaussians(), cameras, sh_degree=sh_degree).sh
-
-    def plain_opacities(self) -> np.ndarray | None:
-        """(splats,) opacities with which programs without the 2D filter draw antialiased splats
-        most alike, after all that was queued; their own where there is no memory to find them; None
-        where splats are not antialiased."""
-        if not self.job.config.raster.filtered:
-            return None
-        n, cameras = self.count(), self.job.views.cameras
-        try:
-            return fit_opacities(self.parameters, n, cameras)
-        except OutOfMemory:
-            bold = "programs without the 2D filter will draw splats too bold"
-            log.warning("no memory to find other opacities: %s", bold)
-            return self.gaussians().opacities
 
     def trained_of(self, name: str) -> np.ndarray:
         """(planes, items, width) of a quantity of photographs, cameras or texels, after all that

@@ -22,7 +22,6 @@ from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import buffer_in
 from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.model.lobes import without_lobes
 from hardsplat.raster.averages import begin_averages, take_averages
 from hardsplat.tables import quantities
 from hardsplat.train.job.job import Job
@@ -112,11 +111,7 @@ class Session(SessionBuffers):
 
     def initial(self, gaussians: Gaussians) -> Checkpoint:
         """Step 0 with these splats."""
-        degree = self.job.config.model.sh_degree
-        if not self.job.further:
-            gaussians = without_lobes(gaussians, self.job.views.cameras, sh_degree=degree)
-        own = gaussians.with_further(self.job.further)
-        first = Checkpoint.initial(own, degree, self.job.views.items)
+        first = Checkpoint.initial(gaussians, self.job.config.model.sh_degree, self.job.views.items)
         for name, values in self.job.part.exposures.items():
             first.buffers[name][:] = values
         return first
