@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 
+from hardsplat.io.formats.ply import load_points
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
 from tests.helpers.spoiling import spoiled_bytes, survives
@@ -109,6 +110,7 @@ GOOD = header(2) + body()
 ASCII = header(2, kind="ascii") + b"0.5 " * 26 + b"\n"
 WORD = header(1, kind="ascii") + b"0.5 " * 25 + b"half\n"
 RENAMED = header(2, [n.replace("f_rest_4", "f_rest_44") for n in DEGREE_1]) + body()
+LISTS_FIRST = b"element face 1\nproperty list uchar int vertex_indices\nelement vertex"
 ABSURD = b"element face 9999999999\nelement"
 
 
@@ -129,8 +131,11 @@ DAMAGE = [
     (changed(b"element", ABSURD), "announces 10000000051 numbers"),
     (header(0), "has no vertices"),
     (changed(b"vertex", b"vortex"), "has no vertices"),
-    (changed(b"float f_dc_0", b"list uint float f_dc_0"), "property f_dc_0 is a list"),
-    (header(1, "xyz") + bytes(12), "property f_dc_0 is missing; is this a point cloud"),
+    (changed(b"float f_dc_0", b"list uint float f_dc_0"), "property f_dc_0 of vertex is a list"),
+    (changed(b"property float x", b"property quad x"), "the PLY header has a line `property quad"),
+    (changed(b"format", b"comment"), "the PLY header names no format of data"),
+    (changed(b"element vertex", LISTS_FIRST), "face with lists stand before vertex; write it with"),
+    (header(1, "xyz") + bytes(12), "property f_dc_0 is missing; is this a mesh or a point cloud"),
     (header(2, without("opacity")) + body(), "property opacity is missing"),
     (header(2, without("f_rest_8")) + body(), "has 8 f_rest properties; splats have 0, 9, 24, 45"),
     (RENAMED, "property f_rest_4 is missing"),
@@ -144,6 +149,81 @@ def test_damage_is_one_clear_line(tmp_path, content, message):
     path.write_bytes(content)
     got = refusal(load_splats, path)
     assert str(path) in got and message in got
+
+
+FACES = b"property list uchar int vertex_indices\n"
+END_HEADER = b"end_header\n"
+
+
+def with_elements(before=b"", behind=b"", first=b"", last=b""):
+    """GOOD with further elements in its header and their bytes."""
+    start = header(2).replace(b"element vertex", before + b"element vertex")
+    return start.replace(END_HEADER, behind + END_HEADER) + first + body() + last
+
+
+OTHERS = {  # of MeshLab, CloudCompare, Blender, Metashape
+    "no faces": with_elements(behind=b"element face 0\n" + FACES),
+    "faces": with_elements(behind=b"element face 1\n" + FACES, last=b"\3" + bytes(12)),
+    "no faces before": with_elements(before=b"element face 0\n" + FACES),
+    "a camera before": with_elements(
+        b"element camera 2\nproperty double a\nproperty char b\n", first=bytes(18)
+    ),
+    "words": with_elements(before=b"comment element vertex 7\nobj_info by hand\ncomment\n"),
+    "lines of Windows": header(2).replace(b"\n", b"\r\n") + body(),
+    "ascii": header(2, kind="ascii").replace(END_HEADER, b"element face 1\n" + FACES + END_HEADER)
+    + b"0.5 " * 26 + b"\n" + b"0.5 " * 26 + b"\n3 0 1 2\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", OTHERS.values(), ids=OTHERS)
+def test_elements_besides_the_splats(tmp_path, content):
+    (tmp_path / "a.ply").write_bytes(content)
+    g = load_splats(tmp_path / "a.ply")
+    assert len(g) == 2 and (g.means == 0.5).all() and (g.sh == 0.5).all()
+
+
+def test_big_endian_and_columns_of_all_types(tmp_path):
+    kinds = [("short" if n.startswith("n") else "double", n) for n in DEGREE_1]
+    lines = [f"property {kind} {name}" for kind, name in kinds]
+    head = ["ply", "format binary_big_endian 1.0", "element vertex 3", *lines, "end_header\n"]
+    records = np.zeros(3, [(n, ">i2" if k == "short" else ">f8") for k, n in kinds])
+    records["x"], records["rot_0"], records["f_rest_8"] = [1, 2, 3], 1, 0.25
+    (tmp_path / "a.ply").write_bytes("\n".join(head).encode() + records.tobytes())
+    g = load_splats(tmp_path / "a.ply")
+    assert g.means[:, 0].tolist() == [1, 2, 3] and (g.sh[:, 3, 2] == 0.25).all()
+
+
+def test_points_beside_faces(tmp_path):
+    head = ["ply", "format binary_little_endian 1.0", "element vertex 1"]
+    head += [*(f"property float {axis}" for axis in "xyz"), "element face 0", FACES.decode()]
+    data = "\n".join(head).encode() + END_HEADER + np.float32([1, 2, 3]).tobytes()
+    (tmp_path / "a.ply").write_bytes(data)
+    assert load_points(tmp_path / "a.ply")[0].tolist() == [[1, 2, 3]]
+
+
+def test_discs_of_2dgs_become_thin_splats(tmp_path, caplog):
+    path, names = tmp_path / "a.ply", [n for n in DEGREE_1 if n != "scale_2"]
+    path.write_bytes(header(1, names) + np.full(25, 0.5, "<f4").tobytes())
+    with caplog.at_level(logging.WARNING):
+        g = load_splats(path)
+    np.testing.assert_allclose(g.scales[0], np.exp(0.5) * np.array([1, 1, 1e-3]), rtol=1e-5)
+    (said,) = caplog.messages
+    assert said == f"{path}: discs of 2DGS, with two scales: read as thin splats, which look alike"
+
+
+def test_the_3d_filter_of_mip_splatting_is_in_what_is_drawn(tmp_path, caplog):
+    """Convolution keeps the integral: opacity times the product of scales."""
+    path, logs = tmp_path / "a.ply", np.log([0.1, 0.2, 0.05])
+    own = body(1, **{f"scale_{i}": x for i, x in enumerate(logs)}, opacity=0.0)
+    path.write_bytes(header(1, [*DEGREE_1, "filter_3D"]) + own + np.float32(0.15).tobytes())
+    with caplog.at_level(logging.WARNING):
+        g = load_splats(path)
+    wanted = np.sqrt(np.exp(2 * logs) + 0.15**2)
+    np.testing.assert_allclose(g.scales[0], wanted, rtol=1e-5)
+    np.testing.assert_allclose(g.opacities[0] * wanted.prod(), 0.5 * np.exp(logs.sum()), rtol=1e-5)
+    assert caplog.messages == [
+        f"{path}: of Mip-Splatting: filter_3D was brought into scales and opacities"
+    ]
 
 
 UNUSABLE = {

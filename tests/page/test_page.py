@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +221,19 @@ def test_it_draws_what_the_renderer_draws(browser, device, tmp_path, degree, ant
     assert psnr(image, wanted) > 42 > 25 > psnr(other, wanted)
     assert browser.complaints == []
     assert all(url.startswith(("file:///", "data:", "blob:")) for url in browser.requests)
+
+
+def test_a_far_splat_leaves_the_others_where_they_are(browser, device, tmp_path):
+    """Copies that fill its chunk up are not drawn."""
+    g = splats(600, 0)
+    far = replace(g[:1], means=np.float32([[1e6, 0, 1e6]]), check=False)
+    g = Gaussians.concatenate([far, g])
+    write_page(tmp_path / "page.html", g, PageScene(cameras={"a": camera()}))
+    browser.open((tmp_path / "page.html").as_uri() + "#camera=0&still")
+    ready(browser)
+    with Renderer(device, "tiled") as renderer:
+        image = renderer.forward(g, camera(), near=0.2)[0]
+    assert psnr(shot(browser), np.clip(image, 0, 1)) > 42
 
 
 def test_mouse_and_keys(browser, tmp_path):

@@ -171,6 +171,7 @@ source IN: result folder of a training, or a file of splats, see convert
 --floor X0 Y0 Z0 X1 Y1 Z1 X2 Y2 Z2: three points of the plane that becomes the floor, y = 0
 --distance X0 Y0 Z0 X1 Y1 Z1 LENGTH: scale so that two points are so far apart, in metres for
     example
+--scale X: make it this many times as large, about the origin
 --move X Y Z: by so much, after all else
 --overwrite: replace the output where it exists
 device

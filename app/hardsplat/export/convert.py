@@ -25,7 +25,7 @@ from hardsplat.io.formats import format_to_read, format_to_write
 from hardsplat.io.formats.base import PIECE, SplatStream
 from hardsplat.io.formats.frames import UPS, to_ours, turned, upright
 from hardsplat.io.order import Sorted, morton_places
-from hardsplat.io.splats import faults, log_dropped, note_filter, open_splats
+from hardsplat.io.splats import faults, log_dropped, log_lost, note_filter, open_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.model import find_model
 
@@ -142,7 +142,7 @@ def convert(
         if means is not None:
             order = Sorted(target, count, degree, splats.extra)
             stack.callback(order.close)
-            places = morton_places(means, means.min(axis=0), means.max(axis=0))
+            places = morton_places(means)
             del means
             if seen is not None:
                 seen[places] = seen.copy()
@@ -152,7 +152,8 @@ def convert(
                 at += len(piece)
             again = SplatStream(count, degree, order.pieces)
             out = SplatStream(count, degree, lambda: _shown(again, "writing", quiet), *own)
-        row.write(stack.enter_context(replacing(target)), out)
+        lost = row.write(stack.enter_context(replacing(target)), out)
+    log_lost(target, count, lost)
     sizes = format_to_read(source).size(source), target.stat().st_size
     return Converted(splats.count, count, *sizes, time.perf_counter() - started)
 
@@ -199,7 +200,7 @@ def _chosen(
         if ordered:
             means[span] = piece.means
         at += len(piece)
-    log_dropped(source, splats.count, dropped)
+    log_dropped(source, splats, dropped)
     if max_splats and keep.sum() > max_splats:
         least = np.partition(weights, -max_splats)[-max_splats]
         equal = np.flatnonzero(weights == least)

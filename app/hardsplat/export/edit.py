@@ -11,7 +11,8 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.edit.shapes import numbers, shapes_from_flag
-from hardsplat.edit.steps import Edit, Step, load_edit, on_floor, save_edit, scale, upright
+from hardsplat.edit.steps import Edit, Step, load_edit, on_floor, save_edit, upright
+from hardsplat.edit.steps import scale as scaled
 from hardsplat.export.convert import Converted, convert
 from hardsplat.io.formats.frames import UPS
 from hardsplat.io.splats import open_splats
@@ -29,6 +30,7 @@ def edit_splats(
     up: Sequence[str] = (),
     floor: Sequence[float] = (),
     distance: Sequence[float] = (),
+    scale: float | None = None,
     move: Sequence[float] = (),
     overwrite: bool = False,
     quiet: bool = False,
@@ -41,8 +43,8 @@ def edit_splats(
     The rest happens in this order. edits: a file of steps. crop, delete: words as shapes_from_flag
     takes them. up: the direction that is to point up, an axis such as -z or three numbers. floor:
     three points of the plane that becomes y = 0, with most splats above it. distance: two points
-    and how far apart they are to be. move: three numbers, in the final world; all other places are
-    in the world that `edits` leaves. Raises UserError.
+    and how far apart they are to be. scale: a factor, about the origin. move: three numbers, in the
+    final world; all other places are in the world that `edits` leaves. Raises UserError.
     """
     model = find_model(source)[0]
     target = Path(output) if output else model.parent / "edited.ply"
@@ -66,11 +68,13 @@ def edit_splats(
         now = float(np.linalg.norm(np.subtract(places[:3], places[3:])))
         if not (now > 0 and wanted > 0):
             raise UserError("--distance: expected two places apart and a length above 0")
-        steps.append(scale(wanted / now))
+        steps.append(scaled(wanted / now))
+    if scale is not None:
+        steps.append(scaled(scale))
     if move:
         steps.append(Step("move", None, numbers("--move", list(move), 3)))
     if not steps:
-        flags = "--edits, --crop, --delete, --up, --floor, --distance, --move"
+        flags = "--edits, --crop, --delete, --up, --floor, --distance, --scale, --move"
         raise UserError(f"nothing to do: give {flags}")
     edit = Edit(tuple(steps))
     done = convert(source, target, overwrite=overwrite, quiet=quiet, device=device, edit=edit)

@@ -138,7 +138,7 @@ def _surveyed(splats: SplatStream, source: Path) -> tuple[Gaussians, np.ndarray,
             chosen[0] = True
             part = replace(piece, sh=piece.sh[:, :1], extra={}, check=False)
             sample.append(part[chosen])
-    log_dropped(source, splats.count, dropped)
+    log_dropped(source, splats, dropped)
     return Gaussians.concatenate(sample), low, high
 
 

@@ -16,15 +16,10 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.tables import quantities
 
 
-def morton_places(means: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def morton_places(means: np.ndarray) -> np.ndarray:
     """(N,) uint32, the place of each splat in Morton order; of equal keys the first comes first."""
-    found = np.empty(len(means), np.uint64)
-    for at, n in spans(len(means)):
-        found[at : at + n] = morton.keys(means[at : at + n], low, high)
-    order = np.argsort(found, kind="stable")
-    del found
     places = np.empty(len(means), np.uint32)
-    places[order] = np.arange(len(means), dtype=np.uint32)
+    places[morton.order(means)] = np.arange(len(means), dtype=np.uint32)
     return places
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.io.formats import format_to_read, format_to_write, ply
-from hardsplat.io.formats.base import SplatStream, check_expansion, in_memory, of_planes
+from hardsplat.io.formats.base import Lost, SplatStream, check_expansion, in_memory, of_planes
 from hardsplat.io.formats.frames import rotated, to_ours
 from hardsplat.model import morton
 from hardsplat.model.gaussians import FIELDS, Gaussians
@@ -52,7 +52,7 @@ def load_splats(path: str | Path) -> Gaussians:
         for name, array in extra.items():
             array[:, at : at + len(piece)] = piece.extra[name]
         at += len(piece)
-    log_dropped(path, n, dropped)
+    log_dropped(path, splats, dropped)
     extra = {name: array[:, :at] for name, array in extra.items()}
     fields = {name: array[:at] for name, array in arrays.items()}
     return Gaussians(**fields, extra=extra, check=False)
@@ -79,7 +79,8 @@ def save_stream(path: Path, splats: SplatStream) -> None:
     row = format_to_write(path)
     note_filter(path, splats.antialiased)
     with written(path), replacing(path) as partial:
-        row.write(partial, _rotated(splats, to_ours(row.frame).T))
+        lost = row.write(partial, _rotated(splats, to_ours(row.frame).T))
+    log_lost(path, splats.count, lost)
 
 
 def save_planes(
@@ -146,10 +147,21 @@ def _faults(g: Gaussians) -> Iterator[tuple[str, np.ndarray]]:
     yield "an opacity outside 0..1", (g.opacities < 0) | (g.opacities > 1)
 
 
-def log_dropped(path: str | Path, count: int, dropped: Counter) -> None:
-    """Logs how many splats cannot be drawn, and why. Raises UserError where none is left."""
+def log_dropped(path: str | Path, splats: SplatStream, dropped: Counter) -> None:
+    """Logs what the reader of a file remarks, how many splats cannot be drawn, and why. Raises
+    UserError where none is left."""
+    for remark in splats.remarks:
+        log.warning("%s: %s", path, remark)
+    count = splats.count
     reasons = ", ".join(f"{number} with {what}" for what, number in dropped.items() if number)
     if dropped.total() == count:
         raise UserError(f"{path}: none of its {count} splats can be drawn: {reasons}")
     if reasons:
         log.warning("%s: left out %d of %d splats: %s", path, dropped.total(), count, reasons)
+
+
+def log_lost(path: str | Path, count: int, lost: Lost | None) -> None:
+    """Logs how many of the splats of a written file it does not hold as they were, and what
+    helps."""
+    for sentence in lost.told(count) if lost else ():
+        log.warning("%s: %s", path, sentence)

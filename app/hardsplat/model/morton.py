@@ -9,6 +9,7 @@ from hardsplat.base.parallel import in_blocks
 
 BITS = 21  # of each coordinate, so that three fit into 64
 _BLOCK = 1 << 15  # points at a time
+_CORE = 32.0  # times what 90 % of points lie within, beyond which a point is far out
 _SPREAD = {
     32: 0x1F00000000FFFF,
     16: 0x1F0000FF0000FF,
@@ -33,8 +34,35 @@ def keys(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def order(points: np.ndarray) -> np.ndarray:
-    """(N,) the rows of (N, 3) finite points in the order of their keys in their bounding box."""
-    return np.argsort(keys(points, points.min(axis=0), points.max(axis=0)), kind="stable")
+    """(N,) the rows of (N, 3) finite points in the order of their keys. Points far out come behind
+    the others, shell by shell, because they would squeeze them into few keys."""
+    shell = _shells(points)
+    if not shell.any():
+        found = keys(points, points.min(axis=0), points.max(axis=0))
+        return np.argsort(found, kind="stable")
+    found = np.empty(len(points), np.uint64)
+    for k in np.unique(shell):
+        rows = np.flatnonzero(shell == k)
+        inside = points[rows]
+        found[rows] = keys(inside, inside.min(axis=0), inside.max(axis=0))
+    return np.lexsort((found, shell))
+
+
+def _shells(points: np.ndarray) -> np.ndarray:
+    """(N,) uint8: 0 for points that are not far out, and one more for each factor of _CORE
+    beyond."""
+    some = points[:: max(1, len(points) >> 16)].astype(np.float64)
+    middle = np.median(some, axis=0)
+    away = lambda these: np.abs(these - middle).max(axis=1)  # noqa: E731
+    core = _CORE * max(float(np.quantile(away(some), 0.9)), 1e-30)
+    out = np.empty(len(points), np.uint8)
+
+    def fill(part: slice) -> None:
+        beyond = np.log2(np.maximum(away(points[part].astype(np.float64)) / core, 1))
+        out[part] = np.ceil(beyond / np.log2(_CORE))
+
+    in_blocks(len(points), _BLOCK, fill)
+    return out
 
 
 def order_by_rank(points: np.ndarray) -> np.ndarray:

@@ -31,12 +31,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardsplat.base.parallel import in_blocks
-from hardsplat.model import morton
+from hardsplat.model import chunks, morton
 from hardsplat.model.camera import rotation_matrix
+from hardsplat.model.chunks import CHUNK
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
-CHUNK = 256  # splats that share bounds
 POSITION_BITS = 14
+_STEPS = 2**POSITION_BITS - 1
 LARGEST = float(np.sin(np.pi / 8))  # of a component of the stored rotations, but for w
 SH_STEP = 1 / 64  # of an SH coefficient, where 8 bits of it hold all there are
 MOST_SPLATS = 2048 * 2048  # texels of the largest texture that every WebGL2 has
@@ -63,7 +64,8 @@ def pack(gaussians: Gaussians) -> Packed:
     n, degree = len(gaussians), gaussians.sh_degree
     if not 0 < n <= MOST_SPLATS:
         raise ValueError(f"a page holds 1 to {MOST_SPLATS} splats, got {n}")
-    order = morton.order(gaussians.means)
+    order, copies = _ordered(gaussians)
+    n = len(order)
     bounds, positions = _positions(gaussians.means[order])
     quats, scales = smallest_rotations(gaussians.quats[order], gaussians.scales[order])
     with np.errstate(divide="ignore"):
@@ -80,7 +82,7 @@ def pack(gaussians: Gaussians) -> Packed:
         (positions >> 8).astype(np.uint8),
         _bytes(logs, scale_ends),
         (128 + np.rint(quats[:, 1:] * (127 / LARGEST))).astype(np.uint8),
-        np.maximum(_bytes(gaussians.opacities[order, None], (0, 1)), 1),
+        np.where(copies, 0, np.maximum(_bytes(gaussians.opacities[order, None], (0, 1)), 1)),
         _less_green(_bytes(colors, color_ends)),
         _less_green(sh).reshape(n, -1),
     ]
@@ -88,6 +90,18 @@ def pack(gaussians: Gaussians) -> Packed:
     ends = dict(scale=list(scale_ends), color=list(color_ends))
     header = dict(splats=n, degree=degree, **ends, sh=steps, bytes=len(data))
     return Packed(header, _deflated(data))
+
+
+def _ordered(gaussians: Gaussians) -> tuple[np.ndarray, np.ndarray]:
+    """Rows in the order of the page, and which of them are copies that cannot be seen, (n,) and (n,
+    1)."""
+    order = morton.order(gaussians.means)
+    small = np.median(gaussians.scales[order], axis=1)
+    ends = chunks.runs(gaussians.means[order], small, np.full(3, _STEPS))
+    rows, copies = chunks.filled(ends)
+    if len(rows) > MOST_SPLATS:  # there is no room for copies
+        rows, copies = np.arange(len(order)), np.zeros(len(order), bool)
+    return order[rows], copies[:, None]
 
 
 def _deflated(data: bytes) -> bytes:
@@ -153,13 +167,13 @@ _AXES, _NAMES = _cube()
 
 def _positions(means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Bounds of chunks (C, 6) float32, and (N, 3) uint16 between them."""
-    n, chunks = len(means), -(-len(means) // CHUNK)
-    padded = np.pad(means, ((0, chunks * CHUNK - n), (0, 0)), mode="edge").astype(np.float64)
-    padded = padded.reshape(chunks, CHUNK, 3)
+    n, count = len(means), -(-len(means) // CHUNK)
+    padded = np.pad(means, ((0, count * CHUNK - n), (0, 0)), mode="edge").astype(np.float64)
+    padded = padded.reshape(count, CHUNK, 3)
     low, high = padded.min(axis=1, keepdims=True), padded.max(axis=1, keepdims=True)
     share = (padded - low) / np.where(high > low, high - low, 1)
-    steps = np.rint(share * (2**POSITION_BITS - 1)).astype(np.uint16)
-    return np.concatenate([low, high], axis=1).reshape(chunks, 6), steps.reshape(-1, 3)[:n]
+    steps = np.rint(share * _STEPS).astype(np.uint16)
+    return np.concatenate([low, high], axis=1).reshape(count, 6), steps.reshape(-1, 3)[:n]
 
 
 def _scale_ends(logs: np.ndarray) -> tuple[float, float]:

@@ -3,16 +3,14 @@ taking memory or ending in a traceback."""
 
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
 import zipfile
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
 
@@ -22,7 +20,6 @@ from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import ensure_folder
 from hardsplat.model.gaussians import OWN, Gaussians
 
-log = logging.getLogger("hardsplat")
 # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some copies
 PIECE = 1 << 15
 # bytes that a byte of a compressed file may become; more is taken for a decompression bomb, except
@@ -40,6 +37,29 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
+class Lost:
+    """How many splats a format cannot hold as they are, by what became of them and what helps; the
+    words go behind "12 of 300 splats"."""
+
+    FEW, SOME = 1e-3, 1e-2  # of all splats, fewer of which are not worth a word
+
+    def __init__(self):
+        self._numbers: Counter[str] = Counter()
+        self._least: dict[str, float] = {}
+
+    def note(self, which: np.ndarray, what: str, least: float = FEW) -> None:
+        """Adds splats of a piece. which: (N,) or (N, ...) bool; a splat counts once. least: share
+        of all splats from which on it is told."""
+        self._numbers[what] += int(which.reshape(len(which), -1).any(axis=1).sum())
+        self._least[what] = least
+
+    def told(self, count: int) -> Iterator[str]:
+        """Sentences about a file of that many splats."""
+        for what, number in self._numbers.items():
+            if number and number >= self._least[what] * count:
+                yield f"{number} of {count} splats {what}"
+
+
 @dataclass(frozen=True)
 class SplatStream:
     """Splats in pieces of at most PIECE, from a file that is being read or from memory.
@@ -48,7 +68,8 @@ class SplatStream:
     function that begins again with each call. antialiased: they were trained with the 2D filter of
     Mip-Splatting and must be drawn with it. extra: further trained quantities that every piece has.
     seen: from which directions training views see each splat, (count, (sh_degree + 1)^2), see
-    hardsplat.export.contribution.SeenSplats; None where it is unknown.
+    hardsplat.export.contribution.SeenSplats; None where it is unknown. remarks: sentences about a
+    file, for those who read all of it.
     """
 
     count: int
@@ -57,6 +78,7 @@ class SplatStream:
     antialiased: bool = False
     extra: tuple[str, ...] = ()
     seen: np.ndarray | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def not_written(path: Path, splats: SplatStream) -> None:
@@ -76,18 +98,18 @@ class FileFormat:
     suffix: end of the file's name. title: what it is, for help and messages. frame: where its axes
     x, y, z point, as in SPZ's documentation: R right, L left, U up, D down, F forward, B back.
     read: path -> Splats in that frame, after checks that take no memory. write: (path, Splats in
-    that frame) -> None. holds: whether a file with this suffix is of this format, where formats
-    share the suffix. morton: neighbours in space must be neighbours in the file for it to be small.
-    keeps_filter: it can say that splats are antialiased. by_views: it loses less where `seen` of
-    the stream is known. highest_degree: of the SH that it holds. size:
-    path -> bytes of all files that belong to it.
+    that frame) -> what the file does not hold, if anything. holds: whether a file with this suffix
+    is of this format, where formats share the suffix. morton: neighbours in space must be
+    neighbours in the file for it to be small. keeps_filter: it can say that splats are antialiased.
+    by_views: it loses less where `seen` of the stream is known. highest_degree: of the SH that it
+    holds. size: path -> bytes of all files that belong to it.
     """
 
     suffix: str
     title: str
     frame: str
     read: Callable[[Path], SplatStream]
-    write: Callable[[Path, SplatStream], None] = not_written
+    write: Callable[[Path, SplatStream], Lost | None] = not_written
     holds: Callable[[Path], bool] | None = None
     morton: bool = False
     keeps_filter: bool = True
@@ -206,11 +228,10 @@ def archive_in(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
         yield archive
 
 
-@cache
-def note_earlier(path: Path, *names: str) -> None:
-    """Says once which arrays or properties of an earlier version are left out, if there are any."""
-    if names:
-        log.warning("%s: of an earlier version, and left out: %s", path, ", ".join(names))
+def earlier(names: Iterable[str]) -> tuple[str, ...]:
+    """What remarks say of arrays or properties of an earlier version, if there are any."""
+    found = ", ".join(names)
+    return (f"of an earlier version, and left out: {found}",) if found else ()
 
 
 def check_count(path: Path, count: int) -> None:
@@ -261,6 +282,13 @@ def from_smallest_three(largest: np.ndarray, others: np.ndarray) -> np.ndarray:
     rest = np.maximum(0, 1 - (others.astype(np.float64) ** 2).sum(1, keepdims=True))
     np.put_along_axis(out, largest[:, None], np.sqrt(rest).astype(np.float32), 1)
     return out
+
+
+def sizes(g: Gaussians) -> np.ndarray:
+    """(N,) the middle one of the scales, by which the outline of a splat is no narrower from most
+    directions."""
+    a, b, c = g.scales.T
+    return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
 
 def finite_log_scales(g: Gaussians) -> np.ndarray:

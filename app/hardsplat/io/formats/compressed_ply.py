@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from shutil import copyfileobj
 
@@ -12,30 +13,37 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import base
-from hardsplat.io.formats.base import PIECE, SplatStream
-from hardsplat.io.formats.ply import ANTIALIASED, REST, Table, check_header, columns, is_antialiased
+from hardsplat.io.formats.base import PIECE, Lost, SplatStream
+from hardsplat.io.formats.ply import ANTIALIASED, REST, Table, columns, elements, is_antialiased
+from hardsplat.model import chunks
+from hardsplat.model.chunks import CHUNK
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.tables.quantities import QUANTITIES
 
-CHUNK = 256
 _PACKED = ("packed_position", "packed_rotation", "packed_scale", "packed_color")
 _BOUNDED = ("x", "y", "z"), ("scale_x", "scale_y", "scale_z"), ("r", "g", "b")
 _BOUNDS = [[f"{end}_{axis}" for end in ("min", "max") for axis in axes] for axes in _BOUNDED]
 _POINT = (11, 10, 11)  # bits of x, y, z
+_STEPS = np.exp2(_POINT) - 1  # between the bounds of a chunk
 _COLOR = (8, 8, 8, 8)
 _ROTATION = (2, 10, 10, 10)  # which component (of wxyz) is the largest, then the others
 _SH_RANGE = 8.0  # coefficients of -4..4 over 256 steps
 _LOG_SCALES = 20.0  # bounds of chunks lie within plus and minus this
+_COLORS = 4.0  # the same, away from grey; one of more would leave few steps to its chunk
+_STRONG = "have harmonics beyond 4, which they became: .sog keeps them"
+_HUGE = "are larger than 4.9e8 units, which they became: hardsplat edit --scale makes them smaller"
+_BRIGHT = "have colours beyond -3.5 to 4.5, which they became: .sog keeps them"
+_COARSE = "are smaller than the step of positions in their chunk: .sog or .spz keeps them"
 
 
 def holds(path: Path) -> bool:
-    return base.begins_with(path, b"ply") and "chunk" in check_header(path, "chunk")
+    return base.begins_with(path, b"ply") and "chunk" in [e.name for e in elements(path)]
 
 
 def read(path: Path) -> SplatStream:
     """Raises UserError where an element or property is missing, or there are not as many chunks as
     the splats take."""
-    names = check_header(path)
+    names = [e.name for e in elements(path)]
     vertex, chunks = Table(path, "vertex"), Table(path, "chunk")
     for table, wanted in ((vertex, _PACKED), (chunks, (*_BOUNDS[0], *_BOUNDS[1]))):
         for name in wanted:
@@ -95,9 +103,10 @@ def _within(unorm: np.ndarray, bounds: np.ndarray | None, chunk: np.ndarray) -> 
     """0..1 between the bounds (chunks, 2, 3) of each splat's chunk."""
     if bounds is None:
         return unorm
+    low, high = np.moveaxis(bounds[chunk].astype(np.float64), 1, 0)
     # splats of bounds that are not finite are counted
     with np.errstate(over="ignore", invalid="ignore"):
-        return bounds[chunk, 0] * (1 - unorm) + bounds[chunk, 1] * unorm
+        return (low + (high - low) * unorm).astype(np.float32)
 
 
 def _unpack(packed: np.ndarray, bits: tuple[int, ...]) -> np.ndarray:
@@ -119,45 +128,77 @@ def _pack(unorm: np.ndarray, bits: tuple[int, ...]) -> np.ndarray:
     return out
 
 
-def write(path: Path, splats: SplatStream) -> None:
-    """SH coefficients beyond -4..4 are clipped. Small and precise only where neighbours in space
-    are neighbours in the file."""
-    rest = REST[splats.sh_degree]
-    lines = ["ply", "format binary_little_endian 1.0"]
-    if splats.antialiased:
-        lines.append(f"comment {ANTIALIASED}")
-    lines.append(f"element chunk {-(-splats.count // CHUNK)}")
-    lines += [f"property float {name}" for names in _BOUNDS for name in names]
-    lines += [f"element vertex {splats.count}", *(f"property uint {name}" for name in _PACKED)]
-    if rest:
-        bands_ = QUANTITIES["shN"].columns(splats.sh_degree)
-        lines += [f"element sh {splats.count}", *(f"property uchar {name}" for name in bands_)]
+def write(path: Path, splats: SplatStream) -> Lost:
+    """Coefficients beyond -4..4 are clipped. Small and precise only where neighbours in space are
+    neighbours in the file; runs that jump are filled up with splats of no opacity."""
+    lost, bounds = Lost(), []
     with ExitStack() as stack:
         file = stack.enter_context(open(path, "wb"))
         packed, bands = (stack.enter_context(base.scratch(path)) for _ in range(2))
-        file.write("\n".join([*lines, "end_header\n"]).encode())
-        for g in base.even(splats.pieces(), PIECE):
-            bounds, records = _compressed(g)
-            file.write(bounds.astype("<f4").tobytes())
+        for g in _runs(splats.pieces()):
+            own, records = _compressed(g, lost)
+            bounds.append(own.astype("<f4"))
             packed.write(records.astype("<u4").tobytes())
+            lost.note(np.abs(g.sh[:, 1:]) > _SH_RANGE / 2 + 1 / 16, _STRONG)
             steps = np.clip((g.sh[:, 1:] / _SH_RANGE + 0.5) * 256, 0, 255).astype(np.uint8)
             bands.write(steps.transpose(0, 2, 1).tobytes())
+        count = packed.tell() // (4 * len(_PACKED))
+        file.write(_header(splats, sum(map(len, bounds)), count))
+        file.writelines(own.data for own in bounds)
         for plane in (packed, bands):
             plane.seek(0)
             copyfileobj(plane, file)
+    return lost
 
 
-def _compressed(g: Gaussians) -> tuple[np.ndarray, np.ndarray]:
-    """(chunks, 18) bounds and (N, 4) packed splats."""
+def _header(splats: SplatStream, chunks: int, count: int) -> bytes:
+    lines = ["ply", "format binary_little_endian 1.0"]
+    if splats.antialiased:
+        lines.append(f"comment {ANTIALIASED}")
+    lines.append(f"element chunk {chunks}")
+    lines += [f"property float {name}" for names in _BOUNDS for name in names]
+    lines += [f"element vertex {count}", *(f"property uint {name}" for name in _PACKED)]
+    if splats.sh_degree:
+        names = QUANTITIES["shN"].columns(splats.sh_degree)
+        lines += [f"element sh {count}", *(f"property uchar {name}" for name in names)]
+    return "\n".join([*lines, "end_header\n"]).encode()
+
+
+def _runs(pieces: Iterator[Gaussians]) -> Iterator[Gaussians]:
+    """Splats in pieces of whole chunks, but for the last, with copies of no opacity where a run is
+    cut."""
+    held: Gaussians | None = None
+    for piece in base.even(pieces, PIECE):
+        if held is not None:
+            yield (made := _filled(held))[: len(made) // CHUNK * CHUNK]
+            # a run may go on in the next piece
+            piece = Gaussians.concatenate([made[len(made) // CHUNK * CHUNK :], piece])
+        held = piece
+    if held is not None:
+        yield _filled(held)
+
+
+def _filled(g: Gaussians) -> Gaussians:
+    rows, copies = chunks.filled(chunks.runs(g.means, base.sizes(g), _STEPS))
+    return replace(g[rows], opacities=np.where(copies, 0, g.opacities[rows]), check=False)
+
+
+def _compressed(g: Gaussians, lost: Lost) -> tuple[np.ndarray, np.ndarray]:
+    """(chunks, 18) bounds and (N, 4) packed splats. Counts in `lost` what does not fit."""
     n, first = len(g), np.arange(0, len(g), CHUNK)
     bounds, unorms = [], []
-    logs = np.clip(base.finite_log_scales(g), -_LOG_SCALES, _LOG_SCALES)
-    for values in (g.means, logs, g.sh[:, 0] * SH_C0 + 0.5):
+    logs, colors = base.finite_log_scales(g), g.sh[:, 0] * SH_C0 + 0.5
+    lost.note(logs > _LOG_SCALES, _HUGE)
+    lost.note(np.abs(colors - 0.5) > _COLORS, _BRIGHT)
+    logs = np.clip(logs, -_LOG_SCALES, _LOG_SCALES)
+    for values in (g.means, logs, np.clip(colors, 0.5 - _COLORS, 0.5 + _COLORS)):
         low, high = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
         bounds += [low, high]
         chunk = np.arange(n) // CHUNK
         span = np.where(high > low, high - low, 1)
         unorms.append((values - low[chunk]) / span[chunk])
+    step = ((bounds[1] - bounds[0]) / _STEPS).max(axis=1)[np.arange(n) // CHUNK]
+    lost.note((base.sizes(g) < step) & (g.opacities > 0), _COARSE, Lost.SOME)
     which, others = base.smallest_three(g.quats)
     others = np.concatenate([np.zeros((n, 1)), others * np.sqrt(0.5) + 0.5], axis=1)
     rotation = _pack(others, _ROTATION) | which.astype(np.uint32) << np.uint32(30)

@@ -39,7 +39,7 @@ def read(path: Path) -> SplatStream:
         members = _members(archive)
         if missing := [name for name in _NEEDED if name not in members]:
             raise UserError(f"{path}: no array {missing[0]}; it needs {', '.join(_NEEDED)}")
-        base.note_earlier(path, *(name for name in members if name.startswith("lobe_")))
+        remarks = base.earlier(name for name in members if name.startswith("lobe_"))
         wanted = (*_NEEDED, "shN", "shN_i8", *(q.name for q in further))
         shapes = {n: _header(path, archive, members[n])[0] for n in wanted if n in members}
         base.check_count(path, count := next(iter(shapes["means"]), 0))
@@ -59,7 +59,7 @@ def read(path: Path) -> SplatStream:
             _check_shape(path, q.name, shapes[q.name], count, q.width * q.planes(degree))
     extra = tuple(q.name for q in further)
     pieces = lambda: _pieces(path, count, degree, extra)  # noqa: E731
-    return SplatStream(count, degree, pieces, antialiased, extra)
+    return SplatStream(count, degree, pieces, antialiased, extra, remarks=remarks)
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:

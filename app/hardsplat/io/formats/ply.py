@@ -1,12 +1,14 @@
-"""Splats as PLY, in the property order of the original 3DGS, which viewers and other trainers read.
-Also what every PLY needs: its header checked, its records in pieces."""
+"""Splats as PLY, in the property order of the original 3DGS, which viewers and other trainers
+read. Also what every PLY needs: its header checked, the records of an element in pieces."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +19,22 @@ from hardsplat.model.gaussians import OWN, Gaussians
 from hardsplat.tables.quantities import QUANTITIES, of
 
 LONGEST_HEADER = 1 << 16  # bytes; ours take 1.5 kB
+_ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
+_TYPES = {
+    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2",
+    "ushort": "u2", "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4",
+    "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
+}  # fmt: skip
 ANTIALIASED = "SplatRenderMode: mip"  # the comment that Brush writes and reads
 REST = tuple(3 * (k - 1) for k in COEFFICIENTS)  # number of f_rest properties by SH degree
 _ORDER = ("means", "sh0", "shN", "logit_opacities", "log_scales", "quats")
 _NORMALS = ("nx", "ny", "nz")  # behind the means; no one reads them
 # Properties of an earlier version, beside the standard ones that look like them.
 _EARLIER = ("lobe_", "filtered_opacity")
+# Mip-Splatting: standard deviation, world units, of what each splat is smoothed by.
+_SMOOTHED = "filter_3D"
+# 2DGS has discs: no third scale, for which a thin one of this share of the others is taken
+_FLAT, _THIN = "scale_2", 1e-3
 
 
 def splat_columns(sh_degree: int, extra: Iterable[str] = ()) -> dict[str, list[str]]:
@@ -33,7 +45,8 @@ def splat_columns(sh_degree: int, extra: Iterable[str] = ()) -> dict[str, list[s
 
 def read(path: Path) -> SplatStream:
     """Binary or ascii; the SH degree follows from the number of f_rest, properties that no trained
-    quantity has are ignored.
+    quantity has are ignored. Discs of 2DGS become thin splats, and what Mip-Splatting keeps beside
+    scales and opacities is brought into them.
 
     Raises UserError naming the file and the property where it is missing, and where the file is
     damaged or empty.
@@ -48,22 +61,50 @@ def read(path: Path) -> SplatStream:
     further = (q for q in of("splat") if q.name not in OWN)
     extra = [q.name for q in further if set(q.columns(degree)) <= set(there)]
     wanted = splat_columns(degree, extra)
+    flat = {"scale_0", "scale_1", "rot_0"} <= {*there} and _FLAT not in there
+    if flat:
+        wanted["log_scales"] = wanted["log_scales"][:2]
     if missing := [name for names in wanted.values() for name in names if name not in there]:
-        hint = "is this a point cloud instead of trained splats?"
+        hint = "is this a mesh or a point cloud instead of trained splats?"
         raise UserError(f"{path}: property {missing[0]} is missing; {hint}")
 
-    base.note_earlier(path, *(name for name in there if name.startswith(_EARLIER)))
-    pieces = lambda: (_splats(records, wanted) for records in table.pieces())  # noqa: E731
-    return SplatStream(table.count, degree, pieces, is_antialiased(path), tuple(extra))
+    remarks = [*base.earlier(name for name in there if name.startswith(_EARLIER))]
+    smoothed = _SMOOTHED in there
+    if flat:
+        remarks.append("discs of 2DGS, with two scales: read as thin splats, which look alike")
+    if smoothed:
+        remarks.append(f"of Mip-Splatting: {_SMOOTHED} was brought into scales and opacities")
+
+    def splats(records: np.ndarray) -> Gaussians:
+        g = _splats(records, wanted)
+        return _fused(g, columns(records, [_SMOOTHED])[:, 0]) if smoothed else g
+
+    pieces = lambda: (splats(records) for records in table.pieces())  # noqa: E731
+    said = is_antialiased(path)
+    return SplatStream(table.count, degree, pieces, said, tuple(extra), remarks=tuple(remarks))
 
 
 def _splats(records: np.ndarray, wanted: Mapping[str, list[str]]) -> Gaussians:
     planes = {}
     for name, names in wanted.items():
         values = columns(records, names) if names else np.empty((len(records), 0), np.float32)
+        if name == "log_scales" and len(names) == 2:
+            thin = values.min(axis=1, keepdims=True) + np.float32(np.log(_THIN))
+            values = np.concatenate([values, thin], axis=1)
         shape = len(records), QUANTITIES[name].width, -1 if names else 0
         planes[name] = values.reshape(shape).transpose(2, 0, 1)
     return Gaussians.from_planes(planes)
+
+
+def _fused(g: Gaussians, smoothing: np.ndarray) -> Gaussians:
+    """Splats convolved with isotropic Gaussians, of the same integral (Yu et al. 2024,
+    Mip-Splatting, equation 9). smoothing: (N,) their standard deviations, world units."""
+    squares = g.scales.astype(np.float64) ** 2
+    with np.errstate(all="ignore"):  # what is not finite is counted later
+        larger = squares + smoothing[:, None].astype(np.float64) ** 2
+        share = np.sqrt(np.prod(squares / np.where(larger > 0, larger, 1), axis=1))
+        opacities = g.opacities * share
+        return replace(g, scales=np.sqrt(larger), opacities=opacities, check=False)
 
 
 def write(path: Path, splats: SplatStream) -> None:
@@ -123,26 +164,109 @@ def _head(path: str | Path) -> bytes:
 # -- any PLY
 
 
+@dataclass
+class Element:
+    """types: of its properties, by name. lists: names of properties that are lists, of which no
+    record says how long it is before it is read."""
+
+    name: str
+    count: int
+    types: dict[str, str] = field(default_factory=dict)
+    lists: list[str] = field(default_factory=list)
+
+    @property
+    def dtype(self) -> np.dtype:
+        return np.dtype(list(self.types.items()))
+
+
+def elements(path: Path) -> list[Element]:
+    """The elements that a header announces. Refuses what a parser would allocate or search for
+    long: no end of header, more numbers than the file has bytes."""
+    return _header(path)[0]
+
+
+def _header(path: Path) -> tuple[list[Element], str, int]:
+    """Elements, the byte order, empty for ascii, and where data begin."""
+    with reading(path), open(path, "rb") as file:
+        head = file.read(LONGEST_HEADER)
+        size = os.fstat(file.fileno()).st_size
+    if not head:
+        raise UserError(f"{path}: is empty")
+    if not head.startswith(b"ply"):
+        raise UserError(f"{path}: not a PLY file, it does not start with `ply`")
+    end = re.search(rb"(?:\r\n|\r|\n)end_header *(?:\r\n|\r|\n)", head)
+    if not end:
+        what = f"the PLY header does not end within {LONGEST_HEADER} bytes"
+        raise UserError(f"{path}: {what}; the file is truncated or damaged")
+    found: list[Element] = []
+    order = None
+    for line in re.split("\r\n|\r|\n", head[: end.start()].decode("latin-1")):
+        match line.split():
+            case ["format", kind, _] if kind in _ORDERS:
+                order = _ORDERS[kind]
+            case ["element", name, amount]:
+                if not re.fullmatch("[0-9]{1,15}", amount):
+                    what = f"element {name[:80]} has an absurd count {amount[:80]}"
+                    raise UserError(f"{path}: {what}")
+                found.append(Element(name, int(amount)))
+            case ["property", "list", _, _, name] if found:
+                found[-1].lists.append(name)
+            case ["property", kind, name] if found and kind in _TYPES:
+                found[-1].types[name] = (order or "") + _TYPES[kind]
+            case ["ply"] | ["comment" | "obj_info", *_] | []:
+                pass
+            case _:
+                raise UserError(f"{path}: the PLY header has a line `{line[:80]}`; damaged")
+    if order is None:
+        raise UserError(f"{path}: the PLY header names no format of data; damaged")
+    numbers = sum(e.count * max(len(e.types) + len(e.lists), 1) for e in found)
+    if numbers > size:
+        raise UserError(f"{path}: truncated, it announces {numbers} numbers and has {size} bytes")
+    return found, order, end.end()
+
+
 class Table:
     """The records of one element of a PLY, in pieces. Reads the header alone where the file is
-    binary, and all of an ascii file."""
+    binary, and all of an ascii file.
+
+    Elements besides may be anything, but lists before this one in a binary file. Raises UserError
+    where it is missing or has lists itself.
+    """
 
     def __init__(self, path: Path, element: str):
-        # its import takes a twentieth of a second, for which trainings need not wait
-        from plyfile import PlyData
+        found, order, start = _header(path)
+        names = [e.name for e in found]
+        empty = element == "vertex" and not sum(e.count for e in found if e.name == element)
+        if element not in names or empty:
+            what = "vertices, so there are no splats in it" if element == "vertex" else element
+            raise UserError(f"{path}: has no {what}")
+        own, before = found[(at := names.index(element))], found[:at]
+        if own.lists:
+            what = f"property {own.lists[0][:80]} of {element} is a list"
+            raise UserError(f"{path}: {what}, which splats and points do not have")
+        self.dtype: Any = own.dtype
+        self.count, self._path, self._rows = own.count, path, None
+        if not order:
+            # its import takes a twentieth of a second, for which trainings need not wait
+            from plyfile import PlyData
 
-        check_header(path, element)
-        with reading(path):
-            data = PlyData.read(path)[element].data
-        self.count, self.dtype, self._path, self._data = len(data), data.dtype, path, data
+            with reading(path):
+                self._rows = PlyData.read(path)[element].data
+            return
+        if lists := [e.name for e in before if e.lists and e.count]:
+            advice = "write it with the vertices first"
+            raise UserError(f"{path}: {lists[0][:80]} with lists stand before {element}; {advice}")
+        self._start = start + sum(e.count * e.dtype.itemsize for e in before)
+        if self._start + self.count * self.dtype.itemsize > base.size_of(path):
+            raise UserError(f"{path}: truncated, it ends within {self.count} of {element}")
 
     def pieces(self) -> Iterator[np.ndarray]:
         """The records, PIECE at a time."""
-        if not isinstance(self._data, np.memmap):
-            yield from (self._data[at : at + n] for at, n in base.spans(self.count))
+        if self._rows is not None:
+            yield from (self._rows[at : at + n] for at, n in base.spans(self.count))
             return
         with reading(self._path), open(self._path, "rb") as file:
-            file.seek(self._data.offset)
+            file.seek(self._start)
             for _, n in base.spans(self.count):
                 yield np.frombuffer(base.exactly(file, n * self.dtype.itemsize), self.dtype)
 
@@ -153,43 +277,6 @@ def columns(records: np.ndarray, names: list[str]) -> np.ndarray:
 
     with np.errstate(over="ignore"):
         return structured_to_unstructured(records[names], dtype=np.float32, copy=True)
-
-
-def check_header(path: Path, wanted: str = "vertex") -> list[str]:
-    """Names of the elements. Refuses what a parser would hang on or allocate for: no end of header,
-    more numbers than the file has bytes, lists."""
-    with reading(path), open(path, "rb") as file:
-        head = file.read(LONGEST_HEADER)
-        size = os.fstat(file.fileno()).st_size
-    if not head:
-        raise UserError(f"{path}: is empty")
-    if not head.startswith(b"ply"):
-        raise UserError(f"{path}: not a PLY file, it does not start with `ply`")
-
-    elements: list[list] = []  # [name, count, number of properties]
-    for line in re.split("\r\n|\r|\n", head.decode("latin-1")):
-        match line.split():
-            case ["end_header", *_]:
-                break
-            case ["element", name, amount]:
-                if not re.fullmatch("[0-9]{1,15}", amount):
-                    what = f"element {name[:80]} has an absurd count {amount[:80]}"
-                    raise UserError(f"{path}: {what}")
-                elements.append([name, int(amount), 0])
-            case ["property", "list", *rest]:
-                what = f"property {''.join(rest[-1:])[:80]} is a list"
-                raise UserError(f"{path}: {what}; is this a mesh instead of splats?")
-            case ["property", *_] if elements:
-                elements[-1][2] += 1
-    else:
-        what = f"the PLY header does not end within {LONGEST_HEADER} bytes"
-        raise UserError(f"{path}: {what}; the file is truncated or damaged")
-    numbers = sum(count * max(properties, 1) for _, count, properties in elements)
-    if numbers > size:
-        raise UserError(f"{path}: truncated, it announces {numbers} numbers and has {size} bytes")
-    if wanted == "vertex" and not any(name == "vertex" and count for name, count, _ in elements):
-        raise UserError(f"{path}: has no vertices, so there are no splats in it")
-    return [name for name, _, _ in elements]
 
 
 def load_points(path: str | Path) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.io.formats.base import COEFFICIENTS, SplatStream, finite_log_scales, smallest_three
+from hardsplat.io.formats.base import (
+    COEFFICIENTS,
+    Lost,
+    SplatStream,
+    finite_log_scales,
+    sizes,
+    smallest_three,
+)
 from hardsplat.io.formats.clusters import THREADS, Palette, scalar_codebook, scalar_labels
 from hardsplat.io.formats.sog import CHANNELS, COLUMNS, META, MOST_ENTRIES
 from hardsplat.model.gaussians import Gaussians
@@ -21,16 +28,21 @@ _MANY = 1 << 17  # splats from which finer codebooks are a small part of the fil
 # images compress better
 _LEVELS_OF_FEW = {"scales": 128, "sh0": 128, "shN": 16}
 _LEVELS_OF_MANY = {"scales": 256, "sh0": 256, "shN": 64}
+_COARSE = "are smaller than the step of positions: .ply and .glb keep them"
+_FAR_SIZE = 0.2  # of logarithms
+_SIZES = "became a fifth larger or smaller, because sizes differ much: .ply and .glb keep them"
 _BOOK = 256  # numbers in a codebook, where programs expect so many; unused ones repeat the last
 _SAMPLE = 1 << 19  # splats that codebooks are learned from
 
 
-def write(path: Path, splats: SplatStream) -> None:
+def write(path: Path, splats: SplatStream) -> Lost:
     """Writes a zip of what `encoded` makes."""
+    lost = Lost()
     with zipfile.ZipFile(path, "w") as archive:
-        for name, data in encoded(splats):
+        for name, data in encoded(splats, lost=lost):
             kind = zipfile.ZIP_DEFLATED if name == META else zipfile.ZIP_STORED
             archive.writestr(name, data, kind)
+    return lost
 
 
 def write_folder(folder: Path, splats: SplatStream, threads: int = THREADS) -> int:
@@ -42,7 +54,7 @@ def write_folder(folder: Path, splats: SplatStream, threads: int = THREADS) -> i
 
 
 def encoded(
-    splats: SplatStream, threads: int = THREADS, fine: bool = False
+    splats: SplatStream, threads: int = THREADS, fine: bool = False, lost: Lost | None = None
 ) -> Iterator[tuple[str, bytes]]:
     """Names and contents of files. Positions to 1/65535 of the scene's extent in ln(1 + |x|);
     scales and colours by codebooks of 256, SH bands by a palette. Small only in Morton order.
@@ -50,7 +62,9 @@ def encoded(
     Where it is known from which directions splats are seen, the palette is for those that are seen
     most, and what it changes in the mean over these directions is made up for by the colour of
     degree 0. fine: of few splats, more bytes and a quarter of the loss, see docs/results/levels.md.
+    lost: counts what does not fit.
     """
+    lost = lost or Lost()
     low, high, sample, sampled = _surveyed(splats)
     levels = _LEVELS_OF_FEW if splats.count < _MANY and not fine else _LEVELS_OF_MANY
     scales = scalar_codebook(finite_log_scales(sample), levels["scales"])
@@ -80,8 +94,12 @@ def encoded(
             if splats.seen is not None:
                 colors = colors + _in_the_mean(splats.seen[span], g.sh[:, 1:] - entries[labels])
         steps = np.rint((_logs(g.means) - low) / extent * 65535).astype(np.uint16)
+        step = ((1 + np.abs(g.means)) * extent / 65535).max(axis=1)
+        lost.note(sizes(g) < step, _COARSE, Lost.SOME)
         images["means_l"][span], images["means_u"][span] = steps & 255, steps >> 8
-        images["scales"][span] = scalar_labels(finite_log_scales(g), scales)
+        logs = finite_log_scales(g)
+        images["scales"][span] = labels = scalar_labels(logs, scales)
+        lost.note(np.abs(scales[labels] - logs).min(axis=1) > _FAR_SIZE, _SIZES)
         which, others = smallest_three(g.quats)
         images["quats"][span, :3] = np.rint((others * math.sqrt(2) * 0.5 + 0.5) * 255)
         images["quats"][span, 3] = 252 + which

@@ -10,10 +10,12 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import base
-from hardsplat.io.formats.base import SplatStream, reading, to_bytes
+from hardsplat.io.formats.base import Lost, SplatStream, reading, to_bytes
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
 _RECORD = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("color", "u1", 4), ("quat", "u1", 4)])
+# darker ones than 0 are drawn as 0 anyway
+_BRIGHT = "are brighter than 1, which they became: all other formats keep them"
 
 
 def read(path: Path) -> SplatStream:
@@ -38,13 +40,17 @@ def _pieces(path: Path, count: int) -> Iterator[Gaussians]:
             yield Gaussians(records["mean"], quats, records["scale"], colors[:, 3], sh, check=False)
 
 
-def write(path: Path, splats: SplatStream) -> None:
+def write(path: Path, splats: SplatStream) -> Lost:
     """Colours beyond 0..1 are clipped, SH bands above the constant one are left out."""
+    lost = Lost()
     with open(path, "wb") as file:
         for g in splats.pieces():
             records = np.empty(len(g), _RECORD)
             records["mean"], records["scale"] = g.means, g.scales
-            records["color"][:, :3] = to_bytes((g.sh[:, 0] * SH_C0 + 0.5) * 255)
+            colors = g.sh[:, 0] * SH_C0 + 0.5
+            lost.note(colors > 1 + 1 / 64, _BRIGHT)
+            records["color"][:, :3] = to_bytes(colors * 255)
             records["color"][:, 3] = to_bytes(g.opacities * 255)
             records["quat"] = to_bytes(base.unit(g.quats) * 128 + 128)
             file.write(records.tobytes())
+    return lost

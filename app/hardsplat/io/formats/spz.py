@@ -1,5 +1,6 @@
 """Splats as SPZ of Niantic: 20 bytes and one a SH coefficient before compression. Versions 1 to 3
-are one gzip stream, version 4 is a ZSTD stream an attribute.
+are one gzip stream, version 4 is a ZSTD stream an attribute. Version 3 is written, because it is no
+larger and more programs read it.
 
 Layout of https://github.com/nianticlabs/spz. Axes are right, up, back.
 """
@@ -10,6 +11,7 @@ import gzip
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from shutil import copyfileobj
@@ -19,7 +21,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats import base
-from hardsplat.io.formats.base import Readable, SplatStream, exactly, reading, to_bytes
+from hardsplat.io.formats.base import Lost, Readable, SplatStream, exactly, reading, to_bytes
 from hardsplat.model.gaussians import Gaussians
 
 _MAGIC = b"NGSP"
@@ -29,7 +31,7 @@ _OLD = struct.Struct("<4sIIBBBB")
 _NEW = struct.Struct("<4sIIBBBBI12x")
 _ENTRY = struct.Struct("<QQ")  # packed and raw size of a stream
 _ANTIALIASED = 1  # flag
-_LEVEL = 12  # of ZSTD, as the reference; 19 takes 5 times as long for 3 % less
+_LEVEL = 9  # of gzip
 _COEFFICIENTS = (0, 3, 8, 15, 24)  # of SH degree 0 to 4, without the constant one
 # of a byte's range for one unit of the constant coefficient, so that colours beyond 0..1 are kept
 _COLOR = 0.15
@@ -37,6 +39,21 @@ _COLOR = 0.15
 # faint reflections lost 1.3 dB, so it loses 0.1
 _BUCKET = 4
 _FARTHEST = 8388607  # largest 24-bit signed number
+_SMALLEST, _LARGEST = -10.0, -10 + 255 / 16  # logarithms of scales
+_RESIZE = "another size of the scene, by hardsplat edit --scale, or .sog keeps them"
+_HUGE = f"are larger than {np.exp(_LARGEST):.0f} units, which they became: {_RESIZE}"
+_TINY = f"are smaller than {np.exp(_SMALLEST):.1g} units, which they became: {_RESIZE}"
+_FAR = (
+    "lie too far out for positions as fine as the others have, and became nearer and smaller: "
+    ".sog keeps them"
+)
+_COARSE = (
+    "are smaller than the step of positions: a scene around its origin, by hardsplat edit --move, "
+    "or .sog keeps them"
+)
+_STRONG = "have harmonics beyond 1, which they became: .compressed.ply and .sog keep them"
+_BRIGHT = "have colours beyond -0.45 to 1.45, which they became: .sog keeps them"
+_SAMPLE = 1 << 18  # splats that the step of positions follows from
 
 
 def _planes(version: int, degree: int) -> dict[str, int]:
@@ -159,56 +176,82 @@ def _rotations(raw: np.ndarray) -> np.ndarray:
     return np.roll(base.from_smallest_three(packed >> 30, others), 1, axis=1)  # SPZ has xyzw
 
 
-def write(path: Path, splats: SplatStream) -> None:
-    """Version 4. Positions to a power of two of a unit that all of them fit; coefficients beyond
-    -1..1 and scales beyond e^-10..e^5.9 are clipped."""
-    import zstandard
-
-    bits = _fractional_bits(splats)
-    planes = {name: width for name, width in _planes(4, splats.sh_degree).items() if width}
+def write(path: Path, splats: SplatStream) -> Lost:
+    """Version 3. Positions to a power of two of a unit; coefficients beyond -1..1 and scales beyond
+    e^-10..e^5.9 are clipped, and splats that are too far away brought nearer."""
+    grid, lost = _grid(splats), Lost()
+    planes = {name: width for name, width in _planes(3, splats.sh_degree).items() if width}
     with ExitStack() as stack:
-        file = stack.enter_context(open(path, "wb"))
-        packed = {name: stack.enter_context(base.scratch(path)) for name in planes}
-        coder = partial(zstandard.ZstdCompressor, level=_LEVEL)
-        compress = {name: coder().compressobj(splats.count * w) for name, w in planes.items()}
+        raw = {name: stack.enter_context(base.scratch(path)) for name in planes}
         for g in splats.pieces():
-            for name, values in _packed(g, bits).items():
+            for name, values in _packed(g, grid, lost).items():
                 if name in planes:
-                    packed[name].write(compress[name].compress(values.tobytes()))
-        for name in planes:
-            packed[name].write(compress[name].flush())
-        about = splats.sh_degree, bits, _ANTIALIASED * splats.antialiased, len(planes), _NEW.size
-        file.write(_NEW.pack(_MAGIC, 4, splats.count, *about))
-        for name, width in planes.items():
-            file.write(_ENTRY.pack(packed[name].tell(), splats.count * width))
-        for plane in packed.values():
+                    raw[name].write(values.tobytes())
+        file = stack.enter_context(open(path, "wb"))
+        out = stack.enter_context(gzip.GzipFile("", "wb", _LEVEL, file, mtime=0))
+        flags = _ANTIALIASED * splats.antialiased
+        out.write(_OLD.pack(_MAGIC, 3, splats.count, splats.sh_degree, grid.bits, flags, 0))
+        for plane in raw.values():
             plane.seek(0)
-            copyfileobj(plane, file)
+            copyfileobj(plane, out, 1 << 20)
+    return lost
 
 
-def _fractional_bits(splats: SplatStream) -> int:
-    """Enough to make a step an eighth of the size of small splats, of which 5 % are smaller; fewer
-    where the farthest splat would not fit into 24 bits.
+@dataclass(frozen=True)
+class _Grid:
+    """bits: of positions behind the point. middle: (3,) of most splats, world units."""
 
-    The reference always has 12, which is too coarse for scenes in small units and wasteful for
+    bits: int
+    middle: np.ndarray
+
+    @property
+    def step(self) -> float:
+        return 2.0**-self.bits
+
+    def inside(self, means: np.ndarray) -> np.ndarray:
+        """(N,) how much nearer to the middle means (N, 3) have to be so that they fit; 1 at
+        most."""
+        away = means - self.middle
+        room = np.where(away < 0, -_FARTHEST - 1, _FARTHEST) * self.step - self.middle
+        away[np.abs(away) <= np.abs(room)] = 0
+        share = np.divide(room, away, out=np.ones_like(away), where=away != 0).min(axis=1)
+        return np.maximum(share, 1e-30)  # where even the middle does not fit
+
+
+def _grid(splats: SplatStream) -> _Grid:
+    """A step of an eighth of the size of small splats, of which 5 % are smaller; a coarser one
+    where fewer splats are lost by it, either far ones, which 24 bits do not reach, or small
+    ones.
+
+    The reference always has 12 bits, which is too coarse for scenes in small units and wasteful for
     others.
     """
-    farthest, sizes, every = 0.0, [], max(1, splats.count >> 18)  # a sample is enough
+    means, sizes, every = [], [], max(1, splats.count // _SAMPLE)
     for g in splats.pieces():
-        farthest = max(farthest, float(np.abs(g.means).max()))
-        axes = np.sort(g.scales[::every], axis=1).astype(np.float64)
-        sizes.append(np.sqrt(axes[:, 1] * axes[:, 2]))
-    small = max(float(np.quantile(np.concatenate(sizes), 0.05)), 1e-30)
-    bits = int(np.clip(np.ceil(np.log2(8 / small)), 4, 24))
-    while bits and round(farthest * 2**bits) > _FARTHEST:
-        bits -= 1
-    return bits
+        means.append(g.means[::every])
+        sizes.append(base.sizes(g[::every]))
+    places, small = np.concatenate(means).astype(np.float64), np.concatenate(sizes)
+    middle, reach = np.median(places, axis=0), np.abs(places).max(axis=1)
+    finest = np.ceil(np.log2(8 / max(float(np.quantile(small, 0.05)), 1e-30)))
+    bits = np.arange(int(np.clip(finest, 4, 24)), -1, -1)
+    lost = [(np.rint(reach * 2.0**b) > _FARTHEST).sum() + (small < 2.0**-b).sum() for b in bits]
+    return _Grid(int(bits[np.argmin(lost)]), middle)
 
 
-def _packed(g: Gaussians, bits: int) -> dict[str, np.ndarray]:
-    """Arrays of bytes by attribute."""
-    fixed = np.rint(g.means.astype(np.float64) * 2**bits)
-    fixed = np.clip(fixed, -_FARTHEST - 1, _FARTHEST).astype("<i4")
+def _packed(g: Gaussians, grid: _Grid, lost: Lost) -> dict[str, np.ndarray]:
+    """Arrays of bytes by attribute. Counts in `lost` what does not fit."""
+    nearer = grid.inside(means := g.means.astype(np.float64))
+    lost.note(nearer < 1, _FAR, least=0)
+    means = grid.middle + nearer[:, None] * (means - grid.middle)
+    fixed = np.clip(np.rint(means / grid.step), -_FARTHEST - 1, _FARTHEST).astype("<i4")
+    small = base.sizes(g)
+    lost.note((small < grid.step) & (nearer == 1), _COARSE, Lost.SOME)
+    lost.note(small < np.exp(_SMALLEST - 1 / 32), _TINY)
+    logs = base.finite_log_scales(g) + np.log(nearer)[:, None]
+    lost.note(logs > _LARGEST + 1 / 32, _HUGE)
+    bands, colors = g.sh[:, 1:] * 128, g.sh[:, 0] * (_COLOR * 255) + 127.5
+    lost.note(np.abs(bands) > 128 + _BUCKET, _STRONG)
+    lost.note(np.abs(colors - 127.5) > 128.5, _BRIGHT)
     which, others = base.smallest_three(np.roll(g.quats, -1, axis=1))
     fields = np.minimum(np.rint(np.abs(others) / np.sqrt(0.5) * 511), 511).astype(np.uint32)
     fields |= (others < 0).astype(np.uint32) << np.uint32(9)
@@ -217,8 +260,8 @@ def _packed(g: Gaussians, bits: int) -> dict[str, np.ndarray]:
     return {
         "positions": np.ascontiguousarray(fixed[..., None].view("u1")[..., :3]),
         "alphas": to_bytes(g.opacities * 255),
-        "colors": to_bytes(g.sh[:, 0] * (_COLOR * 255) + 127.5),
-        "scales": to_bytes((base.finite_log_scales(g) + 10) * 16),
+        "colors": to_bytes(colors),
+        "scales": to_bytes((logs - _SMALLEST) * 16),
         "rotations": (tag | np.bitwise_or.reduce(shifted, axis=1)).astype("<u4"),
-        "sh": to_bytes(np.rint(g.sh[:, 1:] * (128 / _BUCKET)) * _BUCKET + 128),
+        "sh": to_bytes(np.rint(bands / _BUCKET) * _BUCKET + 128),
     }
