@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NoReturn
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera
-from hardsplat.model.camera import Distortion
+from hardsplat.model.camera import STEEPEST, Camera, Distortion
+from hardsplat.model.field import Field, field_of, is_regular, pixels_of
 
 # COLMAP's models that OpenCV has too: what follows the principal point are its coefficients
 _PERSPECTIVE = "SIMPLE_PINHOLE PINHOLE SIMPLE_RADIAL RADIAL OPENCV FULL_OPENCV".split()
@@ -22,6 +24,11 @@ _ADVICE = (
     "undistort first: colmap image_undistorter --image_path IMAGES --input_path sparse/0 "
     "--output_path UNDISTORTED"
 )
+# tangent of the angle from the axis, 70 degrees, beyond which a pinhole takes more and more pixels
+# for less and less
+_WIDEST = 2.75
+_LEAST = 0.1  # of a picture, that must be left of it
+_SAMPLES = 65  # of a side, at which maps are checked
 
 
 def intrinsics(camera: ColmapCamera) -> np.ndarray:
@@ -74,7 +81,12 @@ class Lens:
 
     def pinhole_K(self) -> np.ndarray:
         """(3, 3) the pinhole camera of the same image size that sees only what the photograph
-        shows: no black borders."""
+        shows, no black borders, and each place once. Raises UserError where that is too little."""
+        return np.reshape(_pinhole(self), (3, 3))
+
+    def _whole_K(self) -> np.ndarray:
+        """(3, 3) the pinhole that sees all but the curved edges of the photograph, if there is
+        one."""
         # undistorts, for which imageio has nothing; its import takes a tenth of a second
         import cv2
 
@@ -87,9 +99,79 @@ class Lens:
                 new, _ = cv2.getOptimalNewCameraMatrix(K, d, size, 0)
         except cv2.error:
             new = np.zeros((3, 3))
-        if not (np.isfinite(new).all() and new[0, 0] > 0 and new[1, 1] > 0):
-            self._refuse()
         return new + _HALF
+
+    @property
+    def camera(self) -> Camera:
+        """It takes the photographs as they are, at the origin."""
+        return Camera(
+            np.eye(4), np.reshape(self.K, (3, 3)), self.width, self.height, self.distortion
+        )
+
+    @property
+    def field(self) -> Field:
+        return _field(self)
+
+    @property
+    def left(self) -> float:
+        """The share of a photograph that pinhole_K shows where its rim is cut away, else 1."""
+        K, whole = self.pinhole_K(), self.field.whole
+        return 1.0 if whole and np.array_equal(K, self._whole_K()) else self._share(K)
+
+    @property
+    def why_cut(self) -> str:
+        """Why no pinhole shows all of the photograph, in words."""
+        if self.field.folded:
+            return "folds back within the picture"
+        if self.field.steep:
+            return f"sees {STEEPEST:.0f} degrees from its axis and more"
+        return "sees more than a pinhole camera can show"
+
+    def seen(self) -> np.ndarray:
+        """(height, width) uint8, 255 where a ray leads to a pixel of the photograph, else 0."""
+        import cv2
+
+        out = np.zeros((self.height, self.width), np.uint8)
+        corners = np.rint(np.clip(self.field.rim - 0.5, -1e6, 1e6)).astype(np.int32)
+        return cv2.fillPoly(out, [corners], 255)
+
+    def _shows(self, K: np.ndarray) -> bool:
+        """Whether a pinhole sees nothing but the picture, each place once, and no more than a
+        pinhole can show."""
+        if not (np.isfinite(K).all() and K[0, 0] > 0 and K[1, 1] > 0):
+            return False
+        inside = (K[:2, 2] > 0).all() and (K[:2, 2] < (self.width, self.height)).all()
+        rays = self._rays(K)
+        at = pixels_of(self.camera, rays)
+        border = (at >= -1).all() and (at <= (self.width + 1, self.height + 1)).all()
+        wide = np.linalg.norm(rays, axis=-1).max() > _WIDEST
+        return bool(inside and border and not wide and is_regular(at))
+
+    def _rays(self, K: np.ndarray) -> np.ndarray:
+        """(N, N, 2) x / z and y / z over the whole image of a pinhole."""
+        x, y = (np.linspace(0, n, _SAMPLES) for n in (self.width, self.height))
+        return (np.stack(np.meshgrid(x, y), axis=-1) - K[:2, 2]) / np.diag(K)[:2]
+
+    def _cut_K(self) -> np.ndarray:
+        """(3, 3) the pinhole of the lens's own principal point that sees as much as it can of what
+        rays reach one to one. Raises UserError where that is little."""
+        K = np.reshape(self.K, (3, 3)).copy()
+        rays = self._rays(K)
+        border = np.concatenate([rays[0], rays[-1], rays[:, 0], rays[:, -1]])
+        most = np.minimum(self.field.limit(border), _WIDEST)
+        scale = float((most / np.linalg.norm(border, axis=1)).min())
+        if scale > 0:
+            K[[0, 1], [0, 1]] /= 0.999 * scale  # no sample is beyond by rounding
+            if self._shows(K) and self._share(K) >= _LEAST:
+                return K
+        self._refuse()
+
+    def _share(self, K: np.ndarray) -> float:
+        """The area that a pinhole shows of the photograph, over all of it."""
+        at = pixels_of(self.camera, self._rays(K))
+        x, y = np.concatenate([at[0], at[1:, -1], at[-1, -2::-1], at[-2:0:-1, 0]]).T
+        area = 0.5 * abs(x @ np.roll(y, 1) - y @ np.roll(x, 1))
+        return float(area / (self.width * self.height))
 
     def undistort(self, image: np.ndarray) -> np.ndarray:
         """(height, width, 3 or 4) uint8 photograph -> the same view through pinhole_K, bilinear.
@@ -111,17 +193,31 @@ class Lens:
         at = undistort(np.stack([x, y], 2).reshape(-1, 1, 2), K, d, P=self.pinhole_K() - _HALF)
         maps = at.reshape(self.height, self.width, 2).astype(np.float32)
         x, y = np.split(maps, 2, axis=2)
-        return cv2.remap(
+        out = cv2.remap(
             mask, x, y, cv2.INTER_NEAREST, borderMode=cv2.BORDER_CONSTANT, borderValue=255
         )
+        return np.maximum(out, 255 - self.seen())
 
     def _opencv(self):
         K, size = np.reshape(self.K, (3, 3)) - _HALF, (self.width, self.height)
         return K, np.array(self.coefficients), size
 
-    def _refuse(self):
+    def _refuse(self) -> NoReturn:
         what = f"its distortion cannot be undone over the whole {self.width}x{self.height} image"
-        raise UserError(f"{self.label}: {what}; {_ADVICE}")
+        raise UserError(f"{self.label}: {what}; train with --no-undistort, or {_ADVICE}")
+
+
+@lru_cache(maxsize=64)
+def _field(lens: Lens) -> Field:
+    return field_of(lens.camera)
+
+
+@lru_cache(maxsize=64)  # photographs of one camera share it
+def _pinhole(lens: Lens) -> tuple[float, ...]:
+    K = lens._whole_K()
+    if not (lens.field.whole and lens._shows(K)):
+        K = lens._cut_K()
+    return tuple(K.ravel().tolist())
 
 
 @lru_cache(maxsize=2)  # photographs come grouped by camera; a map takes 8 bytes a pixel

@@ -17,6 +17,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -196,12 +197,14 @@ def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
     found, size = _sizes(posed, data_factor)
     pinhole = posed.pinhole.resized(*size)
     lens = Lens.of(camera, pinhole.K, *size)
+    rim = None
     if lens and not undistort:
+        rim = None if lens.field.whole else lens
         pinhole, lens = replace(pinhole, distortion=lens.distortion), None
     if lens:
         pinhole = Camera(pinhole.w2c, lens.pinhole_K(), *size)
     stored = found if found != size else None
-    return View(posed.name, pinhole, path, stored, lens, posed.mask, original=camera)
+    return View(posed.name, pinhole, path, stored, lens, posed.mask, original=camera, rim=rim)
 
 
 def _faces(posed: Posed, data_factor: int) -> list[View]:
@@ -261,6 +264,21 @@ def _notes(views: Sequence[View], data_factor: int, mask_mode: str) -> Iterator[
     if distorted := [(view.name, view.lens) for view in views if isinstance(view.lens, Lens)]:
         lens = f"{distorted[0][0]} by {distorted[0][1].label}"
         yield f"{len(distorted)} of {n} photographs are undistorted on load, {lens}"
+    yield from _cut(views)
+
+
+def _cut(views: Sequence[View]) -> Iterator[str]:
+    """Notes where the rim of photographs is not used, by the lens that uses least of them."""
+    lenses = {view.lens for view in views if isinstance(view.lens, Lens)}
+    least, lens = min(((lens.left, lens) for lens in lenses), key=itemgetter(0), default=(1, None))
+    if lens and least < 1:
+        cut = f"{1 - least:.0%} of its photographs, their rim, are cut away"
+        yield f"{lens.label} {lens.why_cut}: {cut}; --no-undistort keeps what can be drawn"
+    shares = [(float((rim.seen() > 0).mean()), rim) for rim in {view.rim for view in views} if rim]
+    if shares:
+        least, lens = min(shares, key=itemgetter(0))
+        rim = f"{1 - least:.0%} of its photographs, their rim, cannot be drawn and are ignored"
+        yield f"{lens.label} {lens.why_cut}: {rim}"
 
 
 def _off_centre(views: Sequence[View]) -> Iterator[str]:

@@ -38,7 +38,8 @@ class View:
     number: which of the scene's physical cameras took it, counted from 0. original: the camera of
     the full-size photograph as the scene's files have it. mask_mode: what becomes of pixels that
     the mask leaves out, a key of MODES in masks.py. photograph: the name of the one that the view
-    is a part of, where it is a face of a panorama.
+    is a part of, where it is a face of a panorama. rim: a lens that load() does not undo, where
+    pixels of the photograph have no ray that can be drawn.
     """
 
     name: str
@@ -51,11 +52,13 @@ class View:
     original: ColmapCamera | None = field(default=None, compare=False)
     mask_mode: str = "ignore"
     photograph: str = ""
+    rim: Lens | None = None
 
     def load(self) -> np.ndarray:
         """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has
         transparent pixels: down-sampled by area, then undistorted. May be called from any thread.
-        With a mask (H, W, 4), IGNORED where a pixel mixes in what the mask leaves out.
+        With a mask or a rim (H, W, 4), IGNORED where a pixel mixes in what the mask leaves out or
+        has no ray.
 
         See read_pixels for other pixel types. Raises UserError naming the file when it is missing,
         damaged or of another size than it had.
@@ -67,10 +70,10 @@ class View:
         else:
             image = self._pixels()
         image = fitted(image, *size, self.lens)
-        if self.mask is None:
-            return image
-        keep = read_kept(self.mask, *size, self.lens)
-        return masked(image, keep) if self.mask_mode == "ignore" else cut_out(image, keep)
+        if self.mask is not None:
+            keep = read_kept(self.mask, *size, self.lens)
+            image = masked(image, keep) if self.mask_mode == "ignore" else cut_out(image, keep)
+        return masked(image, self.rim.seen()) if self.rim else image
 
     def _pixels(self) -> np.ndarray:
         """The file's, see read_pixels. Raises UserError where it has another size than it had."""
