@@ -24,8 +24,8 @@ __main__
 cli
 hardsplat
 serve
-mesh view
-export render study fit fitmesh
+mesh study view
+export render fit fitmesh
 train
 report torch
 edit raster results sfm

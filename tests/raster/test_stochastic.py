@@ -151,7 +151,7 @@ def test_what_does_not_go_together_is_refused(device):
     named = {"gradient": "stochastic", "rasterizer": "hardware", "format": "unorm8"}
     config = load_config(overrides=named)
     backend = BACKENDS[config.raster.rasterizer]
-    with pytest.raises(UserError, match="--format unorm8: its steps drown"):
+    with pytest.raises(UserError, match="the steps of --format unorm8 drown its"):
         backend.resolve(device, backend.options.of(config.raster, config.gradient))
     with pytest.raises(UserError, match="Renderer has no such option"):
         Renderer(device, stochastic=None)

@@ -12,6 +12,7 @@ from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.sinks import moments_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study import doctor
+from hardsplat.study.pipelines import Survey
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
 from hardsplat.train.job.job import Job
@@ -44,17 +45,39 @@ def run(capsys, *arguments) -> tuple[str, int]:
 
 
 def row(text: str, name: str) -> str:
-    return next(line for line in text.splitlines() if line.split()[:1] == [name])
+    table = text.partition("\nvariants\n")[2]
+    return next(line for line in table.splitlines() if line.split()[:1] == [name])
 
 
 def test_a_fit_device(capsys, device):
     text, code = run(capsys)
     assert code == 0
-    assert f"  {device.name}  " in text and f"ready: {device.name}" in text
+    assert f"  {device.name}  " in text
+    assert text.startswith(f"ready: {device.name}, rasterizer hardware")
     for _, _, rows in doctor.REGISTRIES:
         for name, variant in rows.items():
             missing = bool(device.capabilities.missing(variant.needs))
             assert ("does not run" in row(text, name)) == missing, name
+            assert missing or row(text, name).split()[1] == "runs", name
+
+
+def test_runs_is_said_of_what_ran_alone(capsys, device, monkeypatch):
+    """Without a survey nothing ran. Of one whose fits by `sorted` came out of range, whose other
+    fits were not tried, and whose rasterizer by tiles did not draw."""
+    text, code = doctor.report()
+    assert code == 0 and "  runs  " not in text and "should run (not tried)" in text
+    ran = {"rasterizer hardware", "reduction quad"}
+    found = Survey(built=9, ran=ran, failed={"fit rasterizer sorted": "blobs are not finite"})
+    monkeypatch.setattr("hardsplat.study.pipelines.survey", lambda index: found)
+    monkeypatch.setattr("hardsplat.gpu.crashes.save", lambda *given: None)
+    text, code = run(capsys)
+    assert code == 0 and text.startswith(f"ready: {device.name}, rasterizer hardware\n")
+    assert row(text, "sorted").endswith("fails: blobs are not finite")
+    assert row(text, "quad").split()[1] == "runs"
+    assert row(text, "balloted").split()[1:5] == "should run (not tried)".split()
+    found.ran.clear()
+    text, code = run(capsys)
+    assert code == 1 and text.startswith(f"not ready: {device.name} draws with no rasterizer")
 
 
 def test_every_missing_variant_names_feature_and_replacement(capsys, lacking):
@@ -75,7 +98,7 @@ def test_every_missing_variant_names_feature_and_replacement(capsys, lacking):
 def test_a_device_without_ordering_lists_its_fragments(capsys, lacking):
     lacking("interlock", "raster_order")
     text, code = run(capsys)
-    assert code == 0 and text.splitlines()[-1].startswith("ready")
+    assert code == 0 and text.startswith("ready: ")
     other = {"interlock": "use --ordering lists", "programmable": "--blending fixed"}
     for name, words in other.items():
         assert "does not run" in row(text, name) and words in row(text, name)
@@ -108,7 +131,7 @@ def test_no_device(capsys, monkeypatch):
     monkeypatch.setattr(instance.Instance, "physical_devices", lambda self: [])
     text, code = run(capsys)
     assert code == 2
-    assert text.splitlines()[-1].startswith("not ready: no Vulkan device: install a GPU driver")
+    assert text.startswith("not ready: no Vulkan device: install a GPU driver")
 
 
 @pytest.mark.parametrize("moments", MOMENT_FORMATS)

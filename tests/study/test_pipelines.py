@@ -1,6 +1,9 @@
 """Pipelines that a driver does not survive: found by another process, which ends here on purpose,
 remembered, and left out."""
 
+import json
+
+import numpy as np
 import pytest
 
 from hardsplat.base.errors import UserError
@@ -8,6 +11,7 @@ from hardsplat.gpu import crashes, probe
 from hardsplat.raster.backends import running
 from hardsplat.raster.hardware.rasterizer import first_runnable
 from hardsplat.raster.hardware.rows import HardwareOptions
+from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study import doctor, pipelines
 from hardsplat.tables.reductions import REDUCTIONS
@@ -21,6 +25,8 @@ def few(monkeypatch, tmp_path, session_device):
     few = {"reduction": REDUCTIONS, "tile_backward": tiles}
     monkeypatch.setattr(pipelines, "OPTIONS", few)
     monkeypatch.setattr(pipelines, "_TRAINING", {"loss": pipelines._TRAINING["loss"]})
+    monkeypatch.setattr(pipelines, "_STEPS", {})
+    monkeypatch.setattr(pipelines, "FIT_RASTERS", ("binned",))
     monkeypatch.setattr(probe, "CHECKED", ("raster_order",))
     monkeypatch.setattr(session_device, "killed", {})
     names = set(session_device.capabilities.names)
@@ -64,6 +70,32 @@ def test_a_rasterizer_that_ends_the_process_is_left_out(device, few, monkeypatch
     named = TrainConfig.of(rasterizer="tiled")
     with pytest.raises(UserError, match="--rasterizer tiled: .* survives building"):
         running(device, named.raster, named.gradient)
+
+
+def test_what_ends_the_process_as_it_runs_is_left_out(device, few, monkeypatch):
+    """Pipelines are built, and the driver ends the process that draws with them; a rasterizer of
+    image fits too."""
+    assert list(found(device, monkeypatch, "what reduction quad runs")) == ["reduction quad"]
+    assert list(found(device, monkeypatch, "what fit rasterizer binned")) == ["rasterizer binned"]
+
+
+def test_what_is_not_finite_fails(device, few, monkeypatch, capsys):
+    """In this process, as in the other."""
+    real = Renderer.backward
+
+    def broken(self, *given):
+        gradients = real(self, *given)
+        gradients["means"][:] = np.nan
+        return gradients
+
+    request = pipelines.Request("rasterizer", "hardware", {"reduction": "quad"})
+    pipelines._answer(device, request)
+    assert "reduction quad" in json.loads(capsys.readouterr().out.splitlines()[-1])["ran"]
+    monkeypatch.setattr(Renderer, "backward", broken)
+    pipelines._answer(device, request)
+    assert (
+        json.loads(capsys.readouterr().out.splitlines()[-1])["failed"] == "gradients are not finite"
+    )
 
 
 def test_a_probe_that_ends_the_process_takes_its_capability(device, few, monkeypatch):

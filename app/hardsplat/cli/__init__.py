@@ -77,8 +77,8 @@ def run() -> NoReturn:
     os._exit(code)
 
 
-def _parsed(argv: list[str]) -> dict:
-    """Flags of argv (and HARDSPLAT_DEVICE), with `command`."""
+def parsers() -> tuple[Parser, dict[str, Parser]]:
+    """The parser of command lines, and those of the commands by name."""
     about = "Train 3D Gaussian Splatting scenes on any Vulkan GPU."
     more = "hardsplat COMMAND --help explains one; hardsplat doctor checks this machine."
     parser = Parser(prog="hardsplat", description=about, epilog=more)
@@ -97,7 +97,12 @@ def _parsed(argv: list[str]) -> dict:
             one.add_argument("-h", "--help", action=AddHelp)
         add_table(one, command.flags)
         command.add(one)
+    return parser, commands
 
+
+def _parsed(argv: list[str]) -> dict:
+    """Flags of argv (and HARDSPLAT_DEVICE), with `command`."""
+    parser, commands = parsers()
     words = _dashed([*argv[1:], "--help"] if argv[:1] == ["help"] else argv)
     _check_start(words, parser)
     known, unknown = parser.parse_known_args(words)

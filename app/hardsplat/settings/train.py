@@ -171,6 +171,9 @@ def check_owners(named: Mapping[str, str], flat: Mapping[str, Any]) -> None:
             value, found = next(own, owner.values[0]), flat[owner.flag]
             has = "none" if found is False else found
             add = chosen_by if value is True else f"{chosen_by} {value}"
+            if flat["deterministic"] and owner.flag in DETERMINISTIC:
+                why = f"{where} belongs to {add}, and --deterministic takes {chosen_by} {found}"
+                raise UserError(f"{why}: leave out one of the two")
             what = f"{where} belongs to {add}; this run has {has}"
             raise UserError(f"{what}: leave it out or add {add}")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
+from contextlib import suppress
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from hardsplat.base.errors import UserError
 from hardsplat.contract.footprint import Need, bytes_per_splat, host_bytes, most_splats, packed
@@ -17,6 +19,11 @@ from hardsplat.tables.gradients import GRADIENTS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, QUADS, SHAPES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
+
+if TYPE_CHECKING:
+    from hardsplat.gpu.device.context import Device
+    from hardsplat.gpu.device.instance import PhysicalDevice
+    from hardsplat.study.pipelines import Survey
 
 # title, flag that chooses among the rows (None: chosen for you), rows
 REGISTRIES = (
@@ -41,7 +48,7 @@ QUOTES = "'"
 
 def report(device: str | int | None = None, pipelines: bool = False) -> tuple[str, int]:
     """The text to print, and the exit code: 0 the device can run hardsplat, 1 it cannot, 2 there is
-    no such device, or none. pipelines: all are built, in a process that may end."""
+    no such device, or none. pipelines: all variants are run, in a process that may end."""
     tools = [*_tools(), *_drivers()]
     try:
         from hardsplat.gpu.device import instance, usage  # fails without a Vulkan loader
@@ -52,7 +59,7 @@ def report(device: str | int | None = None, pipelines: bool = False) -> tuple[st
         chosen = instance.choose(devices, wanted)
     except UserError as error:
         why = str(error).removesuffix(f"; {drivers.explain()}")  # that stands above
-        return "\n".join([*tools, "", f"not ready: {why}"]), 2
+        return "\n".join([f"not ready: {why}", "", *tools]), 2
     validation = "not installed (only developers need it)"
     if instance.validation_layer():
         how = "HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too"
@@ -62,8 +69,8 @@ def report(device: str | int | None = None, pipelines: bool = False) -> tuple[st
     for i, d in enumerate(devices):
         mark, (major, minor, *_) = "*" if d is chosen else " ", d.api_version
         lines.append(f"{mark} {i}  {d.name}  [{d.kind}]  Vulkan {major}.{minor}  {d.driver}")
-    about, code = _about(devices.index(chosen), chosen, pipelines)
-    return "\n".join([*lines, "", *about]), code
+    verdict, about, code = _about(devices.index(chosen), chosen, pipelines)
+    return "\n".join([verdict, "", *lines, "", *about]), code
 
 
 def _tools() -> list[str]:
@@ -85,8 +92,8 @@ def _drivers() -> list[str]:
     return found or [f"drivers           {drivers.explain()}"]
 
 
-def _about(index: int, physical, pipelines: bool) -> tuple[list[str], int]:
-    """The chosen device: features, limits, probe, pipelines, variants, verdict."""
+def _about(index: int, physical, pipelines: bool) -> tuple[str, list[str], int]:
+    """The chosen device: verdict; features, limits, probe, pipelines, variants; exit code."""
     from hardsplat.gpu.device import capabilities, features
     from hardsplat.gpu.device.context import Device
 
@@ -94,23 +101,39 @@ def _about(index: int, physical, pipelines: bool) -> tuple[list[str], int]:
     lines, name = _features(found), physical.name
     if missing := found.missing(features.REQUIRED):
         remedy = "update its driver or choose another --device"
-        return [*lines, "", f"not ready: {name} lacks {', '.join(missing)}; {remedy}"], 1
+        return f"not ready: {name} lacks {', '.join(missing)}; {remedy}", lines, 1
     try:
-        built = _pipelines(index, physical) if pipelines else []
+        survey = _survey(index, physical) if pipelines else None
         device = Device(index)
         probed = _probe(device)
     except UserError as error:
-        return [*lines, "", f"not ready: {error}"], 1
-    table, lacking = _variants(device)
-    lines += [f"  probe     {probed}", *built, "", *_limits(device), "", *table]
-    lines += [*_auto(device), ""]
+        return f"not ready: {error}", lines, 1
+    table, lacking = _variants(device, survey)
+    lines += [f"  probe     {probed}", *_pipelines(survey), "", *_limits(device), "", *table]
+    lines += _auto(device)
+    verdict, code = _verdict(device, lacking, survey)
+    return verdict, lines, code
+
+
+def _verdict(device: Device, lacking: list[str], survey: Survey | None) -> tuple[str, int]:
+    """The first line and the exit code. lacking: registries of which no row runs."""
+    from hardsplat.raster.backends import BACKENDS
+
     if lacking:
-        return [*lines, f"not ready: {name} can run no {' and no '.join(lacking)}"], 1
+        return f"not ready: {device.name} can run no {' and no '.join(lacking)}", 1
     if missing := device.capabilities.missing(("shared_memory",)):
-        return [*lines, f"ready to draw, not to train: {name} lacks {', '.join(missing)}"], 0
-    # which all of them need
-    tiles = device.capabilities.missing(next(iter(TILE_BACKWARDS.values())).needs)
-    return [*lines, f"ready{' with --rasterizer hardware' if tiles else ''}: {name}"], 0
+        return f"ready to draw, not to train: {device.name} lacks {', '.join(missing)}", 0
+    config, names = TrainConfig(), []
+    for name, backend in BACKENDS.items():
+        with suppress(UserError):
+            backend.first_runnable(device, backend.options.of(config.raster, config.gradient))
+            names.append(name)
+    if survey:
+        names = [name for name in names if f"rasterizer {name}" in survey.ran]
+    if not names:
+        return f"not ready: {device.name} draws with no rasterizer, see below", 1
+    both = " (auto: the faster one on your scene)" if names[1:] else ""
+    return f"ready: {device.name}, rasterizer {' or '.join(names)}{both}", 0
 
 
 def _features(found) -> list[str]:
@@ -131,15 +154,23 @@ def _probe(device) -> str:
     return f"{', '.join(checked)} work as offered" if checked else "nothing to check"
 
 
-def _pipelines(index: int, physical) -> list[str]:
-    """Builds all in a process that may end; what is not survived is kept for other runs."""
+def _survey(index: int, physical: PhysicalDevice) -> Survey:
+    """Runs all in a process that may end; what is not survived is kept for other runs."""
     from hardsplat.gpu import crashes
     from hardsplat.study.pipelines import survey
 
     found = survey(index)
     crashes.save(physical, found.killed)
-    ends = [f"{variant}: {pipeline}" for variant, pipeline in found.killed.items()]
-    lines = [f"  pipelines {found.built} built in another process"]
+    return found
+
+
+def _pipelines(survey: Survey | None) -> list[str]:
+    if survey is None:
+        return ["  pipelines none built, no variant tried"]
+    ends = [f"{variant}: {pipeline}" for variant, pipeline in survey.killed.items()]
+    lines = [
+        f"  pipelines {survey.built} built and {len(survey.ran)} variants run, in another process"
+    ]
     return lines + [f"            the driver ends the process that builds {end}" for end in ends]
 
 
@@ -257,7 +288,7 @@ def asked_with(given: str) -> str:
     return ", ".join(part.removesuffix(" True").replace("_", " ") for part in words)
 
 
-def _variants(device) -> tuple[list[str], list[str]]:
+def _variants(device: Device, survey: Survey | None) -> tuple[list[str], list[str]]:
     """The table of all registry rows, and the registries of which none runs."""
     from hardsplat.raster.core.resolve import option_of
     from hardsplat.raster.core.resolve import runnable as runnable_of
@@ -269,12 +300,30 @@ def _variants(device) -> tuple[list[str], list[str]]:
         if not runnable and title not in _OPTIONAL:
             lacking.append(title)
         lines.append(f"  {title}{f' ({flag})' if flag else ''}")
+        option = _option(flag or title)
         cells = {name: _row(device, name, rows, flag, runnable) for name in rows}
+        cells |= {
+            n: _tried(f"{option} {n}", rows[n].note, survey) for n, c in cells.items() if not c
+        }
         lines += [f"    {name:{width}}  {cell}" for name, cell in cells.items()]
     return lines, lacking
 
 
+def _option(flag: str) -> str:
+    """The option as hardsplat.study.tried names it."""
+    return flag.replace("--", "").replace("-", "_")
+
+
+def _tried(variant: str, note: str, survey: Survey | None) -> str:
+    """The cell of a row that lacks nothing."""
+    if survey and variant in survey.failed:
+        return f"fails: {survey.failed[variant]}"
+    ran = survey and variant in survey.ran
+    return f"{'runs' if ran else 'should run (not tried)':12}  {note}"
+
+
 def _row(device, name: str, rows, flag: str | None, runnable: list[str]) -> str:
+    """Why a row does not run, or not with all; "" where nothing is missing."""
     from hardsplat.raster.core.resolve import lacking, option_of
 
     row, capabilities = rows[name], device.capabilities
@@ -290,4 +339,4 @@ def _row(device, name: str, rows, flag: str | None, runnable: list[str]) -> str:
         return f"does not run: {why}; use {other}"
     if missing := capabilities.missing(getattr(row, "blend_needs", ())):
         return f"runs with --blending programmable only: lacks {', '.join(missing)}"
-    return f"runs          {row.note}"
+    return ""

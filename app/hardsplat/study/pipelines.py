@@ -1,8 +1,8 @@
-"""Builds pipelines in another process, to find those that a driver does not survive.
+"""Runs every variant in another process, to find those that a driver does not survive.
 
 The other process (`python -m hardsplat.study.pipelines DEVICE`) is asked by lines of JSON what to
-build, and writes the name of a pipeline before it builds it. Where it ends, or answers nothing for
-a while, that pipeline was not survived; another process builds the rest.
+build and run, and writes the name of a pipeline before it builds it. Where it ends, or answers
+nothing for a while, that pipeline was not survived; another process goes on with the rest.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from hardsplat.gpu import crashes, probe
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.gpu.passes.pipelines import build
-from hardsplat.raster.backends import BACKENDS
+from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.sinks import adam
 from hardsplat.raster.core.sky import behind_pass, gather_passes
 from hardsplat.raster.working.passes import cull_passes, gather_pass, step_passes
 from hardsplat.settings.train import TrainConfig
+from hardsplat.study import tried
+from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
+from hardsplat.tables.gradients import GRADIENTS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
 from hardsplat.tables.photographs import EXPOSURES, LENSES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
@@ -61,6 +64,9 @@ def _working_passes() -> list[ComputePass]:
     return [*cull_passes(GEOMETRY, LENSES["pinhole"].slot), gather_pass(), *step]
 
 
+# variants that a step of a training tries
+_STEPS: dict[str, Iterable[str]] = {"moments": MOMENT_FORMATS, "gradient": GRADIENTS}
+
 _TRAINING: dict[str, Callable[[], Iterable[ComputePass | DrawPass]]] = {
     "loss": lambda: [*loss_passes(), *METRIC_PASSES, *FITTED_PASSES],
     "working set": _working_passes,
@@ -75,27 +81,40 @@ _TRAINING: dict[str, Callable[[], Iterable[ComputePass | DrawPass]]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """What to build: the passes of a rasterizer with some of its options named, of the probe of a
-    capability, or of a part of training. killed: variants that are not survived. fatal: pipelines
-    that are not tried again."""
+    """What to build and run: a rasterizer with some of its options named, the probe of a
+    capability, a part of training, steps of a training with options, or an image fit.
 
-    what: str  # "rasterizer" | "probe" | "training"
+    killed: variants that are not survived. fatal: pipelines that are not tried again.
+    """
+
+    what: str  # "rasterizer" | "probe" | "training" | "steps" | "fit"
     name: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     killed: Mapping[str, str] = field(default_factory=dict)
     fatal: tuple[str, ...] = ()
 
+    @property
+    def variant(self) -> str:
+        """The row that it is about, as `option row`, or its own name."""
+        if self.options:
+            return ", ".join(f"{option} {row}" for option, row in self.options.items())
+        kind = {"rasterizer": "rasterizer ", "fit": "fit rasterizer "}.get(self.what, "")
+        return kind + self.name
+
 
 @dataclass
 class Survey:
-    """killed: variant -> pipeline. built: number of pipelines that are survived."""
+    """killed: variant -> pipeline. built: number of pipelines that are survived. ran: variants that
+    drew, trained or fitted with finite numbers. failed: variant -> what was wrong with them."""
 
     killed: dict[str, str] = field(default_factory=dict)
     built: int = 0
+    ran: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 def survey(index: int) -> Survey:
-    """Builds the pipelines of every variant on a device, each in a process that may end."""
+    """Builds the pipelines of every variant on a device and runs it, in a process that may end."""
     out, other = Survey(), _Other(index)
     try:
         for capability in probe.CHECKED:
@@ -106,6 +125,13 @@ def survey(index: int) -> Survey:
         for part in _TRAINING:
             if end := other.build(Request("training", part), out):
                 out.killed[part] = end
+        for option, rows in _STEPS.items():
+            for row in rows:
+                if end := other.build(Request("steps", options={option: row}), out):
+                    out.killed[f"{option} {row}"] = end
+        for row in FIT_RASTERS:
+            if end := other.build(Request("fit", row), out):
+                out.killed[f"rasterizer {row}"] = end
     finally:
         other.end()
     return out
@@ -118,8 +144,8 @@ def _survey_rasterizer(name: str, other: _Other, out: Survey) -> None:
     taken = BACKENDS[name].options.settings()
     rows = [(option, row) for option in OPTIONS if option in taken for row in OPTIONS[option]]
     before = set(out.killed)
-    if end := other.build(Request("rasterizer", name), out):
-        first = other.rows
+    end, first = other.build(Request("rasterizer", name), out), other.rows
+    if end:
         for option, row in rows:
             if first.get(option) in (None, row):
                 continue
@@ -133,9 +159,10 @@ def _survey_rasterizer(name: str, other: _Other, out: Survey) -> None:
     again = [key for key in out.killed if key not in before]
     for option, row in rows:
         variant = f"{option} {row}"
-        end = "" if variant in out.killed else _built_with(name, option, row, other, out)
-        if end:
-            out.killed[variant] = end
+        if variant in out.killed or (not end and first.get(option) == row):
+            continue  # which ran already
+        if killed_at := _built_with(name, option, row, other, out):
+            out.killed[variant] = killed_at
             again.append(variant)
     for variant in again:
         del out.killed[variant]
@@ -195,6 +222,9 @@ class _Other:
                 building = found["building"]
             elif found:
                 out.built += found.get("done", 0)
+                out.ran.update(found.get("ran", ()))
+                if "failed" in found:
+                    out.failed[request.variant] = found["failed"]
                 self.refused = "refused" in found
                 return found.get("fatal", "")
             else:
@@ -230,6 +260,15 @@ def _reply(**found) -> None:
     print(json.dumps(found), flush=True)
 
 
+def _run(device: Device, request: Request) -> list[str]:
+    """The variants that took part, see hardsplat.study.tried."""
+    if request.what == "rasterizer":
+        return tried.drawn(device, rasterizer_named(request.name), request.options)
+    if request.what == "steps":
+        return tried.trained(device, request.options)
+    return tried.fitted(device, request.name) if request.what == "fit" else []
+
+
 def _answer(device: Device, request: Request) -> None:
     device.killed.clear()
     crashes.withdraw(device, request.killed)
@@ -238,21 +277,37 @@ def _answer(device: Device, request: Request) -> None:
             passes = _rasterizer_passes(device, request)
         elif request.what == "training":
             passes = list(_TRAINING[request.name]())
-        else:
+        elif request.what == "probe":
             there = request.name in device.capabilities
             passes = list(probe.PROBES[request.name]) if there else []
+        else:
+            passes = []
         missing = {owner.key(): owner for owner in passes if owner.key() not in device.pipelines}
         for owner in missing.values():
-            text = described(owner)
-            if text in request.fatal:
-                return _reply(fatal=text)
-            _reply(building=text)
-            if (made_up := os.environ.get(CRASH)) and made_up in text:
-                os.kill(os.getpid(), signal.SIGKILL)
+            _announce(described(owner), request)
             build(device, owner)
+        _announce(f"what {request.variant} runs", request)
+        ran = _run(device, request)
+    except _Fatal as pipeline:
+        return _reply(fatal=str(pipeline))
+    except tried.Unfit as error:
+        return _reply(failed=str(error), done=len(missing))
     except UserError as error:
         return _reply(refused=str(error))
-    return _reply(done=len(missing))
+    return _reply(done=len(missing), ran=ran)
+
+
+class _Fatal(Exception):
+    """A pipeline that was not survived before."""
+
+
+def _announce(text: str, request: Request) -> None:
+    """Says what comes next, in case that it ends the process."""
+    if text in request.fatal:
+        raise _Fatal(text)
+    _reply(building=text)
+    if (made_up := os.environ.get(CRASH)) and made_up in text:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main(index: str) -> None:

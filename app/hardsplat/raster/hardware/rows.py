@@ -164,8 +164,8 @@ def stochastic_rows(options: HardwareOptions, forward: Rows) -> Rows:
     """Returns those of a forward pass alone, under the names of the rows that matter."""
     if np.dtype(FORMATS[options.format].texel).itemsize == 1:
         raise UserError(
-            f"--format {options.format}: its steps drown the differences of stochastic "
-            "gradients; use --format float16 or float32"
+            f"--gradient stochastic: the steps of --format {options.format} drown its "
+            "differences; use --format float16 or float32"
         )
     unused = {"state_format", "block", "reduction", "hybrid_threshold", "atomics"}
     if not forward.blending.ordered:

@@ -1,0 +1,84 @@
+"""A small scene, and commands that are started in this process as people start them."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from hardsplat.cli import main
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.probe import open_device
+from tests.helpers.offered import Item
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """Folder of a scene with 6 views of 32x24 and 200 points; not to be changed."""
+    from tools.make_scene import make_scene
+
+    folder = tmp_path_factory.mktemp("usage") / "small"
+    make_scene(folder, views=6, width=32, height=24, seed=0, points=200, supersample=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment():
+    """Variables that name the driver: none, for the first that there is."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def opened(environment):
+    """A device that all commands get, which therefore does not close before the last test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        device = open_device()
+        patch.setattr("hardsplat.gpu.probe.Device", lambda *given, **how: device)
+        patch.setattr(device, "close", lambda: None)
+        yield device
+    Device.close(device)
+
+
+@pytest.fixture
+def without_reports(monkeypatch):
+    """Reports take longer than the runs here; tests/report has them."""
+    for name in ("warm", "plots", "viewer", "report"):
+        monkeypatch.setattr(f"hardsplat.report.maker.Maker.{name}", lambda self, *given: None)
+
+
+class Starter:
+    """Starts commands. said: what the last one printed."""
+
+    def __init__(self, device: Device, capfd):
+        self.device, self._capfd, self.said = device, capfd, ""
+
+    def __call__(self, *words: str | Path | int, row: list[Item] = ()) -> str | None:
+        """Returns None where the command ended with 0, else the one line of its end. row: more
+        words."""
+        argv = [*map(str, words), *(word for item in row for word in item)]
+        line = f"hardsplat {shlex.join(argv)}"
+        self._capfd.readouterr()
+        try:
+            code = main(argv)
+            self.device.check_validation()
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            raise AssertionError(line) from error
+        out, err = self._capfd.readouterr()
+        self.said = out + err
+        assert "Traceback" not in self.said and "Warning:" not in err, (line, self.said)
+        if code == 0:
+            return None
+        *notes, why = self.said.splitlines()
+        assert code == 2 and why.startswith("hardsplat: error: "), (line, code, self.said)
+        assert all(note.startswith("note: ") for note in notes), (line, self.said)
+        return why.removeprefix("hardsplat: error: ")
+
+
+@pytest.fixture
+def start(opened, capfd, monkeypatch, tmp_path):
+    """A Starter in an empty folder, without a display."""
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "HARDSPLAT_DEVICE", "HARDSPLAT_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return Starter(opened, capfd)
