@@ -25,7 +25,7 @@ from hardsplat.raster.core.sort import sort_passes
 from hardsplat.raster.core.stochastic import Perturbed
 from hardsplat.raster.hardware import passes as hardware_passes
 from hardsplat.raster.hardware.rows import Rows
-from hardsplat.raster.pictures import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
+from hardsplat.raster.pictures import FIT_SCREEN_PASS, show_pass
 from hardsplat.raster.tiled import passes as tile_passes
 from hardsplat.raster.tiled.lists import sorted_lists
 from hardsplat.raster.tiled.rows import TiledRows
@@ -49,12 +49,13 @@ from hardsplat.train.step.schedule import FIT_SCHEDULE_PASSES, schedule_passes
 from hardsplat.train.step.transient import ignoring, transient_passes
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.refine import within_region
+from hardsplat.view.gui.canvas import GUI_PASS
 
 
 def passes() -> Iterator[ComputePass | DrawPass]:
     """A pass of every kind, with sizes and constants as they come: modules do not depend on
     those."""
-    yield from (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS, *tensors.PASSES)
+    yield from (*probe.PASSES, bandwidth.COPY, GUI_PASS, FIT_SCREEN_PASS, *tensors.PASSES)
     sinks = [
         STORE,
         *(

@@ -27,7 +27,7 @@ from tools.devtools import Browser
 
 STATE = "document.querySelector('.hs')?.dataset.state == 'ready'"
 FIRST = "document.querySelector('.hs')?.dataset.first"
-STATS = "document.querySelector('.hs-stats').textContent"
+STATS = "document.querySelector('.hs-numbers').textContent"
 
 
 def report(

@@ -4,15 +4,15 @@
 layout(local_size_x = TILE, local_size_y = TILE) in;
 SAMPLED_target
 BUFFER_frame(readonly)
-BUFFER_overlay(readonly)
+BUFFER_window_shown(readonly)
 STORE_screen
 
 const vec3 EMPTY = vec3(0.12);
 
 void main() {
     uvec2 at = gl_GlobalInvocationID.xy;
-    if (any(greaterThanEqual(at, overlay.size))) return;
-    vec2 image = vec2(textureSize(target, 0)), window = vec2(overlay.size);
+    if (any(greaterThanEqual(at, window_shown.size))) return;
+    vec2 image = vec2(textureSize(target, 0)), window = vec2(window_shown.size);
     // A pixel of the window, in those of the image.
     float side = max(image.x / window.x, image.y / window.y);
     vec2 low = (vec2(at) - 0.5 * (window - image / side)) * side, centre = low + 0.5 * side;

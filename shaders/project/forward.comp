@@ -9,6 +9,7 @@ layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
 layout(constant_id = 2) const bool DEPTH = false;  // (depth, its slopes) for the colour
 layout(constant_id = 3) const float FRONT = 0.0;   // depth is so many deviations before the middle
+layout(constant_id = 4) const bool SHRUNK = false;  // splats may be shown smaller than they are
 
 UNIFORM_planes
 VALUE_means(readonly)
@@ -64,6 +65,7 @@ void main() {
     if (g >= counts.splats) return;
     float opacity = opacity_of(g);
     vec3 mean = means(g), scale = scale_of(g);
+    if (SHRUNK) scale *= 1.0 - frame.shrunk;
     vec4 quat = quats(g);
     Projection o;
     Splat2D s;

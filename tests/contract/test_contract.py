@@ -45,7 +45,7 @@ def test_layouts_are_compared(device: Device, monkeypatch, tmp_path):
     (tmp_path / "include").symlink_to(shader.SHADERS / "include")
     monkeypatch.setattr(shader, "SHADERS", tmp_path)
     of = lambda name, pass_name: ComputePass(pass_name, f"{name}.comp", (name,), (name,))
-    for name in ("camera", "frame", "step_settings", "refine_settings", "overlay"):
+    for name in ("camera", "frame", "step_settings", "refine_settings", "window_shown"):
         (tmp_path / f"{name}.comp").write_text(moved(contract.BUFFERS[name]))
         build(device, of(name, name))
     fields = list(contract.STRUCTS["Camera"])

@@ -136,35 +136,48 @@ def test_the_floor_is_below(editor):
     np.testing.assert_allclose(height, np.concatenate([np.zeros(200), above[:, 1]]), atol=2e-6)
 
 
-def test_keys_edit(editor):
-    glfw = pytest.importorskip("glfw")
-    from hardsplat.view.controls import Controls
-    from hardsplat.view.editing import EDIT_KEYS, EditInputs
+def test_keys_and_tools_edit(editor):
+    from hardsplat.tables.keys import actions
+    from hardsplat.view.splats.controls import Controls
+    from hardsplat.view.splats.editing import EditInputs
+    from hardsplat.view.splats.inputs import LEFT
 
-    i = EditInputs(Controls(camera(), [0, -1, 0], [0, 0, 0]), editor=editor)
-    i.on_cursor(32, 24, (64, 48))
+    i = EditInputs(Controls(camera(), [0, -1, 0], [0, 0, 0]), parts=("edit",), editor=editor)
+    i.cursor, i.window = (32, 24), (64, 48)
     for key, said in (
-        (glfw.KEY_X, "select something first"),
-        (glfw.KEY_M, "A: "),
-        (glfw.KEY_B, "mark A, B first"),
-        (glfw.KEY_T, "brush of 20 px"),
+        ("KeyX", "select something first"),
+        ("KeyM", "A: "),
+        ("KeyB", "mark A, B first"),
     ):
         i.on_key(key)
         assert i.noted().startswith(said), (key, i.noted())
-    i.on_scroll(-5)
-    i.on_drag(glfw.MOUSE_BUTTON_LEFT, 1, 1, False, 48)
+    i.on_key("KeyT")
+    i.on_key("BracketLeft")
+    assert i.noted() == "brush of 17 px"
+    i.widen(0.5)
+    i.on_press(LEFT)
+    i.on_drag(LEFT, 1, 1, False, 48)
     selected = int(i.noted().split()[0])
     assert 0 < selected < 500
-    i.on_key(glfw.KEY_X)
+    i.on_key("KeyX")
     assert i.noted() == f"{500 - selected} splats are left"
-    i.on_key(glfw.KEY_Z)
+    i.on_key("KeyZ")
     assert editor.count == 500 and i.noted() == "undone"
-    i.on_key(glfw.KEY_T)
+    i.on_key("KeyR")
+    i.cursor = (20, 15)
+    i.on_press(LEFT)
+    i.cursor = (44, 33)
+    i.on_release(LEFT)
+    framed = int(i.noted().split()[0])
+    assert framed == Editor(editor.shown, editor._folder).frame(i._camera, 20, 15, 44, 33)
+    assert 0 < framed < 500 and i.corner is None
+    i.on_key("Escape")
+    assert i.tool == "look"
     editor.marks = [np.zeros(3), np.array([0, 0, 0.5])]
     before = i.controls.position.copy()
-    i.on_key(glfw.KEY_L)
+    i.measure(1.0)
     np.testing.assert_allclose(i.controls.position, 2 * before)
-    i.on_key(glfw.KEY_J)
-    i.on_key(glfw.KEY_ENTER)
+    i.on_key("KeyJ")
+    i.on_key("Enter")
     assert "edited.ply" in i.noted() and "camera_path.json" in i.noted()
-    assert len(i.help_rows) > 20 and set(EDIT_KEYS) < set(i.keys)
+    assert actions("edit").keys() - actions() < set(i.keys)

@@ -244,7 +244,7 @@ def test_mouse_and_keys(browser, tmp_path):
     browser.open((tmp_path / "page.html").as_uri())
     ready(browser)
     browser.wait("!document.querySelector('.hs-first')")
-    stats = browser.run("document.querySelector('.hs-stats').textContent")
+    stats = browser.run("document.querySelector('.hs-numbers').textContent")
     assert re.match(r"3\d\d of 400 splats, 3 draw calls, sort \d", stats)
     drawn, shots = "document.querySelector('.hs').dataset.pictures", [shot(browser)]
     size = dict(height=SIZE[1], deviceScaleFactor=1, mobile=False)

@@ -31,7 +31,7 @@ from hardsplat.serve.server import Frames
 from hardsplat.serve.watch import Server
 from hardsplat.train.run.trainer import train
 from hardsplat.train.watchers.watch import Watcher
-from hardsplat.view.screen import Look
+from hardsplat.view.splats.screen import Look
 from tests.helpers import needs
 from tests.helpers.drawing import splats_of
 from tests.helpers.goldens import random_scene

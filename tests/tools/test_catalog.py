@@ -28,7 +28,7 @@ from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.sinks import STORE, STORE_ROWS, adam
 from hardsplat.raster.hardware.rows import HardwareOptions
-from hardsplat.raster.pictures import FIT_SCREEN_PASS, SCREEN_PASS
+from hardsplat.raster.pictures import FIT_SCREEN_PASS
 from hardsplat.render.painter import Painter
 from hardsplat.settings.option import kind
 from hardsplat.settings.raster import Stochastic
@@ -44,6 +44,7 @@ from hardsplat.train.job.views import Views
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
+from hardsplat.view.gui.canvas import GUI_PASS
 from tests.helpers import meshing
 from tools import catalog
 
@@ -252,7 +253,7 @@ def test_pictures_and_windows_find_their_modules(device):
         options = BACKENDS[name].options.of(config.raster, config.gradient)
         given = device, BACKENDS[name], options, SPLATS, SIZE, SIZE, pictures, frame, transparent
         Painter(*given).destroy()
-    for owner in (SCREEN_PASS, bandwidth.COPY, *probe.PASSES):
+    for owner in (GUI_PASS, bandwidth.COPY, *probe.PASSES):
         build(device, owner)
 
 

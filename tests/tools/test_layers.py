@@ -9,7 +9,8 @@ import pytest
 from tools import layers
 
 ROOT = Path(__file__).parents[2]
-ALONE = {"vulkan": ("gpu",), "glfw": ("gpu", "view"), "pycolmap": ("sfm",)}  # package -> folders
+# package -> folders
+ALONE = {"vulkan": ("gpu",), "glfw": ("gpu", "view"), "slimgui": ("view",), "pycolmap": ("sfm",)}
 
 
 def test_the_structure_holds():

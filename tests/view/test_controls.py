@@ -1,12 +1,12 @@
 """What mouse and keys do to the camera and to what is shown, without a window."""
 
-import glfw
 import numpy as np
 import pytest
 
 from hardsplat.model.camera import Camera
-from hardsplat.view.controls import STEEPEST, Controls, fitted, placed
-from hardsplat.view.inputs import KEYS, PHOTOS, Inputs, Viewpoint
+from hardsplat.tables.keys import actions
+from hardsplat.view.splats.controls import STEEPEST, Controls, fitted, placed
+from hardsplat.view.splats.inputs import PHOTOS, Inputs, Viewpoint
 from tests.helpers.drawing import fresh_seed
 
 
@@ -73,14 +73,14 @@ def some_inputs(rng, n=5, **settings) -> Inputs:
 def test_arrows_jump_from_camera_to_camera_and_around(rng):
     i = some_inputs(rng)
     assert i.point == 1
-    keys = "RIGHT LEFT LEFT LEFT UP DOWN HOME".split()
+    keys = "ArrowRight ArrowLeft ArrowLeft ArrowLeft ArrowUp ArrowDown Home".split()
     for key, expected in zip(keys, (2, 1, 0, 4, 4, 4, 1)):
-        i.on_key(getattr(glfw, f"KEY_{key}"))
+        i.on_key(key)
         wanted = i.points[expected].camera.w2c
         assert i.point == expected and np.allclose(i.controls.camera(64, 48).w2c, wanted)
     i.on_drag(0, 5, 0, False, 100)
     assert i.point is None  # no photograph fits any more
-    i.on_key(glfw.KEY_RIGHT)
+    i.on_key("ArrowRight")
     assert i.point == 2
 
 
@@ -91,13 +91,14 @@ def state(i: Inputs) -> dict:
     return kept | {"at": c.position.tobytes(), "towards": c.rotation.tobytes()}
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", actions("opening", "training"))
 def test_every_key_does_something_and_has_a_frame_drawn(rng, key):
-    i = some_inputs(rng, can_pause=True)
+    i = some_inputs(rng, can_pause=True, parts=("opening",))
     i.on_drag(1, 3, 3, False, 100)
     i.controls.jump(some_camera(rng))  # neither level nor one of the points
     i.photo, i.changed = PHOTOS[1], False
-    i.picture = "alpha" if KEYS[key] != ("show", "alpha") else "image"
+    i.picture = "alpha" if i.keys[key] != ("show", "alpha") else "image"
+    i.help = key == "Escape"
     before = state(i)
     i.on_key(key)
     assert i.changed and state(i) != before

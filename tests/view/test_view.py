@@ -26,10 +26,10 @@ from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Renderer
 from hardsplat.train.run.trainer import train
 from hardsplat.view import show
-from hardsplat.view.controls import Controls, fitted, placed
-from hardsplat.view.inputs import Inputs, Viewpoint
 from hardsplat.view.preview import TrainingWindow
-from hardsplat.view.screen import Look
+from hardsplat.view.splats.controls import Controls, fitted, placed
+from hardsplat.view.splats.inputs import NOTCH, Inputs, Viewpoint
+from hardsplat.view.splats.screen import Look
 from hardsplat.view.viewer import Viewer
 from tests.helpers.training import settings
 from tests.helpers.xvfb import NEEDS_DISPLAY
@@ -78,7 +78,7 @@ class Seen:
             points.append(Viewpoint(f"photograph {i}", camera, partial(photos.__getitem__, i)))
         controls = Controls(self.cameras[0], [0, -1, 0], [0, 0, 5])
         self.inputs = Inputs(controls, points, 0, can_pause=True, sh_degree=1)
-        self.inputs.text = False
+        self.inputs.panels = False
         self.parameters = Parameters(device, n, 1)
         self.parameters.upload(self.gaussians)
         look = Look(HardwareOptions(format=format), GREY)
@@ -88,7 +88,7 @@ class Seen:
         self.renderer = renderer or Renderer(device, format=format)
 
     def turn(self) -> None:
-        self.viewer.turn(self.parameters, 1, ["a line of the caller"], wait=True)
+        self.viewer.turn(self.parameters, 1, wait=True)
 
     def until(self, done, what: str) -> None:
         end = time.perf_counter() + SECONDS
@@ -97,12 +97,12 @@ class Seen:
             self.turn()
 
     def frames(self, n: int = 3) -> None:
-        """Waits until n more were drawn."""
-        last = self.viewer.frames + n
-        while self.viewer.frames < last:
-            self.inputs.changed = True
-            before = self.viewer.frames
-            self.until(lambda: self.viewer.frames > before, "a frame")
+        """Waits until n more pictures were drawn and are in the window."""
+        for _ in range(n):
+            self.inputs.changed, before = True, self.viewer.pictures
+            self.until(lambda: self.viewer.pictures > before, "a picture")
+            last = self.viewer.frames
+            self.until(lambda: self.viewer.frames > last, "a frame")
 
     def shows(self, expected: np.ndarray, least: float = 45.0) -> None:
         """Waits until the window shows this image (height, width, 3) of 0..1 to so many dB."""
@@ -146,7 +146,7 @@ def test_every_camera_shows_what_a_headless_render_does(seen):
     assert min(map(psnr, images, images[1:])) < 40  # they differ
     seen.shows(seen.headless(seen.cameras[0]))
     for camera in (*seen.cameras[1:], seen.cameras[0]):
-        seen.inputs.on_key(glfw.KEY_RIGHT)
+        seen.inputs.on_key("ArrowRight")
         seen.shows(seen.headless(camera))
 
 
@@ -163,9 +163,10 @@ def test_mouse_and_keys_through_the_display(seen, display):
     expected.orbit(12 * 0.004, -6 * 0.004)
     assert np.allclose(seen.inputs.controls.camera(W, H).w2c, expected.camera(W, H).w2c)
     seen.shows(seen.headless())
-    speed = seen.inputs.controls.speed
+    distance = seen.inputs.controls.distance
     display.do("click", 4)
-    seen.until(lambda: np.isclose(seen.inputs.controls.speed, 1.2 * speed), "the wheel")
+    nearer = distance * math.exp(-NOTCH)
+    seen.until(lambda: np.isclose(seen.inputs.controls.distance, nearer), "the wheel")
     glfw.focus_window(seen.handle)
     display.do("key", "Right")
     seen.until(lambda: seen.inputs.point == 1, "an arrow key")
@@ -180,9 +181,9 @@ def test_mouse_and_keys_through_the_display(seen, display):
 
 
 def test_photographs(seen):
-    seen.inputs.on_key(glfw.KEY_RIGHT)
+    seen.inputs.on_key("ArrowRight")
     photo, camera = seen.photos[1] / 255, seen.cameras[1]
-    seen.inputs.on_key(glfw.KEY_P)
+    seen.inputs.on_key("KeyO")
     half = W // 2, H
     x, y, w, h = placed(camera, *half)
     both = np.full((H, W, 3), 0.12)
@@ -192,15 +193,15 @@ def test_photographs(seen):
     x += half[0]
     both[y : y + h, x : x + w] = downsampled(seen.photos[1], w, h) / 255
     seen.shows(both)
-    seen.inputs.on_key(glfw.KEY_P)
+    seen.inputs.on_key("KeyO")
     seen.shows(0.5 * photo + 0.5 * seen.headless(camera))
-    seen.inputs.on_key(glfw.KEY_P)
+    seen.inputs.on_key("KeyO")
     seen.shows(photo, 55)
     seen.inputs.on_drag(1, 3, 0, False, H)
     seen.shows(seen.headless())  # no photograph was taken from there
-    seen.inputs.on_key(glfw.KEY_LEFT)
+    seen.inputs.on_key("ArrowLeft")
     seen.shows(seen.photos[0] / 255, 55)
-    seen.inputs.on_key(glfw.KEY_P)
+    seen.inputs.on_key("KeyO")
     seen.shows(seen.headless(seen.cameras[0]))
 
 
@@ -210,9 +211,10 @@ CALLS += [("vkQueuePresentKHR", name) for name in LOST]
 
 
 @pytest.mark.parametrize("function, name", CALLS)
-def test_lost_swapchains(seen, device, monkeypatch, function, name):
+def test_lost_swapchains(seen, monkeypatch, function, name):
     seen.frames(1)
-    real, told = device.proc(function), []
+    painter = seen.viewer.painter
+    real, told = painter.proc(function), []
 
     def lost(*arguments):
         if told:
@@ -222,8 +224,8 @@ def test_lost_swapchains(seen, device, monkeypatch, function, name):
             real(*arguments)  # the work is queued all the same
         raise getattr(surface_module.vk, name)
 
-    monkeypatch.setitem(device._procs, function, lost)
-    seen.inputs.on_key(glfw.KEY_RIGHT)
+    monkeypatch.setitem(painter._procs, function, lost)
+    seen.inputs.on_key("ArrowRight")
     seen.shows(seen.headless(seen.cameras[1]))
     while not told:  # an image was at hand already, so that none was asked for
         seen.frames(1)
@@ -231,13 +233,13 @@ def test_lost_swapchains(seen, device, monkeypatch, function, name):
     assert told == [name]
 
 
-@pytest.mark.parametrize("how", ["the window manager", "escape"])
+@pytest.mark.parametrize("how", ["the window manager", "a key"])
 def test_closing(seen, how):
     seen.frames(1)
     seen.inputs.changed = True
     seen.turn()  # with a frame in flight, maybe
-    if how == "escape":
-        seen.inputs.on_key(glfw.KEY_ESCAPE)
+    if how == "a key":
+        seen.inputs.on_key("Control+KeyQ")
     else:
         glfw.set_window_should_close(seen.handle, True)
     seen.until(lambda: seen.viewer.closed, "closing")
@@ -293,7 +295,7 @@ class Watched(TrainingWindow):
 
 def test_a_window_does_not_change_what_is_trained(training, tmp_path):
     shown = []
-    preview = Watched(lambda p, s: shown.append(p.viewer.frames))
+    preview = Watched(lambda p, s: shown.append(p.viewer.pictures))
     with_window = training("with", preview)
     without = training("without")
     assert shown[-1] > 2 and preview.viewer.closed
@@ -315,7 +317,7 @@ def test_the_window_shows_the_splats_of_the_moment(training, device, display, sc
             return
         session.drain()
         glfw.set_window_pos(preview.viewer.window.handle, 0, 0)
-        preview.viewer.inputs.text = False
+        preview.viewer.inputs.panels = False
         preview.watch = lambda p, s: None
         gaussians, end = session.gaussians(), time.perf_counter() + SECONDS
         image, _ = renderer.forward(
@@ -347,11 +349,11 @@ def view_until_drawn(monkeypatch, target) -> tuple[Viewer, np.ndarray]:
 
     def turn(self, *arguments, **named):
         real(self, *arguments, **named)
-        if self.frames and not self.closed and not found:
-            pixels = self.screen.pixels(*self.window.size)
+        if self.pictures and self.idle and not self.closed and not found:
+            pixels = self.screen.pixels(*self._shown.scene)
             if np.ptp(pixels) > 20 or time.monotonic() > end:  # levels of detail come later
                 found.extend([self, pixels])
-                self.inputs.on_key(glfw.KEY_ESCAPE)
+                self.inputs.on_key("Control+KeyQ")
 
     with monkeypatch.context() as patch:
         patch.setattr(Viewer, "turn", turn)
@@ -384,4 +386,4 @@ def test_view_of_splats_a_result_and_a_scene(device, monkeypatch, scene, trainin
         points = viewer.inputs.points
         assert len(points) == len(views) and viewer.inputs.point == 0 and np.ptp(pixels) > 20
         assert np.allclose(viewer.inputs.controls.camera(32, 24).w2c, views[0].camera.w2c)
-        assert "held out" in points[0].name and np.array_equal(points[0].photo(), views[0].load())
+        assert points[0].held_out and np.array_equal(points[0].photo(), views[0].load())

@@ -46,6 +46,8 @@ CORE = subsystem(
             "float bias1": "Adam: 1 - beta1^n at update n, counted from 1",
             "float bias2": "Adam: 1 - beta2^n at update n",
             "uint seed": "seed of the run",
+            "float shrunk": "by what share pictures show splats smaller, 1 as points; below 0 "
+            "larger",
         },
         "Counts": {
             "uint splats": "splats alive",

@@ -28,7 +28,7 @@ _PURPOSES = {
     "tiles": "tile_spans tile_starts tile_order tile_changes tile_cursors pair_sums "
     "pair_tiles pair_tiles_alt pair_splats pair_splats_alt pair_digits pair_records "
     "pair_subgroups pair_keys checkpoints reaches bucket_tiles",
-    "target": "target target_minus layers shown values palette screen overlay glyphs text",
+    "target": "target target_minus layers shown values palette screen",
     "state": "state blocks unfinished fragment_lists fragments",
     "gradients": "d_splats2d d_blobs seen d_colors directions d_image camera_sums kept_colors "
     "d_depths mean_steps splat_differences "

@@ -37,7 +37,7 @@ AXES = {
     "planes": ("planes of trained quantities", ""),
     "terms": ("terms of the loss", ""),
     "blobs": ("2D Gaussians that fit in the buffers of an image fit", "blobs"),
-    "characters": ("characters of the window's text and font", ""),
+    "gui corners": ("corners of the triangles of the window's interface", ""),
     "vertices": ("vertices of a mesh", ""),
     "triangles": ("triangles of a mesh", ""),
     "uvs": ("places in a texture", ""),

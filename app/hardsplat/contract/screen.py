@@ -22,35 +22,49 @@ PICTURE = subsystem(
     images={"102 shown": "RGBA8 to be displayed or saved"},
 )
 
-# The window: text, photograph and picture on one screen.
+# The window: a picture of splats or of a fit, and the interface over it.
 VIEW = subsystem(
     "view",
-    "what lies where in the window",
-    uses=("picture", "loss"),
+    "the window: what its interface is drawn from",
+    uses=("image", "picture"),
+    constants={
+        "uint TEXTURE_FONT = 1": "characters, lines and plain areas",
+        "uint TEXTURE_SCENE = 2": "what was drawn of the splats",
+        "uint TEXTURE_PHOTO = 3": "a photograph, or how two renders differ",
+        "uint TEXTURE_THUMBS = 4": "small photographs of all cameras",
+        "uint TEXTURE_ERROR = 5": "the difference of the scene from the photograph",
+    },
     structs={
-        "Overlay": {
-            "uvec2 size": "window, px",
-            "uvec2 render": "its upper left part that shows splats, px",
-            "uint scale": "px of the window for a rendered one, each way",
-            "uvec2 photo_at": "upper left corner of the photograph, px of the window",
-            "uvec2 photo_size": "px; 0: none",
-            "float photo_share": "of the photograph where it lies over the render, 0..1",
-            "uvec2 frame_at": "upper left corner of what the photograph shows of the render, px of "
-            "the window",
-            "uvec2 frame_size": "px, beyond which the render is darker; 0: nowhere",
-            "uvec2 legend_at": "upper left corner of the palette, px of the window",
-            "uvec2 legend_size": "px; 0: none",
-            "uvec2 cell": "a character, px",
-            "uvec2 grid": "columns and rows of characters",
-        }
+        "Window": {
+            "uvec2 size": "px",
+            "uvec2 scene": "what is in use of the scene's picture, px",
+            "uvec2 scene_at": "where its upper left corner is shown, px of the window",
+            "uint scene_scale": "px of the window for one of the scene's, each way",
+            "float louder": "what differences are multiplied by",
+        },
+        "GuiVertex": {
+            "vec2 at": "px of the window",
+            "vec2 uv": "of the texture, 0..1",
+            "uint color": "RGBA8 with red in the low byte, which multiplies the texture",
+        },
+        "GuiCommand": {
+            "vec4 clip": "left, top, right and bottom, px of the window",
+            "uint filling": "one of the TEXTURE_ constants",
+        },
     },
     buffers={
-        "110 Overlay overlay": "what lies where in the window",
-        "111 uint glyphs[characters]": "font: coverage of the pixels of each character from the "
-        "space on, a byte each",
-        "112 uint text[characters]": "character codes; 0: nothing here",
+        "110 Window window_shown": "what the window shows",
+        "111 GuiVertex gui_vertices[gui corners]": "of triangles",
+        "112 uvec2 gui_corners[gui corners]": "vertex and command of each corner, three a triangle",
+        "103 GuiCommand gui_commands[gui corners]": "what triangles have, and their frame",
     },
-    images={"113 screen": "RGBA8 of the whole window"},
+    images={
+        "113 screen": "RGBA8 of the whole window",
+        "104 gui_font": "TEXTURE_FONT",
+        "105 gui_scene": "TEXTURE_SCENE",
+        "106 gui_photo": "TEXTURE_PHOTO",
+        "107 gui_thumbs": "TEXTURE_THUMBS",
+    },
 )
 
 # Images as tensors of other libraries have them.

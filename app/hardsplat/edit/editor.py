@@ -198,15 +198,21 @@ class Editor:
         self._keys.append(camera)
         return len(self._keys)
 
-    def save(self) -> list[Path]:
+    @property
+    def keyframes(self) -> int:
+        """Keyframes of the camera path."""
+        return len(self._keys)
+
+    def save(self, name: str = "edited.ply") -> list[Path]:
         """Writes splats and their steps, and the camera path, as far as there are any, to files of
-        new names."""
+        new names. name: of the splats, in the folder; where there is such a file, with a number."""
         out: list[Path] = []
         with self._lock:
             if not self._actions and not self._keys:
                 raise UserError("there is nothing to save yet")
             if self._actions:
-                path = self._free("edited", ".ply")
+                stem, dot, ending = Path(name).name.partition(".")
+                path = self._free(str(Path(name).parent / stem), dot + ending)
                 save_splats(path, self._left, self._antialiased)
                 save_edit(steps := path.with_name(path.name + ".edit.json"), self.steps)
                 out += [path, steps]

@@ -21,6 +21,7 @@ from hardsplat.model.framing import look_at, scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import kept
 from hardsplat.page.pack import MOST_SPLATS, Packed, pack
+from hardsplat.tables import keys
 
 WEB = Path(__file__).parent / "web"
 MIN_OPACITY = 0.005  # at which training removes splats, too
@@ -145,6 +146,7 @@ def _viewer(
     size = view["cameras"][0]["size"]
     return template("viewer.html").render(
         whole=whole,
+        keys=keys.rows(page=True),
         title=shown.title,
         aspect=tuple(size),
         picture=None if shown.picture is None else _picture(shown.picture),
@@ -208,7 +210,13 @@ def _picture(image: np.ndarray) -> str:
 def _script() -> str:
     """The viewer as one script, in a scope of its own. Its parts say "use strict" for
     themselves."""
-    return "(() => {\n" + "\n".join(map(source, _SCRIPTS)) + "})();\n"
+    return "(() => {\n" + "\n".join([keys_script(), *map(source, _SCRIPTS)]) + "})();\n"
+
+
+def keys_script() -> str:
+    """FLIGHT and KEYS: what keys do, by KeyboardEvent.code."""
+    held, pressed = json.dumps(keys.FLIGHT), json.dumps(keys.actions(page=True))
+    return f"const FLIGHT = {held}, KEYS = {pressed};"
 
 
 def inline_hash(text: str) -> str:

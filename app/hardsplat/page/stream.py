@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from hardsplat.base.version import __version__
-from hardsplat.page.export import SHADERS, inline_hash, source, template
+from hardsplat.page.export import SHADERS, inline_hash, keys_script, source, template
+from hardsplat.tables import keys
 
 PAGE, MODULE = "index.html", "hardsplat.js"
 _VIEWER = ("controls.js", "painter.js", "input.js", "viewer.js")
@@ -39,7 +40,12 @@ def write_stream_page(folder: Path, title: str) -> None:
 def module() -> str:
     """hardsplat.js: the viewer as a module of one file, which exports `load`."""
     viewer = template("viewer.html").render(
-        whole=False, title="scene", aspect=None, picture=None, header=None
+        whole=False,
+        keys=keys.rows(page=True),
+        title="scene",
+        aspect=None,
+        picture=None,
+        header=None,
     )
     held = {
         "PART": viewer,
@@ -48,7 +54,7 @@ def module() -> str:
     }
     texts = [f"const {name} = {json.dumps(value)};" for name, value in held.items()]
     sheet = f"const SHEET = new CSSStyleSheet();\nSHEET.replaceSync({json.dumps(_sheet())});"
-    return "\n".join([*texts, sheet, *map(source, _SCRIPTS)])
+    return "\n".join([*texts, sheet, keys_script(), *map(source, _SCRIPTS)])
 
 
 def _sheet() -> str:

@@ -16,17 +16,11 @@ from hardsplat.gpu.passes.pipelines import build
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import PICTURES
 
-# of a window, see app/hardsplat/view/screen.py
+# of the window of a fit, see app/hardsplat/view/fit_preview.py
 FIT_SCREEN_PASS = ComputePass(
     "screen of a fit",
     "picture/screen_fit.comp",
-    reads=("target", "frame", "overlay"),
-    writes=("screen",),
-)
-SCREEN_PASS = ComputePass(
-    "screen",
-    "picture/screen.comp",
-    reads=("shown", "overlay", "photos", "glyphs", "text", "palette"),
+    reads=("target", "frame", "window_shown"),
     writes=("screen",),
 )
 

@@ -22,12 +22,11 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.clients import Client, uuid_of, wxyz_of
 from hardsplat.serve.door import Address, open_server, quiet
 from hardsplat.serve.messages import one_of
-from hardsplat.view.screen import REFRESH, Layout, Look, Screen, coarse
+from hardsplat.view.splats.screen import REFRESH, Look, Screen, coarse
 
 # share of the time that frames may take while others use the GPU, and while a camera moves
 RESTING, TOUCHED = 0.03, 0.5
 KEPT = 10.0  # s for which what draws a picture that no client shows any more is kept
-FONT = 12  # of text that is never shown
 MOST_FRUSTA = 200
 TRAINED, HELD_OUT = (40, 110, 200), (220, 130, 40)  # colours of cameras
 
@@ -212,8 +211,8 @@ class Frames:
             key = state, picture, degree, camera.w2c.tobytes(), camera.K.tobytes(), id(parameters)
             if client.sent == key:
                 continue
-            screen, size = self._screen(picture, parameters, camera), (camera.width, camera.height)
-            screen.place(camera, degree, Layout(size, size), [])
+            screen = self._screen(picture, parameters, camera)
+            screen.place(camera, degree)
             submit(self.device, [screen.commands], self._fence)
             self._flying, self._drawn_at = (client, screen, camera, key, scale), time.perf_counter()
             return
@@ -227,7 +226,7 @@ class Frames:
                 del self._screens[name]
                 self._spans.pop(name, None)
         if picture not in self._screens:
-            self._screens[picture] = Screen(self.device, self.look, FONT, captured=True), now
+            self._screens[picture] = Screen(self.device, self.look, captured="host"), now
         screen = self._screens[picture][0]
         self._screens[picture] = screen, now
         seen = [client.camera() for client in self.clients if client.picture == picture]

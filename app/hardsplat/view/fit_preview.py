@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-import numpy as np
 from tqdm import tqdm
 
 from hardsplat import contract
@@ -47,8 +46,9 @@ class FitPreview:
             size = session.width, session.height
             self.window = window.Window(f"{title} - hardsplat", size, None, self._size)
             self._surface, self._fence = Surface(device, self.window.handle), Fence(device)
-            self._overlay = Buffer(device, contract.itemsize("overlay"), "overlay", host=True)
-            self._parts += [self._fence, self._overlay]
+            nbytes = contract.itemsize("window_shown")
+            self._shown = Buffer(device, nbytes, "window_shown", host=True)
+            self._parts += [self._fence, self._shown]
         except DeviceLost:
             raise
         except UserError as error:
@@ -102,12 +102,10 @@ class FitPreview:
             if part is not None:
                 part.destroy()
         self._commands = self._image = None
-        data = np.zeros((), contract.dtype("Overlay"))
-        data["size"] = size
-        self._overlay.upload(data)
+        self._shown.upload(contract.struct("Window", size=size))
         rgba8 = FORMATS["unorm8"]
         self._image = image = Image(session.device, *size, rgba8.vk, rgba8.texel, "screen")
-        resources = {**session.resources, "overlay": self._overlay, "screen": image}
+        resources = {**session.resources, "window_shown": self._shown, "screen": image}
         self._commands = commands = Recorder(session.device, resources)
         commands.run(build(session.device, FIT_SCREEN_PASS), threads=size)
         commands.end()

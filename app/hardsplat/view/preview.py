@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,11 +22,13 @@ from hardsplat.settings.scene import SceneSettings
 from hardsplat.train.measure.measure import BACKGROUNDS
 from hardsplat.train.watchers.watch import Running, Watcher
 from hardsplat.view import window
-from hardsplat.view.controls import Controls
-from hardsplat.view.inputs import Inputs, Viewpoint
-from hardsplat.view.screen import Look
+from hardsplat.view.gui.ui import TrainingFacts
+from hardsplat.view.splats.controls import Controls
+from hardsplat.view.splats.inputs import Inputs, Viewpoint
+from hardsplat.view.splats.screen import Look
 from hardsplat.view.viewer import REFRESH, Viewer
 
+TOLD_EVERY = 0.25  # s between figures
 # options that a frame of the window has like one of the training
 _DRAWN = ("format", "blending", *TIMED)
 
@@ -58,7 +61,7 @@ def starts_of(scene: Scene, gaussians: Gaussians) -> tuple[Controls, list[Viewpo
     """Controls at the first camera, and the cameras of all photographs; horizons are level to all
     of them together. gaussians: what they show, more or less."""
     points = [
-        Viewpoint(view.name + " (held out)" * held_out, view.camera, view.load)
+        Viewpoint(view.name, view.camera, view.load, held_out)
         for view, (_, held_out) in zip(scene.views, cameras_of(scene))
     ]
     setting = scene_bounds(gaussians, [scene.views[i].camera for i in scene.train])
@@ -68,8 +71,10 @@ def starts_of(scene: Scene, gaussians: Gaussians) -> tuple[Controls, list[Viewpo
 def look_of(
     scene: SceneSettings, raster: RasterSettings, sh_degree: int = 3, rows: Mapping[str, Any] = {}
 ) -> Look:
-    """How a run's splats are drawn. rows: those that its rasterizer is made of, by option."""
+    """How a run's splats are drawn. rows: those that its rasterizer is made of, by option; but for
+    images from lists, whose room a window would have to make in the middle of a training."""
     own: dict[str, Any] = {"format": raster.hardware.format, "antialiased": raster.antialiased}
+    rows = {} if rows.get("blending") == "lists" else rows
     options = HardwareOptions(**own | {name: rows[name] for name in _DRAWN if name in rows})
     return Look(options, BACKGROUNDS[scene.background], scene.near_plane, sh_degree)
 
@@ -81,13 +86,21 @@ class TrainingWindow(Watcher):
     stays: when all is done the result is shown until the window is closed.
     """
 
-    # how long a batch may take while the window is seen, which answers between batches
-    batch_seconds = REFRESH
+    @property
+    def batch_seconds(self) -> float:  # type: ignore[override]
+        """How long a batch may take while the window is seen, which answers between batches."""
+        stepping = self.viewer is not None and self.viewer.inputs.steps
+        return 0.0 if stepping else REFRESH
+
+    def batch(self, run: Running) -> None:
+        if self.viewer is not None:
+            self.viewer.inputs.steps = 0
 
     def __init__(self, size: tuple[int, int] | None = None, stays: bool = False):
         self.stays, self._size = stays, size
         self.surfaces = window.start()  # the extensions that the device must be opened with
         self.viewer: Viewer | None = None
+        self._told_at = -np.inf
 
     def open(self, run: Running) -> None:
         """The window, at the first camera. Screenshots go to the folder of the run."""
@@ -111,7 +124,8 @@ class TrainingWindow(Watcher):
 
     @property
     def paused(self) -> bool:
-        return self.viewer is not None and self.viewer.paused
+        """A step that is asked for is a batch of its own."""
+        return self.viewer is not None and self.viewer.paused and not self.viewer.inputs.steps
 
     @property
     def lingering(self) -> bool:
@@ -122,21 +136,46 @@ class TrainingWindow(Watcher):
         a frame lasts."""
         if self.viewer is None or self.viewer.closed:
             return
-        c, session, log = run.config, run.session, run.log
-        if log.steps and log.steps[-1] >= c.run.max_steps and self.viewer.busy:
+        session, log = run.session, run.log
+        viewer = self.viewer
+        if "save" in viewer.asked:
+            viewer.asked.discard("save")
+            run.save()
+            viewer.inputs.say("saved a checkpoint and splats.ply")
+        if "stop" in viewer.asked:
+            viewer.asked.clear()
+            run.stop()
+        if log.steps and log.steps[-1] >= session.job.steps and self.viewer.busy:
             self.viewer.busy = False  # nothing else needs the GPU any more
             self.viewer.inputs.changed = True  # the last frame may be of long ago
-        pace = f"{1 / max(session.step_seconds, 1e-6):.1f} it/s"
-        lines = [f"step {session.step} of {c.run.max_steps}   {pace}"]
-        if log.steps:
-            figures = f"loss {log.losses[-1]:.4f}   PSNR {log.psnrs[-1]:.2f} dB"
-            lines.append(f"{figures}   {log.splats[-1]} splats")
+        self._tell(run, viewer)
         try:
-            self.viewer.turn(session.parameters, degree_of(run), lines, wait)
+            self.viewer.turn(session.parameters, degree_of(run), wait)
         except DeviceLost:
             raise
         except UserError as error:
             self._note(error)
+
+    def _tell(self, run: Running, viewer: Viewer) -> None:
+        """What the panel of the run shows, as often as people read."""
+        log, session, now = run.log, run.session, time.perf_counter()
+        facts = viewer.facts
+        facts.splats = log.splats[-1] if log.splats else 0
+        told = facts.training = facts.training or TrainingFacts()
+        told.step, told.steps = session.step, session.job.steps
+        told.done = session.step >= told.steps or not viewer.busy
+        if now - self._told_at < TOLD_EVERY:
+            return
+        self._told_at = now
+        told.pace = 1 / max(session.step_seconds, 1e-6)
+        told.left = (told.steps - told.step) / told.pace if log.steps else None
+        told.memory = run.device.memory_peak()["allocated"] or 0
+        if log.steps:
+            told.loss, told.psnr = log.losses[-1], log.psnrs[-1]
+            told.losses = np.column_stack([log.steps, log.losses])
+            told.psnrs = np.column_stack([log.steps, log.psnrs])
+        held = [(row["step"], row["psnr"]) for row in log.evaluations]
+        told.held_out = np.array(held, np.float64).reshape(-1, 2)
 
     def _note(self, error: UserError) -> None:
         tqdm.write(f"note: the window is closed: {error}. Training continues")

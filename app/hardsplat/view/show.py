@@ -30,10 +30,10 @@ from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.run.start import initial_gaussians
 from hardsplat.view import window
-from hardsplat.view.controls import Controls
-from hardsplat.view.editing import EditInputs
-from hardsplat.view.inputs import Inputs, Viewpoint
 from hardsplat.view.preview import look_of, starts_of
+from hardsplat.view.splats.controls import Controls
+from hardsplat.view.splats.editing import EditInputs
+from hardsplat.view.splats.inputs import Inputs, Viewpoint
 from hardsplat.view.viewer import Viewer
 
 FOV = np.radians(50.0)  # vertical, and
@@ -128,7 +128,8 @@ def view(
         return _view_streamed(shown, shown.tree, gpu, max_splats)
     degree = shown.gaussians.sh_degree
     editor, version = shown.editor, 0
-    inputs = EditInputs(*_starts(shown), sh_degree=degree, editor=editor)
+    parts = ("opening", "edit")
+    inputs = EditInputs(*_starts(shown), sh_degree=degree, parts=parts, editor=editor)
     parameters = Parameters(gpu, len(shown.gaussians), degree)
     parameters.upload(shown.gaussians)
     viewer = _viewer(shown, gpu, inputs)
@@ -139,7 +140,8 @@ def view(
                 gpu.wait_idle()
                 parameters.upload(editor.shown)
                 inputs.changed = True
-            viewer.turn(parameters, degree, [f"{editor.count} splats"], wait=True)
+            viewer.facts.splats = editor.count
+            viewer.turn(parameters, degree, wait=True)
     finally:
         viewer.close()
         parameters.destroy()
@@ -148,7 +150,7 @@ def view(
 def _view_streamed(shown: Viewable, tree: StreamedTree, gpu: Device, budget: int | None) -> None:
     """Shows what the camera sees of a tree, coarse at once, finer as it comes from the disk."""
     streamed = StreamedSplats(tree, gpu, shown.config.scene.near_plane, budget)
-    inputs = Inputs(*_starts(shown), sh_degree=streamed.sh_degree)
+    inputs = Inputs(*_starts(shown), sh_degree=streamed.sh_degree, parts=("opening",))
     parameters = Parameters(gpu, streamed.capacity, streamed.sh_degree)
     streamed.begin(parameters)
     viewer = _viewer(shown, gpu, inputs)
@@ -156,9 +158,10 @@ def _view_streamed(shown: Viewable, tree: StreamedTree, gpu: Device, budget: int
         while not viewer.closed:
             if viewer.camera and viewer.idle:
                 inputs.changed |= streamed.show(parameters, viewer.camera, wait=False)
-            more = ", loading" if streamed.loading else ""
-            lines = [f"{streamed.count} of {streamed.total} splats{more}"]
-            viewer.turn(parameters, streamed.sh_degree, lines, wait=True)
+            facts = viewer.facts
+            facts.splats, facts.total = streamed.count, streamed.total
+            facts.loading = streamed.loading
+            viewer.turn(parameters, streamed.sh_degree, wait=True)
     finally:
         viewer.close()
         parameters.destroy()

@@ -1,46 +1,56 @@
-"""A viewer: window, inputs, picture, photograph and text put together, a frame at a time. Who has
-the splats calls `turn` now and then."""
+"""A viewer: window, splats and interface put together, a frame at a time. Who has the splats calls
+`turn` now and then.
+
+Splats and interface are drawn apart. The window shows the last finished picture of the splats, as
+often as the interface changes; on a CPU, where a picture may take seconds, another device draws the
+interface.
+"""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device, DeviceLost
-from hardsplat.gpu.device.queue import Fence
+from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.gpu.memory.owned import Owned
 from hardsplat.gpu.surface import Surface
 from hardsplat.io.media.images import save_png
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.view.controls import placed
-from hardsplat.view.inputs import Inputs
-from hardsplat.view.overlay import LEGEND
-from hardsplat.view.photographs import PhotographCache
-from hardsplat.view.screen import REFRESH, Layout, Look, Screen, coarse
+from hardsplat.view import window
+from hardsplat.view.comparison import Comparison
+from hardsplat.view.gui.canvas import Canvas
+from hardsplat.view.interface import Facts, Interface, Shown
+from hardsplat.view.splats.controls import placed
+from hardsplat.view.splats.inputs import DRAWN_AS, Inputs
+from hardsplat.view.splats.photographs import PhotographCache
+from hardsplat.view.splats.screen import REFRESH, Look, Screen, coarse
 from hardsplat.view.window import Window
 
-OPENED = (1280, 720)  # px of a window to begin with, where the screen has room for it
-# share of the GPU's time that frames may take while others use it, and while the camera moves
+OPENED = (1280, 800)  # px of a window to begin with, where the screen has room for it
+INTERFACE = 1 / 60  # s between frames of the interface, at least
+IDLE = 0.25  # s between them while a training goes on and nobody touches anything
+# share of the GPU's time that pictures may take while others use it, and while the camera moves
 RESTING, TOUCHED = 0.02, 0.5
 TOUCH = 0.5  # s that a touch lasts
 SETTLED = 0.1  # s without a change of size before the swapchain follows
-UNITS = {"depth": " world units", "count": " splats"}  # of numbers that a palette shows
+AFTER = 4  # frames of the interface after the last event, in which it comes to rest
 
 
 @dataclass(eq=False)
 class Viewer:
     """device: opened with the extensions of window.start(). inputs: what the window's keys and
-    mouse change. folder: for screenshots.
+    mouse change. folder: for pictures.
 
-    busy: others use the GPU, which must hardly notice: frames are few while the window is not
+    busy: others use the GPU, which must hardly notice: pictures are few while the window is not
     touched. size: see Window. Raises UserError where this device cannot draw to the window.
     """
 
@@ -53,21 +63,36 @@ class Viewer:
     size: tuple[int, int] | None = None
 
     def __post_init__(self):
-        look = self.look
-        self.closed, self.frames, self.frame_ms = False, 0, 0.0
-        self.camera: Camera | None = None  # of the last frame
-        self._full_ms = 0.0  # of a frame that was not drawn in larger pixels
-        self._flying, self._scale = False, 1
-        self._span: tuple[float, float] | None = None
+        self.closed, self.frames, self.pictures = False, 0, 0
+        self.facts = Facts()
+        self.camera: Camera | None = None  # of the last picture
+        self._full_ms = 0.0  # of a picture that was not drawn in larger pixels
+        self._shown, self._next_shown = Shown(), Shown()
+        self._texels: np.ndarray | None = None  # of a picture that another device has drawn
+        self._drawn_at = self._painted_at = self._resized_at = -1e9
+        self._events, self._awake = -1, AFTER
+        self._scale = 1
+        self._capturing = self._compared = self._flying = self._painting = False
         self._photo: np.ndarray | None = None
-        self._drawn_at = self._resized_at = -1e9
-        self._photographs = PhotographCache(look.background)
-        self.window = Window(self.title, OPENED, self.inputs, self.size)
-        self._parts = Owned([self.window])
+        self._parts = Owned()
+        self._photographs = PhotographCache(self.look.background)
         try:
-            self.surface = self._parts.add(Surface(self.device, self.window.handle))
-            self.screen = self._parts.add(Screen(self.device, look, self.window.font))
+            self.interface = self._parts.add(Interface(self.inputs, self.facts, self.look))
+            self.window = Window(self.title, OPENED, self.interface, self.size)
+            self._parts.add(self.window)
+            self.comparison = self._parts.add(Comparison(self.device, self.look))
+            self.interface.begin(self.window)
+            own = self.device.physical.kind == "CPU"
+            self.painter = self.device
+            if own:
+                self.painter = Device(self.device.name, surfaces=window.start())
+                self._parts.add(_Closing(self.painter))
+            self.surface = self._parts.add(Surface(self.painter, self.window.handle))
+            self.canvas = self._parts.add(Canvas(self.painter))
+            captured = "host" if own else "device"
+            self.screen = self._parts.add(Screen(self.device, self.look, captured))
             self._fence = self._parts.add(Fence(self.device))
+            self._painted = self._parts.add(Fence(self.painter))
         except BaseException:
             self.close()
             raise
@@ -79,174 +104,278 @@ class Viewer:
 
     @property
     def idle(self) -> bool:
-        """Whether no frame is in flight, so that splats may be changed."""
-        return not self._flying or self._fence.done()
+        """Whether no picture is in flight, so that splats may be changed."""
+        return self.closed or not self._flying or self._fence.done()
+
+    @property
+    def asked(self) -> set[str]:
+        """What buttons want of who has the splats: "save", "stop"."""
+        return self.interface.ui.asked
 
     @property
     def paused(self) -> bool:
         return not self.closed and self.inputs.paused
 
     def prepare(self, parameters: Parameters) -> None:
-        """Builds what the first frame takes, which is slow on some drivers, before it is due."""
-        self.screen.fit(parameters, self.window.size, self.inputs.picture)
+        """Builds what the first picture takes, which is slow on some drivers, before it is due."""
+        self.screen.fit(parameters, self._region, "image")
 
-    def turn(
-        self, parameters: Parameters, sh_degree: int, lines: Sequence[str] = (), wait: bool = False
-    ) -> None:
-        """Handles events and queues a frame where one is due. Waits for nothing, with `wait` for
-        events, as long as a frame lasts.
+    def turn(self, parameters: Parameters, sh_degree: int, wait: bool = False) -> None:
+        """Handles events, queues a picture of the splats and a frame of the interface where they
+        are due. Waits for nothing, with `wait` for events, as long as a frame lasts.
 
-        parameters: as they are now. sh_degree: highest band in use. lines: the caller's part of the
-        text. Raises UserError, with the window closed, when frames cannot go on; DeviceLost is one.
+        parameters: as they are now. sh_degree: highest band in use. Raises UserError, with the
+        window closed, when pictures cannot go on; DeviceLost is one.
         """
         if self.closed:
             return None
-        self.window.poll(REFRESH / 2 if wait else 0.0)
+        self.window.poll(INTERFACE / 2 if wait else 0.0)
         if self.window.closing or self.inputs.closing:
             return self.close()
         try:
-            self.inputs.fly(self.window.held, self.window.shift)
+            self.window.fill(self.inputs.full)
+            if not self.interface.typing:
+                self.inputs.fly(self.window.held, self.window.shift)
             if self._landed():
-                self._next(parameters, sh_degree, lines)
+                self._next(parameters, sh_degree)
+            if self._interface_due():
+                self._paint()
         except UserError:
             self.close()
             raise
+        return None
+
+    # -- splats
+
+    @property
+    def _region(self) -> tuple[int, int]:
+        """(width, height) px of the window that show splats."""
+        width, height = self.window.size
+        return max(1, width - self.interface.side), max(1, height)
 
     def _landed(self) -> bool:
-        """Whether no frame is in flight. Takes down what the last one has to say."""
+        """Whether no picture is in flight. Takes down what the last one has to say."""
         if self._flying and self._fence.done():
             self._flying = False
             self._fence.reset()
-            self.frames, self.frame_ms = self.frames + 1, self.screen.ms()
+            self.pictures += 1
+            self._shown, screen, camera = self._next_shown, self.screen, self.camera
+            stages = screen.stages()
+            self.facts.stages, self.facts.picture_ms = stages, sum(stages.values())
+            self.facts.rows = screen.rows
             if self._scale == 1:
-                self._full_ms = self.frame_ms
-            if self.camera and (span := self.screen.respan(self.camera)) != self._span:
-                self._span, self.inputs.changed = span, True
+                self._full_ms = self.facts.picture_ms
+            if self.painter is not self.device:
+                self._texels = screen.texels(*self._shown.scene)
+            else:
+                self._finish_paint()
+                self.canvas.take("gui_scene", screen.copy, screen.image.width, screen.image.height)
+            if self._compared:
+                self._compare()
+            if not screen.complete():
+                self.inputs.changed = True
+            if camera and (span := screen.respan(camera)) != self.facts.span:
+                self.facts.span, self.inputs.changed = span, True
+            if self._capturing:
+                self._save(*self._shown.scene)
+            self._awake = max(self._awake, 2)  # the second one has windows that fit their text
         return not self._flying
 
-    def _next(self, parameters: Parameters, sh_degree: int, lines: Sequence[str]) -> None:
+    def _next(self, parameters: Parameters, sh_degree: int) -> None:
         now = time.perf_counter()
-        if self.inputs.capturing:
-            self.inputs.capturing = False
-            self._capture(parameters, sh_degree)
-        if self.window.shown and self._due(now) and self._fits(now) and self.surface.ready():
-            size = self.surface.width, self.surface.height
+        if self.window.shown and self._due(now):
             self.inputs.changed = False
-            self._draw(parameters, sh_degree, size, self._text(lines, sh_degree, size))
-            self.surface.present([self.screen.commands], self.screen.image, *size, self._fence)
+            commands = self._draw(parameters, sh_degree, self._region)
+            submit(self.device, commands, self._fence)
             self._flying, self._drawn_at = True, now
 
     def _due(self, now: float) -> bool:
         """Not more often than eyes need, nor than leaves others their share of the GPU; without
         others, when something changed."""
         i, training = self.inputs, self.busy and not self.inputs.paused
-        i.noted()
         share = (TOUCHED if now - i.touched_at < TOUCH else RESTING) if training else 1.0
-        changed = training or i.changed or self._scale > 1 or self._photographs.arrived
-        changed = changed or self.window.resized or self.surface.stale
-        return changed and now - self._drawn_at >= max(REFRESH, self.frame_ms / 1000 / share)
+        coarse = self._scale > 1 and now - i.moved_at >= TOUCH
+        changed = training or i.changed or i.capturing or coarse or self._photographs.arrived
+        changed = changed or self._region != self._next_shown.region
+        spent = self.facts.picture_ms / 1000 / share if training else 0.0
+        return changed and now - self._drawn_at >= max(REFRESH, spent)
 
-    def _fits(self, now: float) -> bool:
-        """Whether there is a swapchain of the window's size, which it gets once that has
-        settled."""
-        if self.window.resized:
-            self.window.resized, self._resized_at = False, now
-            self.surface.stale = self.inputs.changed = True
-        if self.surface.stale and self.surface.width and now - self._resized_at < SETTLED:
-            return False
-        return self.surface.fit()
+    def _tuned(self) -> Look:
+        """The look, as panels have changed it."""
+        t, options = self.inputs.tuning, self.look.options
+        if t.format:
+            options = replace(options, format=t.format)
+        if t.blending:
+            options = replace(options, blending=t.blending, ordering="auto")
+        if self.inputs.picture == "points":
+            options = replace(options, antialiased=False)
+        return replace(
+            self.look,
+            options=options,
+            background=self.look.background if t.background is None else t.background,
+            near_plane=self.look.near_plane if t.near_plane is None else t.near_plane,
+            splat_scale=0.0 if self.inputs.picture == "points" else t.splat_scale,
+        )
+
+    def _fit(self, parameters: Parameters, size: tuple[int, int]) -> None:
+        screen, picture = self.screen, DRAWN_AS.get(self.inputs.picture, self.inputs.picture)
+        screen.look = self._tuned()
+        if not screen.fits(parameters, size, picture):
+            self._finish_paint()
+            self.canvas.textures["gui_scene"].drop()
+            screen.fit(parameters, size, picture)
 
     def _draw(
-        self,
-        parameters: Parameters,
-        sh_degree: int,
-        size: tuple[int, int],
-        text: list[str],
-        capturing=False,
-    ) -> None:
-        """Makes the next frame's commands ready."""
+        self, parameters: Parameters, sh_degree: int, region: tuple[int, int]
+    ) -> list[Recorder]:
+        """The commands of the next picture."""
         i = self.inputs
+        point = None if i.point is None else i.points[i.point]
+        photo = i.photo if point is not None and point.photo is not None else "none"
+        if i.picture == "error" and photo == "none":
+            photo = "over" if point is not None and point.photo is not None else "none"
+        beside = photo == "beside" and i.picture != "error"
+        render = (max(1, region[0] // 2), region[1]) if beside else region
         try:
-            self.screen.fit(parameters, size, i.picture)
+            self._fit(parameters, render)
         except UserError as error:
-            if i.picture == "image" or isinstance(error, DeviceLost | OutOfMemory):
+            if isinstance(error, DeviceLost | OutOfMemory):
                 raise
             i.say(str(error))  # of a target that this device cannot blend
             i.picture = "image"
-            self.screen.fit(parameters, size, i.picture)
-        moving = time.perf_counter() - i.moved_at < TOUCH and not capturing
+            i.tune(format=None, blending=None)
+            self._fit(parameters, render)
+        self._capturing, i.capturing = i.capturing, False
+        now = time.perf_counter()
+        moving = now - i.moved_at < TOUCH and not self._capturing
         self._scale = coarse(self._full_ms) if moving else 1
-        point = None if i.point is None or i.photo == "none" else i.points[i.point]
-        pictured = point is not None and point.photo is not None
-        beside = i.photo == "beside" and pictured
-        render = max(1, size[0] // 2) if beside else size[0], size[1]
-        photo = frame = (0, 0, 0, 0)
-        if point is not None and pictured:
+        self.camera = i.controls.camera(*(-(-side // self._scale) for side in render))
+        i.window = render
+        place = frame = (0, 0, 0, 0)
+        if point is not None and photo != "none":
             x, y, across, down = placed(point.camera, *render)
             if self._photograph(point, across, down):
-                photo = (x + render[0] if beside else x, y, across, down)
+                place = (x + render[0] if beside else x, y, across, down)
                 frame = (x, y, across, down) if beside else frame
-        self.camera = i.controls.camera(*(-(-side // self._scale) for side in render))
-        share = 0.5 if i.photo == "half over" else 1.0
-        layout = Layout(size, render, self._scale, photo, share, frame)
-        self.screen.place(self.camera, self._degree(sh_degree), layout, text)
+        size = self.camera.width, self.camera.height
+        self._next_shown = Shown(region, render, size, self._scale, place, frame, i.picture)
+        degree = sh_degree if i.tuning.degree is None else min(sh_degree, i.tuning.degree)
+        self.facts.degree = degree
+        self.screen.place(self.camera, degree)
+        commands = [self.screen.commands]
+        self._compared = i.tuning.compared and i.picture == "image" and self._scale == 1
+        if self._compared:
+            look = self.screen.look
+            commands += self.comparison.begin(parameters, render, look, self.camera, degree)
+        return commands
+
+    def _compare(self) -> None:
+        """Shows how the last picture differs from the same one in float32."""
+        size = self._shown.scene
+        self.facts.difference, texels = self.comparison.end(self.screen, *size)
+        self._finish_paint()
+        self.canvas.texture("gui_photo", texels)
+        self._photo = None
+        self._shown = replace(
+            self._shown, photo=(0, 0, *self._shown.render), frame=(0, 0, 0, 0), picture="difference"
+        )
 
     def _photograph(self, point, width: int, height: int) -> bool:
-        """Whether the photograph of this size is on the GPU."""
+        """Whether the photograph of this size is there."""
         try:
             words = self._photographs.words(point, width, height)
         except UserError as error:
             self.inputs.say(str(error))
             return False
         if words is not None and words is not self._photo:
-            self.screen.photograph(words)
+            self._finish_paint()
+            texels = words[: width * height].view(np.uint8).reshape(height, width, 4)
+            self.canvas.texture("gui_photo", texels)
             self._photo = words
         return words is not None
 
-    def _degree(self, sh_degree: int) -> int:
-        return sh_degree if self.inputs.degree is None else min(sh_degree, self.inputs.degree)
-
-    def _text(self, lines: Sequence[str], sh_degree: int, size: tuple[int, int]) -> list[str]:
-        i = self.inputs
-        if not i.text:
-            return []
-        spent = [f"{self.frame_ms:.1f} ms a frame"] if self.frame_ms else []
-        degree = [f"SH degree {self._degree(sh_degree)}"] * bool(i.sh_degree)
-        shown = *degree, self.screen.format, f"{size[0]}x{size[1]}"
-        out = [*lines, "   ".join([i.picture, *spent, *shown])]
-        if self._span and i.picture != "image":
-            low, high = (f"{end:.3g}" for end in self._span)
-            out.append(f"{i.picture} {low} {LEGEND} {high}{UNITS.get(i.picture, '')}")
-        if i.point is not None:
-            out.append(f"camera {i.point + 1} of {len(i.points)}: {i.points[i.point].name}")
-        out += ["paused: space resumes"] * i.paused + [i.note] * bool(i.noted())
-        if i.help:
-            width = max(len(keys) for keys, _ in i.help_rows) + 3
-            return [*out, "", *(f"{keys:{width}}{what}" for keys, what in i.help_rows)]
-        return [*out, "F1: keys"]
-
-    def _capture(self, parameters: Parameters, sh_degree: int) -> None:
-        """A screenshot without text, of the window as it is or would be."""
-        size = self.window.size
-        if min(size) == 0:
-            return
-        self._draw(parameters, sh_degree, size, [], capturing=True)
-        self.screen.commands.run_once()
+    def _save(self, width: int, height: int) -> None:
+        """A picture of the splats as they are shown."""
+        self._capturing = False
         paths = (self.folder / f"screenshot_{number:03d}.png" for number in itertools.count(1))
         path = next(path for path in paths if not path.exists())
         try:
-            save_png(path, self.screen.pixels(*size))
+            save_png(path, self.screen.pixels(width, height))
             self.inputs.say(f"saved {path}")
         except UserError as error:
             self.inputs.say(str(error))
 
+    # -- interface
+
+    def _interface_due(self) -> bool:
+        now = time.perf_counter()
+        if self.window.resized:
+            self.window.resized, self._resized_at = False, now
+            self.surface.stale = True
+        if self._events != self.window.events or self.inputs.changed or self.inputs.noted():
+            self._events, self._awake = self.window.events, AFTER
+        due = self._awake > 0 or (now - self._painted_at >= IDLE and (self.busy or self._pending))
+        if not due or now - self._painted_at < INTERFACE or not self.window.shown:
+            return False
+        return self._paint_landed() and self._fits(now) and self.surface.ready()
+
+    @property
+    def _pending(self) -> bool:
+        """Whether something goes on that the interface shows."""
+        return self._flying or self.surface.stale or self.interface.lively
+
+    def _fits(self, now: float) -> bool:
+        """Whether there is a swapchain of the window's size, which it gets once that has
+        settled."""
+        if self.surface.stale and self.surface.width and now - self._resized_at < SETTLED:
+            return False
+        return self.surface.fit()
+
+    def _paint_landed(self) -> bool:
+        if self._painting and self._painted.done():
+            self._painting = False
+            self._painted.reset()
+            self.frames += 1
+        return not self._painting
+
+    def _finish_paint(self) -> None:
+        """Waits for the interface's frame in flight, which is short."""
+        if self._painting:
+            self._painted.wait()
+            self._paint_landed()
+
+    def _paint(self) -> None:
+        size = self.surface.width, self.surface.height
+        if self._texels is not None:
+            self.canvas.texture("gui_scene", self._texels)
+            self._texels = None
+        drawing = self.interface.frame(size, self._region, self._shown)
+        for name, texels in self.interface.textures():
+            self.canvas.texture(name, texels)
+        shown = self._shown.window()
+        commands = self.canvas.draw(drawing, size, **shown)
+        self.surface.present(commands, self.canvas.image, *size, self._painted)
+        self._painting, self._painted_at = True, time.perf_counter()
+        self._awake -= 1
+
     def close(self) -> None:
-        """Frees everything, after the frame in flight. May be called again."""
+        """Frees everything, after the frames in flight. May be called again."""
         if self.closed:
             return
         self.closed = True
         self._photographs.close()
-        if self._flying:
-            with suppress(DeviceLost):
-                self._fence.wait()
+        for flying, fence in ((self._flying, "_fence"), (self._painting, "_painted")):
+            if flying:
+                with suppress(DeviceLost):
+                    getattr(self, fence).wait()
         self._parts.destroy()
+
+
+@dataclass
+class _Closing:
+    """A device that is closed with the viewer."""
+
+    device: Device
+
+    def destroy(self) -> None:
+        self.device.close()

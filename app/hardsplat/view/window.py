@@ -4,7 +4,8 @@ app/hardsplat/view/viewer.py."""
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from hardsplat.base.errors import UserError
 
@@ -43,16 +44,60 @@ def start() -> list[str]:
     return surface.extensions()
 
 
+# keys by the codes of hardsplat.tables.keys
+_CODES = {glfw.KEY_A + i: f"Key{chr(65 + i)}" for i in range(26)}
+_CODES |= {glfw.KEY_0 + i: f"Digit{i}" for i in range(10)}
+_CODES |= {glfw.KEY_F1 + i: f"F{i + 1}" for i in range(12)}
+_CODES |= {
+    getattr(glfw, f"KEY_{name.upper()}"): name
+    for name in "Home End Insert Delete Backspace Enter Escape Space Tab".split()
+}
+_CODES |= {
+    glfw.KEY_LEFT: "ArrowLeft",
+    glfw.KEY_RIGHT: "ArrowRight",
+    glfw.KEY_UP: "ArrowUp",
+    glfw.KEY_DOWN: "ArrowDown",
+    glfw.KEY_PAGE_UP: "PageUp",
+    glfw.KEY_PAGE_DOWN: "PageDown",
+    glfw.KEY_KP_ENTER: "NumpadEnter",
+    glfw.KEY_LEFT_BRACKET: "BracketLeft",
+    glfw.KEY_RIGHT_BRACKET: "BracketRight",
+}
+_BY_CODE = {code: key for key, code in _CODES.items()}
+_MODIFIERS = {
+    "Control": (glfw.KEY_LEFT_CONTROL, glfw.KEY_RIGHT_CONTROL),
+    "Shift": (glfw.KEY_LEFT_SHIFT, glfw.KEY_RIGHT_SHIFT),
+    "Alt": (glfw.KEY_LEFT_ALT, glfw.KEY_RIGHT_ALT),
+    "Meta": (glfw.KEY_LEFT_SUPER, glfw.KEY_RIGHT_SUPER),
+}
+
+
+class Handler(Protocol):
+    """What is told of events. Places in px of the window's image, codes as hardsplat.tables.keys
+    has them."""
+
+    def on_cursor(self, x: float, y: float) -> None: ...
+    def on_button(self, button: int, down: bool) -> None: ...
+    def on_scroll(self, across: float, notches: float) -> None: ...
+    def on_key(self, code: str, down: bool, repeated: bool) -> None: ...
+    def on_text(self, character: int) -> None: ...
+    def on_focus(self, focused: bool) -> None: ...
+    def on_drop(self, paths: list[str]) -> None: ...
+
+
 class Window:
-    """handler: None, or has on_key(key), on_drag(button, dx, dy, shift, height),
-    on_scroll(notches), on_cursor(x, y, size); px as glfw counts them.
+    """handler: None, or is told of events.
 
     size: (width, height) of the inside, px of the screen; None: of `image`, larger where that is
-    small, smaller where the monitor is.
+    small, smaller where the monitor is. events: how many there were.
     """
 
     def __init__(
-        self, title: str, image: tuple[int, int], handler, size: tuple[int, int] | None = None
+        self,
+        title: str,
+        image: tuple[int, int],
+        handler: Handler | None,
+        size: tuple[int, int] | None = None,
     ):
         glfw.default_window_hints()
         glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
@@ -60,35 +105,87 @@ class Window:
         self.handle: Any = glfw.create_window(*(size or _first_size(image)), title, None, None)
         if not self.handle:
             raise UserError("no window: the display refuses to open one")
-        self.handler, self.resized = handler, True
-        self._cursor: tuple[float, float] | None = None
+        self.handler, self.resized, self.events = handler, True, 0
+        self._before_full: tuple[int, int, int, int] | None = None
+        self._cursors: dict[int, Any] = {}
         if handler is not None:
+            on = self._on
             glfw.set_key_callback(self.handle, self._on_key)
-            glfw.set_scroll_callback(self.handle, lambda w, x, y: handler.on_scroll(y))
-            glfw.set_cursor_pos_callback(self.handle, self._on_cursor)
+            glfw.set_char_callback(self.handle, on(lambda w, c: handler.on_text(c)))
+            glfw.set_scroll_callback(self.handle, on(lambda w, x, y: handler.on_scroll(x, y)))
+            glfw.set_cursor_pos_callback(self.handle, on(self._on_cursor))
+            button = on(lambda w, b, action, m: handler.on_button(b, action == glfw.PRESS))
+            glfw.set_mouse_button_callback(self.handle, button)
+            focus = on(lambda w, focused: handler.on_focus(bool(focused)))
+            glfw.set_window_focus_callback(self.handle, focus)
+            glfw.set_window_refresh_callback(self.handle, on(lambda w: None))
+            glfw.set_drop_callback(self.handle, on(lambda w, paths: handler.on_drop(paths)))
         glfw.set_framebuffer_size_callback(self.handle, self._on_size)
+
+    def _on(self, act: Callable[..., None]) -> Callable[..., None]:
+        """The callback that counts the event."""
+
+        def called(*arguments) -> None:
+            self.events += 1
+            act(*arguments)
+
+        return called
 
     def _on_size(self, window, width: int, height: int) -> None:
         self.resized = True
+        self.events += 1
 
     def _on_key(self, window, key: int, scancode: int, action: int, mods: int) -> None:
-        if action != glfw.RELEASE:
-            self.handler.on_key(key)
+        self.events += 1
+        assert self.handler is not None
+        for name, keys in _MODIFIERS.items():
+            if key in keys:
+                self.handler.on_key(name, action != glfw.RELEASE, action == glfw.REPEAT)
+        if key in _CODES:
+            before = "Control+" if mods & (glfw.MOD_CONTROL | glfw.MOD_SUPER) else ""
+            repeated = action == glfw.REPEAT
+            self.handler.on_key(before + _CODES[key], action != glfw.RELEASE, repeated)
 
     def _on_cursor(self, window, x: float, y: float) -> None:
-        before, self._cursor = self._cursor, (x, y)
-        self.handler.on_cursor(x, y, glfw.get_window_size(window))
-        pressed = [b for b in (0, 1, 2) if glfw.get_mouse_button(window, b) == glfw.PRESS]
-        if before is not None and pressed:
-            dx, dy, height = x - before[0], y - before[1], glfw.get_window_size(window)[1]
-            self.handler.on_drag(pressed[0], dx, dy, self.shift, max(1, height))
+        assert self.handler is not None
+        (w, h), (across, down) = glfw.get_window_size(window), self.size
+        self.handler.on_cursor(x * across / max(1, w), y * down / max(1, h))
 
-    def held(self, key: int) -> bool:
-        return glfw.get_key(self.handle, key) == glfw.PRESS
+    def held(self, code: str) -> bool:
+        """Whether a key is down, and Control is not."""
+        keys = _BY_CODE[code], *_MODIFIERS["Control"]
+        down, *control = (glfw.get_key(self.handle, key) == glfw.PRESS for key in keys)
+        return down and not any(control)
 
     @property
     def shift(self) -> bool:
-        return self.held(glfw.KEY_LEFT_SHIFT) or self.held(glfw.KEY_RIGHT_SHIFT)
+        keys = _MODIFIERS["Shift"]
+        return any(glfw.get_key(self.handle, key) == glfw.PRESS for key in keys)
+
+    def point(self, shape: int) -> None:
+        """Gives the mouse a shape of glfw, 0 for an arrow."""
+        if shape and shape not in self._cursors:
+            self._cursors[shape] = glfw.create_standard_cursor(shape)
+        none: Any = None
+        glfw.set_cursor(self.handle, self._cursors[shape] if shape else none)
+
+    def fill(self, full: bool) -> None:
+        """Covers the monitor, or has its earlier place and size again."""
+        if full == (self._before_full is not None):
+            return
+        if not full and self._before_full:
+            none: Any = None
+            glfw.set_window_monitor(self.handle, none, *self._before_full, glfw.DONT_CARE)
+            self._before_full = None
+        elif monitor := glfw.get_primary_monitor():
+            place = glfw.get_window_pos(self.handle)
+            self._before_full = (*place, *glfw.get_window_size(self.handle))
+            mode = glfw.get_video_mode(monitor)
+            area = 0, 0, mode.size.width, mode.size.height, mode.refresh_rate
+            glfw.set_window_monitor(self.handle, monitor, *area)
+
+    def name(self, title: str) -> None:
+        glfw.set_window_title(self.handle, title)
 
     @property
     def shown(self) -> bool:
@@ -103,9 +200,9 @@ class Window:
         return glfw.get_framebuffer_size(self.handle)
 
     @property
-    def font(self) -> int:
-        """px of text that suits the screen."""
-        return max(9, round(13 * glfw.get_window_content_scale(self.handle)[0]))
+    def scale(self) -> float:
+        """Pixels of the screen for one of a screen of 96 dpi."""
+        return max(1.0, float(glfw.get_window_content_scale(self.handle)[0]))
 
     @property
     def closing(self) -> bool:

@@ -1,8 +1,7 @@
-// Mouse, touch and keys -> Controls. `wake` is called after whatever changed the view.
+// Mouse, touch and keys -> Controls. FLIGHT and KEYS are those of hardsplat.tables.keys. `wake` is called after whatever changed the view.
 "use strict";
 
 const TURN = 0.005, NOTCH = 0.0012;  // radians a pixel; logarithm of the distance a pixel of the wheel
-const FLY = { KeyD: [1, 0, 0], KeyA: [-1, 0, 0], KeyQ: [0, 1, 0], KeyE: [0, -1, 0], KeyW: [0, 0, 1], KeyS: [0, 0, -1] };
 
 // Keys that are held to fly. step(seconds): moves along them; whether there were any.
 function flying(controls, wake) {
@@ -13,7 +12,7 @@ function flying(controls, wake) {
     up(event) { held.delete(event.code); fast = event.shiftKey; },
     stop() { held.clear(); },
     step(seconds) {
-      const sum = [...held].reduce((all, code) => plus(all, FLY[code]), [0, 0, 0]), length = Math.hypot(...sum);
+      const sum = [...held].reduce((all, code) => plus(all, FLIGHT[code]), [0, 0, 0]), length = Math.hypot(...sum);
       if (length) controls.fly(sum.map(x => x / length), seconds * (fast ? 4 : 1));
       return held.size > 0;
     },

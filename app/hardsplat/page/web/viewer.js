@@ -9,7 +9,7 @@ const SLACK = 1.05, AHEAD = 1.5;  // how far beyond the edges splats are sorted:
 // scene: what the page holds or load.js made: {header, shaders by name, worker as text, first: message to the worker}. Returns the viewer's handle.
 function startViewer(root, { header, shaders, worker: code, first: begin, budget = null }) {
   const part = name => root.querySelector(`.hs-${name}`);
-  const canvas = part("canvas"), message = part("message"), stats = part("stats"), list = part("list"), whole = root.hasAttribute("data-whole");
+  const canvas = part("canvas"), message = part("message"), stats = part("numbers"), list = part("list"), whole = root.hasAttribute("data-whole");
   const cameras = header.cameras;
   const asked = whole ? new URLSearchParams(location.hash.slice(1)) : new URLSearchParams(), still = asked.has("still");
   const number = value => /^\d{1,6}$/.test(value) && Number(value) < cameras.length ? Number(value) : null;
@@ -178,14 +178,15 @@ function startViewer(root, { header, shaders, worker: code, first: begin, budget
     });
   }
   const fullScreen = () => document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen?.().catch(() => {});
-  const KEYS = {
-    ArrowRight: () => go(current + 1), ArrowLeft: () => go(current - 1), Home: () => go(0), KeyU: () => { controls.level(); touched(); },
-    KeyP: picture, KeyF: fullScreen, KeyI: () => toggle(stats), KeyH: () => toggle(part("help")), Escape: () => toggle(part("help"), false),
+  const ACTIONS = {
+    hop: by => go(current + by), home: () => go(0), level: () => { controls.level(); touched(); }, capture: picture,
+    toggle: what => what === "full" ? fullScreen() : toggle(part(what)), dismiss: () => toggle(part("help"), false),
   };
   (whole ? document : root).addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target === list && event.code !== "Escape") return;
-    if (FLY[event.code]) fly.down(event);
-    else if (KEYS[event.code] && !(event.code.startsWith("Arrow") && cameras.length < 2)) KEYS[event.code]();
+    const [action, ...what] = KEYS[event.code] || [];
+    if (FLIGHT[event.code]) fly.down(event);
+    else if (action && !(action === "hop" && cameras.length < 2)) ACTIONS[action](...what);
     else return;
     event.preventDefault();
   });
@@ -200,7 +201,7 @@ function startViewer(root, { header, shaders, worker: code, first: begin, budget
   part("keys").addEventListener("click", () => toggle(part("help")));
   for (const name of ["previous", "next", "list"]) part(name).hidden = cameras.length < 2;
   part("full").hidden = !root.requestFullscreen;
-  part("bar").hidden = stats.hidden = still;
+  part("bar").hidden = still;
   new ResizeObserver(wake).observe(canvas);
   if (whole) {
     window.addEventListener("hashchange", () => {

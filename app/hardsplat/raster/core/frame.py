@@ -35,12 +35,17 @@ def camera_data(camera: Camera, photo: int = 0, number: int = 0) -> np.ndarray:
 
 
 def frame_data(
-    sh_degree: int, background: ArrayLike, near_plane: float, step: int = 0
+    sh_degree: int,
+    background: ArrayLike,
+    near_plane: float,
+    step: int = 0,
+    splat_scale: float = 1.0,
 ) -> np.ndarray:
-    """The contract's Frame struct outside training. step: what random numbers differ by."""
+    """The contract's Frame struct outside training. step: what random numbers differ by.
+    splat_scale: times their own size that splats are shown in."""
     data = np.zeros((), _dtype("Frame"))
     data["sh_degree"], data["background"], data["near_plane"] = sh_degree, background, near_plane
-    data["step"] = step
+    data["step"], data["shrunk"] = step, 1.0 - splat_scale
     return data
 
 

@@ -150,6 +150,7 @@ class Perspective(Projection):
                 "LOGS": not rows,
                 "DEPTH": PICTURES[picture].depth,
                 "FRONT": PICTURES[picture].front,
+                "SHRUNK": self.sink is None,
             },
             {
                 "kept": where,

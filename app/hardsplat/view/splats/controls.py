@@ -96,9 +96,23 @@ class Controls:
         way = np.array([right, down, ahead]) @ self.rotation
         self.position = self.position + self.speed * seconds * way
 
-    def faster(self, notches: float) -> None:
-        speeds = 1e-4 * self.distance, 1e4 * self.distance
-        self.speed = float(np.clip(self.speed * 1.2**notches, *speeds))
+    def dolly(self, share: float) -> None:
+        """Toward the pivot, which stays: `share` of the distance to it is left."""
+        pivot = self.pivot
+        self.distance = max(self.distance * share, 1e-4 * self.speed)
+        self.position = pivot - self.distance * self.forward
+
+    @property
+    def fov(self) -> float:
+        """Vertical angle of the lens, degrees."""
+        return float(np.degrees(2 * np.arctan(self.lens.height / 2 / self.lens.K[1, 1])))
+
+    def widen(self, fov: float) -> None:
+        """Gives the lens another vertical angle, degrees."""
+        focal = self.lens.height / 2 / np.tan(np.radians(fov) / 2)
+        K = self.lens.K.copy()
+        K[:2, :2] *= focal / K[1, 1]
+        self.lens = Camera(self.lens.w2c, K, self.lens.width, self.lens.height)
 
     def level(self) -> None:
         self.aim(self.forward)

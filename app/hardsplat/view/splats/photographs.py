@@ -11,7 +11,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import over
 from hardsplat.io.scenes.masks import downsampled
 from hardsplat.train.step.photos import pack
-from hardsplat.view.inputs import Viewpoint
+from hardsplat.view.splats.inputs import Viewpoint
 
 
 class PhotographCache:

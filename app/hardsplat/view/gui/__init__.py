@@ -1,0 +1,1 @@
+"""The interface of the window: Dear ImGui, drawn by a pass of our own."""

@@ -1,0 +1,181 @@
+"""Draws the interface: all triangles of a frame by one draw, out of buffers in host memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.passes.declared import DrawPass
+from hardsplat.gpu.passes.pipelines import build
+from hardsplat.tables.formats import FORMATS
+
+RGBA8 = FORMATS["unorm8"]
+TEXTURES = ("gui_font", "gui_scene", "gui_photo", "gui_thumbs")
+BUFFERS = ("gui_vertices", "gui_corners", "gui_commands")
+GUI_PASS = DrawPass(
+    "gui",
+    "gui/gui.vert",
+    "gui/gui.frag",
+    reads=("window_shown", *BUFFERS, *TEXTURES, "screen"),
+    writes=("screen",),
+    attachment="screen",
+    format=RGBA8.vk,
+    clear=(0.0, 0.0, 0.0, 1.0),
+    blend=True,
+)
+GROWTH = 1.5  # of buffers that are full
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A frame of the interface: rows of the contract."""
+
+    vertices: np.ndarray
+    corners: np.ndarray  # (N, 2) uint32
+    commands: np.ndarray
+
+
+class Texture:
+    """An RGBA8 image that a buffer is copied to: the host's, which `set` fills, or a given one."""
+
+    def __init__(self, device: Device, name: str):
+        self.device, self.name, self.stale = device, name, False
+        self.image = Image(device, 1, 1, RGBA8.vk, RGBA8.texel, name)
+        self._host: Buffer | None = None
+        self._source: Buffer | None = None  # of the copy
+        self._copy: Recorder | None = None
+
+    def set(self, texels: np.ndarray) -> bool:
+        """texels: (height, width, 4) uint8. Whether the image is another one now. No frame may be
+        in flight."""
+        height, width = texels.shape[:2]
+        if self._host is None or self._host.nbytes < texels.nbytes:
+            self.drop()
+            if self._host is not None:
+                self._host.destroy()
+            self._host = Buffer(self.device, texels.nbytes, f"{self.name} host", host=True)
+        self._host.upload(texels)
+        return self.take(self._host, width, height)
+
+    def take(self, source: Buffer, width: int, height: int) -> bool:
+        """Has the next frame copy what `source` then holds, row by row. Whether the image is
+        another one now. No frame may be in flight."""
+        fresh = (height, width) != (self.image.height, self.image.width)
+        if fresh:
+            self.drop()
+            self.image.destroy()
+            self.image = Image(self.device, width, height, RGBA8.vk, RGBA8.texel, self.name)
+        if source is not self._source:
+            self.drop()
+            self._source = source
+            self._copy = Recorder(self.device, {"source": source, "image": self.image})
+            self._copy.copy("source", "image")
+            self._copy.end(shown=False)
+        self.stale = True
+        return fresh
+
+    def drop(self) -> None:
+        """Forgets the source, which may go then."""
+        if self._copy is not None:
+            self._copy.destroy()
+        self._copy = self._source = None
+        self.stale = False
+
+    @property
+    def copies(self) -> list[Recorder]:
+        """What brings the image up to date, which it then is."""
+        stale, self.stale = self.stale, False
+        return [self._copy] if stale and self._copy else []
+
+    def destroy(self) -> None:
+        self.drop()
+        for part in (self._host, self.image):
+            if part is not None:
+                part.destroy()
+        self._host = None
+
+
+class Canvas:
+    """The interface as an RGBA8 image of the window's size. Only one frame may be in flight: what
+    it reads lies in host memory."""
+
+    def __init__(self, device: Device):
+        self.device, self._parts = device, Owned()
+        self.textures = {name: self._parts.add(Texture(device, name)) for name in TEXTURES}
+        self._buffers: dict[str, Buffer] = {}
+        for name, count in dict.fromkeys(BUFFERS, 4096).items():
+            self._buffers[name] = self._host(name, count)
+        for name in ("window_shown", "indirect"):
+            self._buffers[name] = self._host(name, 1)
+        self._screen: Image | None = None
+        self._recorder: Recorder | None = None
+
+    def _host(self, name: str, count: int) -> Buffer:
+        return Buffer(self.device, count * contract.itemsize(name), name, host=True)
+
+    @property
+    def image(self) -> Image:
+        if self._screen is None:
+            raise RuntimeError("there is no image before draw()")
+        return self._screen
+
+    def texture(self, name: str, texels: np.ndarray) -> None:
+        """Fills a texture from (height, width, 4) uint8. No frame may be in flight."""
+        if self.textures[name].set(texels):
+            self._forget()
+
+    def take(self, name: str, source: Buffer, width: int, height: int) -> None:
+        """Has the next frame fill a texture from RGBA8 rows of the device. No frame may be in
+        flight."""
+        if self.textures[name].take(source, width, height):
+            self._forget()
+
+    def draw(self, drawing: Drawing, size: tuple[int, int], **shown) -> list[Recorder]:
+        """The commands of a frame of that size, px. shown: members of the contract's Window. No
+        frame may be in flight."""
+        if self._screen is None or (self._screen.width, self._screen.height) != size:
+            self._forget()
+            if self._screen is not None:
+                self._screen.destroy()
+            self._screen = Image(self.device, *size, RGBA8.vk, RGBA8.texel, "screen")
+        rows = dict(zip(BUFFERS, (drawing.vertices, drawing.corners, drawing.commands)))
+        for name, values in rows.items():
+            if values.nbytes > self._buffers[name].nbytes:
+                self._buffers[name].destroy()
+                self._buffers[name] = self._host(name, int(GROWTH * len(values)))
+                self._forget()
+            self._buffers[name].upload(values)
+        self._buffers["window_shown"].upload(contract.struct("Window", size=size, **shown))
+        command = contract.struct("Indirect", draw=(len(drawing.corners), 1, 0, 0))
+        self._buffers["indirect"].upload(command)
+        copies = [copy for texture in self.textures.values() for copy in texture.copies]
+        return [*copies, self._recorder or self._record()]
+
+    def _record(self) -> Recorder:
+        images = {name: texture.image for name, texture in self.textures.items()}
+        resources: dict[str, Buffer | Image] = {**self._buffers, **images, "screen": self.image}
+        self._recorder = Recorder(self.device, resources)
+        self._recorder.run(build(self.device, GUI_PASS), indirect="draw")
+        return self._recorder.end()
+
+    def _forget(self) -> None:
+        """Has the commands recorded again."""
+        if self._recorder is not None:
+            self._recorder.destroy()
+            self._recorder = None
+
+    def destroy(self) -> None:
+        """No frame may be in flight. May be called again."""
+        self._forget()
+        for part in (self._screen, *self._buffers.values()):
+            if part is not None:
+                part.destroy()
+        self._screen, self._buffers = None, {}
+        self._parts.destroy()

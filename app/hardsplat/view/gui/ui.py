@@ -1,0 +1,110 @@
+"""What panels are given: what they change, and what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardsplat.view.gui.thumbnails import Thumbnails
+from hardsplat.view.splats.inputs import Inputs
+from hardsplat.view.splats.screen import Look
+
+Place = tuple[int, int, int, int]  # x, y, width, height px
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture of the splats, and where it lies in the window.
+
+    region: of the window that it was made for, px; render: what splats have of that. scene: the
+    picture in its own px, each `scale` px wide. photo: the photograph. frame: what a photograph
+    next to the render shows of it. picture: a row of SHOWN.
+    """
+
+    region: tuple[int, int] = (1, 1)
+    render: tuple[int, int] = (1, 1)
+    scene: tuple[int, int] = (1, 1)
+    scale: int = 1
+    photo: Place = (0, 0, 0, 0)
+    frame: Place = (0, 0, 0, 0)
+    picture: str = "image"
+
+    def window(self) -> dict:
+        """Members of the contract's Window."""
+        return dict(scene=self.scene, scene_scale=self.scale, louder=LOUDER)
+
+
+LOUDER = 4.0  # times that the error is shown
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of a picture from the same one in float32. psnr: dB. largest: of a channel of 0..1. louder:
+    times that it is shown."""
+
+    psnr: float
+    largest: float
+    louder: float
+
+
+@dataclass
+class TrainingFacts:
+    """A run. left: seconds, None before that is known. losses, held_out: (N, 2) step and value."""
+
+    step: int = 0
+    steps: int = 1
+    pace: float = 0.0
+    left: float | None = None
+    psnr: float | None = None
+    loss: float | None = None
+    memory: int = 0  # bytes on the device
+    losses: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    psnrs: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    held_out: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    done: bool = False
+
+
+@dataclass
+class Facts:
+    """splats: that are shown; total: that there are, where they are more. stages: ms by pass. rows:
+    variants of the rasterizer by setting. span: numbers at the ends of a palette. degree: highest
+    SH band in use."""
+
+    splats: int = 0
+    total: int = 0
+    loading: bool = False
+    picture_ms: float = 0.0
+    stages: Mapping[str, float] = field(default_factory=dict)
+    rows: Mapping[str, str | int] = field(default_factory=dict)
+    span: tuple[float, float] | None = None
+    degree: int = 0
+    difference: Difference | None = None
+    training: TrainingFacts | None = None
+
+
+class Ui:
+    """inputs: what panels change. facts: what they show. look: of splats, before panels change it.
+
+    scale: pixels of the screen for one of a screen of 96 dpi. side: px of the window that panels
+    take at its right. asked: what buttons want of the window's owner: "save", "stop". opened: a
+    path that the user wants to see, "" for none. panel: the title of the one that is open.
+    """
+
+    def __init__(self, inputs: Inputs, facts: Facts, look: Look):
+        self.facts, self.scale, self.side = facts, 1.0, 0
+        self.asked: set[str] = set()
+        self.opened = ""
+        self.show(inputs, look)
+
+    def show(self, inputs: Inputs, look: Look) -> None:
+        """Goes on with other splats."""
+        self.destroy()
+        self.inputs, self.look, self.panel = inputs, look, ""
+        self.thumbnails = Thumbnails(inputs.points)
+
+    def destroy(self) -> None:
+        """May be called again."""
+        if hasattr(self, "thumbnails"):
+            self.thumbnails.destroy()

@@ -1,0 +1,153 @@
+"""Widgets as all panels have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from slimgui import imgui
+
+from hardsplat.view.gui import style
+
+NONE: Mapping[str, style.Color] = MappingProxyType({})
+LABEL = 104.0  # px of the column of names at 96 dpi
+VALUE = 4.0  # heights of a character for the number behind a slider
+
+
+def em(count: float) -> float:
+    """Pixels of so many heights of a character."""
+    return count * imgui.get_font_size()
+
+
+def label(text: str) -> None:
+    """The name of the widget that comes next, which takes the rest of the line."""
+    imgui.align_text_to_frame_padding()
+    imgui.text_colored(style.FAINT, text)
+    imgui.same_line(em(LABEL / style.SIZE))
+    imgui.set_next_item_width(-1)
+
+
+def heading(text: str) -> None:
+    imgui.dummy((0, em(0.15)))
+    imgui.push_style_color(imgui.Col.TEXT, style.FAINT)
+    imgui.separator_text(text)
+    imgui.pop_style_color()
+
+
+def faint(text: str) -> None:
+    """A remark, as wide as the panel."""
+    imgui.push_style_color(imgui.Col.TEXT, style.FAINT)
+    imgui.text_wrapped(text)
+    imgui.pop_style_color()
+
+
+def slider(
+    name: str, value: float, low: float, high: float, format: str = "{:.2f}", log: bool = False
+) -> float | None:
+    """The value that was chosen now."""
+    _track(name)
+    flags = imgui.SliderFlags.LOGARITHMIC if log else imgui.SliderFlags.NONE
+    flags |= imgui.SliderFlags.NO_INPUT
+    changed, value = imgui.slider_float(f"##{name}", value, low, high, " ", flags)
+    _value(format.format(value))
+    return value if changed else None
+
+
+def steps(name: str, value: int, low: int, high: int) -> int | None:
+    """The whole number that was chosen now."""
+    _track(name)
+    flags = imgui.SliderFlags.NO_INPUT
+    changed, value = imgui.slider_int(f"##{name}", value, low, high, " ", flags)
+    _value(str(value))
+    return value if changed else None
+
+
+def _track(name: str) -> None:
+    label(name)
+    imgui.set_next_item_width(-em(VALUE))
+    imgui.push_style_var(imgui.StyleVar.FRAME_PADDING, (em(0.4), em(0.1)))
+    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() + em(0.2))
+
+
+def _value(text: str) -> None:
+    """At the end of the line."""
+    imgui.pop_style_var()
+    imgui.same_line()
+    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - em(0.2))
+    imgui.align_text_to_frame_padding()
+    imgui.text(text)
+
+
+def combo(name: str, chosen: str, items: Sequence[str]) -> str | None:
+    """The item that was chosen now."""
+    label(name)
+    place = items.index(chosen) if chosen in items else -1
+    changed, place = imgui.combo(f"##{name}", place, items)
+    return items[place] if changed else None
+
+
+def segments(
+    name: str, chosen: str, items: Sequence[str], columns: int = 3, small: bool = False
+) -> str | None:
+    """Buttons of which one is down; the one that was pressed now. small: with little around their
+    names."""
+    across = em(0.1) if small else imgui.get_style().frame_padding[0]
+    imgui.push_style_var_x(imgui.StyleVar.FRAME_PADDING, across)
+    space = imgui.get_style().item_spacing[0] / 2
+    width = (imgui.get_content_region_avail()[0] - space * (columns - 1)) / columns
+    pressed = None
+    for number, item in enumerate(items):
+        if number % columns:
+            imgui.same_line(0, space)
+        if toggle(f"{item}##{name}", item == chosen, width):
+            pressed = item
+    imgui.pop_style_var()
+    return pressed
+
+
+def toggle(text: str, down: bool, width: float = 0.0) -> bool:
+    """A button that is lit while it is down; whether it was pressed now."""
+    if down:
+        imgui.push_style_color(imgui.Col.BUTTON, style.rgb(0x4C9FF0, 0.55))
+        imgui.push_style_color(imgui.Col.BUTTON_HOVERED, style.rgb(0x4C9FF0, 0.7))
+    pressed = imgui.button(text, (width, 0))
+    if down:
+        imgui.pop_style_color(2)
+    return pressed
+
+
+def buttons(
+    *names: str, colors: Mapping[str, style.Color] = NONE, disabled: Sequence[str] = ()
+) -> str:
+    """Buttons that share the line; the one that was pressed now, else ""."""
+    space = imgui.get_style().item_spacing[0]
+    width = (imgui.get_content_region_avail()[0] - space * (len(names) - 1)) / len(names)
+    pressed = ""
+    for number, name in enumerate(names):
+        if number:
+            imgui.same_line()
+        imgui.begin_disabled(name in disabled)
+        if color := colors.get(name):
+            imgui.push_style_color(imgui.Col.BUTTON, (*color[:3], 0.75))
+            imgui.push_style_color(imgui.Col.BUTTON_HOVERED, (*color[:3], 0.9))
+            imgui.push_style_color(imgui.Col.BUTTON_ACTIVE, color)
+        if imgui.button(name, (width, 0)):
+            pressed = name
+        if color:
+            imgui.pop_style_color(3)
+        imgui.end_disabled()
+    return pressed
+
+
+def figure(name: str, value: str) -> None:
+    """A number under its name, in a cell of a table."""
+    imgui.table_next_column()
+    imgui.text_colored(style.FAINT, name)
+    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - em(0.35))
+    imgui.text(value)
+    imgui.dummy((0, em(0.1)))
+
+
+def hint(text: str) -> None:
+    """What the widget before does, while the mouse rests on it."""
+    imgui.set_item_tooltip(text)

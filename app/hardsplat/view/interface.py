@@ -1,0 +1,168 @@
+"""The interface of a window: events in, panels and what lies over the splats out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import glfw
+import numpy as np
+from slimgui import imgui
+
+from hardsplat.view import panels
+from hardsplat.view.gui import style
+from hardsplat.view.gui.canvas import Drawing
+from hardsplat.view.gui.context import Gui
+from hardsplat.view.gui.ui import Facts, Shown, Ui
+from hardsplat.view.panels import over
+from hardsplat.view.panels.opening import Opening
+from hardsplat.view.splats.inputs import Inputs
+from hardsplat.view.splats.screen import Look
+from hardsplat.view.window import Window
+
+NARROWEST = 640  # px of a window at 96 dpi that has room for panels
+# keys that go on while they are held
+REPEATED = "ArrowLeft ArrowRight ArrowUp ArrowDown BracketLeft BracketRight".split()
+_SHAPES = {
+    "TEXT_INPUT": glfw.IBEAM_CURSOR,
+    "HAND": glfw.HAND_CURSOR,
+    "RESIZE_EW": glfw.HRESIZE_CURSOR,
+    "RESIZE_NS": glfw.VRESIZE_CURSOR,
+}
+
+
+class Interface:
+    """What is told of a window's events, and draws its interface. ui: what panels see."""
+
+    def __init__(self, inputs: Inputs, facts: Facts, look: Look):
+        self.ui, self.opening = Ui(inputs, facts, look), Opening()
+        self._gui: Gui | None = None
+        self._window: Window | None = None
+        self._dragged: int | None = None
+        self._shape = 0
+
+    def begin(self, window: Window) -> None:
+        self._window, self._gui = window, Gui(window.scale)
+        self.ui.scale = window.scale
+
+    @property
+    def gui(self) -> Gui:
+        if self._gui is None:
+            raise RuntimeError("the interface has no window yet")
+        return self._gui
+
+    # -- events
+
+    def on_cursor(self, x: float, y: float) -> None:
+        self.gui.on_cursor(x, y)
+
+    def on_button(self, button: int, down: bool) -> None:
+        if button < 3:
+            self.gui.on_button(button, down)
+
+    def on_scroll(self, across: float, notches: float) -> None:
+        self.gui.on_scroll(across, notches)
+
+    def on_text(self, character: int) -> None:
+        self.gui.on_text(character)
+
+    def on_focus(self, focused: bool) -> None:
+        self.gui.on_focus(focused)
+
+    def on_drop(self, paths: list[str]) -> None:
+        self.ui.opened = paths[0] if paths else ""
+
+    def on_key(self, code: str, down: bool, repeated: bool) -> None:
+        self.gui.on_key(code.removeprefix("Control+"), down)
+        if down and not self.typing and (not repeated or code in REPEATED):
+            self.ui.inputs.on_key(code)
+
+    @property
+    def typing(self) -> bool:
+        return self.gui.typing
+
+    @property
+    def lively(self) -> bool:
+        """Whether something changes without events."""
+        ui = self.ui
+        return self.typing or ui.thumbnails.loading or ui.facts.loading
+
+    @property
+    def side(self) -> int:
+        """Pixels of the window that panels take at its right."""
+        scale, window = self.ui.scale, self._window
+        room = window is not None and window.size[0] >= NARROWEST * scale
+        return round(style.SIDE * scale) if self.ui.inputs.panels and room else 0
+
+    # -- frames
+
+    def frame(self, size: tuple[int, int], region: tuple[int, int], shown: Shown) -> Drawing:
+        """A frame of a window of that size. region: px of it that show splats; shown: what is
+        there."""
+
+        def build() -> None:
+            self._steer(region)
+            over.draw(self.ui, region, shown)
+            if self.ui.side:
+                self._side(size, region)
+            self.opening.draw(self.ui)
+
+        self.ui.side = self.side
+        drawing = self.gui.frame(size, build)
+        self._point()
+        return drawing
+
+    def textures(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Names and texels of those that the last frame needs anew."""
+        for name, texels in (
+            ("gui_font", self.gui.font()),
+            ("gui_thumbs", self.ui.thumbnails.atlas()),
+        ):
+            if texels is not None:
+                yield name, texels
+
+    def _steer(self, region: tuple[int, int]) -> None:
+        """Gives the splats what the mouse does over them."""
+        io: Any = imgui.get_io()
+        i, (x, y) = self.ui.inputs, io.mouse_pos
+        i.cursor = (x, y) if math.isfinite(x) and abs(x) < 1e6 else i.cursor
+        if not io.want_capture_mouse:
+            for button in range(3):
+                if imgui.is_mouse_clicked(imgui.MouseButton(button)) and self._dragged is None:
+                    self._dragged = button
+                    i.on_press(button)
+            if io.mouse_wheel:
+                i.on_scroll(io.mouse_wheel)
+        if self._dragged is None:
+            return
+        dx, dy = io.mouse_delta
+        if dx or dy:
+            i.on_drag(self._dragged, dx, dy, bool(io.key_shift), max(1, region[1]))
+        if not imgui.is_mouse_down(imgui.MouseButton(self._dragged)):
+            i.on_release(self._dragged)
+            self._dragged = None
+
+    def _side(self, size: tuple[int, int], region: tuple[int, int]) -> None:
+        flags = imgui.WindowFlags
+        fixed = flags.NO_TITLE_BAR | flags.NO_RESIZE | flags.NO_MOVE | flags.NO_COLLAPSE
+        imgui.set_next_window_pos((region[0], 0))
+        imgui.set_next_window_size((size[0] - region[0], size[1]))
+        imgui.begin("side", flags=fixed | flags.NO_BRING_TO_FRONT_ON_FOCUS)
+        panels.draw(self.ui)
+        imgui.end()
+
+    def _point(self) -> None:
+        """Gives the mouse the shape that widgets want."""
+        shapes = {int(getattr(imgui.MouseCursor, name)): shape for name, shape in _SHAPES.items()}
+        shape = shapes.get(self.gui.cursor, 0)
+        if shape != self._shape and self._window is not None:
+            self._shape = shape
+            self._window.point(shape)
+
+    def destroy(self) -> None:
+        """May be called again."""
+        self.ui.destroy()
+        if self._gui is not None:
+            self._gui.close()
+            self._gui = None

@@ -1,0 +1,266 @@
+"""What the window shows of the splats, and what lies over them: photograph, cameras, toolbar,
+legend, figures, keys."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from slimgui import imgui
+
+from hardsplat import contract
+from hardsplat.edit.editor import MARKS
+from hardsplat.tables.keys import rows
+from hardsplat.tables.pictures import PICTURES
+from hardsplat.view.gui import style, widgets
+from hardsplat.view.gui.ui import Shown, Ui
+from hardsplat.view.splats.editing import EditInputs
+from hardsplat.view.splats.inputs import DRAWN_AS
+
+SCENE, PHOTO = contract.CONSTANTS["TEXTURE_SCENE"], contract.CONSTANTS["TEXTURE_PHOTO"]
+ERROR = contract.CONSTANTS["TEXTURE_ERROR"]
+UNITS = {"depth": "world units", "median": "world units", "count": "splats"}
+OUTSIDE = 0.6  # how dark what a photograph beside does not show becomes
+EMPTY = style.rgb(0x1F1F1F)
+MOST_FRUSTUMS = 300
+REACH = 0.06  # length of a frustum, of the distance of the pivot
+SMALLEST = 240.0  # px at 96 dpi of what has room for text
+LEGEND = 220.0  # px of the palette at 96 dpi
+_FLOATING = imgui.WindowFlags
+_FIXED = (
+    _FLOATING.NO_TITLE_BAR
+    | _FLOATING.NO_RESIZE
+    | _FLOATING.NO_MOVE
+    | _FLOATING.NO_SCROLLBAR
+    | _FLOATING.NO_SCROLL_WITH_MOUSE
+    | _FLOATING.ALWAYS_AUTO_RESIZE
+    | _FLOATING.NO_FOCUS_ON_APPEARING
+)
+pack = imgui.color_convert_float4_to_u32
+
+
+def draw(ui: Ui, region: tuple[int, int], shown: Shown) -> None:
+    _picture(ui, region, shown)
+    if ui.inputs.frustums:
+        _frustums(ui)
+    _edit(ui)
+    if min(region) < SMALLEST * ui.scale:
+        return
+    if ui.side:
+        _toolbar(ui)
+        if ui.inputs.numbers:
+            _figures(ui, region)
+    _legend(ui, region)
+    _note(ui, region)
+    if ui.inputs.help:
+        _help(ui, region)
+
+
+def _picture(ui: Ui, region: tuple[int, int], shown: Shown) -> None:
+    lines, (width, height) = imgui.get_background_draw_list(), shown.render
+    if shown.region != region:  # of before the window had this size
+        width, height = width * region[0] // shown.region[0], height * region[1] // shown.region[1]
+    used = shown.scale * shown.scene[0], shown.scale * shown.scene[1]
+    far = shown.render[0] / used[0], shown.render[1] / used[1]
+    lines.add_rect_filled((0, 0), region, pack(EMPTY))
+    lines.add_image(SCENE, (0, 0), (width, height), (0, 0), far)
+    if shown.frame[2]:
+        x, y, w, h = shown.frame
+        dark = pack((*EMPTY[:3], OUTSIDE))
+        for a, b in (
+            ((0, 0), (width, y)),
+            ((0, y + h), (width, height)),
+            ((0, y), (x, y + h)),
+            ((x + w, y), (width, y + h)),
+        ):
+            lines.add_rect_filled(a, b, dark)
+    x, y, w, h = shown.photo
+    if w and shown.picture == "error":
+        lines.add_image(ERROR, (x, y), (x + w, y + h))
+    elif w and shown.picture == "difference":
+        lines.add_image(PHOTO, (x, y), (x + w, y + h))
+    elif w:
+        share = 1.0 if shown.frame[2] else ui.inputs.share
+        lines.add_image(PHOTO, (x, y), (x + w, y + h), col=pack((1.0, 1.0, 1.0, share)))
+
+
+def _edit(ui: Ui) -> None:
+    """Marks, the brush under the mouse, and a rectangle in the making."""
+    i, lines = ui.inputs, imgui.get_background_draw_list()
+    if not isinstance(i, EditInputs) or i.editor is None:
+        return
+    camera, color = i.controls.camera(*i.window), pack(style.ORANGE)
+    for name, mark in zip(MARKS, i.editor.marks):
+        x, y, z = camera.K @ (camera.w2c[:3, :3] @ mark + camera.w2c[:3, 3])
+        if z > 0:
+            place = float(x / z), float(y / z)
+            lines.add_circle_filled(place, widgets.em(0.3), color)
+            lines.add_circle(place, widgets.em(0.3), pack(style.GROUND), thickness=1.5)
+            lines.add_text((place[0] + widgets.em(0.5), place[1] - widgets.em(0.6)), color, name)
+    over = i.cursor[0] < i.window[0] and not imgui.get_io().want_capture_mouse
+    if i.tool == "brush" and over:
+        lines.add_circle(i.cursor, i.radius, color, thickness=1.5)
+    if i.corner is not None:
+        (x0, y0), (x1, y1) = i.corner, i.cursor
+        low, high = (min(x0, x1), min(y0, y1)), (max(x0, x1), max(y0, y1))
+        lines.add_rect_filled(low, high, pack((*style.ORANGE[:3], 0.15)))
+        lines.add_rect(low, high, color, thickness=1.5)
+
+
+def _frustums(ui: Ui) -> None:
+    """Pyramids of the photographs' cameras, in the present view."""
+    i = ui.inputs
+    camera, lines = i.controls.camera(*i.window), imgui.get_background_draw_list()
+    chosen = np.unique(np.linspace(0, len(i.points) - 1, MOST_FRUSTUMS).astype(int))
+    for number in chosen:
+        point = i.points[number]
+        corners = frustum(point.camera, REACH * i.controls.distance)
+        seen = corners @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
+        if number == i.point or (seen[:, 2] < 1e-3 * i.controls.distance).any():
+            continue
+        places = (seen @ camera.K.T)[:, :2] / seen[:, 2:]
+        color = pack((*(style.ORANGE if point.held_out else style.ACCENT)[:3], 0.9))
+        tip, *base = (tuple(place) for place in places.tolist())
+        for a, b in zip(base, base[1:] + base[:1]):
+            lines.add_line(tip, a, color, 1.2)
+            lines.add_line(a, b, color, 1.2)
+
+
+def frustum(camera, reach: float) -> np.ndarray:
+    """(5, 3): the position of a camera, and the corners of its image that far ahead, world
+    units."""
+    size = np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) * [camera.width, camera.height]
+    rays = np.column_stack([size, np.ones(4)]) @ np.linalg.inv(camera.K).T
+    rotation = camera.w2c[:3, :3]
+    return np.concatenate([[camera.position], camera.position + reach * rays @ rotation])
+
+
+def _begin(
+    name: str, place: tuple[float, float], pivot: tuple[float, float] = (0, 0), opaque: float = 0.82
+) -> None:
+    imgui.set_next_window_pos(place, pivot=pivot)
+    imgui.set_next_window_bg_alpha(opaque)
+    imgui.push_style_var(imgui.StyleVar.WINDOW_ROUNDING, widgets.em(0.55))
+    imgui.push_style_var(imgui.StyleVar.WINDOW_PADDING, (widgets.em(0.6), widgets.em(0.45)))
+    imgui.begin(name, flags=_FIXED)
+
+
+def _end() -> None:
+    imgui.end()
+    imgui.pop_style_var(2)
+
+
+def _toolbar(ui: Ui) -> None:
+    i, gap = ui.inputs, widgets.em(0.8)
+    _begin("toolbar", (gap, gap))
+    if "opening" in i.parts:
+        if imgui.button("Open"):
+            i.browse()
+        widgets.hint("Another file or folder (Ctrl O); or drop one on the window")
+        imgui.same_line()
+    if i.points:
+        _cameras(ui)
+        imgui.same_line()
+    if imgui.button("Save picture"):
+        i.capture()
+        i.touch()
+    widgets.hint("A picture of the splats as they are shown (P)")
+    imgui.same_line()
+    if widgets.toggle("Full screen", i.full):
+        i.toggle("full")
+    widgets.hint("F")
+    imgui.same_line()
+    if widgets.toggle(" ? ", i.help):
+        i.toggle("help")
+    widgets.hint("Mouse and keys (H)")
+    _end()
+
+
+def _cameras(ui: Ui) -> None:
+    i = ui.inputs
+    if imgui.arrow_button("previous", imgui.Dir.LEFT):
+        i.hop(-1)
+    widgets.hint("Previous camera (arrow left)")
+    imgui.same_line(0, widgets.em(0.3))
+    imgui.set_next_item_width(widgets.em(12))
+    name = i.points[i.point].name if i.point is not None else "free view"
+    if imgui.begin_combo("##camera", name):
+        for number, point in enumerate(i.points):
+            text = point.name + "  (held out)" * point.held_out
+            if imgui.selectable(f"{text}##{number}", number == i.point)[0]:
+                i.go(number)
+        imgui.end_combo()
+    imgui.same_line(0, widgets.em(0.3))
+    if imgui.arrow_button("next", imgui.Dir.RIGHT):
+        i.hop(1)
+    widgets.hint("Next camera (arrow right)")
+
+
+def _figures(ui: Ui, region: tuple[int, int]) -> None:
+    facts, gap = ui.facts, widgets.em(0.8)
+    total = f" of {facts.total:,}" * bool(facts.total)
+    parts = [f"{facts.splats:,}{total} splats" + ", loading" * facts.loading]
+    if facts.picture_ms:
+        parts.append(f"{facts.picture_ms:.1f} ms")
+    parts += [str(facts.rows[name]) for name in ("format", "blending") if name in facts.rows]
+    parts.append(f"{region[0]} x {region[1]}")
+    _begin("figures", (gap, region[1] - gap), (0, 1))
+    imgui.text_colored(style.FAINT, "   ".join(parts))
+    _end()
+
+
+@lru_cache
+def _palette(name: str, steps: int) -> list[int]:
+    from matplotlib import colormaps  # takes a while
+
+    return [pack(tuple(color)) for color in colormaps[name](np.linspace(0, 1, steps)).tolist()]
+
+
+def _legend(ui: Ui, region: tuple[int, int]) -> None:
+    picture = DRAWN_AS.get(ui.inputs.picture, ui.inputs.picture)
+    row, span = PICTURES[picture], ui.facts.span
+    if not row.numbers or span is None:
+        return
+    gap, width = widgets.em(0.8), LEGEND * ui.scale
+    _begin("legend", (region[0] - gap, region[1] - gap), (1, 1))
+    lines, (x, y) = imgui.get_window_draw_list(), imgui.get_cursor_screen_pos()
+    colors, height = _palette(row.palette, 33), widgets.em(0.7)
+    for number, (a, b) in enumerate(pairwise(colors)):
+        left, right = (x + width * n / 32 for n in (number, number + 1))
+        lines.add_rect_filled_multi_color((left, y), (right, y + height), a, b, b, a)
+    imgui.dummy((width, height))
+    low, high = (f"{end:.3g}" for end in span)
+    imgui.text(low)
+    unit = UNITS.get(picture, "")
+    imgui.same_line((width - imgui.calc_text_size(unit)[0]) / 2 + widgets.em(0.6))
+    imgui.text_colored(style.FAINT, unit)
+    imgui.same_line(width - imgui.calc_text_size(high)[0] + widgets.em(0.6))
+    imgui.text(high)
+    _end()
+
+
+def _note(ui: Ui, region: tuple[int, int]) -> None:
+    note = ui.inputs.noted() or ("paused" if ui.inputs.paused else "")
+    if not note:
+        return
+    _begin("note", (region[0] / 2, region[1] - widgets.em(4.0)), (0.5, 1))
+    imgui.push_text_wrap_pos(0.8 * region[0])
+    imgui.text(note)
+    imgui.pop_text_wrap_pos()
+    _end()
+
+
+def _help(ui: Ui, region: tuple[int, int]) -> None:
+    i = ui.inputs
+    _begin("help", (region[0] / 2, region[1] / 2), (0.5, 0.5), opaque=0.95)
+    parts = (*i.parts, *["training"] * i.can_pause)
+    if imgui.begin_table("keys", 2, imgui.TableFlags.SIZING_FIXED_FIT):
+        for row in rows(*parts):
+            imgui.table_next_row()
+            imgui.table_next_column()
+            imgui.text_colored(style.ACCENT, row.keys)
+            imgui.table_next_column()
+            imgui.text(row.note)
+        imgui.end_table()
+    _end()

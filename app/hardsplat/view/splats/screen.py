@@ -1,0 +1,246 @@
+"""Pictures of splats for windows and browsers, drawn on the GPU by a rasterizer of their own over
+given parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.model.camera import Camera
+from hardsplat.raster.core.frame import finished
+from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.hardware.rasterizer import TIMED, HardwareRasterizer
+from hardsplat.raster.hardware.rows import HardwareOptions, Rows
+from hardsplat.raster.pictures import allocate_show, palette_data, record_show
+from hardsplat.raster.renderer import camera_data, frame_data
+from hardsplat.tables.pictures import PICTURES
+
+REFRESH = 1 / 30  # s between frames, at least
+COARSE_MS = 50.0, 200.0  # frames that take longer are drawn in larger pixels while they move
+# px by which the canvas grows with the window, so that dragging its edge rarely makes new pipelines
+STEP = 128
+SAMPLES = 65536  # numbers that the span of a palette is taken from
+
+
+def coarse(ms: float) -> int:
+    """Sides of the pixels to draw in while a camera moves, px. ms: of a frame in full."""
+    return 2 ** sum(ms > limit for limit in COARSE_MS)
+
+
+@dataclass(frozen=True)
+class Look:
+    """How splats are drawn, as their training or file says. sh_degree: highest band there is.
+    splat_scale: times their own size."""
+
+    options: HardwareOptions
+    background: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    near_plane: float = 0.01
+    sh_degree: int = 3
+    splat_scale: float = 1.0
+
+
+def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
+    """The options with the first row that runs for each that is `auto`: only the forward draw
+    counts here. Raises UserError for what the device cannot run."""
+    first = Rows.first(device, options, by_unit=True).names
+    rows: dict[str, Any] = {name: first[name] for name in ("blending", *TIMED)}
+    return replace(options, **rows)
+
+
+def in_order(device: Device, options: HardwareOptions) -> HardwareOptions:
+    """The options with a blending front to back, the first that runs here."""
+    row = options.blending_row
+    if row is not None and row.ordered:
+        return options
+    return replace(options, blending="auto", ordering="auto", segments=1)
+
+
+class Screen:
+    """Draws pictures into `image`, RGBA8 and at least as large as asked for. Only one may be in
+    flight: what it reads lies in host memory.
+
+    look: of the next picture; may be changed. captured: `copy` has the picture, too; in host
+    memory, where texels() then waits for nothing, or with "device" on the device.
+    """
+
+    copy: Buffer
+
+    def __init__(self, device: Device, look: Look, captured: str = ""):
+        self.device, self.look, self._captured = device, look, captured
+        self._own = {name: self._host(name, 1) for name in ("camera", "frame")}
+        self._raster: HardwareRasterizer | None = None
+        self._recorder: Recorder | None = None
+        self._canvas: dict[str, Buffer | Image] = {}
+        self._drawn: tuple = (None, None)
+
+    def _host(self, name: str, count: int) -> Buffer:
+        """Rows of the contract in host memory."""
+        return Buffer(self.device, count * contract.itemsize(name), name, host=True)
+
+    @property
+    def commands(self) -> Recorder:
+        """A picture of what place() last said."""
+        if self._recorder is None:
+            raise RuntimeError("there is nothing to draw before fit()")
+        return self._recorder
+
+    @property
+    def image(self) -> Image:
+        return self._shown
+
+    def _key(self, parameters: Parameters, size: tuple[int, int], picture: str) -> tuple:
+        """What buffers and commands depend on."""
+        most = self.device.max_image
+        sides = (min(-(-max(side, 1) // STEP) * STEP, most) for side in size)
+        return parameters.capacity, *sides, picture, self.look.options
+
+    def fits(self, parameters: Parameters, size: tuple[int, int], picture: str) -> bool:
+        """Whether fit() would change nothing."""
+        drawn = self._key(parameters, size, picture)
+        return self._drawn[0] is parameters and self._drawn[1] == drawn
+
+    def fit(self, parameters: Parameters, size: tuple[int, int], picture: str) -> bool:
+        """Makes buffers and commands for pictures of this size, or keeps those there are. Whether
+        they are new.
+
+        parameters: as they are now; a training makes room for more splats in them. Raises UserError
+        for a look that the device cannot draw, OutOfMemory; nothing is drawn any more then.
+        """
+        if self.fits(parameters, size, picture):
+            return False
+        drawn = self._key(parameters, size, picture)
+        width, height = drawn[1:3]
+        self._release()
+        row, options = PICTURES[picture], self.look.options
+        format = options.format if options.format in row.formats else row.formats[0]
+        options = replace(options, format=format)
+        if row.in_order:
+            options = in_order(self.device, options)
+        options = untimed(self.device, options)
+        self._raster = HardwareRasterizer(
+            self.device, parameters, width, height, options, sink=None
+        )
+        self._canvas = allocate_show(self.device, width, height)
+        for name in ("palette", "values"):
+            self._canvas.pop(name).destroy()
+        palette = self._canvas["palette"] = self._host("palette", 1)
+        palette.upload(palette_data(picture))
+        self._values = self._canvas["values"] = self._host("values", width * height)
+        shown = self._canvas["shown"]
+        assert isinstance(shown, Image)
+        self._shown = shown
+        if self._captured:
+            host = self._captured == "host"
+            self.copy = Buffer(self.device, width * height * 4, "captured", host=host)
+            self._canvas["captured"] = self.copy
+        self._drawn = parameters, drawn
+        self._record(self._raster)
+        return True
+
+    @property
+    def picture(self) -> str:
+        """The picture that fit() was last called for."""
+        return str(self._drawn[1][3]) if self._drawn[1] else "image"
+
+    def _record(self, raster: HardwareRasterizer) -> None:
+        width, height = raster.width, raster.height
+        if self._recorder is not None:
+            self._recorder.destroy()
+        resources = {**raster.resources, **self._canvas, **self._own}
+        self._recorder = recorder = Recorder(self.device, resources, timed=True)
+        raster.record_forward(recorder, self.picture)
+        record_show(recorder, self.picture, width, height)
+        if self._captured:
+            recorder.copy("shown", "captured")
+        recorder.end()
+
+    def place(self, camera: Camera, sh_degree: int) -> None:
+        """What the next picture shows: as much of the upper left as the camera has px. No frame may
+        be in flight."""
+        look = self.look
+        self._own["camera"].upload(camera_data(camera))
+        frame = frame_data(
+            sh_degree, look.background, look.near_plane, splat_scale=look.splat_scale
+        )
+        self._own["frame"].upload(frame)
+
+    def complete(self) -> bool:
+        """Whether the last frame, which must be done, has all splats. Else there is room for them
+        now, and it must be drawn again."""
+        raster = self._raster
+        if raster is None or raster.lists is None or not raster.reserve_pairs():
+            return True
+        self._record(raster)
+        return False
+
+    def respan(self, camera: Camera) -> tuple[float, float] | None:
+        """Spreads the palette over the numbers of the last frame, which must be done, for the next;
+        the numbers at its ends, None without any."""
+        row = PICTURES[self.picture]
+        if not row.numbers or row.range is not None or self._raster is None:
+            return row.range
+        width, height = self._raster.width, self._raster.height
+        values = self._values.array(np.float32)[: width * height].reshape(height, width)
+        values = values[: camera.height, : camera.width]
+        step = max(1, int(np.sqrt(values.size / SAMPLES)))
+        values = values[::step, ::step]
+        values = values[np.isfinite(values) & (values > 0)]
+        if not values.size:
+            return None
+        low, high = (float(v) for v in np.quantile(values, (0.02, 0.98)))
+        self._canvas["palette"].upload(palette_data(self.picture, (low, high)))
+        return low, high
+
+    def texels(self, width: int, height: int) -> np.ndarray:
+        """(height, width, 4) uint8 of the last frame, which must be done."""
+        if self._captured == "host":
+            texels = self.copy.array().reshape(self._shown.height, self._shown.width, 4)
+        else:
+            texels = self._shown.download()
+        return np.array(texels[:height, :width])
+
+    def pixels(self, width: int, height: int) -> np.ndarray:
+        """(height, width, 3) uint8 of the last frame, which must be done."""
+        return np.ascontiguousarray(self.texels(width, height)[..., :3])
+
+    def colors(self, width: int, height: int) -> np.ndarray:
+        """(height, width, 3) float32 of the last frame, which must be done, as exact as the render
+        target has them."""
+        assert self._raster is not None
+        target = self._raster.resources["target"]
+        assert isinstance(target, Image)
+        return finished(target.download()[:height, :width], self.look.background)[0]
+
+    @property
+    def rows(self) -> Mapping[str, str | int]:
+        """The variants that draw, by setting."""
+        return self._raster.rows.names if self._raster else {}
+
+    def stages(self) -> dict[str, float]:
+        """Milliseconds on the GPU by pass of the last frame, which must be done; empty where the
+        device has no clock."""
+        return self.commands.times()
+
+    def ms(self) -> float:
+        """All of them together."""
+        return sum(self.stages().values())
+
+    def _release(self) -> None:
+        for part in (self._recorder, self._raster, *self._canvas.values()):
+            if part is not None:
+                part.destroy()
+        self._recorder, self._raster, self._canvas, self._drawn = None, None, {}, (None, None)
+
+    def destroy(self) -> None:
+        """No frame may be in flight."""
+        self._release()
+        for buffer in self._own.values():
+            buffer.destroy()
