@@ -14,6 +14,13 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free, remove_abandoned, replacing, written
 
 
+def test_the_longest_names_are_written(tmp_path):
+    for name in ("x" * 255, "ü" * 127):
+        with replacing(tmp_path / name) as partial:
+            partial.write_text(name)
+    assert {path.name for path in tmp_path.iterdir()} == {"x" * 255, "ü" * 127}
+
+
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path):
     path = tmp_path / "new" / "folder" / "file"
     for text in ("one", "two"):

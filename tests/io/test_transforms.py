@@ -12,7 +12,7 @@ from PIL import Image
 from hardsplat.io.media.images import over, save_png
 from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
 from hardsplat.io.scenes.lens import Lens
-from hardsplat.io.scenes.masks import Masks
+from hardsplat.io.scenes.masks import Masks, read_mask
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.run.trainer import train
@@ -262,16 +262,49 @@ NAMES = rows(
     a.jpg | a.jpeg a.png a.webp | a.png
     a.jpg | b.png a.txt a.jpg.txt sub/a.jpg | -
     a.b.jpg | a.b.png a.png | a.b.png
+    a.jpg | a.jpg.mask.png b.mask.png | a.jpg.mask.png
+    a.jpg | a_mask.PNG | a_mask.PNG
+    s/a.jpg | s/a.mask.png | s/a.mask.png
+    images/a.jpg | images/a.png a.png | a.png
+    images/a.jpg | images/a.png | images/a.png
     """
 )
 
 
+@pytest.mark.parametrize("folder", ["masks", "mask"])
 @pytest.mark.parametrize("photo, there, used", NAMES)
-def test_names_of_masks(tmp_path, photo, there, used):
+def test_names_of_masks(tmp_path, photo, there, used, folder):
     for name in there.split():
-        (tmp_path / "masks" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "masks" / name).write_bytes(b"")
-    assert Masks(tmp_path).of(photo) == (tmp_path / "masks" / used if used != "-" else None)
+        (tmp_path / folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / name).write_bytes(b"")
+    assert Masks(tmp_path).of(photo) == (tmp_path / folder / used if used != "-" else None)
+
+
+WHITES = [(1, "u1"), (255, "u1"), (1, "u2"), (255, "u2"), (65535, "u2")]
+
+
+@pytest.mark.parametrize("white, kind", WHITES, ids=str)
+def test_white_is_one_or_the_largest_number(tmp_path, white, kind):
+    keep = np.zeros((H, W), bool)
+    keep[:11, 7:20] = True
+    for seen in (keep, ~keep, np.ones_like(keep)):
+        Image.fromarray((seen * white).astype(kind)).save(tmp_path / "a.png")
+        np.testing.assert_array_equal(read_mask(tmp_path / "a.png"), np.where(seen, 255, 0))
+
+
+def test_folders_that_seem_to_hold_masks_are_named(tmp_path):
+    """Each of them, but not what has other names, or no picture like a photograph's."""
+    single(tmp_path)
+    for folder in ("segmentation", "dynamic_masks", "normals", "masked_old"):
+        name = "other.png" if folder == "masked_old" else "1.jpg.png"
+        save_png(tmp_path / folder / name, np.ones((H, W)))
+    named = [note for note in load_scene(tmp_path).notes if "is not read: masks, white" in note]
+    assert [note.split()[0].rsplit("/")[-1] for note in named] == ["dynamic_masks", "segmentation"]
+    save_png(tmp_path / "mask" / "1.png", np.ones((H, W)))
+    save_png(tmp_path / "masks" / "1.png", np.ones((H, W)))
+    scene = load_scene(tmp_path)
+    assert scene.views[1].mask == tmp_path / "masks" / "1.png"
+    assert any(f"{tmp_path / 'mask'} is not read" in note for note in scene.notes)
 
 
 def test_masks_that_cannot_be_right(tmp_path):

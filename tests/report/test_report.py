@@ -122,6 +122,16 @@ def test_damaged_and_missing_renders_are_left_out(finished):
     assert len(parts(write_report(folder))[0]) == 2
 
 
+def test_names_too_long_for_files(tmp_path):
+    """File systems hold 255 bytes, and endings follow."""
+    names = ["x" * 244, "x" * 243 + "y", "ü" * 126 + "a", f"{'f' * 250}/{'g' * 255}"]
+    picture = np.zeros((2, 2, 3), np.uint8)
+    for name in names:
+        page.write_comparison(tmp_path / "renders", name, picture, picture)
+        assert page.comparison(tmp_path, name) is not None
+    assert sum(path.is_file() for path in (tmp_path / "renders").rglob("*")) == 2 * len(names)
+
+
 TEXTS = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=9)
 
 

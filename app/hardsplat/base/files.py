@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from hardsplat.base.errors import UserError
 
 # what file systems answer that cannot sync folders
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES, errno.EPERM)
+LONGEST = 255  # bytes of a file's name
+_SHORT = 220  # after which .photo.png.1234567.part may follow
 _WRITTEN: set[Path] = set()  # by `replacing` in this process
 
 
@@ -36,6 +39,20 @@ def check_listed(folder: Path) -> None:
         raise UserError(f"{folder}: cannot be read: {error.strerror}") from None
 
 
+def short_name(name: str) -> str:
+    """A path, with slashes, each part of which leaves room for endings in a file's name: what is
+    too long ends in a hash of it."""
+    return "/".join(_shortened(part) for part in name.split("/"))
+
+
+def _shortened(part: str) -> str:
+    data = os.fsencode(part)
+    if len(data) <= _SHORT:
+        return part
+    mark = hashlib.blake2b(data, digest_size=6).hexdigest()
+    return f"{data[: _SHORT - 13].decode(errors='ignore')}~{mark}"
+
+
 def ensure_folder(folder: Path) -> None:
     """Makes a folder and those above it, where they are missing; raises OSError."""
     for part in (folder, *folder.parents):
@@ -54,7 +71,7 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     without.
     """
     ensure_folder(path.parent)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    partial = path.with_name(f"{short_name(path.name)}.{os.getpid()}.part")
     _WRITTEN.add(partial.resolve())
     try:
         yield partial

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import short_name
 from hardsplat.io.camera_path import CameraPath
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera
@@ -66,7 +67,7 @@ def shots_of(
             raise UserError(f"--path {path}: there is no scene whose cameras it could take")
         indices = scene.test if path == "held-out" else scene.train
         views = [scene.views[indices[i]] for i in spread(len(indices), frames or len(indices))]
-        return [Shot(v.name, fitted(v.camera, width, height)) for v in views]
+        return [Shot(short_name(v.name), fitted(v.camera, width, height)) for v in views]
     cameras = [scene.views[i].camera for i in scene.train] if scene else []
     base = _base(cameras[0] if cameras and not keys else None, keys, framing)
     if keys:

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image  # makes pictures smaller, for which imageio has nothing
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing, written
+from hardsplat.base.files import replacing, short_name, written
 from hardsplat.io.media.images import read_rgb8, save_png
 from hardsplat.page.export import template
 from hardsplat.report import charts
@@ -84,13 +84,13 @@ def _uri(kind: str, data: bytes) -> str:
 
 def comparison_name(view: str, part: str) -> str:
     """The path below renders/ of a view's picture. part: one of PARTS. No two views share one: the
-    view's own path, extension and all, comes first."""
-    return f"{view}.{part}.png"
+    view's own path, extension and all, comes first, shortened where files cannot have it."""
+    return f"{short_name(view)}.{part}.png"
 
 
 def view_of(name: str) -> tuple[str, str]:
-    """(view, part) of a path below renders/: what comparison_name was given. Raises ValueError for
-    other names."""
+    """(view, part) of a path below renders/: what comparison_name was given, shortened as there.
+    Raises ValueError for other names."""
     view, part = name.removesuffix(".png").rsplit(".", 1)
     if not name.endswith(".png") or part not in PARTS:
         raise ValueError(f"{name} is no picture of a comparison")

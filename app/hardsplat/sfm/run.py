@@ -13,6 +13,7 @@ from pathlib import Path
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
 from hardsplat.io.media.panorama import is_whole
+from hardsplat.io.scenes.masks import FOLDER, Masks
 from hardsplat.sfm.colmap.outcome import DOUBTFUL, Outcome
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import (
@@ -152,12 +153,12 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
 def _copy(data: Path, scene: Path) -> None:
     """The photographs, and their masks, into SCENE/images and SCENE/masks; what is there already is
     left. Raises UserError for one that cannot be copied."""
-    source, masks = image_folder(data), data / "masks"
+    source, masks = image_folder(data), Masks(data).folder or data / FOLDER
     pairs = [(source / name, scene / "images" / name) for name in listed(source)]
     # the scene may lie among the photographs
     pairs = [pair for pair in pairs if not pair[0].absolute().is_relative_to(scene.absolute())]
     olds = [path for path in masks.rglob("*") if path.is_file()]
-    pairs += [(old, scene / "masks" / old.relative_to(masks)) for old in olds]
+    pairs += [(old, scene / FOLDER / old.relative_to(masks)) for old in olds]
     for old, new in pairs:
         if not new.is_file() or size_and_time(new) != size_and_time(old):
             try:

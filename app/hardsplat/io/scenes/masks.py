@@ -3,6 +3,8 @@ black."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,24 +13,28 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_listed
-from hardsplat.io.media.images import read_rgb8
+from hardsplat.io.media.images import read_grey
 from hardsplat.io.media.panorama import Face
 from hardsplat.io.scenes.lens import Lens
 from hardsplat.io.scenes.source import composed
 
 FOLDER = "masks"
+FOLDERS = (FOLDER, "mask")  # the first that is there is read
+# folders that others keep masks in, whose white means one thing here and another there
+_ALIKE = re.compile(r"mask|segment|silhouette|matte", re.IGNORECASE)
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
 _IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)
 
 
 class Masks:
-    """Finds the masks of photographs below SCENE/masks, a folder that is listed once.
+    """Finds the masks of photographs below SCENE/masks or SCENE/mask, a folder that is listed once.
 
     The mask of SCENE/images/a.jpg is the first of these that is there:
 
         a.jpg.png, a.jpg.jpg ...    the photograph's name and an ending more, as COLMAP has it
         a.jpg                       its own name, as nerfstudio and others have it
         a.png, a.jpg, a.jpeg ...    its name with another ending
+        a.jpg.mask.png, a.mask.png, a_mask.png ...    as RealityCapture and Metashape have it
 
     Endings are those of ENDINGS, in that order, in capitals or not. Folders below images/ are
     folders below masks/ too.
@@ -36,7 +42,9 @@ class Masks:
 
     def __init__(self, root: Path):
         self._there: dict[str, Path] = {}
-        if not (folder := root / FOLDER).is_dir():
+        folders = [root / name for name in FOLDERS if (root / name).is_dir()]
+        self.folder = folder = folders[0] if folders else None
+        if folder is None:
             return
         check_listed(folder)
         for path in sorted(folder.rglob("*")):
@@ -44,12 +52,34 @@ class Masks:
                 self._there.setdefault(_key(path.relative_to(folder)), path)
 
     def of(self, name: str) -> Path | None:
-        """The mask of the photograph `name`, a path below images/; None where there is none."""
-        photo = Path(name)
-        wanted = [photo.with_name(photo.name + ending) for ending in ENDINGS]
-        wanted += [photo, *(photo.with_suffix(ending) for ending in ENDINGS)]
-        found = (self._there.get(_key(path)) for path in wanted)
-        return next(filter(None, found), None) if self._there else None
+        """The mask of the photograph `name`, a path below images/ or, with images/, below the
+        scene; None where there is none."""
+        names = dict.fromkeys((name.removeprefix("images/"), name)) if self._there else ()
+        found = (self._there.get(_key(path)) for each in names for path in _names(Path(each)))
+        return next(filter(None, found), None)
+
+
+def _names(photo: Path) -> Iterator[Path]:
+    """Those of its mask, the first first."""
+    stem = photo.with_suffix("")
+    yield from (photo.with_name(photo.name + ending) for ending in ENDINGS)
+    yield photo
+    yield from (stem.with_name(stem.name + ending) for ending in ENDINGS)
+    for marked in (f"{photo.name}.mask", f"{stem.name}.mask", f"{stem.name}_mask"):
+        yield from (photo.with_name(marked + ending) for ending in ENDINGS)
+
+
+def unread(root: Path, names: Iterable[str]) -> Iterator[str]:
+    """Notes on folders that seem to hold masks, and are not read. names: of the photographs."""
+    stems = {composed(Path(name).stem) for name in names}
+    read = Masks(root).folder
+    for folder in sorted(path for path in root.iterdir() if path.is_dir() and path != read):
+        if not _ALIKE.search(folder.name):
+            continue
+        pictures = (path for path in folder.rglob("*") if path.suffix.lower() in ENDINGS)
+        if any(composed(path.name).split(".")[0] in stems for path in pictures):
+            where = "masks, white where a pixel counts, are read from masks/ or mask/"
+            yield f"{folder} is not read: {where}" + " alone" * bool(read)
 
 
 def _key(path: Path) -> str:
@@ -57,8 +87,13 @@ def _key(path: Path) -> str:
 
 
 def read_mask(path: Path) -> np.ndarray:
-    """(H, W) uint8, 255 where a pixel counts, else 0. Raises UserError like read_rgb8."""
-    return np.where(read_rgb8(path).max(axis=2) > 127, np.uint8(255), np.uint8(0))
+    """(H, W) uint8, 255 where a pixel counts, else 0. White is 255; 1 in a mask of 0 and 1, and
+    65535 in one of 16 bits that has more than 255. Raises UserError like read_rgb8."""
+    levels = read_grey(path)
+    grey = levels if levels.ndim == 2 else levels.max(axis=2)
+    most = int(grey.max())
+    white = 1 if most <= 1 else 255 if most <= 255 else 65535
+    return np.where(grey > white // 2, np.uint8(255), np.uint8(0))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -74,7 +109,7 @@ def kept_bits(
     # a pixel that mixes in an ignored one is ignored
     keep = fitted(read_mask(path), width, height, lens) == 255
     if not keep.any():
-        what = "keeps no pixel; white is what counts, black what is ignored"
+        what = "keeps no pixel; white, 255 or 1, is what counts, black what is ignored"
         raise UserError(f"{path}: {what}: correct it, or leave its photograph out (--exclude)")
     return np.packbits(keep)
 

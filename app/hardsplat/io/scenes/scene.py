@@ -4,7 +4,7 @@ COLMAP, in the layout of MipNeRF-360:
 
     SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled; or the
         photographs lie in SCENE itself
-    SCENE/masks                                   masks, white where a pixel counts: a.jpg.png,
+    SCENE/masks, SCENE/mask                       masks, white where a pixel counts: a.jpg.png,
         a.jpg or a.png for images/a.jpg, see Masks
     SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size
         photographs
@@ -29,7 +29,7 @@ from hardsplat.io.media.panorama import FACES, Face, check_panorama, face_side, 
 from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.io.scenes.colmap import model_folder, read_colmap
 from hardsplat.io.scenes.lens import Lens, intrinsics
-from hardsplat.io.scenes.masks import FOLDER
+from hardsplat.io.scenes.masks import FOLDERS, unread
 from hardsplat.io.scenes.source import Posed, SceneSource, check_there, named, usable, without_pose
 from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 from hardsplat.io.scenes.transforms_camera import is_central
@@ -152,14 +152,16 @@ def load_scene(
         held_out = {p.name for p in photographs[::test_every]} if test_every > 0 else set()
     test = [i for i, view in enumerate(views) if (view.photograph or view.name) in held_out]
     train, extent = training(views, test, str(root))
-    if (root / FOLDER).is_dir() and not any(p.mask for p in photographs):
+    folder = next((root / name for name in FOLDERS if (root / name).is_dir()), None)
+    if folder and not any(p.mask for p in photographs):
         first = f"{views[0].name} wants {Path(views[0].name).stem}.png"
-        raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {first}")
+        raise UserError(f"{folder}: no mask has the name of a photograph; {first}")
     told = [f"{len(without)} of {len(photographs)} photographs are excluded"] * bool(without)
     far = far_note(views, extent)
     good = usable(source.points)
     bad = f"{(~good).sum()} of {len(good)} points have a NaN or infinite position and are left out"
     told += [bad] * (not good.all())
+    told += unread(root, [p.name for p in photographs])
     told += without_pose(root, [p.path for p in photographs])
     notes = (*source.notes, *told, *far, *_notes(views, data_factor, mask_mode))
     points, colors = source.points[good], source.colors[good]

@@ -126,11 +126,11 @@ class _Reader:
         return Posed(name, path, pinhole, lens, self._mask(where, values, name), divisor)
 
     def _mask(self, where: str, values: dict, name: str) -> Path | None:
-        """mask_path, else the file below masks/, where images/ may be missing."""
+        """mask_path, else the file in the folder of masks."""
         if (named := values.get("mask_path")) is not None:
             advice = "remove mask_path to train on the whole photograph"
             return _file_below(self.root, named, f"{where}: mask_path", advice)
-        return self.masks.of(name.removeprefix("images/")) or self.masks.of(name)
+        return self.masks.of(name)
 
     def _file(self, where: str, file_path: str) -> str:
         """The photograph's path below the scene, with the extension that file_path may lack; as it

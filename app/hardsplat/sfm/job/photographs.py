@@ -24,7 +24,8 @@ UNREADABLE = {".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
 VIDEOS = set(".mp4 .mov .m4v .avi .mkv .webm .mts .m2ts .mpg .mpeg .3gp .insv .360".split())
 WORK = "sfm"  # folder of a scene for what is neither photograph nor model
 # folders of a scene
-_NOT_PHOTOGRAPHS = re.compile(rf"({WORK}|sparse|masks|depths|colmap|images_\d+)", re.IGNORECASE)
+_OF_SCENES = rf"{WORK}|sparse|masks?|segmentations?|depths|colmap|images_\d+"
+_NOT_PHOTOGRAPHS = re.compile(_OF_SCENES, re.IGNORECASE)
 
 
 @dataclass

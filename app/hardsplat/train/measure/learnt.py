@@ -3,11 +3,13 @@ whether colours of held-out views differ."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from hardsplat.base.files import LONGEST
 from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
 from hardsplat.io.media.images import save_png
 from hardsplat.io.media.panorama import Face
@@ -62,7 +64,10 @@ def save_mask(folder: Path, view: View, ignored: np.ndarray) -> None:
     if isinstance(view.lens, Lens):
         keep = view.lens.distort(keep)
     own = size_of(view) if face or not view.stored else view.stored
-    save_png(folder / f"{view.name}.png", enlarged(keep, *own))
+    path = folder / f"{view.name}.png"
+    if len(os.fsencode(path.name)) > LONGEST:  # Masks finds this name as well
+        path = (folder / view.name).with_suffix(".png")
+    save_png(path, enlarged(keep, *own))
 
 
 def unevenness(m: Measured) -> float:
