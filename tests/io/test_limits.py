@@ -14,7 +14,7 @@ from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model import chunks, morton
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.pack import pack
-from tests.helpers.pages import unpack
+from hardsplat.page.unpack import unpack
 from tests.helpers.splat_files import some_splats
 
 N = 2000

@@ -21,9 +21,9 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.page import choose, export, pack
 from hardsplat.page.export import PageScene, write_page
+from hardsplat.page.unpack import unpack
 from hardsplat.raster.renderer import Renderer
 from tests.helpers import needs
-from tests.helpers.pages import unpack
 from tests.helpers.splat_files import covariances
 from tests.helpers.tables import argv, rows
 from tests.oracle import psnr, splat

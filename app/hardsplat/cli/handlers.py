@@ -92,6 +92,8 @@ def _print_converted(done, target):
         share = f"1/{done.size_before / done.size:.1f} of"
     size = f"{done.size / 1e6:.2f} MB, {share} what was read, in {done.seconds:.1f} s"
     print(f"{target}: {done.written}{left_out} splats, {size}")
+    if done.cost:
+        print(f"{target}: {done.cost}")
 
 
 def edit(flags):

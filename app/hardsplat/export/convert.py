@@ -21,11 +21,12 @@ from hardsplat.base.progress import Bar
 from hardsplat.edit.shapes import shapes_from_flag
 from hardsplat.edit.steps import Edit, Step
 from hardsplat.export.contribution import SeenSplats
+from hardsplat.export.cost import Changed, Cost, cost_of
 from hardsplat.io.formats import format_to_read, format_to_write
 from hardsplat.io.formats.base import PIECE, SplatStream
 from hardsplat.io.formats.frames import UPS, to_ours, turned, upright
 from hardsplat.io.order import Sorted, morton_places
-from hardsplat.io.splats import faults, log_dropped, log_lost, note_filter, open_splats
+from hardsplat.io.splats import faults, load_splats, log_dropped, log_lost, note_filter, open_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.results.model import find_model
 
@@ -35,13 +36,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Converted:
-    """What came of a conversion. read, written: splats. sizes in bytes."""
+    """What came of a conversion. read, written: splats. sizes in bytes. cost: of the splats of a
+    run, see cost_of."""
 
     read: int
     written: int
     size_before: int
     size: int
     seconds: float
+    cost: Cost | None = None
 
 
 def importance(first: int, g: Gaussians) -> np.ndarray:
@@ -69,6 +72,7 @@ def convert(
     weigh: Callable[[int, Gaussians], np.ndarray] | None = None,
     device: str | None = None,
     edit: Edit | None = None,
+    measured: bool = True,
 ) -> Converted:
     """Reads `source`, a file of splats or a result folder of a training, and writes `target`; both
     formats follow from the names.
@@ -81,8 +85,10 @@ def convert(
     those of a result folder that contribute most to its training views, drawn on `device` or its
     own, and of a file those of the largest `importance`. morton: neighbours in space become
     neighbours in the file; formats that compress are always written so. edit: what is done to the
-    splats after `crop`. Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4
-    more for max_splats, and 30 while a Morton order is found. Raises UserError for bad input.
+    splats after `crop`. measured: of the splats of a run, what the file costs is measured, for
+    which all of them are read. Memory holds a piece of 32 768 splats besides, and per splat of the
+    file 1 byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for
+    bad input.
     """
     started = time.perf_counter()
     source, target = Path(source), Path(target)
@@ -155,7 +161,15 @@ def convert(
         lost = row.write(stack.enter_context(replacing(target)), out)
     log_lost(target, count, lost)
     sizes = format_to_read(source).size(source), target.stat().st_size
-    return Converted(splats.count, count, *sizes, time.perf_counter() - started)
+    done = Converted(splats.count, count, *sizes, time.perf_counter() - started)
+    if not measured:
+        return done
+    file, config = find_model(source, device=device)
+    back = to_ours(row.frame)
+    moved = replace(moved, rotation=back @ moved.rotation, offset=back @ moved.offset)
+    how = Changed(edit, moved), open_splats(target).antialiased, quiet
+    cost = cost_of(file, config, partial(load_splats, target), sizes[1], *how)
+    return replace(done, cost=cost)
 
 
 def _weighing(weights: np.ndarray) -> Callable[[int, Gaussians], np.ndarray]:

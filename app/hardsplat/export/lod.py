@@ -10,10 +10,11 @@ from pathlib import Path
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free, ensure_folder, written
+from hardsplat.export.cost import cost_of
 from hardsplat.export.levels import WrittenLevels, write_levels
 from hardsplat.export.page import training_cameras
 from hardsplat.io.formats import streamed_sog
-from hardsplat.io.splats import open_splats
+from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.model.framing import direction
 from hardsplat.page.export import PageScene, view_header
 from hardsplat.page.stream import write_stream_page
@@ -68,6 +69,9 @@ def lod(
     counts = ", ".join(f"{count:,}" for count in made.counts)
     seconds = f"{time.perf_counter() - started:.0f} s"
     print(f"{folder}: {made.bytes / 1e6:.2f} MB, splats by level: {counts}; {seconds}")
+    finest = lambda: load_splats(folder / streamed_sog.NAME)  # noqa: E731
+    if cost := cost_of(file, config, finest, made.bytes, filtered=splats.antialiased, quiet=quiet):
+        print(f"{folder}: {cost}")
     return made
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
+from hardsplat.export.cost import cost_of
 from hardsplat.io.media.images import to_uint8
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
@@ -18,6 +19,7 @@ from hardsplat.model.framing import direction
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.export import MIN_OPACITY, PageScene, WrittenPage, write_page
 from hardsplat.page.pack import MOST_SPLATS
+from hardsplat.page.unpack import read_page
 from hardsplat.raster.renderer import Renderer
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.scene import SceneSettings
@@ -82,6 +84,10 @@ def export(
     less = f", colour of SH degree {degree} (--sh-degree {most} keeps all)"
     less = less if sh_degree is None and degree < most else ""
     print(f"{path}: {written.bytes / 1e6:.2f} MB, {splats}, {len(cameras)} cameras{less}")
+    del gaussians
+    cost = cost_of(file, config, lambda: read_page(path)[0], written.packed, filtered=antialiased)
+    if cost:
+        print(f"{path}: {cost}")
     return written
 
 

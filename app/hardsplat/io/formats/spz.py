@@ -234,7 +234,8 @@ def _grid(splats: SplatStream) -> _Grid:
     middle, reach = np.median(places, axis=0), np.abs(places).max(axis=1)
     finest = np.ceil(np.log2(8 / max(float(np.quantile(small, 0.05)), 1e-30)))
     bits = np.arange(int(np.clip(finest, 4, 24)), -1, -1)
-    lost = [(np.rint(reach * 2.0**b) > _FARTHEST).sum() + (small < 2.0**-b).sum() for b in bits]
+    # two steps in a splat: it is displaced by less than half its size in all three axes together
+    lost = [(np.rint(reach * 2.0**b) > _FARTHEST).sum() + (small < 2 * 2.0**-b).sum() for b in bits]
     return _Grid(int(bits[np.argmin(lost)]), middle)
 
 

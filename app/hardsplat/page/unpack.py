@@ -1,11 +1,38 @@
-"""What decode.js does in a browser, in Python."""
+"""Pages read back: what decode.js does in a browser, in Python."""
 
+from __future__ import annotations
+
+import base64
+import json
+import re
 import zlib
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from hardsplat.base.errors import UserError
+from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.page.pack import CHUNK, LARGEST, POSITION_BITS, Packed, per_coefficient
+
+
+def read_page(path: Path) -> tuple[Gaussians, list[Camera]]:
+    """The splats of a page, or of the viewer within a report, and its cameras. Raises UserError
+    where it has none."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    found = [re.search(rf'class="hs-{part}">(.*?)</script>', text) for part in ("header", "data")]
+    if not all(found):
+        raise UserError(f"{path}: has no splats in it")
+    header, data = (match[1] for match in found if match)
+    about = json.loads(header)
+    return unpack(Packed(about, base64.b64decode(data))), [_camera(c) for c in about["cameras"]]
+
+
+def _camera(entry: dict[str, Any]) -> Camera:
+    fx, fy, cx, cy = entry["K"]
+    w2c = np.concatenate([np.reshape(entry["w2c"], (3, 4)), [[0, 0, 0, 1]]])
+    return Camera(w2c, np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1]]), *entry["size"])
 
 
 def unpack(packed: Packed) -> Gaussians:
@@ -29,7 +56,7 @@ def unpack(packed: Packed) -> Gaussians:
     return Gaussians(means, quats, scales, opacity[0] / 255, coefficients)
 
 
-def _between(stored: np.ndarray, ends) -> np.ndarray:
+def _between(stored: np.ndarray, ends: list[float]) -> np.ndarray:
     return ends[0] + stored * ((ends[1] - ends[0]) / 255)
 
 

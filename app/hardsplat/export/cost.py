@@ -1,0 +1,168 @@
+"""What a file costs that leaves the program: bytes a splat, and the PSNR of what others draw of
+it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardsplat.base.errors import UserError
+from hardsplat.base.progress import Bar
+from hardsplat.edit.steps import Edit, Similarity
+from hardsplat.gpu.probe import open_device
+from hardsplat.io.media.images import over
+from hardsplat.io.scenes.masks import kept
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.scenes.views import load_images
+from hardsplat.io.splats import load_splats, open_splats
+from hardsplat.model.camera import Camera
+from hardsplat.model.framing import spread
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.page.unpack import read_page
+from hardsplat.raster.renderer import Renderer
+from hardsplat.results.model import run_of
+from hardsplat.settings.presets import SAVED_NAME
+from hardsplat.settings.train import TrainConfig, scene_folder
+from hardsplat.train.measure.measure import BACKGROUNDS
+from hardsplat.train.step.intrinsics import focused_scene, load_intrinsics
+
+log = logging.getLogger("hardsplat")
+REPORT = "report.html"  # of a run, with its cameras
+MOST_SPLATS = 1 << 23
+MOST_VIEWS, FEW_VIEWS = 64, 4  # evenly spaced; few on a processor
+
+
+@dataclass(frozen=True)
+class Cost:
+    """psnr: of the written file, dB: of photographs, of which the source has `before`; or, where
+    that is None, of what the source shows. views: how many of how many of which views."""
+
+    bytes_a_splat: float
+    psnr: float
+    before: float | None
+    views: str
+
+    def __str__(self) -> str:
+        size = f"{self.bytes_a_splat:.1f} bytes a splat"
+        if self.before is None:
+            likeness = "the same as" if self.psnr > 100 else f"{self.psnr:.1f} dB from"
+            return f"{size}; as others draw it, {likeness} the source in {self.views}"
+        change = self.psnr - self.before
+        less = f"{abs(change):.2f} dB {'less' if change < 0 else 'more'} than the source"
+        less = less if abs(change) >= 0.005 else "the same as the source"
+        return f"{size}; as others draw it, PSNR {self.psnr:.2f} dB in {self.views}, {less}"
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What was meant to differ from the source. edit: of its splats. moved: the source's world to
+    that of the file as it is read."""
+
+    edit: Edit = field(default_factory=Edit)
+    moved: Similarity = field(default_factory=Similarity)
+
+    @property
+    def cut(self) -> bool:
+        return any(step.shape for step in self.edit.steps)
+
+
+@dataclass(frozen=True)
+class _Views:
+    """cameras: in the world of the source. photos: theirs, as View.load returns them; none where
+    they are missing. words: which they are."""
+
+    cameras: list[Camera]
+    photos: list[np.ndarray]
+    words: str
+
+
+def cost_of(
+    file: Path,
+    config: TrainConfig,
+    written: Callable[[], Gaussians],
+    size: int,
+    changed: Changed | None = None,
+    filtered: bool = False,
+    quiet: bool = False,
+) -> Cost | None:
+    """Measures what was written of the splats of a run, read back, without the 2D filter but where
+    `filtered` says that the file asks for it.
+
+    file, config: the source, as find_model returns them. written: reads the splats of what was
+    written, `size` bytes. On held-out photographs; of the source itself from the cameras of the
+    run, where photographs are missing or splats were cut away. None for a file that is of no run,
+    and, with a note, where nothing here can draw it.
+    """
+    if config.scene.data_dir is None or not (run_of(file) / SAVED_NAME).is_file():
+        return None
+    changed, behind = changed or Changed(), np.asarray(BACKGROUNDS[config.scene.background])
+    try:
+        if (count := open_splats(file).count) > MOST_SPLATS:
+            raise UserError(f"{count:,} splats are more than are read at once")
+        with ExitStack() as stack:
+            device = open_device(config.run.device)
+            stack.callback(device.close)
+            most = FEW_VIEWS if device.physical.kind == "CPU" else MOST_VIEWS
+            views = _views(file, config, most, changed.cut)
+
+            def drawn(g: Gaussians, cameras: Sequence[Camera], antialiased: bool) -> list:
+                how: dict[str, Any] = dict(background=behind, near=config.scene.near_plane)
+                with Renderer(device, "tiled", antialiased=antialiased) as renderer:
+                    shown = Bar(cameras, desc="measuring", unit="view", leave=False, disable=quiet)
+                    return [np.clip(renderer.forward(g, c, **how)[0], 0, 1) for c in shown]
+
+            source = load_splats(file)
+            source = source[changed.edit.inside(source.means)]
+            before = drawn(source, views.cameras, config.raster.antialiased)
+            del source
+            there = written()
+            moved = [changed.moved.camera(camera) for camera in views.cameras]
+            after = drawn(there, moved, filtered)
+    except (UserError, MemoryError) as error:
+        log.warning("note: not measured as others draw it: %s", error)
+        return None
+    each = size / max(int((there.opacities > 0).sum()), 1)
+    if not views.photos:
+        return Cost(each, _mean(map(_psnr, after, before)), None, views.words)
+    masks = [kept(photo) for photo in views.photos]
+    photos = [over(photo, behind) / np.float32(255) for photo in views.photos]
+    now, then = (_mean(map(_psnr, images, photos, masks)) for images in (after, before))
+    return Cost(each, now, then, views.words)
+
+
+def _views(file: Path, config: TrainConfig, most: int, cut: bool) -> _Views:
+    """Held-out views of the scene of a run, or its training views where none is held out; those of
+    its report where the scene is gone. cut: photographs would show more than the splats. Raises
+    UserError where there are none."""
+    folder, c = run_of(file), config.scene
+    try:
+        scene = load_scene(scene_folder(c.data_dir), undistort=c.undistort, **c.reading)
+        if config.intrinsics.intrinsics_opt:
+            scene = focused_scene(scene, load_intrinsics(folder))
+    except UserError:
+        if not (folder / REPORT).is_file():
+            raise
+        cameras = read_page(folder / REPORT)[1]
+        chosen = [cameras[i] for i in spread(len(cameras), most)]
+        return _Views(chosen, [], f"{len(chosen)} of its training views")
+    numbers, kind = (scene.test, "held-out") if scene.test else (scene.train, "training")
+    views = [scene.views[numbers[i]] for i in spread(len(numbers), most)]
+    words = f"{len(views)} of {len(numbers)}" if len(views) < len(numbers) else f"{len(views)}"
+    photos = [] if cut else list(load_images(views, progress=False))
+    return _Views([view.camera for view in views], photos, f"{words} {kind} views")
+
+
+def _psnr(a: np.ndarray, b: np.ndarray, kept: np.ndarray | None = None) -> float:
+    squares = np.square(a - b, dtype=np.float64)
+    error = squares.mean() if kept is None else squares[kept].mean()
+    return float(-10 * np.log10(max(error, 1e-12)))
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
