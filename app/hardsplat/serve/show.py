@@ -11,15 +11,15 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.door import address_of, check_installed
 from hardsplat.serve.editing import EditPanel
 from hardsplat.serve.server import Frames
+from hardsplat.view.found import around, find
 from hardsplat.view.preview import cameras_of, look_of
-from hardsplat.view.show import around, find
 
 
 def serve(
     target: str | Path, address: str = "", data_dir: str | Path | None = None, **asked
 ) -> None:
-    """Shows it until Ctrl-C; see view.show.find. Raises UserError for bad input, without viser, and
-    where the address cannot be had."""
+    """Shows it until Ctrl-C; see view.found.find. Raises UserError for bad input, without viser,
+    and where the address cannot be had."""
     place = address_of(address)
     check_installed()
     shown = find(target, data_dir, **asked)

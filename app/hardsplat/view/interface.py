@@ -75,12 +75,14 @@ class Interface:
 
     def on_key(self, code: str, down: bool, repeated: bool) -> None:
         self.gui.on_key(code.removeprefix("Control+"), down)
-        if down and not self.typing and (not repeated or code in REPEATED):
+        free = code == "Escape" or not self.typing
+        if down and free and (not repeated or code in REPEATED):
             self.ui.inputs.on_key(code)
 
     @property
     def typing(self) -> bool:
-        return self.gui.typing
+        """Whether keys go into a field of text, or a dialog is open."""
+        return self.gui.typing or self.ui.inputs.browsing
 
     @property
     def lively(self) -> bool:

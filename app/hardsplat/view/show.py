@@ -1,113 +1,24 @@
-"""`hardsplat view`: a window on the result of a training, on splats from a file, or on a scene
-before its training."""
+"""`hardsplat view`: a window on what found.py finds, one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
-from hardsplat.edit.editor import Editor
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.streamed_sog import StreamedTree
-from hardsplat.io.scenes.scene import Scene, load_scene
-from hardsplat.io.splats import load_splats
-from hardsplat.model.camera import Camera
-from hardsplat.model.framing import scene_bounds
-from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.render.paths import intrinsics, orbit
-from hardsplat.render.streaming import StreamedSplats, sample, tree_of
-from hardsplat.results.model import find_model, home_of
-from hardsplat.settings.presets import SAVED_NAME
+from hardsplat.render.streaming import StreamedSplats, tree_of
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.run.start import initial_gaussians
 from hardsplat.view import window
+from hardsplat.view.found import Viewable, around, find
 from hardsplat.view.preview import look_of, starts_of
 from hardsplat.view.splats.controls import Controls
 from hardsplat.view.splats.editing import EditInputs
 from hardsplat.view.splats.inputs import Inputs, Viewpoint
 from hardsplat.view.viewer import Viewer
-
-FOV = np.radians(50.0)  # vertical, and
-NEAR = 0.01  # world units, where no run says
-# points to be looked at: not the fog that training starts from
-DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)
-
-
-@dataclass(frozen=True)
-class Viewable:
-    """What is to be seen. config: with the device and format asked for. scene: None where only
-    splats are known. folder: for files that are made of it. tree: of splats
-    that are drawn by what cameras see; gaussians then are a sample of them."""
-
-    title: str
-    gaussians: Gaussians
-    config: TrainConfig
-    scene: Scene | None
-    folder: Path = Path()
-    tree: StreamedTree | None = None
-
-    @property
-    def editor(self) -> Editor:
-        antialiased = self.config.raster.antialiased
-        return Editor(self.gaussians, self.folder, antialiased)
-
-
-def find(
-    target: str | Path,
-    data_dir: str | Path | None = None,
-    tree_for: Callable[[Path, TrainConfig], StreamedTree | None] = lambda file, config: None,
-    **asked,
-) -> Viewable:
-    """target: a result folder, a file of splats, or a scene. data_dir: the scene of splats that do
-    not say it. tree_for: makes the tree of a file that is not loaded whole. asked: data_factor,
-    device and format, where they are to be others.
-
-    Raises UserError for anything else, naming it, and where there are no splats.
-    """
-    path, asked = Path(target), {name: value for name, value in asked.items() if value is not None}
-    if not path.exists():
-        what = "give a result folder, a .ply or another file of splats, or a scene"
-        raise UserError(f"{path}: not found; {what}")
-    scene: Scene | None = None
-    of_results = ("splats.ply", SAVED_NAME, "ckpts", streamed_sog.NAME)
-    if path.is_dir() and not any((path / name).exists() for name in of_results):
-        scene = load_scene(path, asked.get("data_factor", 1))
-        config = TrainConfig.of(data_dir=path, sh_degree=0, **DOTS | asked)
-        splats = initial_gaussians(config.start, scene, 0, config.run.seed)
-        shown = Viewable(scene.name, splats, config, scene)
-    else:
-        file, config = find_model(path, data_dir)
-        config = config.changed(**asked)
-        of = config.scene
-        if of.data_dir is None:
-            config = config.changed(near_plane=NEAR)
-        elif data_dir or of.data_dir.is_dir():
-            scene = load_scene(of.data_dir, **of.reading)
-        else:
-            how = "--data-dir SCENE shows its cameras and photographs"
-            tqdm.write(f"note: {of.data_dir}, the scene of this run, is not there; {how}")
-        tree = tree_for(file, config)
-        splats = sample(tree) if tree else load_splats(file)
-        shown = Viewable(path.name, splats, config, scene, home_of(file), tree)
-    if not len(shown.gaussians):
-        raise UserError(f"{target}: has no splats")
-    return shown
-
-
-def around(gaussians: Gaussians, size: tuple[int, int] = (960, 720)) -> Controls:
-    """Controls for splats without known cameras: they begin with most of them in view."""
-    setting = scene_bounds(gaussians)
-    start = Camera(orbit(setting, 1, np.tan(FOV / 2))[0], intrinsics(FOV, *size), *size)
-    return Controls(start, setting.up, setting.centre)
 
 
 def view(
@@ -122,58 +33,101 @@ def view(
         return opened[0]
 
     tree_for = lambda file, config: tree_of(file, max_splats, device_of(config))  # noqa: E731
-    shown = find(target, data_dir, tree_for, **asked)
-    gpu = device_of(shown.config)
-    if shown.tree:
-        return _view_streamed(shown, shown.tree, gpu, max_splats)
-    degree = shown.gaussians.sh_degree
-    editor, version = shown.editor, 0
-    parts = ("opening", "edit")
-    inputs = EditInputs(*_starts(shown), sh_degree=degree, parts=parts, editor=editor)
-    parameters = Parameters(gpu, len(shown.gaussians), degree)
-    parameters.upload(shown.gaussians)
-    viewer = _viewer(shown, gpu, inputs)
+    found = find(target, data_dir, tree_for, **asked)
+    gpu = device_of(found.config)
+    loader = ThreadPoolExecutor(1, thread_name_prefix="opening")
+    shown = _shown(found, gpu, max_splats)
+    viewer: Viewer | None = None
     try:
+        look = look_of(found.config.scene, found.config.raster)
+        viewer = Viewer(gpu, _title(found), look, shown.inputs, folder=Path())
+        coming: Future[Viewable] | None = None
         while not viewer.closed:
-            if editor.version != version:
-                version = editor.version
-                gpu.wait_idle()
-                parameters.upload(editor.shown)
-                inputs.changed = True
-            viewer.facts.splats = editor.count
-            viewer.turn(parameters, degree, wait=True)
+            shown.turn(viewer)
+            if (path := viewer.take_opened()) and coming is None:
+                coming = loader.submit(find, path, None, tree_for, **asked)
+                viewer.facts.loading = True
+            if coming and coming.done() and viewer.idle:
+                viewer.facts.loading = False
+                shown = _next(coming, shown, viewer, max_splats)
+                coming = None
     finally:
-        viewer.close()
-        parameters.destroy()
+        if viewer is not None:
+            viewer.close()
+        shown.close()
+        loader.shutdown(wait=False, cancel_futures=True)
 
 
-def _view_streamed(shown: Viewable, tree: StreamedTree, gpu: Device, budget: int | None) -> None:
-    """Shows what the camera sees of a tree, coarse at once, finer as it comes from the disk."""
-    streamed = StreamedSplats(tree, gpu, shown.config.scene.near_plane, budget)
-    inputs = Inputs(*_starts(shown), sh_degree=streamed.sh_degree, parts=("opening",))
-    parameters = Parameters(gpu, streamed.capacity, streamed.sh_degree)
-    streamed.begin(parameters)
-    viewer = _viewer(shown, gpu, inputs)
+def _next(
+    coming: Future[Viewable], shown: Whole | Streamed, viewer: Viewer, max_splats: int | None
+) -> Whole | Streamed:
+    """What was opened, in place of what is shown; with a note that again where it cannot be."""
     try:
-        while not viewer.closed:
-            if viewer.camera and viewer.idle:
-                inputs.changed |= streamed.show(parameters, viewer.camera, wait=False)
-            facts = viewer.facts
-            facts.splats, facts.total = streamed.count, streamed.total
-            facts.loading = streamed.loading
-            viewer.turn(parameters, streamed.sh_degree, wait=True)
-    finally:
-        viewer.close()
-        parameters.destroy()
-        streamed.close()
+        found = coming.result()
+        following = _shown(found, viewer.device, max_splats)
+    except UserError as error:
+        viewer.inputs.say(str(error))
+        return shown
+    look = look_of(found.config.scene, found.config.raster)
+    viewer.show(following.inputs, look, _title(found))
+    shown.close()
+    return following
 
 
-def _starts(shown: Viewable) -> tuple[Controls, list[Viewpoint]]:
-    if shown.scene:
-        return starts_of(shown.scene, shown.gaussians)
-    return around(shown.gaussians), []
+def _title(found: Viewable) -> str:
+    return f"{found.title} - hardsplat"
 
 
-def _viewer(shown: Viewable, gpu: Device, inputs: Inputs) -> Viewer:
-    look = look_of(shown.config.scene, shown.config.raster)
-    return Viewer(gpu, f"{shown.title} - hardsplat", look, inputs, folder=Path())
+def _shown(found: Viewable, gpu: Device, max_splats: int | None) -> Whole | Streamed:
+    """What draws it. Raises OutOfMemory with nothing allocated."""
+    return Streamed(found, found.tree, gpu, max_splats) if found.tree else Whole(found, gpu)
+
+
+def _starts(found: Viewable) -> tuple[Controls, list[Viewpoint]]:
+    if found.scene:
+        return starts_of(found.scene, found.gaussians)
+    return around(found.gaussians), []
+
+
+class Whole:
+    """Splats that are all on the device, and can be edited."""
+
+    def __init__(self, found: Viewable, gpu: Device):
+        self.degree, self.editor, self._version = found.gaussians.sh_degree, found.editor, 0
+        starts, parts = _starts(found), ("opening", "edit")
+        self.inputs = EditInputs(*starts, sh_degree=self.degree, parts=parts, editor=self.editor)
+        self.parameters = Parameters(gpu, len(found.gaussians), self.degree)
+        self.parameters.upload(found.gaussians)
+
+    def turn(self, viewer: Viewer) -> None:
+        if self.editor.version != self._version and viewer.idle:
+            self._version = self.editor.version
+            self.parameters.upload(self.editor.shown)
+            self.inputs.changed = True
+        viewer.facts.splats, viewer.facts.total = self.editor.count, 0
+        viewer.turn(self.parameters, self.degree, wait=True)
+
+    def close(self) -> None:
+        self.parameters.destroy()
+
+
+class Streamed:
+    """What the camera sees of a tree, coarse at once, finer as it comes from the disk."""
+
+    def __init__(self, found: Viewable, tree: StreamedTree, gpu: Device, budget: int | None):
+        self.splats = StreamedSplats(tree, gpu, found.config.scene.near_plane, budget)
+        degree = self.splats.sh_degree
+        self.inputs = Inputs(*_starts(found), sh_degree=degree, parts=("opening",))
+        self.parameters = Parameters(gpu, self.splats.capacity, degree)
+        self.splats.begin(self.parameters)
+
+    def turn(self, viewer: Viewer) -> None:
+        splats, facts = self.splats, viewer.facts
+        if viewer.camera and viewer.idle:
+            self.inputs.changed |= splats.show(self.parameters, viewer.camera, wait=False)
+        facts.splats, facts.total, facts.loading = splats.count, splats.total, splats.loading
+        viewer.turn(self.parameters, splats.sh_degree, wait=True)
+
+    def close(self) -> None:
+        self.parameters.destroy()
+        self.splats.close()

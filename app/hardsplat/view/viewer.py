@@ -112,6 +112,20 @@ class Viewer:
         """What buttons want of who has the splats: "save", "stop"."""
         return self.interface.ui.asked
 
+    def take_opened(self) -> str:
+        """The path that the user wants to see since the last call; "" for none."""
+        path, self.interface.ui.opened = self.interface.ui.opened, ""
+        return path
+
+    def show(self, inputs: Inputs, look: Look, title: str) -> None:
+        """Goes on with other splats. No picture may be in flight."""
+        self._photographs.close()
+        self.inputs, self.look, self._photo = inputs, look, None
+        self.camera, self.facts.span, self.facts.difference = None, None, None
+        self._photographs = PhotographCache(look.background)
+        self.interface.ui.show(inputs, look)
+        self.window.name(title)
+
     @property
     def paused(self) -> bool:
         return not self.closed and self.inputs.paused

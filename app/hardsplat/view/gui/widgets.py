@@ -73,7 +73,7 @@ def _value(text: str) -> None:
     """At the end of the line."""
     imgui.pop_style_var()
     imgui.same_line()
-    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - em(0.2))
+    imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - em(0.03))
     imgui.align_text_to_frame_padding()
     imgui.text(text)
 

@@ -34,7 +34,10 @@ class Opening:
         )
         size = min(widgets.em(44), 0.9 * display[0]), min(widgets.em(34), 0.9 * display[1])
         imgui.set_next_window_size(size, imgui.Cond.APPEARING)
-        shown, _ = imgui.begin_popup_modal(TITLE)
+        flags = imgui.WindowFlags.NO_RESIZE | imgui.WindowFlags.NO_COLLAPSE
+        imgui.push_style_var(imgui.StyleVar.WINDOW_ROUNDING, widgets.em(0.55))
+        shown, _ = imgui.begin_popup_modal(TITLE, flags=flags)
+        imgui.pop_style_var()
         if shown:
             self._dialog(ui)
             if not i.browsing:
@@ -44,6 +47,8 @@ class Opening:
     def _dialog(self, ui: Ui) -> None:
         if self._read != self._folder:
             self._list()
+        if imgui.is_window_appearing():
+            imgui.set_keyboard_focus_here()
         imgui.set_next_item_width(-1)
         done = imgui.InputTextFlags.ENTER_RETURNS_TRUE
         entered, typed = imgui.input_text("##path", self._typed, done)

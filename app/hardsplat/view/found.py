@@ -1,0 +1,102 @@
+"""What `hardsplat view` can show: the result of a training, splats from a file, or a scene before
+its training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from hardsplat.base.errors import UserError
+from hardsplat.edit.editor import Editor
+from hardsplat.io.formats import streamed_sog
+from hardsplat.io.formats.streamed_sog import StreamedTree
+from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.io.splats import load_splats
+from hardsplat.model.camera import Camera
+from hardsplat.model.framing import scene_bounds
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.render.paths import intrinsics, orbit
+from hardsplat.render.streaming import sample
+from hardsplat.results.model import find_model, home_of
+from hardsplat.settings.presets import SAVED_NAME
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.run.start import initial_gaussians
+from hardsplat.view.splats.controls import Controls
+
+FOV = np.radians(50.0)  # vertical, and
+NEAR = 0.01  # world units, where no run says
+# points to be looked at: not the fog that training starts from
+DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)
+
+
+@dataclass(frozen=True)
+class Viewable:
+    """What is to be seen. config: with the device and format asked for. scene: None where only
+    splats are known. folder: for files that are made of it. tree: of splats
+    that are drawn by what cameras see; gaussians then are a sample of them."""
+
+    title: str
+    gaussians: Gaussians
+    config: TrainConfig
+    scene: Scene | None
+    folder: Path = Path()
+    tree: StreamedTree | None = None
+
+    @property
+    def editor(self) -> Editor:
+        antialiased = self.config.raster.antialiased
+        return Editor(self.gaussians, self.folder, antialiased)
+
+
+def find(
+    target: str | Path,
+    data_dir: str | Path | None = None,
+    tree_for: Callable[[Path, TrainConfig], StreamedTree | None] = lambda file, config: None,
+    **asked,
+) -> Viewable:
+    """target: a result folder, a file of splats, or a scene. data_dir: the scene of splats that do
+    not say it. tree_for: makes the tree of a file that is not loaded whole. asked: data_factor,
+    device and format, where they are to be others.
+
+    Raises UserError for anything else, naming it, and where there are no splats.
+    """
+    path, asked = Path(target), {name: value for name, value in asked.items() if value is not None}
+    if not path.exists():
+        what = "give a result folder, a .ply or another file of splats, or a scene"
+        raise UserError(f"{path}: not found; {what}")
+    scene: Scene | None = None
+    of_results = ("splats.ply", SAVED_NAME, "ckpts", streamed_sog.NAME)
+    if path.is_dir() and not any((path / name).exists() for name in of_results):
+        scene = load_scene(path, asked.get("data_factor", 1))
+        config = TrainConfig.of(data_dir=path, sh_degree=0, **DOTS | asked)
+        splats = initial_gaussians(config.start, scene, 0, config.run.seed)
+        shown = Viewable(scene.name, splats, config, scene)
+    else:
+        file, config = find_model(path, data_dir)
+        config = config.changed(**asked)
+        of = config.scene
+        if of.data_dir is None:
+            config = config.changed(near_plane=NEAR)
+        elif data_dir or of.data_dir.is_dir():
+            scene = load_scene(of.data_dir, **of.reading)
+        else:
+            how = "--data-dir SCENE shows its cameras and photographs"
+            tqdm.write(f"note: {of.data_dir}, the scene of this run, is not there; {how}")
+        tree = tree_for(file, config)
+        splats = sample(tree) if tree else load_splats(file)
+        shown = Viewable(path.name, splats, config, scene, home_of(file), tree)
+    if not len(shown.gaussians):
+        raise UserError(f"{target}: has no splats")
+    return shown
+
+
+def around(gaussians: Gaussians, size: tuple[int, int] = (960, 720)) -> Controls:
+    """Controls for splats without known cameras: they begin with most of them in view."""
+    setting = scene_bounds(gaussians)
+    start = Camera(orbit(setting, 1, np.tan(FOV / 2))[0], intrinsics(FOV, *size), *size)
+    return Controls(start, setting.up, setting.centre)
