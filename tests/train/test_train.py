@@ -10,16 +10,22 @@ from PIL import Image
 
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.export.clean import NAME as CLEAN
 from hardsplat.export.convert import convert
+from hardsplat.export.lod import NAME as LOD
+from hardsplat.export.page import NAME as PAGE
 from hardsplat.gpu.memory import buffer
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.io.formats.checkpoint import path_of
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
+from hardsplat.mesh.build import NAME as MESH
 from hardsplat.model.morton import order_by_rank
 from hardsplat.raster.core.parameters import Parameters
+from hardsplat.render.shots import AROUND, VIEWS
 from hardsplat.results.metrics import decibels
 from hardsplat.settings.presets import config_from_file, load_config
+from hardsplat.study.compare import NAME as COMPARISON
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.memory import fitting
@@ -201,19 +207,33 @@ def test_deterministic_runs_do_not_depend_on_the_clock(on_device, scene, tmp_pat
     assert left[0] == left[1]
 
 
+# what commands make of a run by default, and what they do not
+MADE = [PAGE, COMPARISON, MESH, CLEAN, f"{LOD}/lod-meta.json", "splats.spz"]
+MADE += [*(f"{name}/a.jpg.png" for name in VIEWS), *(f"{name}.mp4" for name in AROUND), "walk.mp4"]
+MADE += ["ckpt_5_orbit.mp4", "splats_5/page.html", "walk/frame_00000.png", "mesh.mtl"]
+MADE += ["edited_2.ply", "edited_2.ply.edit.json", "mine.ply", "mine.ply.edit.json"]
+MADE += ["camera_path.json", "screenshot_001.png"]
+MINE = ["notes.txt", "other.ply", "old/x.png"]
+
+
 def test_a_new_run_moves_an_earlier_one_aside(on_device, scene, tmp_path, capfd):
-    (tmp_path / "notes.txt").write_text("mine")
+    """With all that was made of it, as pages of it would show other splats than those beside."""
     for seed in (0, 1, 2):
         train(settings(scene, tmp_path, max_steps=10 + seed, save_steps=(5,), seed=seed))
         if seed == 0:
             evaluate_run(str(tmp_path))
+            for name in (*MADE, *MINE):
+                (tmp_path / name).parent.mkdir(exist_ok=True)
+                (tmp_path / name).touch()
         note = f"note: the earlier run in {tmp_path} is now in {tmp_path / f'earlier_{seed}'}\n"
         assert (note in capfd.readouterr().out) is (seed > 0)
     own = "ckpts config.toml loss.png metrics.json metrics.jsonl renders report.html splats.ply"
     own = {*own.split(), "splats_5.ply"}
     earlier = tmp_path / "earlier_1"
-    assert {p.name for p in tmp_path.iterdir()} == own | {"earlier_1", "earlier_2", "notes.txt"}
-    assert {p.name for p in earlier.iterdir()} == own | {"eval.json"}
+    mine = {name.split("/")[0] for name in MINE}
+    assert {p.name for p in tmp_path.iterdir()} == own | mine | {"earlier_1", "earlier_2"}
+    made = {name.split("/")[0] for name in MADE}
+    assert {p.name for p in earlier.iterdir()} == own | made | {"eval.json"}
     checkpoints = sorted(p.name for p in tmp_path.glob("**/*.npz"))
     assert checkpoints == ["ckpt_10.npz", "ckpt_11.npz", "ckpt_12.npz"]
     resumed = {"data_dir": earlier, "resume": True, "max_steps": 15}

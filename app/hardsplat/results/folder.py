@@ -17,6 +17,14 @@ from hardsplat.settings.train import scene_folder
 OF_A_RUN = ["config.toml", "metrics.json", "metrics.jsonl", "metrics.csv", "tensorboard"]
 OF_A_RUN += ["loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json"]
 OF_A_RUN += ["background.npz", "exposures.json", "poses", "masks", "renders", "ckpts"]
+# what other commands make of a run where nothing else is asked of them: pages, levels of detail,
+# meshes, renders, splats in other formats, and what a window saves
+DERIVED = ["page.html", "compare.html", "lod", "mesh.*", "clean.ply", "splats.*", "splats_*"]
+DERIVED += ["ckpt_*", "edited*", "camera_path*.json", "screenshot_*.png"]
+DERIVED += ["held-out", "train", "orbit*", "spiral*", "*.mp4", "*.webm"]
+# of whatever name: a folder of frames, and splats that an edit has written with its steps
+_FRAMES, _STEPS = "*/frame_00000*", ".edit.json"
+_SCENE = ("images", "sparse", "transforms.json", "transforms_train.json")
 SIGNS = ("metrics.json", "splats.ply", "ckpts")
 
 
@@ -58,20 +66,33 @@ def archive_run(
     """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is
     free) below it, and returns where.
 
-    files: patterns of all that a run leaves. signs: those without which there was none.
+    files: patterns of all that a run leaves; of those of a training, what was made of them goes
+    along, unless the folder is a scene too. signs: those without which there was none.
     """
     if not any(path for name in signs for path in folder.glob(name)):
         return None
     earlier = next(p for n in count(1) if not (p := folder / f"earlier_{n}").exists())
     try:
+        own = {path for name in files for path in folder.glob(name)}
+        if files is OF_A_RUN and not any((folder / name).exists() for name in _SCENE):
+            own |= _derived(folder)
         earlier.mkdir()
-        for name in files:
-            for path in folder.glob(name):
-                path.rename(earlier / path.name)
+        for path in sorted(own):
+            path.rename(earlier / path.name)
     except OSError as error:
         what = f"cannot move the earlier run in {folder} into {earlier.name}"
         raise UserError(f"{what}: {error.strerror}; {ADVICE}") from None
     return earlier
+
+
+def _derived(folder: Path) -> set[Path]:
+    """What was made of the run in a folder."""
+    found = {path for name in DERIVED for path in folder.glob(name)}
+    found |= {path.parent for path in folder.glob(_FRAMES)}
+    for steps in folder.glob(f"*{_STEPS}"):
+        splats = steps.with_name(steps.name.removesuffix(_STEPS))
+        found |= {path for path in (steps, splats) if path.exists()}
+    return {path for path in found if not path.name.startswith("earlier_")}
 
 
 def write_json(path: Path, table: dict, durable: bool = True) -> None:
