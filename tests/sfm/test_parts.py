@@ -2,12 +2,13 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
 import pytest
 
-from hardsplat.sfm.colmap.parts import parts_of
+from hardsplat.sfm.colmap.outcome import parts_of, reasons
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.sheet import write_sheet
 from hardsplat.sfm.run import sfm
@@ -20,11 +21,18 @@ needs_pycolmap = pytest.mark.skipif(
 )
 
 
+def matched(pairs, alike=(), still=()):
+    """Matches as the database gives them, of which parts are made."""
+    return SimpleNamespace(
+        pairs=np.array(pairs, np.int64).reshape(-1, 2), alike=dict(alike), still=set(still)
+    )
+
+
 def test_parts():
-    names = list("abcdefgh")
-    pairs = np.array([(0, 1), (1, 2), (3, 4), (2, 5)])  # a-b-c-f, d-e, g, h
+    names, placed = list("abcdefgh"), {"a", "b", "c"}
+    pairs = [(0, 1), (1, 2), (3, 4), (2, 5)]  # a-b-c-f, d-e, g, h
     alike = {(0, 1): 90, (2, 5): 30, (3, 4): 40, (1, 4): 9, (2, 3): 11}
-    model, *others = parts_of(names, pairs, {"a", "b", "c"}, alike)
+    model, *others = parts = parts_of(names, matched(pairs, alike), placed)
     assert model.kind == "model" and model.names == list("abc")
     assert [(p.kind, "".join(p.names), p.link) for p in others] == [
         ("apart", "de", ("d", "c", 11)),
@@ -33,16 +41,19 @@ def test_parts():
     ]
     assert "d and c (11 alike) come nearest: take some between these two" in others[0].line
     assert "most of all f and c (30 alike), but no pose fits; take some betw" in others[1].line
-    turned = parts_of(names, pairs, {"a", "b", "c"}, alike, {(2, 5)})
+    turned = parts_of(names, matched(pairs, alike, {(2, 5)}), placed)
     assert turned[2].still and "are from nearly one point, or of one plane" in turned[2].line
     assert "2 photographs (g, h): match no other photograph" in others[2].line
-    whole = parts_of(names, pairs, set(), {})  # no model at all
+    why = reasons(parts, dict.fromkeys(names, 900) | {"h": 3})
+    assert why.keys() == set("defgh") and "only 3 features" in why["h"]
+    assert "a group of 2" in why["e"] and "no pose fits" in why["f"]
+    whole = parts_of(names, matched(pairs), set())  # no model at all
     assert [(p.kind, "".join(p.names)) for p in whole] == [
         ("apart", "abcf"),
         ("apart", "de"),
         ("alone", "gh"),
     ]
-    assert parts_of(["a"], np.zeros((0, 2)), {"a"}, {})[0].kind == "model"
+    assert parts_of(["a"], matched([]), {"a"})[0].kind == "model"
 
 
 def test_a_page_of_parts(tmp_path):

@@ -24,6 +24,7 @@ from hardsplat.sfm.job import video
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import find_photographs, listed
 from hardsplat.sfm.process import StageProgress
+from hardsplat.sfm.process import work as run_worker
 from hardsplat.sfm.run import sfm
 from tests.helpers import heic, needs
 from tests.helpers.tables import rows
@@ -131,7 +132,7 @@ def test_bad_input_is_a_line_and_leaves_nothing(error_of, tmp_path, monkeypatch)
 
 
 def test_a_stage_that_did_something_is_told_however_short_it_was(capsys):
-    progress = StageProgress({"features": 20.0, "matches": 40.0}, False, "")
+    progress = StageProgress(quiet=False)
     for stage, seconds in (("features", 0), ("matches", 1e-4)):
         progress.begin(stage, 13)
         progress.end(stage, seconds)
@@ -214,61 +215,138 @@ def test_photographs_become_a_scene(reconstructed):
 
 def unlike(database, name: str):
     """An image whose features match no others."""
-    import pycolmap
-
     from hardsplat.sfm.colmap import database as db
 
     number = len(db.ids_by_name(database)) + 1
-    rng, count = np.random.default_rng(number), 40
+    rng, count = np.random.default_rng(number), 60
     points = np.hstack([rng.uniform(0, 100, (count, 2)), np.ones((count, 2))])
     spots = rng.integers(0, 256, (count, 128), np.uint8)
-    image = pycolmap.Image(name=name, camera_id=1, image_id=number)
-    db.write_image(database, image, points.astype(np.float32), spots)
+    db.write_image(database, number, name, 1, points.astype(np.float32), spots)
     return dict(name=name, camera=0)
 
 
-@needs_pycolmap
-@pytest.mark.parametrize("way", ["resumed", "added", "second look"])
-def test_pairs_that_match_nowhere_are_compared_once(tmp_path, way):
-    """Where matching was stopped, photographs are added, and photographs without a pose are
-    compared with all others."""
+@pytest.fixture
+def unmatched(tmp_path):
+    """The stages of a job of four photographs that match nowhere, one with a space in its name, and
+    what they say."""
     import pycolmap
 
     from hardsplat.sfm.colmap import database as db
-    from hardsplat.sfm.colmap.comparing import Comparison
-    from hardsplat.sfm.colmap.poses import Poses
     from hardsplat.sfm.stages import Stages
 
     camera = dict(width=100, height=100, panorama=False)
     job = dict(scene=tmp_path, images=tmp_path, threads=2, photographs=[], cameras=[camera])
-    job |= dict(image_size=100, seed=0, method="exhaustive", mapper="incremental")
+    job |= dict(error=1.0, seed=0, method="exhaustive", mapper="incremental", lens=True)
     said = []
     stages = Stages(job, lambda **message: said.append(message))
     with pycolmap.Database.open(stages.path) as database:
-        db.write_camera(
-            database, pycolmap.Camera.create_from_model_name(1, "SIMPLE_RADIAL", 120.0, 100, 100)
-        )
-        job["photographs"] += [unlike(database, f"{i}.jpg") for i in range(4)]
-        stages.database = database
-        stages._find_matches()
+        row = pycolmap.Camera.create_from_model_name(1, "SIMPLE_RADIAL", 120.0, 100, 100)
+        db.write_camera(database, row)
+        job["photographs"] += [unlike(database, name) for name in "a b.jpg|1|2|3".split("|")]
+    stages._find_matches()
+    return stages, said
+
+
+def poses_of(stages):
+    from hardsplat.sfm.colmap.poses import Poses
+
+    found = stages.names, stages.ids, {}
+    return Poses(stages.job, stages.send, stages.state, *found, stages.pool, stages._compare)
+
+
+@needs_pycolmap
+def test_pairs_that_match_nowhere_are_compared_once(unmatched):
+    """Where matching was stopped, photographs are added, and photographs without a pose are
+    compared with all others."""
+    import pycolmap
+
+    stages, said = unmatched
+    with pycolmap.Database.open(stages.path) as database:
         assert database.read_num_matches()[0] == [] and database.exists_matches(1, 2)
-        if way != "second look":
-            if way == "added":
-                job["photographs"].append(unlike(database, "4.jpg"))
-            stages.state.put("matches", None)
-            said.clear()
-            stages._find_matches()
-            assert said[0] == dict(stage="matches", total=10 if way == "added" else 6, done=6)
-            return
-    poses = Poses(job, stages.send, stages.state, stages.names, stages.ids, {}, stages.pool)
+    stages.state.put("matches", None)
+    said.clear()
+    stages._find_matches()
+    assert not said
+    poses = poses_of(stages)
     poses._read_matches()
-    poses.features = [10_000] * 4
-    posed = {i: SimpleNamespace(name=f"{i}.jpg", has_pose=True) for i in range(3)}
-    with pycolmap.Database.open(stages.path) as database:  # where an earlier version stopped
-        comparison = Comparison(database, stages.ids, 100, 0)
-        with pytest.raises(RuntimeError, match="constraint"):
-            comparison.run([(0, 3)], stages.pool, lambda done: None)
-    assert not poses._look_again(SimpleNamespace(images=posed))
+    best = SimpleNamespace(
+        images={i: SimpleNamespace(image_id=i, has_pose=True) for i in (1, 2, 3)}
+    )
+    again = poses._second_look(best)
+    assert again == [(0, 3), (1, 3), (2, 3)] and not stages._compare(again)
+    with pycolmap.Database.open(stages.path) as database:
+        stages.job["photographs"].append(unlike(database, "4.jpg"))
+    stages._find_matches()
+    assert said[0] == dict(stage="matches", total=10, done=6)
+
+
+@needs_pycolmap
+def test_what_fails_is_in_the_log_and_not_tried_again(unmatched, monkeypatch, capsys):
+    from hardsplat.sfm.colmap.mapping import ATTEMPTS
+
+    stages, said = unmatched
+    said.clear()
+
+    def overflow(attempt, *_):
+        calls.append(attempt.name)
+        return 1e308**2
+
+    calls, poses = [], poses_of(stages)
+    monkeypatch.setattr("hardsplat.sfm.colmap.mapping.map_by", overflow)
+    poses._read_matches()
+    for _ in range(2):  # the second is another start of the same command
+        with pytest.raises(UserError, match="no two of them show the same"):
+            poses._mapped()
+    assert calls == [attempt.name for attempt in ATTEMPTS]
+    logged = capsys.readouterr().err
+    assert logged.count("OverflowError: (34, ") == len(ATTEMPTS) and "in overflow" in logged
+    told = "COLMAP's defaults failed: OverflowError: (34, 'Numerical result out of range')"
+    assert dict(note=f"{told}; going on without") in said
+    stages.state.put("matches", {"key": "others"})
+    poses._map(ATTEMPTS[0])
+    assert len(calls) == len(ATTEMPTS) + 1  # with other matches it is worth a try
+
+
+def test_a_worker_that_dies_is_followed_by_one_that_goes_another_way(tmp_path, monkeypatch, capsys):
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "dies.py").write_text(
+        "import os, pathlib, sys\n"
+        "from hardsplat.sfm.job.state import State\n"
+        f"state = State(pathlib.Path({str(work)!r}))\n"
+        "if state.crashed():\n"
+        "    print('{\"result\": {}}', flush=True)\n"
+        "else:\n"
+        "    state.put('trying', {'name': 'defaults'})\n"
+        "    print('Check failed: a < b', file=sys.stderr, flush=True)\n"
+        "    os.abort()\n"
+    )
+    monkeypatch.setattr("hardsplat.sfm.process.WORKER", str(tmp_path / "dies.py"))
+    assert run_worker({}, work, StageProgress(quiet=False)) == {}
+    said = capsys.readouterr().out
+    assert "note: defaults: the process ended with -6: Check failed: a < b; going on wi" in said
+
+
+@needs_pycolmap
+@pytest.mark.parametrize(
+    "params", [(1280, 500, 400, 1e300), (np.inf, 500, 400, 0), (1, 500, 400, 0)]
+)
+def test_cameras_of_which_nothing_is_known_end_nothing(params):
+    """Their numbers overflow: such a model is not used, and not adjusted."""
+    import pycolmap
+
+    from hardsplat.sfm.colmap.lens import adjusted
+    from hardsplat.sfm.colmap.mapping import is_sound
+
+    how = pycolmap.SyntheticDatasetOptions()
+    how.num_rigs, how.num_cameras_per_rig, how.num_frames_per_rig, how.num_points3D = 1, 1, 4, 50
+    model = pycolmap.synthesize_dataset(how)
+    model.update_point_3d_errors()
+    assert is_sound(model)
+    for camera in model.cameras.values():
+        camera.model, camera.params = pycolmap.CameraModelId.SIMPLE_RADIAL, params
+    model.update_point_3d_errors()
+    assert not is_sound(model) and adjusted(model, 2, True) is model
 
 
 @needs_pycolmap

@@ -17,9 +17,11 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.base.paths import PACKAGE
 from hardsplat.sfm.job.plan import spoken
+from hardsplat.sfm.job.state import State
 
 LOG = "log.txt"
-_SHOWN = {n: n for n in ("frames", "features", "matches", "poses")} | {"similar": "comparing"}
+WORKER = str(Path(__file__).with_name("worker.py"))
+_SHOWN = {"similar": "comparing"}
 
 
 def require_pycolmap() -> None:
@@ -30,12 +32,12 @@ def require_pycolmap() -> None:
 
 
 class StageProgress:
-    """Bars on a terminal, one for each stage, and a line when a stage ends. seconds: expected, by
-    stage. intention: said before the first that has work to do."""
+    """Bars on a terminal, one for each stage, and a line when a stage ends. intention: said before
+    the first that has work to do."""
 
-    def __init__(self, seconds: dict[str, float], quiet: bool, intention: str):
-        self._seconds, self._quiet, self._intention = seconds, quiet, intention
-        self._bar, self._pace, self._total, self._before = None, 1.0, 1, 0
+    def __init__(self, quiet: bool, intention: str = ""):
+        self._quiet, self._intention = quiet, intention
+        self._bar, self._total = None, 1
         self.spent: dict[str, float] = {}
 
     def say(self, text: str) -> None:
@@ -47,16 +49,13 @@ class StageProgress:
         if done < total and self._intention:
             self.say(self._intention)
             self._intention = ""
-        expected = self._seconds.get(stage, 0) * self._pace * (1 - done / max(total, 1))
-        about = f" about {spoken(expected)}" if expected > 10 and done < total else ""
-        self._total, self._before = total, done
+        self._total = total
         how = dict(initial=done, unit="", leave=False, disable=True if self._quiet else None)
-        self._bar = tqdm(total=total, desc=_SHOWN[stage] + about, **how)
+        self._bar = tqdm(total=total, desc=_SHOWN.get(stage, stage), **how)
 
     def at(self, done: int, total: int | None = None) -> None:
         if self._bar is not None:
-            if total is not None:
-                self._bar.total = total
+            self._bar.total = total or self._bar.total
             self._bar.update(done - self._bar.n if not self._bar.disable else 0)
 
     def phase(self, text: str) -> None:
@@ -64,19 +63,11 @@ class StageProgress:
             self._bar.set_postfix_str(text)
 
     def end(self, stage: str, seconds: float) -> None:
-        """Ends a stage. Its time over the expected one is the pace of those that follow. seconds: 0
-        where nothing was left to do, about which nothing is printed."""
+        """Ends a stage. seconds: 0 where nothing was left to do, about which nothing is printed."""
         self.close()
-        share = 1 - self._before / max(self._total, 1)
-        if seconds > 4 and share > 0.5 and self._seconds.get(stage):
-            self._pace = min(max(seconds / share / self._seconds[stage], 0.3), 4.0)
         self.spent[stage] = self.spent.get(stage, 0) + seconds
         if seconds and stage != "similar":
-            stages = list(self._seconds)
-            left = stages[stages.index(stage) + 1 :] if stage in stages else []
-            rest = sum(self._seconds[s] for s in left) * self._pace
-            more = f"; about {spoken(rest)} to go" if left else ""
-            self.say(f"{_SHOWN[stage]:<10} {self._total} in {spoken(seconds)}{more}")
+            self.say(f"{stage:<10} {self._total} in {spoken(seconds)}")
 
     def close(self) -> None:
         if self._bar is not None:
@@ -85,12 +76,27 @@ class StageProgress:
 
 
 def work(job: dict[str, Any], folder: Path, progress: StageProgress) -> dict[str, Any]:
-    """Runs the job in a worker; its result. folder: where the log goes.
+    """Runs the job in a worker; its result. folder: where the log goes. A worker that dies of what
+    it tries is followed by one that goes another way.
 
     Raises UserError with what the worker says, or where it ends without a word. Whatever interrupts
     this also ends the worker.
     """
     log = folder / LOG
+    while True:
+        ended = _run(job, log, progress)
+        if isinstance(ended, dict):
+            return ended
+        what = f"ended with {ended}: {_last_line(log)}"
+        if not (tried := State(folder).note_crash(what)):
+            break
+        progress.say(f"note: {tried}: the process {what}; going on without (see {log})")
+    where = f"(see {log}); the same command continues where it stopped"
+    raise UserError(f"the process that finds the poses {what} {where}")
+
+
+def _run(job: dict[str, Any], log: Path, progress: StageProgress) -> dict[str, Any] | int:
+    """The result of one worker; the exit status of one that ends without."""
     with open(log, "ab") as said:
         threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
         environment = os.environ | dict.fromkeys(threads, "1")  # the worker has a thread a core
@@ -98,35 +104,41 @@ def work(job: dict[str, Any], folder: Path, progress: StageProgress) -> dict[str
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         # a session of its own: Ctrl-C is for us, who then end it
         pipes: dict[str, Any] = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said)
-        command = [sys.executable, "-m", "hardsplat.sfm.worker"]
+        command = [sys.executable, WORKER]
         process = subprocess.Popen(command, **pipes, start_new_session=True, env=environment)
-        stdin, stdout = process.stdin, process.stdout
-        try:
-            if stdin is None or stdout is None:
-                raise RuntimeError("Popen made no pipes")
-            stdin.write(json.dumps(job | {"log": str(log)}).encode() + b"\n")
-            stdin.flush()
-            for line in stdout:
-                message = json.loads(line)
-                if "result" in message:
-                    return message["result"]
-                if "error" in message:
-                    raise UserError(message["error"])
-                if "stage" in message:
-                    progress.begin(message["stage"], message["total"], message["done"])
-                elif "end" in message:
-                    progress.end(message["end"], message["seconds"])
-                elif "phase" in message:
-                    progress.phase(message["phase"])
-                elif "done" in message:
-                    progress.at(message["done"])
-        except BrokenPipeError:
-            pass  # it ended at once; the log says why
-        finally:
-            progress.close()
-            _end(process)
-    what = f"the process that finds the poses ended with {process.returncode}: {_last_line(log)}"
-    raise UserError(f"{what} (see {log}); the same command continues where it stopped")
+    stdin, stdout = process.stdin, process.stdout
+    try:
+        if stdin is None or stdout is None:
+            raise RuntimeError("Popen made no pipes")
+        stdin.write(json.dumps(job | {"log": str(log)}).encode() + b"\n")
+        stdin.flush()
+        for line in stdout:
+            message = json.loads(line)
+            if "result" in message:
+                return message["result"]
+            if "error" in message:
+                raise UserError(message["error"])
+            _show(message, progress)
+        process.wait()  # it said nothing more: what it prints last goes to the log first
+    except BrokenPipeError:
+        process.wait()  # it ended at once; the log says why
+    finally:
+        progress.close()
+        _end(process)
+    return process.returncode
+
+
+def _show(message: dict[str, Any], progress: StageProgress) -> None:
+    if "stage" in message:
+        progress.begin(message["stage"], message["total"], message["done"])
+    elif "end" in message:
+        progress.end(message["end"], message["seconds"])
+    elif "phase" in message:
+        progress.phase(message["phase"])
+    elif "done" in message:
+        progress.at(message["done"])
+    elif "note" in message:
+        progress.say(f"note: {message['note']}")
 
 
 def _end(process: subprocess.Popen) -> None:

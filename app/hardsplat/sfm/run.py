@@ -14,7 +14,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import FOLDER, Masks
-from hardsplat.sfm.colmap.outcome import DOUBTFUL, Outcome
+from hardsplat.sfm.colmap.outcome import Outcome
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import (
     WORK,
@@ -79,7 +79,7 @@ def sfm(config: SfmConfig) -> Outcome:
         raise UserError(f"{error.filename or scene}: {error.strerror or error}") from error
     sizes = [(p.width, p.height) for p in photographs.items]
     plan = make_plan(config, sizes, video or bool(state.get("frames")))
-    progress = StageProgress(plan.seconds, config.quiet, _intention(plan))
+    progress = StageProgress(config.quiet, _intention(plan, scene))
     for line in _introduction(photographs, config.panorama):
         progress.say(line)
     found = work(_job(scene, photographs, plan, config), scene / WORK, progress)
@@ -112,7 +112,7 @@ def _check_model(scene: Path, state: State, overwrite: bool) -> None:
         number = next(n for n in range(1, 10_000) if not (scene / f"sparse_{n}").exists())
         folder.rename(scene / f"sparse_{number}")
     if overwrite:
-        for stage in ("frames", "features", "matches", "model"):
+        for stage in ("frames", "features", "matches", "model", "crashed"):
             state.put(stage, None)
 
 
@@ -128,7 +128,7 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
     if names and taken.get("names") != names and not config.overwrite:
         what = "name another scene with --out SCENE, or add --overwrite to replace them"
         raise UserError(f"{images}: has photographs that are not of {video.name}; {what}")
-    progress = StageProgress({}, config.quiet, "")
+    progress = StageProgress(config.quiet)
     progress.begin("frames", 1)
     fresh, started = scene / WORK / "frames", time.monotonic()
     shutil.rmtree(fresh, ignore_errors=True)
@@ -170,7 +170,7 @@ def _copy(data: Path, scene: Path) -> None:
 
 def _job(scene: Path, photographs: PhotographFolder, plan: Plan, config: SfmConfig) -> dict:
     auto = config.camera_model == "auto"
-    chosen = "image_size", "max_features", "method", "mapper", "threads"
+    chosen = "image_size", "max_features", "error", "method", "mapper", "threads"
     return {
         "scene": str(scene.absolute()),
         "images": str(photographs.folder.absolute()),
@@ -180,7 +180,7 @@ def _job(scene: Path, photographs: PhotographFolder, plan: Plan, config: SfmConf
         ],
         "cameras": [asdict(camera) for camera in photographs.cameras],
         "camera_model": "SIMPLE_RADIAL" if auto else config.camera_model,
-        "straighten": auto,
+        "lens": auto,
         "seed": config.seed,
         "align": config.align,
         "taken": {p.name: asdict(p.taken) for p in photographs.items},
@@ -213,9 +213,9 @@ def _introduction(photographs: PhotographFolder, panorama: str) -> list[str]:
     return lines
 
 
-def _intention(plan: Plan) -> str:
-    time = f"about {spoken(sum(plan.seconds.values()))} on {plan.threads} threads"
-    return f"{plan.method} matching, about {plan.pairs} pairs, and {plan.mapper} mapping: {time}"
+def _intention(plan: Plan, scene: Path) -> str:
+    how = f"{plan.method} matching and {plan.mapper} mapping on {plan.threads} threads"
+    return f"{how}, into {scene / 'sparse' / '0'} and {scene / WORK}"
 
 
 def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[str]:
@@ -235,11 +235,7 @@ def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[
         lines += [f"  {part['line']}" for part in outcome.parts[:_LISTED]]
     if note := outcome.alignment.get("note"):
         lines.append(f"alignment: {note}")
-    if outcome.explained < DOUBTFUL:
-        lines.append(
-            f"note: the model explains only {100 * outcome.explained:.0f} % of the matches, so it "
-            "may be wrong; look alike parts of the scene do that, or too few photographs"
-        )
+    lines += [f"another model, not kept: {line}" for line in outcome.others[:_LISTED]]
     if n < _FEW:
         lines.append(f"note: {n} photographs are few for splats; 30 to 200 are usual")
     if n < 0.7 * total:

@@ -4,10 +4,14 @@ on where an earlier process was stopped, or is left out when it is done."""
 from __future__ import annotations
 
 import itertools
+import sqlite3
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pycolmap
 
@@ -15,8 +19,8 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.sfm.colmap import database as db
 from hardsplat.sfm.colmap import pairs
-from hardsplat.sfm.colmap.comparing import Comparison
 from hardsplat.sfm.colmap.features import find_features, find_panorama_features
+from hardsplat.sfm.colmap.matching import match_pairs
 from hardsplat.sfm.colmap.poses import Poses
 from hardsplat.sfm.job.photographs import WORK
 from hardsplat.sfm.job.state import State, fingerprint
@@ -40,9 +44,9 @@ class Stages:
     def run(self) -> dict[str, Any]:
         with pycolmap.Database.open(self._prepared()) as self.database:
             self._find_features()
-            self._find_matches()
+        self._find_matches()
         found = self.names, self.ids, self.unreadable
-        return Poses(self.job, self.send, self.state, *found, self.pool).find()
+        return Poses(self.job, self.send, self.state, *found, self.pool, self._compare).find()
 
     # -- features ----------------------------------------------------------------------------------
 
@@ -50,7 +54,7 @@ class Stages:
         """The database, empty where photographs changed or features are to be found in another way;
         new photographs are added to an old one."""
         of_features = "camera_model", "image_size", "max_features"
-        settings = fingerprint({name: self.job[name] for name in of_features}, 1)
+        settings = fingerprint({name: self.job[name] for name in of_features}, 2)
         wanted = {
             "key": settings,
             "cameras": self.job["cameras"],
@@ -92,8 +96,7 @@ class Stages:
             if isinstance(found, str):
                 self.unreadable[name] = found
             else:
-                image = pycolmap.Image(name=name, camera_id=camera, image_id=next(ids))
-                db.write_image(self.database, image, *found)
+                db.write_image(self.database, next(ids), name, camera, *found)
             self.send(done=number)
         spent = time.monotonic() - started if len(todo) > len(self.unreadable) else 0
         self.send(end="features", seconds=spent)
@@ -136,36 +139,54 @@ class Stages:
     # -- matches -----------------------------------------------------------------------------------
 
     def _find_matches(self) -> None:
-        ids = db.ids_by_name(self.database)
-        self.names = [p["name"] for p in self.photographs if p["name"] in ids]
-        self.ids = [ids[name] for name in self.names]
-        if len(self.names) < 2:
-            name, reason = next(iter(self.unreadable.items()))
-            bad = f"{len(self.unreadable)} of {len(self.photographs)} photographs cannot be read"
-            raise UserError(f"{self.images}: {bad}, which leaves too few; {name}: {reason}")
-        job = self.job
-        key = fingerprint(self.state.get("features"), self.names, job["method"], job["seed"])
-        if self.state.get("matches").get("key") == key:
-            return
-        started = time.monotonic()
-        comparison = Comparison(self.database, self.ids, job["image_size"], job["seed"])
-        wanted = self._pairs(comparison)
-        todo = comparison.left(wanted)
-        done = len(wanted) - len(todo)
-        self.send(stage="matches", total=len(wanted), done=done)
-        comparison.run(todo, self.pool, lambda more: self.send(done=done + more))
+        with pycolmap.Database.open(self.path) as database:
+            found = db.ids_by_name(database)
+            self.names = [p["name"] for p in self.photographs if p["name"] in found]
+            self.ids = [found[name] for name in self.names]
+            if len(self.names) < 2:
+                name, reason = next(iter(self.unreadable.items()))
+                bad = f"{len(self.unreadable)} of {len(self.photographs)} photographs"
+                what = f"{bad} cannot be read, which leaves too few; {name}: {reason}"
+                raise UserError(f"{self.images}: {what}")
+            job = self.job
+            key = fingerprint(self.state.get("features"), self.names, job["method"], job["seed"])
+            if self.state.get("matches").get("key") == key:
+                return
+            pairs = self._pairs(database)
+        self._compare(pairs)
         self.state.put("matches", {"key": key})
-        self.send(end="matches", seconds=time.monotonic() - started)
 
-    def _pairs(self, comparison: Comparison) -> list[tuple[int, int]]:
+    def _pairs(self, database: pycolmap.Database) -> list[tuple[int, int]]:
         """Indices into self.names."""
         count = len(self.ids)
         if self.job["method"] == "exhaustive":
             return list(itertools.combinations(range(count), 2))
         self.send(stage="similar", total=count, done=0)
-        probes = [comparison.first_descriptors(i, pairs.PROBES) for i in range(count)]
+        probes = [pairs.probes(database.read_descriptors(i).data) for i in self.ids]
         similarity = pairs.similarities(probes, self.pool, lambda done: self.send(done=done))
         self.send(end="similar", seconds=0)
         if self.job["method"] == "sequential":
             return pairs.sequential(count, similarity)
         return pairs.retrieval(similarity)
+
+    def _compare(self, wanted: Sequence[tuple[int, int]]) -> bool:
+        """Matches pairs of indices into self.names; whether there were any that are new."""
+        started = time.monotonic()
+        with pycolmap.Database.open(self.path) as database:
+            # also those that match nowhere, which the list of all matches leaves out
+            known = database.exists_matches
+            todo = [(i, j) for i, j in wanted if not known(self.ids[i], self.ids[j])]
+        before, names = len(wanted) - len(todo), [quote(name) for name in self.names]
+        if todo:
+            self.send(stage="matches", total=len(wanted), done=before)
+            with closing(sqlite3.connect(self.path)) as rows:
+                first = rows.execute("SELECT COUNT(*) FROM matches").fetchone()[0]
+            how = self.job["error"], self.job["threads"], self.job["seed"]
+
+            def told(ever: int) -> None:
+                self.send(done=before + ever - first)
+
+            match_pairs(self.path, [(names[i], names[j]) for i, j in todo], *how, told)
+            self.send(done=len(wanted))
+            self.send(end="matches", seconds=time.monotonic() - started)
+        return bool(todo)

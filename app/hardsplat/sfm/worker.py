@@ -3,6 +3,7 @@ on its input; messages leave as lines of JSON.
 
     {"stage": name, "total": n, "done": k}     a stage begins, with k of n done before
     {"done": k}, {"phase": text}               how far it is
+    {"note": text}                             for the user
     {"end": name, "seconds": s}                it is done
     {"result": {...}}, {"error": text}         the last message
 
@@ -12,6 +13,7 @@ closes: the process that started it is gone.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
@@ -22,7 +24,7 @@ from pathlib import Path
 
 import cv2
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import UserError, reason
 from hardsplat.sfm.stages import Stages
 
 
@@ -45,10 +47,10 @@ def main() -> None:
             send(error=str(error))
         except OSError as error:
             send(error=f"{error.filename or job['scene']}: {error.strerror or error}")
-        except (RuntimeError, ValueError) as error:  # what COLMAP's failed checks become
+        except Exception as error:  # COLMAP's failed checks are of many types
             traceback.print_exc()
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            send(error=f"COLMAP failed: {why}; all it said is in {job['log']}")
+            kind = type(error).__name__
+            send(error=f"COLMAP failed: {kind}: {reason(error)}; all it said is in {job['log']}")
 
 
 def _end_with_input() -> None:
@@ -71,5 +73,6 @@ def _tell_headings(log: Path, send) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     cv2.setNumThreads(1)  # the pool has a thread a core
     main()

@@ -1,8 +1,10 @@
-"""Rows of COLMAP's database, by pycolmap."""
+"""Rows of COLMAP's database, by pycolmap. Names stand there without spaces, at which COLMAP would
+part them: as in an address."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pycolmap
@@ -30,26 +32,32 @@ def write_camera(database: pycolmap.Database, camera: pycolmap.Camera) -> None:
 
 
 def write_image(
-    database: pycolmap.Database, image: pycolmap.Image, keypoints: np.ndarray, descriptors
+    database: pycolmap.Database,
+    number: int,
+    name: str,
+    camera: int,
+    keypoints: np.ndarray,
+    descriptors: np.ndarray,
 ) -> None:
     """An image with its features, (N, 4) float32 and (N, 128) uint8, at once or not at all. Its
     frame has its number."""
-    image_id = image.frame_id = image.image_id
+    image = pycolmap.Image(name=quote(name), camera_id=camera, image_id=number)
+    image.frame_id = number
     frame = pycolmap.Frame()
-    frame.frame_id, frame.rig_id = image_id, image.camera_id
+    frame.frame_id, frame.rig_id = number, camera
     frame.add_data_id(image.data_id)
     sift = pycolmap.FeatureDescriptors(pycolmap.FeatureExtractorType.SIFT, descriptors)
     with pycolmap.DatabaseTransaction(database):
         database.write_frame(frame, use_frame_id=True)
         database.write_image(image, use_image_id=True)
-        database.write_keypoints(image_id, keypoints)
-        database.write_descriptors(image_id, sift)
+        database.write_keypoints(number, keypoints)
+        database.write_descriptors(number, sift)
 
 
 def ids_by_name(database: pycolmap.Database) -> dict[str, int]:
     """Ids of the images that have features."""
     return {
-        image.name: image.image_id
+        unquote(image.name): image.image_id
         for image in database.read_all_images()
         if database.exists_descriptors(image.image_id)
     }

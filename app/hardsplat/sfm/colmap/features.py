@@ -1,5 +1,5 @@
-"""SIFT features of photographs, by OpenCV: on a CPU four to five times as fast as COLMAP's, with
-the same poses at the end."""
+"""SIFT features of photographs: OpenCV's with COLMAP's settings, in a third of the time of COLMAP's
+on a CPU, and by many threads."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import read_pixels
 from hardsplat.io.media.panorama import FACES, Face
 from hardsplat.io.scenes.masks import read_mask
-from hardsplat.sfm.job.plan import SMALL, face_size, searched_scale
+from hardsplat.sfm.job.plan import face_size, searched_scale
 
-FEW = 1000  # features below which fainter ones are taken too
-_CONTRAST, _FAINT = 0.04, 0.02  # of OpenCV's SIFT; the first is COLMAP's default
+# COLMAP's peak_threshold of 0.02 / 3; OpenCV divides by the three layers of an octave itself
+_CONTRAST = 0.02
 _WIDER = 1.2  # side of a face in which features are found, over that of its part of the cube
 _BELOW = 0.6  # tangent of the angle around straight down within which the photographer may be
 _EDGE = 3  # px around what a mask or transparency leaves out, where features are those of the edge
@@ -25,54 +25,39 @@ def find_features(
     path: Path, mask: Path | None, image_size: int, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """(N, 4) float32 x, y, scale in pixels of the file and orientation in radians, largest scale
-    first, and (N, 128) uint8 RootSIFT descriptors, N <= most.
+    first, and (N, 128) uint8 RootSIFT descriptors, of at most `most` places.
 
     Nothing is found where the photograph is transparent or its mask black. Raises UserError where
     one of the two cannot be read.
     """
-    image = read_pixels(path)
-    height, width = image.shape[:2]
+    grey, keep = _read(path, mask)
+    height, width = grey.shape
     scale = searched_scale(width, height, image_size)
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    keep = _kept(image, mask, size)
-    grey = cv2.cvtColor(np.ascontiguousarray(image[..., :3]), cv2.COLOR_RGB2GRAY)
-    if size != (width, height):
-        how = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
-        grey = cv2.resize(grey, size, interpolation=how)
-    points, descriptors = _sift(grey, keep, _CONTRAST)
-    if len(points) < FEW or max(width, height) < SMALL:
-        points, descriptors = _sift(grey, keep, _FAINT)
+    points, descriptors = _sift(*_resized(grey, keep, size))
     across, down = width / size[0], height / size[1]
     points = points * [across, down, (across + down) / 2, 1]
-    largest = np.argsort(-points[:, 2], kind="stable")[:most]
-    return points[largest].astype(np.float32), descriptors[largest]
+    return _largest(points, descriptors, most)
 
 
 def find_panorama_features(
     path: Path, mask: Path | None, image_size: int, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same of a panorama, found in the faces of its cube: N <= 2 most. Each face is cut wider
-    and gives what lies in its own part. Raises UserError like find_features."""
-    image = read_pixels(path)
-    height, width = image.shape[:2]
-    keep = _kept(image, mask, (width, height))
+    """What find_features returns, of a panorama, at twice as many places: each face of its cube is
+    cut wider and gives what lies in its own part. Raises UserError like find_features."""
+    grey, keep = _read(path, mask)
+    height, width = grey.shape
     side = face_size(width, image_size)
-    if 2 * side < SMALL and 4 * side <= image_size:
-        side *= 2
+    side = round(side * searched_scale(2 * side, side, image_size))
     wide = 2 * round(side * _WIDER / 2)
     fine = min(width, round(np.pi * side))  # px that the faces need of the panorama
     size = fine, max(1, round(fine * height / width))
-    grey = cv2.cvtColor(np.ascontiguousarray(image[..., :3]), cv2.COLOR_RGB2GRAY)
-    grey = cv2.resize(grey, size, interpolation=cv2.INTER_AREA)
-    if keep is not None:
-        keep = cv2.resize(keep, size, interpolation=cv2.INTER_NEAREST)
+    grey, keep = _resized(grey, keep, size)
     all_points, all_descriptors = [], []
     for name in FACES:
         face = Face(str(path), name, *size, wide, wide / side)
         part = None if keep is None else face.undistort(keep)
-        points, descriptors = _sift(face.undistort(grey), part, _CONTRAST)
-        if len(points) < FEW // len(FACES):
-            points, descriptors = _sift(face.undistort(grey), part, _FAINT)
+        points, descriptors = _sift(face.undistort(grey), part)
         away = np.abs(points[:, :2] - wide / 2)
         own = (away <= side / 2).all(axis=1)
         if name == "down":
@@ -82,13 +67,23 @@ def find_panorama_features(
         points[:, 2] *= width / np.pi / side
         all_points.append(points)
         all_descriptors.append(descriptors)
-    points, descriptors = np.concatenate(all_points), np.concatenate(all_descriptors)
-    largest = np.argsort(-points[:, 2], kind="stable")[: 2 * most]
-    return points[largest].astype(np.float32), descriptors[largest]
+    return _largest(np.concatenate(all_points), np.concatenate(all_descriptors), 2 * most)
 
 
-def _kept(image: np.ndarray, mask: Path | None, size: tuple[int, int]) -> np.ndarray | None:
-    """(height, width) uint8 of `size`, 0 where no feature may be; None where all may."""
+def _largest(points, descriptors, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Those at the `most` places of largest scale, each with all of its orientations, as in
+    COLMAP."""
+    order = np.argsort(-points[:, 2], kind="stable")
+    points, descriptors = points[order].astype(np.float32), descriptors[order]
+    new = np.append(True, (np.diff(points[:, :2], axis=0) != 0).any(axis=1))[: len(points)]
+    kept = np.cumsum(new) <= most
+    return points[kept], descriptors[kept]
+
+
+def _read(path: Path, mask: Path | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """(H, W) uint8 grey, and (H, W) uint8 that is 0 where no feature may be; None where all may."""
+    image = read_pixels(path)
+    grey = cv2.cvtColor(np.ascontiguousarray(image[..., :3]), cv2.COLOR_RGB2GRAY)
     keep: np.ndarray = np.full(image.shape[:2], 255, np.uint8)
     if image.shape[2] != 3:
         keep[image[..., 3] <= 127] = 0
@@ -98,16 +93,23 @@ def _kept(image: np.ndarray, mask: Path | None, size: tuple[int, int]) -> np.nda
             sizes = [f"{a.shape[1]}x{a.shape[0]}" for a in (outside, keep)]
             raise UserError(f"{mask}: is {sizes[0]}, but its photograph is {sizes[1]}")
         keep &= outside
-    if keep.all():
-        return None
-    keep = cv2.resize(keep, size, interpolation=cv2.INTER_NEAREST)
-    return cv2.erode(keep, np.ones((2 * _EDGE + 1, 2 * _EDGE + 1), np.uint8))
+    return grey, None if keep.all() else keep
 
 
-def _sift(
-    grey: np.ndarray, keep: np.ndarray | None, contrast: float
-) -> tuple[np.ndarray, np.ndarray]:
-    sift = cv2.SIFT.create(contrastThreshold=contrast, enable_precise_upscale=True)
+def _resized(
+    grey: np.ndarray, keep: np.ndarray | None, size: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    if size != grey.shape[::-1]:
+        how = cv2.INTER_AREA if size[0] < grey.shape[1] else cv2.INTER_CUBIC
+        grey = cv2.resize(grey, size, interpolation=how)
+    if keep is not None:
+        keep = cv2.resize(keep, size, interpolation=cv2.INTER_NEAREST)
+        keep = cv2.erode(keep, np.ones((2 * _EDGE + 1, 2 * _EDGE + 1), np.uint8))
+    return grey, keep
+
+
+def _sift(grey: np.ndarray, keep: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    sift = cv2.SIFT.create(contrastThreshold=_CONTRAST, enable_precise_upscale=True)
     found, descriptors = sift.detectAndCompute(grey, keep)
     if not found:
         return np.zeros((0, 4)), np.zeros((0, 128), np.uint8)

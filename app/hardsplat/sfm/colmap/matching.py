@@ -1,31 +1,87 @@
-"""Matches between the features of two photographs."""
+"""Pairs of photographs, matched and verified by COLMAP in its database."""
 
 from __future__ import annotations
 
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
 import numpy as np
+import pycolmap
 
-RATIO = 0.8  # COLMAP's SiftMatchingOptions.max_ratio: the nearest feature's angle over the second's
-FARTHEST = 0.7  # radians, its max_distance
-# matches that a pair must have, and that must fit its geometry:
-# TwoViewGeometryOptions.min_num_inliers
-FEWEST = 15
+_CONFIG = pycolmap.TwoViewGeometryConfiguration
+_STILL = _CONFIG.PANORAMIC, _CONFIG.PLANAR_OR_PANORAMIC
+_BLOCK = 64  # pairs that are written at once: what an interruption may cost
 
 
-def match(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """(M, 2) uint32 indices into (N1, 128) and (N2, 128) float32 descriptors of length 1 that are
-    nearest to each other, and clearly so on both sides.
+def match_pairs(
+    path: Path,
+    pairs: Sequence[tuple[str, str]],
+    error: float,
+    threads: int,
+    seed: int,
+    progress: Callable[[int], None],
+) -> None:
+    """Matches pairs of names of a database with COLMAP's defaults, but for those that it has.
 
-    Equal to COLMAP's brute-force matching with cross check, through one product of matrices: about
-    20 times as fast on a CPU.
+    error: px within which a match must fit the geometry of its pair. progress(done) is called now
+    and then with how many pairs of the database were ever matched.
     """
-    if len(one) < 2 or len(other) < 2:
-        return np.zeros((0, 2), np.uint32)
-    products = one @ other.T
-    best = products.argmax(axis=1)
-    value = products[np.arange(len(one)), best]
-    own = np.flatnonzero((value >= products.max(axis=0)[best]) & (value > np.cos(FARTHEST)))
-    others = best[own]
-    products[own, others] = -1  # what is the largest now was the second
-    second = np.maximum(products.max(axis=1)[own], products.max(axis=0)[others])
-    clear = np.arccos(np.minimum(value[own], 1)) < RATIO * np.arccos(np.clip(second, -1, 1))
-    return np.stack([own[clear], others[clear]], axis=1).astype(np.uint32)
+    matching, verification = pycolmap.FeatureMatchingOptions(), pycolmap.TwoViewGeometryOptions()
+    matching.num_threads = threads
+    verification.ransac.max_error, verification.ransac.random_seed = error, seed
+    pairing = pycolmap.ImportedPairingOptions()
+    pairing.match_list_path, pairing.block_size = path.with_name("pairs.txt"), _BLOCK
+    lines = "".join(f"{a} {b}\n" for a, b in pairs)
+    pairing.match_list_path.write_text(lines, encoding="utf-8")
+    ended = threading.Event()
+
+    def watch() -> None:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            while not ended.wait(0.5):
+                with suppress(sqlite3.OperationalError):  # it is being written to
+                    progress(database.execute("SELECT COUNT(*) FROM matches").fetchone()[0])
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        pycolmap.match_image_pairs(path, matching, pairing, verification, pycolmap.Device.cpu)
+    finally:
+        ended.set()
+        watcher.join()
+        pairing.match_list_path.unlink()
+
+
+@dataclass
+class Matches:
+    """Verified matches. pairs: (P, 2) indices of photographs; inliers: (P,) how many. still: pairs,
+    as tuples, that may have been taken from one point: a plane or a turn explains all of their
+    matches. alike: how many features look alike, verified or not, by pair, the smaller first."""
+
+    pairs: np.ndarray
+    inliers: np.ndarray
+    still: set[tuple[int, int]] = field(default_factory=set)
+    alike: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+def read_matches(database: pycolmap.Database, ids: Sequence[int]) -> Matches:
+    """Matches of the images with these ids."""
+    index = {image: i for i, image in enumerate(ids)}
+
+    def between(number: int) -> tuple[int, int] | None:
+        a, b = (index.get(image) for image in pycolmap.pair_id_to_image_pair(number))
+        return None if a is None or b is None else (min(a, b), max(a, b))
+
+    pairs, inliers, still = [], [], set()
+    for number, geometry in zip(*database.read_two_view_geometries()):
+        if (count := len(geometry.inlier_matches)) and (pair := between(number)):
+            pairs.append(pair)
+            inliers.append(count)
+            if geometry.config in _STILL:
+                still.add(pair)
+    found = ((between(number), int(n)) for number, n in zip(*database.read_num_matches()))
+    alike = {pair: count for pair, count in found if pair and count}
+    return Matches(np.array(pairs, np.int64).reshape(-1, 2), np.array(inliers), still, alike)

@@ -7,12 +7,20 @@ from concurrent.futures import Executor
 
 import numpy as np
 
-from hardsplat.sfm.colmap.matching import FARTHEST
-from hardsplat.sfm.job.plan import NEIGHBOURS, OVERLAP, SPREAD
-
+# of a photograph, in retrieval: the most similar ones, and others spread over similar ones
+NEIGHBOURS, SPREAD = 14, 8
+OVERLAP = 8  # sequential: following frames that each is matched with
 PROBES = 256  # features of largest scale that represent a photograph
 LIKELY = 8  # matches among those from which two photographs probably show the same
 _RATIO = 0.85
+_FARTHEST = 0.7  # radians between two features that match, as in COLMAP
+
+
+def probes(descriptors: np.ndarray) -> np.ndarray:
+    """(M, 128) float32 of length 1: the first PROBES of (N, 128) uint8 descriptors, largest scale
+    first."""
+    floats = descriptors.reshape(-1, 128)[:PROBES].astype(np.float32)
+    return floats / np.maximum(np.linalg.norm(floats, axis=1, keepdims=True), 1e-6)
 
 
 def sequential(count: int, similarity: np.ndarray) -> list[tuple[int, int]]:
@@ -83,4 +91,4 @@ def _mutual(one: np.ndarray, others: np.ndarray) -> np.ndarray:
     second = products.max(axis=2)
     with np.errstate(invalid="ignore"):
         clear = np.arccos(np.clip(value, -1, 1)) < _RATIO * np.arccos(np.clip(second, -1, 1))
-    return (mutual & clear & (value > np.cos(FARTHEST))).sum(axis=1)
+    return (mutual & clear & (value > np.cos(_FARTHEST))).sum(axis=1)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -15,32 +16,28 @@ from typing import Any
 import numpy as np
 import pycolmap
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import UserError, reason
 from hardsplat.sfm.colmap import database as db
 from hardsplat.sfm.colmap import mapping
-from hardsplat.sfm.colmap.adjusting import add_points, name_pinholes, refine, straighten, take_poses
 from hardsplat.sfm.colmap.aligning import Alignment, align
-from hardsplat.sfm.colmap.comparing import Comparison
-from hardsplat.sfm.colmap.outcome import DOUBTFUL, TOO_FEW, Outcome, reasons
-from hardsplat.sfm.colmap.parts import Part, parts_of
-from hardsplat.sfm.colmap.patches import found_again
-from hardsplat.sfm.colmap.start import explained, find_start, read_alike, read_matches
+from hardsplat.sfm.colmap.features import colours_at
+from hardsplat.sfm.colmap.lens import adjusted, describe, name_pinholes
+from hardsplat.sfm.colmap.mapping import ATTEMPTS, GO_ON, Attempt
+from hardsplat.sfm.colmap.matching import Matches, read_matches
+from hardsplat.sfm.colmap.outcome import TOO_FEW, Outcome, parts_of, reasons
 from hardsplat.sfm.job.photographs import WORK
-from hardsplat.sfm.job.plan import SMALL, match_error
 from hardsplat.sfm.job.sheet import SHEET, write_sheet
 from hardsplat.sfm.job.state import State, digests, fingerprint
 
-_MANY = 100  # photographs, beyond which all poses are adjusted less often
-# photographs without a pose, or a tenth of all, that are compared with all others
-_SECOND_LOOK = 10
-_FEW_POINTS = 15  # that a pose found then must explain, half of what the first ones must
-PATCH_ERRORS = 2  # errors of a match that a patch may lie off where poses expect it
+_MOST = 2 / 3  # share of the photographs that a model should hold
+_AGAIN = 60  # photographs up to which a second attempt is made for those that one left out
 
 
 @dataclass
 class Poses:
     """job, send: as for Stages. state: which stages are done. names, ids: of the photographs in the
-    database. unreadable: why others are not there, by name."""
+    database. unreadable: why others are not there, by name. compare: matches pairs of indices, and
+    returns whether there were new ones."""
 
     job: Mapping[str, Any]
     send: Callable[..., None]
@@ -49,22 +46,21 @@ class Poses:
     ids: Sequence[int]
     unreadable: Mapping[str, str]
     pool: ThreadPoolExecutor
+    compare: Callable[[Sequence[tuple[int, int]]], bool]
 
     def __post_init__(self):
         job = self.job
         self.scene, self.images = Path(job["scene"]), Path(job["images"])
         self.work, self.model = self.scene / WORK, self.scene / "sparse" / "0"
         self.path = self.work / db.NAME
-        size, of = job["image_size"], job["cameras"]
-        errors = [match_error(c["width"], c["height"], size, c["panorama"]) for c in of]
-        many = len(self.names) > _MANY
-        self.settings = mapping.Settings(max(errors), job["threads"], job["seed"], many)
+        self.settings = mapping.Settings(job["error"], job["threads"], job["seed"])
+        self.others: list[pycolmap.Reconstruction] = []  # models that were not kept
 
     def find(self) -> dict[str, Any]:
         """What became of the photographs, as Outcome has it, once the model is written. Raises
         UserError where no poses are found."""
         job = self.job
-        of_job = job["mapper"], job["straighten"], job["seed"], job["align"], job["taken"], 3
+        of_job = job["mapper"], job["lens"], job["seed"], job["align"], job["taken"], 4
         key = fingerprint(self.state.get("matches"), *of_job)
         record = self.state.get("model")
         if record.get("key") == key and record.get("files") == digests(self.model):
@@ -74,108 +70,153 @@ class Poses:
         if not len(self.matches.pairs):
             raise UserError(self._no_model())
         self.send(stage="poses", total=len(self.names), done=0)
-        globally = job["mapper"] == "global"
-        best, share = self._map_globally() if globally else self._map_incrementally()
-        if self._look_again(best):
-            best, share = self._go_on(best)
-        best = self._adjusted(best)
-        self.send(phase="points and colours")
-        best = add_points(best, self.path, self.images, self.work / "mapping", self.settings)
-        mapping.colour(best, self.images, self.pool)
-        name_pinholes(best)
+        best, attempt = self._mapped()
+        best = self._finished(best)
         found = Alignment("none", "--align none: the model stays as it was found")
         if job["align"] == "auto":
             found = align(best, job["taken"])
         mapping.write_model(best, self.scene, self.work)
-        outcome = asdict(self._outcome(best, share, found))
+        outcome = asdict(self._outcome(best, attempt, found))
         self.state.put("model", {"key": key, "files": digests(self.model), "outcome": outcome})
         shutil.rmtree(self.work / "mapping", ignore_errors=True)
         self.send(end="poses", seconds=time.monotonic() - started)
         return outcome
 
-    def _adjusted(self, model):
-        """The model with its last poses and cameras."""
+    # -- mapping -----------------------------------------------------------------------------------
+
+    def _mapped(self) -> tuple[pycolmap.Reconstruction, str]:
+        """The best model of all attempts, and the name of its attempt."""
+        best: pycolmap.Reconstruction | None = None
+        by = ""
+        for number, attempt in enumerate(self._attempts()):
+            if best and not self._worth_another(best, number):
+                break
+            self.send(phase=attempt.name if number else "")
+            for model in self._map(attempt):
+                if best is None or mapping.rank(model) < mapping.rank(best):
+                    best, model, by = model, best, attempt.name
+                if model is not None:
+                    self.others.append(model)
+        if best is None:
+            raise UserError(self._no_model())
+        if self._missing(best):
+            if self.job["method"] != "exhaustive":
+                self.send(phase="a second look")
+                if self.compare(self._second_look(best)):
+                    self._read_matches()
+            self.send(phase=GO_ON.name)
+            for model in self._map(GO_ON, best)[:1]:
+                if mapping.rank(model)[0] < mapping.rank(best)[0]:
+                    best = model
+        return best, by
+
+    def _attempts(self) -> list[Attempt]:
+        globally = self.job["mapper"] == "global"
+        return sorted(ATTEMPTS, key=lambda attempt: globally and attempt.mapper != "global")
+
+    def _worth_another(self, best, tried: int) -> bool:
+        """Whether another attempt may place more photographs, at a fair price."""
+        if not (missing := self._missing(best)):
+            return False
+        few = best.num_reg_images() < _MOST * (best.num_reg_images() + len(missing))
+        return few or (tried < 2 and len(self.names) <= _AGAIN)
+
+    def _missing(self, model) -> list[int]:
+        """Photographs that match others and have no pose."""
+        posed = {image.image_id for image in model.images.values() if image.has_pose}
+        matched = np.unique(self.matches.pairs)
+        return [int(i) for i in matched if self.ids[i] not in posed]
+
+    def _second_look(self, best) -> list[tuple[int, int]]:
+        """Pairs of photographs that got no pose with all others, where those are few."""
+        posed = {image.image_id for image in best.images.values() if image.has_pose}
+        rich = (i for i, name in enumerate(self.names) if self.features[name] >= TOO_FEW)
+        missing = [i for i in rich if self.ids[i] not in posed]
+        if len(missing) > max(10, len(self.names) // 10):
+            return []
+        every = range(len(self.ids))
+        return sorted({(min(i, j), max(i, j)) for i in missing for j in every if i != j})
+
+    def _map(self, attempt: Attempt, start: pycolmap.Reconstruction | None = None) -> list:
+        numbers, count = itertools.count(start.num_reg_images() if start else 1), len(self.names)
+
+        def seen() -> None:
+            self.send(done=min(next(numbers), count))
+
+        where = self.path, self.images, self.work / "mapping", self.settings
+        return self._tried(attempt.name, lambda: mapping.map_by(attempt, *where, seen, start)) or []
+
+    def _tried(self, name: str, work: Callable[[], Any]) -> Any:
+        """What the work returns; None where it fails, now or in an earlier process. What failed is
+        in the log, and is not tried again with these matches."""
+        if name in self.state.crashed():
+            return None
+        self.state.put("trying", {"name": name})
+        try:
+            out = work()
+        except Exception as error:  # COLMAP's failed checks, and what numbers without limits become
+            traceback.print_exc()
+            why = f"{type(error).__name__}: {reason(error)}"
+            self.state.note_crash(why)
+            self.send(note=f"{name} failed: {why}; going on without")
+            return None
+        self.state.put("trying", None)
+        return out
+
+    def _finished(self, model: pycolmap.Reconstruction) -> pycolmap.Reconstruction:
+        """The model with its last poses, cameras, points and colours."""
         self.send(phase="last adjustment")
-        refine(model, self.settings)
-        best = model
-        cameras = model.cameras.values()
-        small = max(max(camera.width, camera.height) for camera in cameras) < SMALL
-        if small and not any(db.is_panorama(camera) for camera in cameras):
-            self.send(phase="more of each point")
-            best = found_again(model, self.images, PATCH_ERRORS * self.settings.error, self.pool)
-            refine(best, self.settings)
-        if self.job["straighten"]:
-            best = straighten(best, self.settings)
-        if best is not model:
-            take_poses(model, best, self.settings)
-        return model
+        threads, lens = self.settings.threads, self.job["lens"]
+        better = self._tried("last adjustment", lambda: adjusted(model, threads, lens)) or model
+        self.send(phase="points and colours")
+        where = self.path, self.images, self.work / "mapping", self.settings
+        more = self._tried("points of two photographs", lambda: mapping.add_points(better, *where))
+        best = more if more and mapping.is_sound(more) else better
+        self._colour(best)
+        name_pinholes(best)
+        for image in best.images.values():
+            image.name = self.names[self.ids.index(image.image_id)]
+        return best
+
+    def _colour(self, model: pycolmap.Reconstruction) -> None:
+        """Gives each point the mean colour of the pixels that it was seen in."""
+        total: dict[int, np.ndarray] = {}
+
+        def seen(image) -> tuple[list[int], np.ndarray]:
+            points = [(p.point3D_id, p.xy) for p in image.points2D if p.has_point3D()]
+            if not points:
+                return [], np.zeros((0, 3))
+            ids, places = zip(*points)
+            path = self.images / self.names[self.ids.index(image.image_id)]
+            return list(ids), colours_at(path, np.array(places))
+
+        posed = [image for image in model.images.values() if image.has_pose]
+        for ids, colours in self.pool.map(seen, posed):
+            for point, rgb in zip(ids, colours.astype(np.float64)):
+                total[point] = total.get(point, 0) + np.append(rgb, 1)
+        for point, sums in total.items():
+            model.points3D[point].color = np.rint(sums[:3] / sums[3]).astype(np.uint8)
+
+    # -- words -------------------------------------------------------------------------------------
 
     def _read_matches(self) -> None:
         with pycolmap.Database.open(self.path) as database:
-            self.matches = read_matches(database, self.ids)
-            self.alike = read_alike(database, self.ids)
-            self.features = [database.num_keypoints_for_image(i) for i in self.ids]
+            self.matches: Matches = read_matches(database, self.ids)
+            counts = [database.num_keypoints_for_image(i) for i in self.ids]
+            self.features = dict(zip(self.names, counts))
 
-    def _look_again(self, model) -> bool:
-        """Compares photographs that got no pose with all others, where only some pairs were
-        compared; whether they match any."""
-        posed = {image.name for image in model.images.values() if image.has_pose}
-        rich = zip(self.names, self.features)
-        missing = [i for i, (name, n) in enumerate(rich) if name not in posed and n >= TOO_FEW]
-        if not missing or len(missing) > max(_SECOND_LOOK, len(self.names) // 10):
-            return False
-        self.send(phase="a second look")
-        with pycolmap.Database.open(self.path) as database:
-            comparison = Comparison(database, self.ids, self.job["image_size"], self.job["seed"])
-            others = range(len(self.ids))
-            pairs = {(min(i, j), max(i, j)) for i in missing for j in others if i != j}
-            comparison.run(comparison.left(sorted(pairs)), self.pool, lambda done: None)
-        self._read_matches()
-        return bool(np.isin(self.matches.pairs, missing).any())
-
-    def _go_on(self, model):
-        """The model with more photographs, and the share of the matches that it explains."""
-        start = self.work / "mapping" / "first"
-        start.mkdir(parents=True, exist_ok=True)
-        model.write(start)
-        models = self._map(self.work / "mapping" / "all", start=start, fewest=_FEW_POINTS)
-        best = models[0] if models else model
-        return best, explained(best, self.matches)
-
-    def _map_globally(self):
-        """The largest model, and the share of the matches that it explains."""
-        models = mapping.map_globally(self.path, self.images, self.work / "mapping", self.settings)
-        if not models:
-            raise UserError(self._no_model())
-        return models[0], explained(models[0], self.matches)
-
-    def _map(self, folder: Path, **how) -> list:
-        return mapping.map_incrementally(self.path, self.images, folder, self.settings, **how)
-
-    def _map_incrementally(self):
-        """From a start that explains its matches, or as COLMAP would where there is none; the model
-        that explains most photographs' matches, and the share."""
-        folder, count = self.work / "mapping", len(self.names)
-
-        def tell(tried: int) -> None:
-            self.send(phase=f"start {tried + 1}")
-
-        found = find_start(self.path, self.matches, folder, self._map, tell)
-        results = []
-        for start in [found[0], None] if found else [None]:
-            self.send(phase="")
-            numbers = itertools.count(1)
-
-            def seen(numbers=numbers) -> None:
-                self.send(done=min(next(numbers), count))
-
-            models = self._map(folder / "all", start=start, on_image=seen)
-            results += [(model, explained(model, self.matches)) for model in models[:1]]
-            if results and results[-1][1] >= DOUBTFUL:
-                break
-        if not results:
-            raise UserError(self._no_model())
-        return max(results, key=lambda result: result[0].num_reg_images() * result[1])
+    def _lines_of_others(self, registered: set[str]) -> list[str]:
+        """A line for each model that was not kept and holds photographs that the kept one lacks,
+        the largest first."""
+        lines: dict[tuple[str, ...], str] = {}
+        for model in sorted(self.others, key=mapping.rank):
+            posed = {image.image_id for image in model.images.values() if image.has_pose}
+            more = [n for n, i in zip(self.names, self.ids) if i in posed and n not in registered]
+            if more:
+                ends = more[0] if len(more) == 1 else f"{more[0]} to {more[-1]}"
+                line = f"{len(posed)} photographs, of which {len(more)} have no pose here ({ends})"
+                lines.setdefault(tuple(more), line)
+        return list(lines.values())
 
     def _no_model(self) -> str:
         where = f"{self.images}: no poses found for these {len(self.names)} photographs"
@@ -187,33 +228,35 @@ class Poses:
         if len(parts) > 1:
             few = f"; they are {len(parts)} parts that do not connect: {self.work / SHEET}"
         why = "from too nearly the same point or with too little in common"
+        if failed := self.state.crashed():
+            name, why = next(iter(failed.items()))
+            few += f"; {len(failed)} attempts failed, see {self.work / 'log.txt'}; {name}: {why}"
         return f"{where}: {count} pairs match, but {why}; move sideways between photographs{few}"
 
-    def _parts(self, registered: set[str]) -> list[Part]:
+    def _parts(self, registered: set[str]) -> list:
         """What does not connect, with a page of its pictures; none where all have poses."""
         (self.work / SHEET).unlink(missing_ok=True)
         if registered >= set(self.names):
             return []
-        m = self.matches
-        parts = parts_of(self.names, m.pairs, registered, self.alike, m.still)
+        parts = parts_of(self.names, self.matches, registered)
         shown = [(part.line, part.names, part.link[:2] if part.link else ()) for part in parts]
         write_sheet(self.work / SHEET, self.images, shown)
         return parts
 
-    def _outcome(self, model, share: float, alignment: Alignment) -> Outcome:
+    def _outcome(self, model, attempt: str, alignment: Alignment) -> Outcome:
         posed = [image for image in model.images.values() if image.has_pose]
-        registered, m = sorted(image.name for image in posed), self.matches
-        why = reasons(self.names, self.features, m.pairs, m.inliers, set(registered))
+        registered = sorted(image.name for image in posed)
+        parts = self._parts(set(registered))
         numbers = sorted({image.camera_id for image in posed})
         return Outcome(
             registered,
-            missing={**self.unreadable} | why,
+            missing={**self.unreadable} | reasons(parts, self.features),
             points=model.num_points3D(),
             error=model.compute_mean_reprojection_error(),
             track=model.compute_mean_track_length(),
-            cameras=[mapping.describe(model.cameras[number]) for number in numbers],
-            explained=share,
-            mapper=self.job["mapper"],
+            cameras=[describe(model.cameras[number]) for number in numbers],
+            attempt=attempt,
+            others=self._lines_of_others(set(registered)),
             alignment=asdict(alignment),
-            parts=[asdict(part) | {"line": part.line} for part in self._parts(set(registered))],
+            parts=[asdict(part) | {"line": part.line} for part in parts],
         )

@@ -41,6 +41,19 @@ class State:
         with replacing(self._path) as partial:
             partial.write_text(json.dumps(self._values, indent=1), encoding="utf-8")
 
+    def crashed(self) -> dict[str, str]:
+        """What failed with the matches of now, by its name: the last line of each."""
+        record = self.get("crashed")
+        return record["why"] if record and record["matches"] == self.get("matches") else {}
+
+    def note_crash(self, why: str) -> str:
+        """Notes that what was tried last failed; its name, empty where nothing was."""
+        if name := self.get("trying").get("name", ""):
+            failed = self.crashed() | {name: why}
+            self.put("crashed", {"matches": self.get("matches"), "why": failed})
+            self.put("trying", None)
+        return name
+
 
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of every file of a model, by name; empty where there is none. Copies have the same,
