@@ -46,7 +46,6 @@ from hardsplat.train.step.photos import fetch_pass
 from hardsplat.train.step.poses import pose_passes
 from hardsplat.train.step.resort import resort_passes
 from hardsplat.train.step.schedule import FIT_SCHEDULE_PASSES, schedule_passes
-from hardsplat.train.step.transient import ignoring, transient_passes
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.refine import within_region
 from hardsplat.view.gui.canvas import GUI_PASS
@@ -108,9 +107,6 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         *(p for name in EXPOSURES for p in loss_passes(exposure=name)),
         *loss_passes(differences=True),
         *loss_passes(packed=True),
-        *(ignoring(p) for name in EXPOSURES for p in loss_passes(exposure=name)),
-        *(ignoring(p) for p in loss_passes(differences=True)),
-        *(p for name in EXPOSURES for p in transient_passes(4, name)),
         *SQUARED_PASSES,
         *METRIC_PASSES,
         *FITTED_PASSES,
@@ -133,7 +129,6 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         yield from (
             *strategy.passes(moments, photo_bytes=4),
             *resort_passes(moments, strategy.follows),
-            *(ignoring(p) for p in strategy.passes(moments, photo_bytes=4)),
         )
         place = Region.of((0, 0, 0, 1))
         yield from (within_region(p, place) for p in strategy.passes(moments, photo_bytes=4))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,14 +21,13 @@ from scipy.spatial.transform import Rotation
 from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
 from hardsplat.io.scenes.transforms import OPENGL_TO_OPENCV
 from hardsplat.model.camera import Camera, Distortion
-from tools import courtyard, moving
-from tools.raytrace import Body, World
+from tools import courtyard
+from tools.raytrace import World
 
 FIELD_OF_VIEW = 68.0  # degrees, horizontal
 # of a fisheye lens, with little more than the equidistant image
 FISHEYE_FIELD, FISHEYE = (150.0, Distortion(True, (0.02, -0.005, 0.0, 0.0)))
 HOLD_OUT = 8  # every 8th view by name is for testing, as in app/hardsplat/train/measure/command.py
-MOVED = 20  # of 255, in one channel: what moves is known to differ by more
 NOISE = 0.003  # of the courtyard's half width: about what structure from motion leaves
 
 
@@ -38,7 +36,6 @@ class View:
     camera: Camera
     image: np.ndarray  # (height, width, 3) uint8
     distance: np.ndarray  # (height, width) along the ray of the pixel's centre, metres
-    crossed: np.ndarray | None = None  # the image with what moves, where anything does
 
 
 def cameras(count: int, width: int, height: int, fisheye: bool = False) -> list[Camera]:
@@ -98,27 +95,18 @@ def _through_fisheye(lens: Distortion, at: np.ndarray) -> np.ndarray:
     return np.concatenate([np.sin(angle) * at / far, np.cos(angle)[None]])
 
 
-def render(world: World, camera: Camera, supersample: int, actors: Sequence[Body] = ()) -> View:
-    """actors: what moves in this photograph."""
+def render(world: World, camera: Camera, supersample: int) -> View:
     w, h = camera.width, camera.height
     y, x = np.mgrid[0:h, 0:w].reshape(2, -1) + 0.5
-    total, crossed = 0, 0
+    total = 0
     for dy in range(supersample):
         for dx in range(supersample):
             offset = (np.array([dx, dy]) + 0.5) / supersample - 0.5
             # Samples are averaged as display values, the space in which splats are blended too.
-            ray = rays(camera, x + offset[0], y + offset[1])
-            colour, distance = world.look(*ray)
-            total = total + colour
-            if actors:
-                crossed = crossed + moving.cross(actors, *ray, colour, distance)
+            total = total + world.look(*rays(camera, x + offset[0], y + offset[1]))[0]
     _, distance = world.look(*rays(camera, x, y))
-
-    def image(sums):
-        mean = np.rint(sums.T / supersample**2 * 255).astype(np.uint8)
-        return mean.reshape(h, w, 3)
-
-    return View(camera, image(total), distance.reshape(h, w), image(crossed) if actors else None)
+    mean = np.rint(total.T / supersample**2 * 255).astype(np.uint8)
+    return View(camera, mean.reshape(h, w, 3), distance.reshape(h, w))
 
 
 def visible(view: View, points: np.ndarray):
@@ -170,14 +158,10 @@ def make_scene(
     supersample=3,
     layout="colmap",
     fisheye=False,
-    walkers=False,
     report=lambda line: None,
 ) -> int:
     """Write `out`/images and `out`/sparse/0, or for layout `transforms` transforms.json and
-    points.ply; returns the number of points written (at most `points`).
-
-    walkers: things move in the photographs for training. `out`/clean has these photographs without
-    them, `out`/moving a picture of each that is white where they differ by more than MOVED."""
+    points.ply; returns the number of points written (at most `points`)."""
     out = Path(out)
     rng = np.random.default_rng(seed)
     # About the size of a pixel on the far side; finer light would only cost time, since the shadows
@@ -187,19 +171,10 @@ def make_scene(
     world = World(courtyard.bodies(rng), courtyard.sun(), texel, rng)
     seen = []
     for i, camera in enumerate(cameras(views, width, height, fisheye)):
-        own = np.random.default_rng((seed, 1 + i))
-        crossing = (
-            moving.actors(own, camera.position, i, world.sun) if walkers and i % HOLD_OUT else ()
-        )
-        seen.append(render(world, camera, supersample, crossing))
+        seen.append(render(world, camera, supersample))
         report(f"view {i + 1} of {views}")
     xyz, rgb = scatter(seen, points, rng)
-    if walkers:
-        _write_images(out / "clean", [view.image for view in seen])
-        _write_moving(out / "moving", seen)
-    _write_images(
-        out / "images", [view.image if view.crossed is None else view.crossed for view in seen]
-    )
+    _write_images(out / "images", [view.image for view in seen])
     if layout == "transforms":
         _write_transforms(out, seen, xyz, rgb)
     else:
@@ -216,14 +191,6 @@ def _write_images(folder, images):
     for i, image in enumerate(images):
         # 4:4:4 (subsampling=0): halved colour resolution would show at this size.
         Image.fromarray(image).save(folder / _name(i), quality=95, subsampling=0, optimize=True)
-
-
-def _write_moving(folder, views):
-    folder.mkdir(parents=True, exist_ok=True)
-    for i, view in enumerate(views):
-        if view.crossed is not None:
-            apart = np.abs(view.crossed.astype(int) - view.image).max(2) > MOVED
-            Image.fromarray(apart).save(folder / f"{_name(i)}.png")
 
 
 def _write_model(folder, views, xyz, rgb):
@@ -299,12 +266,6 @@ def main():
         "--fisheye",
         action="store_true",
         help=f"through a fisheye of {FISHEYE_FIELD:g} degrees, for the layout colmap",
-    )
-    parser.add_argument(
-        "--walkers",
-        action="store_true",
-        help="people, balls and clouds move in the photographs for training; clean/ has these "
-        "without, moving/ where they are",
     )
     options = vars(parser.parse_args())
     if options["fisheye"] and options["layout"] != "colmap":

@@ -1,10 +1,8 @@
 """Pictures of results for documents: held-out renders beside their photographs, of one result or
-of several; training photographs beside what their masks leave of them.
+of several.
 
 python -m tools.pictures results/courtyard docs/images/courtyard.jpg --views 2 --scale 3
 python -m tools.pictures results/pebble_mesh docs/images/pebble.jpg --views 4 --scale 2 --columns 2
-python -m tools.pictures results/off results/auto docs/images/moving.jpg --views 1
-python -m tools.pictures results/masks docs/images/masks.jpg --masks SCENE/images
 python -m tools.pictures results/one results/blocks docs/images/seams.jpg --differences 8
 """
 
@@ -17,8 +15,6 @@ import numpy as np
 from PIL import Image
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.media.images import read_rgb8
-from hardsplat.io.scenes.masks import read_mask
 from hardsplat.report.page import PARTS, comparison, spread, view_of
 
 
@@ -41,20 +37,6 @@ def compared(folders: list[Path], views: int, louder: int = 0) -> list[np.ndarra
                 found[-1] = np.concatenate([found[-1], row.astype(np.uint8)])
     if not found:
         raise UserError(f"{folders[0]}: has no renders with their photographs")
-    return found
-
-
-def masked(folder: Path, photographs: Path, views: int) -> list[np.ndarray]:
-    """(H, W, 3) uint8: photographs left of what the masks of the result leave of them. Raises
-    UserError where it has none."""
-    masks = sorted((folder / "masks").rglob("*.png"))
-    if not masks:
-        raise UserError(f"{folder}: has no masks; train with --transient masks")
-    found = []
-    for path in spread([str(mask) for mask in masks], views):
-        name = Path(path).relative_to(folder / "masks").with_suffix("")
-        photo, keep = read_rgb8(photographs / name), read_mask(Path(path)) > 0
-        found.append(np.concatenate([photo, photo * keep[..., None]], axis=1))
     return found
 
 
@@ -82,12 +64,8 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=1, help="times larger")
     parser.add_argument("--differences", type=int, default=0, help="below renders, times so many")
     parser.add_argument("--columns", type=int, default=1, help="pairs in a row")
-    parser.add_argument("--masks", type=Path, help="images of the scene, to show masks on")
     flags = parser.parse_args()
-    if flags.masks:
-        found = masked(flags.folders[0], flags.masks, flags.views)
-    else:
-        found = compared(flags.folders, flags.views, flags.differences)
+    found = compared(flags.folders, flags.views, flags.differences)
     Image.fromarray(together(found, flags.scale, flags.columns)).save(flags.out, quality=90)
 
 

@@ -7,17 +7,12 @@ BUFFER_photos(readonly)
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
 
-#include <ignores>
-#ifndef FILLED_ignores
-bool ignores(ivec2 at) { return false; }
-#endif
-
 vec3 rendered(ivec2 at) {
     vec4 pixel = texelFetch(target, at, 0);
     return pixel.rgb + pixel.a * frame.background;
 }
 
-// The word of `photos` at a pixel, IGNORED where <ignores> takes it out, and its colour: where the
+// The word of `photos` at a pixel, IGNORED where a mask takes it out, and its colour: where the
 // photograph is transparent it shows the background that the splats have.
 const uint OPAQUE_BLACK = 0xFF000000u;
 vec3 photograph(uint packed) {
@@ -25,7 +20,6 @@ vec3 photograph(uint packed) {
     return pixel.rgb + (1.0 - pixel.a) * frame.background;
 }
 uint packed_photograph(ivec2 at) {
-    if (ignores(at)) return IGNORED;
     uint i = camera.photo + uint(at.y) * camera.size.x + uint(at.x);
     if (PHOTO_BYTES == 4u) return photos[i];
     uint first = 3u * i / 4u, shift = 8u * (3u * i % 4u), low = photos[first] >> shift;

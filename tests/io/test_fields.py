@@ -1,6 +1,7 @@
 """Lenses that no pinhole shows whole: wide fisheyes, and models that fold within the picture. What
 is cut away, what is left as it is, and what is said."""
 
+import cv2
 import numpy as np
 import pytest
 
@@ -57,6 +58,16 @@ NOTHING = {
 }
 
 
+def shown(lens) -> np.ndarray:
+    """(H, W) bool: the pixels of the photograph whose ray the pinhole image has, by OpenCV."""
+    K, coefficients, _ = lens._opencv()
+    at = np.stack(np.meshgrid(np.arange(W), np.arange(H)), axis=-1).astype(np.float64)
+    undistort = cv2.fisheye.undistortPoints if lens.fisheye else cv2.undistortPoints
+    rays = undistort(at.reshape(-1, 1, 2), K, coefficients).reshape(H, W, 2)
+    x, y = np.moveaxis(rays * np.diag(lens.pinhole_K())[:2] + lens.pinhole_K()[:2, 2], 2, 0)
+    return (x >= 0) & (x < W) & (y >= 0) & (y < H)
+
+
 @pytest.mark.parametrize("camera", [*WHOLE.values(), *CUT.values()], ids=[*WHOLE, *CUT])
 def test_a_pinhole_sees_each_place_once(camera):
     """OpenCV's map, which the photograph goes through, is the one that was looked at."""
@@ -69,9 +80,7 @@ def test_a_pinhole_sees_each_place_once(camera):
     assert np.linalg.norm(rays, axis=-1).max() < np.tan(np.radians(70.1))
     if any(camera is other for other in DIVERGES):
         return
-    mask = lens.distort(np.zeros((H, W), np.uint8))
-    assert (mask[lens.seen() == 0] == 255).all()
-    share = float((mask == 0).mean())
+    share = float((shown(lens) & (lens.seen() > 0)).mean())
     assert share == pytest.approx(lens.left, abs=0.02) if lens.left < 1 else share > 0.6
 
 

@@ -246,7 +246,7 @@ def test_masks(tmp_path):
 
     save_masks(tmp_path, keep.astype(float), "0.png 2.png.png")
     assert [v.mask.name for v in load_scene(tmp_path).views] == ["0.png", "m.png", "2.png.png"]
-    save_masks(tmp_path, keep.astype(float), "images/2.png.png")  # of --transient masks
+    save_masks(tmp_path, keep.astype(float), "images/2.png.png")
     (tmp_path / "masks" / "2.png.png").unlink()
     assert load_scene(tmp_path).views[2].mask == tmp_path / "masks" / "images" / "2.png.png"
 

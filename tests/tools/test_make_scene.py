@@ -6,8 +6,7 @@ from PIL import Image
 from scipy.spatial.transform import Rotation
 
 from hardsplat.io.scenes.colmap import read_model
-from tools.make_scene import MOVED, make_scene
-from tools.moving import compared
+from tools.make_scene import make_scene
 
 SIZE = dict(views=8, width=32, height=24, points=300, supersample=1)
 
@@ -48,28 +47,3 @@ def test_points_land_on_their_colour(scene):
     # looks like.
     error, chance = np.median(np.concatenate(errors)), np.median(np.concatenate(shuffled))
     assert error < 16 and error < 0.5 * chance, (error, chance)
-
-
-def test_what_moves_is_where_the_masks_are(tmp_path):
-    """Photographs of both kinds agree outside of the masks, and held-out ones everywhere."""
-    make_scene(tmp_path, seed=3, walkers=True, **SIZE)
-    moving = 0.0
-    for path in sorted((tmp_path / "images").iterdir()):
-        crossed, clean = (
-            np.asarray(Image.open(tmp_path / folder / path.name)).astype(int)
-            for folder in ("images", "clean")
-        )
-        mask = tmp_path / "moving" / f"{path.name}.png"
-        if not mask.exists():
-            assert path.name == "view_0000.jpg" and (crossed == clean).all()
-            continue
-        found, apart = np.asarray(Image.open(mask)) > 0, np.abs(crossed - clean).max(2)
-        # JPEG moves colours by some 10 of 255, near edges by more
-        assert np.quantile(apart[~found], 0.95) <= MOVED and np.median(apart[found]) > 2 * MOVED
-        moving += found.mean() / (SIZE["views"] - 1)
-        found[:, : SIZE["width"] // 2] = False  # a mask of a run that looked at the right half
-        (tmp_path / "masks").mkdir(exist_ok=True)
-        Image.fromarray(~found).save(tmp_path / "masks" / mask.name)
-    assert 0.01 < moving < 0.2
-    shares = compared(tmp_path / "moving", tmp_path / "masks")
-    assert 0.2 < shares["found"] < 0.8 and (shares["still"], shares["right"]) == (0.0, 1.0)

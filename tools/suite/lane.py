@@ -25,7 +25,7 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.train.run.keeping import CheckpointKeeper
@@ -33,7 +33,6 @@ from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.trainer import Trainer
-from hardsplat.train.step.transient import ignored_share
 from tools.suite.plan import Plan, Run
 
 MEASURED = ("step", "psnr", "ssim", "fitted_psnr", "fitted_ssim", "splats", "training_seconds")
@@ -69,9 +68,6 @@ class Nothing(CheckpointKeeper):
         self.run.stopped = 0 < self.most <= step
 
     def leave(self, step: int) -> None:
-        session = self.run.session
-        if session.job.finds_moving:
-            self.run.ignored = ignored_share(session.snapshot().buffers[RESIDUALS])
         self.measurements.measure(step)
 
 
@@ -212,7 +208,6 @@ def train(run: Run, device: Device, scene: Scene, folder: Path, steps: int = 0) 
             for e in evaluations
         ],
         "overfit": metrics["overfit"],
-        "ignored": metrics["ignored"],
         "decisions": metrics["decisions"],
         "notes": [line for line in notes if not line.startswith("step ")],
         "evaluations": evaluations,

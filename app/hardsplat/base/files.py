@@ -17,7 +17,6 @@ from hardsplat.base.errors import UserError
 
 # what file systems answer that cannot sync folders
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES, errno.EPERM)
-LONGEST = 255  # bytes of a file's name
 _SHORT = 220  # after which .photo.png.1234567.part may follow
 _WRITTEN: set[Path] = set()  # by `replacing` in this process
 

@@ -21,7 +21,7 @@ from hardsplat.contract.densify import REFINE
 from hardsplat.contract.draw import DRAW, FRAGMENTS, IMAGE, SKY
 from hardsplat.contract.fit import FIT, MESH
 from hardsplat.contract.layout import BufferSpec, Field, ImageSpec, Subsystem, dtype_of
-from hardsplat.contract.photographs import DEPTH, EXPOSURE, POSE, TRANSIENT
+from hardsplat.contract.photographs import DEPTH, EXPOSURE, POSE
 from hardsplat.contract.probe import PROBE
 from hardsplat.contract.screen import PICTURE, TENSORS, VIEW
 from hardsplat.contract.splats import SPLATS, STOCHASTIC, WORKING
@@ -29,7 +29,7 @@ from hardsplat.contract.tiles import SORT, TILES
 from hardsplat.contract.train import LOSS, TRAIN
 
 _SCENES = (CORE, SPLATS, SORT, WORKING, STOCHASTIC, IMAGE, SKY, DRAW, FRAGMENTS, TILES)
-_TRAINING = (LOSS, EXPOSURE, POSE, DEPTH, TRANSIENT, TRAIN, REFINE)
+_TRAINING = (LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
 _OTHERS = (PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)
 SUBSYSTEMS: dict[str, Subsystem] = {s.name: s for s in (*_SCENES, *_TRAINING, *_OTHERS)}
 _CONSTANTS = {n: c for s in SUBSYSTEMS.values() for n, c in s.constants.items()}

@@ -34,8 +34,7 @@ _PURPOSES = {
     "d_depths mean_steps splat_differences "
     "sky_sums",
     "loss": "ssim_grads loss_sums loss_differences exposure_sums disparities depth_shares "
-    "depth_settings color_moments color_map transient_settings cell_differences residuals "
-    "residual_counts",
+    "depth_settings color_moments color_map",
     "photographs": "photos photographs",
     "mesh": "vertices uvs corners texels neighbours bends mesh_sums adam_vertices adam_texels ids "
     "ids_minus depth",
@@ -45,7 +44,6 @@ _PURPOSES = {
 KEPT = set(
     "frame counts indirect planes step_settings adam_settings refine_settings depth_settings "
     "rate_plans loss_terms views schedule history photos photographs disparities depth_shares "
-    "transient_settings residuals "
     "grow_stats score_stats d_splats2d ticket_counts tile_changes turn model_counts "
     "model_indirect model_planes model_grow_stats model_score_stats sky_sums".split()
 )

@@ -28,7 +28,6 @@ AXES = {
     "subgroups": ("subgroups that have the pixels of a tile", "pixels"),
     "pixels": ("pixels of the canvas", "pixels"),
     "segments": ("depth segments", ""),
-    "cells": ("cells of CELL x CELL pixels of the canvas", "pixels"),
     "pixel groups": ("workgroups over the pixels of the canvas", "pixels"),
     "photograph bytes": ("bytes of all photographs, or of a ring of them", "pixels"),
     "views": ("training views", ""),

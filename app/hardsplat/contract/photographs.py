@@ -55,28 +55,3 @@ DEPTH = subsystem(
         "168 float d_depths[splats]": "of visible splats: dL/d depth, per world unit",
     },
 )
-
-# What moves in photographs: residuals of cells of pixels, and which cells the loss ignores.
-TRANSIENT = subsystem(
-    "transient",
-    "pixels that the loss ignores since something moves there",
-    uses=("image",),
-    constants={
-        "uint CELL = 4": "side in pixels of a cell",
-        "uint RESIDUAL_BINS = 256": "of a histogram, of equal width in the root of a residual",
-    },
-    structs={
-        "TransientSettings": {
-            "uint since": "step from which residuals are followed",
-            "uint cells": "of the canvas",
-        }
-    },
-    buffers={
-        "169 TransientSettings transient_settings": "when cells are judged",
-        "170 vec4 cell_differences[cells]": "image less photograph, summed over the pixels of a "
-        "cell that count, and their number; row by row over camera.size",
-        "171 float residuals[views][cells]": "running mean of the residual of each cell of each "
-        "photograph, 0 where there is none yet, negative where the loss ignores it",
-        "172 uint residual_counts[256]": "histogram of residuals over the cells of the photograph",
-    },
-)

@@ -55,24 +55,6 @@ class ExposureSettings(Owner):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransientSettings(Owner):
-    """things that move"""
-
-    transient: str = option(
-        "off",
-        "what moves is left out of the loss, photograph by photograph: auto: found by errors that "
-        "stay while other photographs get rid of them; masks: the same, and written as pictures "
-        "into masks/ of the result, to be looked at, edited and used as masks of the scene",
-        choices=("off", "auto", "masks"),
-    )
-
-    @property
-    def followed(self) -> bool:
-        """Whether what moves is looked for."""
-        return self.transient != "off"
-
-
-@dataclass(frozen=True, kw_only=True)
 class PoseSettings(Owner):
     """poses"""
 

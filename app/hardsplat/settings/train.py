@@ -21,7 +21,6 @@ from hardsplat.settings.photographs import (
     ExposureSettings,
     IntrinsicsSettings,
     PoseSettings,
-    TransientSettings,
 )
 from hardsplat.settings.rasterizers import RasterSettings
 from hardsplat.settings.run import RunSettings
@@ -44,7 +43,6 @@ class TrainConfig(Owner):
     adam: AdamSettings = part(AdamSettings)
     gradient: GradientSettings = part(GradientSettings)
     exposure: ExposureSettings = part(ExposureSettings)
-    transient: TransientSettings = part(TransientSettings)
     poses: PoseSettings = part(PoseSettings)
     intrinsics: IntrinsicsSettings = part(IntrinsicsSettings)
     depth: DepthSettings = part(DepthSettings)

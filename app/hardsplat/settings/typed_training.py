@@ -180,10 +180,6 @@ class TrainSettings(RasterizerOptions, total=False):
     """steps over which the rate of ppisp rises from 0 (default: 360 steps)"""
     exposure_reg: float
     """weights of what keeps vignetting and response plain, over those published (default: 1.0)"""
-    transient: Literal["off", "auto", "masks"]
-    """what moves is left out of the loss, photograph by photograph: auto: found by errors that stay
-    while other photographs get rid of them; masks: the same, and written as pictures into masks/ of
-    the result, to be looked at, edited and used as masks of the scene (default: off)"""
     pose_opt: bool
     """poses of photographs are refined too, the mean of all staying where it is (default: False)"""
     pose_lr: float

@@ -30,7 +30,6 @@ from hardsplat.tables.quantity import Of
 
 VERSION = 5
 _BLOCK = 1 << 22  # bytes that are written at a time
-RESIDUALS = "residuals"  # of photographs: (1, photographs, cells), where a run follows them
 NEWEST = 2  # checkpoints of a run that stay: the last one, and one more should that be damaged
 
 
@@ -49,7 +48,7 @@ def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]
 @dataclass
 class Checkpoint:
     """step: steps done. buffers: float32 arrays with the shapes of `shapes`: parameters, moments,
-    statistics; those of photographs as well, see RESIDUALS.
+    statistics.
 
     log: what the run had written down by then, as Log.history gives it. fresh: moments are the
     zeros of a beginning, which need no copy. Without statistics they are zero.
@@ -188,8 +187,6 @@ def load(path: Path) -> Checkpoint:
             needed = {name for q in quantities.of("splat") for name in (q.name, q.moments)}
             known = shapes(0, dict.fromkeys(quantities.ORDER, 0))
             buffers = {name: data[name] for name in known if name in needed or name in data}
-            if RESIDUALS in data:
-                buffers[RESIDUALS] = data[RESIDUALS]
             if "score_stats" in buffers and np.shape(buffers["score_stats"])[2:] == (5,):
                 # absolute errors, which were kept once and read by nothing
                 buffers["score_stats"] = np.delete(buffers["score_stats"], 3, axis=2)
@@ -212,8 +209,6 @@ def load(path: Path) -> Checkpoint:
             items[q.of] = buffers[q.name].shape[1]
     # quantities of photographs or cameras that were not there yet begin at their first values
     wanted = shapes(sh_degree, items)
-    if (residuals := buffers.get(RESIDUALS)) is not None:
-        wanted[RESIDUALS] = (1, *np.shape(residuals)[1:3])
     for name, values in buffers.items():
         expected = wanted[name]
         if values.dtype != np.float32 or values.shape != expected or not items["splat"]:

@@ -182,22 +182,6 @@ class Lens:
         # the edge is repeated.
         return cv2.remap(image, *_maps(self), cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
 
-    def distort(self, mask: np.ndarray) -> np.ndarray:
-        """(height, width) uint8 over the pixels of pinhole_K -> the mask of the photograph, white
-        where that shows more."""
-        import cv2
-
-        K, d, size = self._opencv()
-        x, y = np.meshgrid(*(np.arange(n, dtype=np.float64) for n in size))
-        undistort = cv2.fisheye.undistortPoints if self.fisheye else cv2.undistortPoints
-        at = undistort(np.stack([x, y], 2).reshape(-1, 1, 2), K, d, P=self.pinhole_K() - _HALF)
-        maps = at.reshape(self.height, self.width, 2).astype(np.float32)
-        x, y = np.split(maps, 2, axis=2)
-        out = cv2.remap(
-            mask, x, y, cv2.INTER_NEAREST, borderMode=cv2.BORDER_CONSTANT, borderValue=255
-        )
-        return np.maximum(out, 255 - self.seen())
-
     def _opencv(self):
         K, size = np.reshape(self.K, (3, 3)) - _HALF, (self.width, self.height)
         return K, np.array(self.coefficients), size

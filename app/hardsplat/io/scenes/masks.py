@@ -174,13 +174,6 @@ def resampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
     return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
 
 
-def enlarged(mask: np.ndarray, width: int, height: int) -> np.ndarray:
-    """(height, width) uint8: a mask at a larger size, without grey."""
-    import cv2
-
-    return cv2.resize(mask, (width, height), interpolation=cv2.INTER_NEAREST)
-
-
 def downsampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
     """An image of View.load() at another size, by area. A pixel that mixes in an ignored one is
     ignored."""

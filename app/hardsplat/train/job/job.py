@@ -113,11 +113,6 @@ class Job:
         ends = exposure.corrected and exposure.exposure_until < 1 and not self.frozen
         return max(round(exposure.exposure_until * self.steps), 1) if ends else 0
 
-    @property
-    def finds_moving(self) -> bool:
-        """Whether what moves in photographs is left out of the loss."""
-        return self.config.transient.followed and not self.frozen
-
     @cached_property
     def looks(self) -> tuple[int, ...]:
         """Steps after which views held for validation are measured, to see whether more help."""

@@ -45,10 +45,6 @@ def print_outcome(run: RunState, metrics: dict) -> None:
         f"training on {run.device.name}, {run.clock.total():.1f} s in all{since}"
     )
     _log.info("besides training: %s", besides_training(metrics["seconds"]))
-    if (ignored := metrics["ignored"]) is not None:
-        shown = f"see {folder}/masks" if run.job.config.transient.transient == "masks" else ""
-        how = shown or "--transient masks shows where"
-        print(f"{100 * ignored:.1f} % of the photographs moves and was left out ({how})")
     if place := metrics.get("region"):
         print(f"{place['splats']} of {place['of']} splats are in --region")
     report = f"  report: {run.folder / REPORT}" if run.job.part.reports else ""

@@ -153,8 +153,7 @@ class RunFiles:
     def learnt(self, state: Checkpoint, held_out: Sequence[Camera]) -> None:
         """What was found of photographs, where anything was. held_out: refined cameras of the
         held-out views, if there are any."""
-        c = self._job.config
-        if c.refines_photographs or c.transient.transient == "masks":
+        if self._job.config.refines_photographs:
             own = (self.folder, self._job, self.scene, state, held_out)
             self.background.do("learnt", lambda: save_learnt(*own))
 

@@ -13,13 +13,12 @@ import numpy as np
 from hardsplat.base.background import outcome
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import DeviceLost
-from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint, newest
+from hardsplat.io.formats.checkpoint import Checkpoint, newest
 from hardsplat.tables import quantities
 from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.resume import resume_command
 from hardsplat.train.run.state import RunState
 from hardsplat.train.session.copies import Allocate, SnapshotBuffers
-from hardsplat.train.step.transient import ignored_share
 
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
@@ -98,8 +97,6 @@ class CheckpointKeeper:
         self._take(allocate, planes)  # before the device is given more to do
         files.viewer(planes, None if run.stop.asked else first, sky)  # takes longest
         splats = files.splats(planes, "splats.ply", over=over, sky=sky)
-        if RESIDUALS in self.state.buffers:
-            run.ignored = ignored_share(self.state.buffers[RESIDUALS])
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
         try:
             self._last_splats = splats

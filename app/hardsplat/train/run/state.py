@@ -24,8 +24,7 @@ from hardsplat.train.watchers.watch import Watchers
 
 @dataclass
 class RunState:
-    """A run from its first splats on. trials: see RasterizerTuner. stopped: by a watcher. ignored:
-    share of its photographs that was found to move, where that was looked for, at the end."""
+    """A run from its first splats on. trials: see RasterizerTuner. stopped: by a watcher."""
 
     scene: Scene
     folder: Path
@@ -39,7 +38,6 @@ class RunState:
     trials: list[dict]
     bar: Bar | None = None
     stopped: bool = False
-    ignored: float | None = None
 
     @property
     def job(self) -> Job:
@@ -90,7 +88,6 @@ class RunState:
             "evaluations": log.evaluations,
             "overfit": log.overfit,
             "decisions": log.decisions,
-            "ignored": self.ignored,
             "curve": {
                 "step": log.steps,
                 "loss": log.losses,

@@ -10,8 +10,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import buffer_in
-from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
 from hardsplat.raster.core.parameters import Parameters
@@ -20,7 +19,6 @@ from hardsplat.tables.quantity import Of
 from hardsplat.train.job.job import Job
 from hardsplat.train.session.copies import Allocate, fresh
 from hardsplat.train.step.batch import BatchedSession
-from hardsplat.train.step.transient import cells_in
 
 
 def of_other_items(
@@ -79,8 +77,6 @@ class SessionContents(BatchedSession):
 
     def _shape(self, name: str, n: int) -> tuple[int, ...]:
         """Of an array of a snapshot of n splats."""
-        if name == RESIDUALS:
-            return 1, len(self.job.views.cameras), cells_in(self.job.views.canvas)
         return self.parameters.shape(name, self.parameters.items(name, n))
 
     def _kept(self) -> list[str]:
@@ -92,25 +88,11 @@ class SessionContents(BatchedSession):
             *(name for q in others for name in (q.name, q.moments)),
         ]
         averages = [q.average for q in splats] if self.parameters.averaged else ()
-        residuals = [RESIDUALS] if RESIDUALS in self._shared else []
-        return [*names, *averages, *self.job.strategy.follows, *residuals]
+        return [*names, *averages, *self.job.strategy.follows]
 
     def _read(self, name: str, n: int, allocate: Allocate) -> np.ndarray:
         out = allocate(name, self._shape(name, n))
-        if name != RESIDUALS:
-            return self.parameters.read(name, self.parameters.items(name, n), out)
-        buffer_in(self._shared, name).copy_to(out)
-        return out
-
-    def _follow_residuals(self, residuals: np.ndarray | None) -> None:
-        """Continues with these residuals of a checkpoint, or without where they are of other
-        photographs."""
-        if RESIDUALS not in self._shared:
-            return
-        buffer = buffer_in(self._shared, RESIDUALS)
-        buffer.fill(0)
-        if residuals is not None and residuals.shape == self._shape(RESIDUALS, 0):
-            buffer.upload(residuals)
+        return self.parameters.read(name, self.parameters.items(name, n), out)
 
     def count(self) -> int:
         """Splats alive, after all that was queued."""

@@ -20,7 +20,7 @@ from hardsplat.gpu.device.queue import submit
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import buffer_in
-from hardsplat.io.formats.checkpoint import RESIDUALS, Checkpoint
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.averages import begin_averages, take_averages
 from hardsplat.tables import quantities
@@ -128,8 +128,7 @@ class Session(SessionBuffers):
         except OutOfMemory as error:
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         self.parameters.forget(moments=checkpoint.fresh)
-        self._follow_residuals(checkpoint.buffers.get(RESIDUALS))
-        rest = {*others, *STATISTICS, *averages, RESIDUALS} - {*self.job.strategy.follows}
+        rest = {*others, *STATISTICS, *averages} - {*self.job.strategy.follows}
         if averages[0] in checkpoint.buffers and self.averaging.is_open(checkpoint.step):
             begin_averages(self.parameters, n)
             rest -= {*averages}

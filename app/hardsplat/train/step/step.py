@@ -35,13 +35,6 @@ from hardsplat.train.step.schedule import (
     record_end,
     step_settings,
 )
-from hardsplat.train.step.transient import (
-    allocate_transient,
-    ignoring,
-    record_transient,
-    transient_passes,
-    transient_settings,
-)
 from hardsplat.train.strategies.refine import NOISE, refine_settings, within_region
 
 
@@ -51,7 +44,7 @@ def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
     c, planes = job.config, quantities.plane_count("splat")
     decays, bands = (c.adam.adam_beta1, c.adam.adam_beta2), c.model
     degrees = (bands.sh_degree, bands.sh_degree_interval)
-    values = {
+    return {
         "step_settings": step_settings(
             c.run.seed, *decays, c.scene.background, planes, *degrees, c.scene.near_plane, fetched
         ),
@@ -60,9 +53,6 @@ def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
         ),
         "refine_settings": refine_settings(job.densify, job.extent),
     }
-    if job.finds_moving:
-        values["transient_settings"] = transient_settings(job.steps, job.views.canvas)
-    return values
 
 
 def allocate_step(
@@ -92,8 +82,6 @@ def allocate_step(
         resources["sky_sums"] = allocate_sums(device, texels)
     exposed = c.exposure.corrected
     resources.update(allocate_loss(device, *job.views.canvas, job.estimates > 0, exposed))
-    if job.finds_moving:
-        resources.update(allocate_transient(device, job.views.canvas, len(job.views.cameras)))
 
 
 def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
@@ -114,9 +102,6 @@ def step_passes(
     averaging, exposure = Averaging(averages, strategy).passes(), job.config.exposure.exposure
     how = (job.estimates > 0, exposure, capture.cameras, job.packed)
     losses = loss_passes(photo_bytes, *how)
-    if job.finds_moving:
-        refining = [ignoring(p) for p in refining]
-        losses = (*map(ignoring, losses), *transient_passes(photo_bytes, exposure, capture.cameras))
     return [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging]
 
 
@@ -156,7 +141,6 @@ class Step:
         photos: Photos,
     ):
         self.strategy, self.raster, self.capture = job.strategy, raster, capture
-        self._finds_moving = job.finds_moving
         passes = step_passes(job, capture, photos.pixel_bytes, raster.projection.in_order)
         self._run = build_all(device, passes)
         fetches = [fetch_pass(photos.pixel_bytes)] if photos.fetched else []
@@ -182,8 +166,6 @@ class Step:
     def _compare(self, recorder: Recorder) -> None:
         recorder.end_beside()
         run, size = self._run, (self.raster.width, self.raster.height)
-        if self._finds_moving:
-            record_transient(recorder, run, *size)
         self.capture.record_compared(recorder, run, lambda r: record_loss(r, run, *size))
 
     def record_sizes(self, recorder: Recorder) -> None:
