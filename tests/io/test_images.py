@@ -362,6 +362,19 @@ def test_photographs_without_a_pose_are_named(tmp_path, folder):
     assert any(re.fullmatch(words, note) for note in load_scene(root).notes)
 
 
+@pytest.mark.parametrize("folder", [".", "dense/0/sparse", "colmap/sparse/0"])
+def test_a_model_elsewhere_is_named(tmp_path, folder):
+    write_scene(tmp_path)
+    (tmp_path / "sparse" / "0").rename(tmp_path / "model")
+    (tmp_path / "sparse").rmdir()
+    where = tmp_path / folder
+    where.mkdir(parents=True, exist_ok=True)
+    for path in (tmp_path / "model").iterdir():
+        path.rename(where / path.name)
+    words = f"there is one in {where}: make that sparse/0, beside the photographs"
+    assert words in refusal(load_scene, tmp_path)
+
+
 def test_points_that_are_not_finite_are_counted(tmp_path):
     points = np.ones((4, 3))
     points[1, 2], points[3] = np.nan, np.inf

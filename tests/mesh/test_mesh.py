@@ -11,6 +11,7 @@ from scipy.spatial import cKDTree
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
+from hardsplat.io.formats.frames import UPS, axis, upright
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import save_splats
 from hardsplat.mesh import build
@@ -273,11 +274,33 @@ def test_the_command(result, capsys):
     )
     made = trimesh.load(path, force="mesh")
     assert 100 < len(made.faces) <= 3000
-    words = ["--watertight", "--up=z", "--voxel", "0.3", "--depth", "expected", "--quiet"]
+    floor = made.area_faces @ made.face_normals  # walls around it face one another
+    assert floor[1] > 0.8 * np.linalg.norm(floor)
+    words = ["--watertight", "--up=none", "--voxel", "0.3", "--depth", "expected", "--quiet"]
     assert main(["mesh", str(result), str(result / "closed.ply"), *words]) == 0
     assert "closed, " in capsys.readouterr().out
     closed = trimesh.load(result / "closed.ply")
     assert closed.is_watertight and closed.visual.vertex_colors[:, :3].std() > 5
+    assert closed.bounds[1, 2] < 10 < closed.bounds[1, 0]  # as in the scene, whose sky is low
+
+
+def test_cameras_know_which_way_is_up():
+    """The world's axis next to it is taken, where that is near."""
+    target, none = np.array([0.0, -1, 0]), np.eye(4)
+    rng = np.random.default_rng(0)
+    for up in (*map(axis, UPS), *rng.normal(size=(20, 3))):
+        up = up / np.linalg.norm(up)
+        assert np.allclose(upright(up) @ up, target) and np.allclose(
+            upright(up) @ upright(up).T, np.eye(3)
+        )
+        assert np.linalg.det(upright(up)) == pytest.approx(1)
+    for degrees, wanted in ((8, [0, 0, 1]), (12, None)):
+        angle = np.radians(degrees)
+        down = -np.array([np.sin(angle), 0, np.cos(angle)])
+        w2c = none.copy()
+        w2c[:3, :3] = np.cross(down, [0, 1, 0]), down, [0, 1, 0]
+        camera = Camera(w2c, np.array([[9.0, 0, 4], [0, 9, 4], [0, 0, 1]]), 8, 8)
+        assert np.allclose(build._up_of([camera]), -down if wanted is None else wanted)
 
 
 BAD = """

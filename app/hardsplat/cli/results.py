@@ -214,8 +214,8 @@ output [MESH]: file to write, by its ending: .glb .obj .ply .stl (default: mesh.
 --texture-size N: side of the texture, texels; 0: colours at vertices, as .ply has them (default:
     texels of half a voxel)
 --watertight: a closed surface; what no camera saw is solid
---up {x,y,z,-x,-y,-z}: world axis that points up; the mesh is turned as its format has up, +y, in
-    .ply and .stl +z (default: as in the result)
+--up {x,y,z,-x,-y,-z,none}: world axis that points up; the mesh is turned as its format has up, +y,
+    in .ply and .stl +z; none: axes stay those of the result (default: what the cameras have up)
 --overwrite: replace MESH where it exists
 device
 quiet

@@ -13,7 +13,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.formats.frames import upright
+from hardsplat.io.formats.frames import UPS, axis, upright
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.sky import load_drawn
 from hardsplat.mesh.closed import closed_field
@@ -24,6 +24,7 @@ from hardsplat.mesh.surface import areas, extract, is_closed, largest, mended, s
 from hardsplat.mesh.texture import baked, unwrapped
 from hardsplat.mesh.views import DEPTHS, DepthView, SplatViews
 from hardsplat.model.camera import Camera
+from hardsplat.model.framing import up_of
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.render.painter import Painter
@@ -32,6 +33,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.measure import BACKGROUNDS
 
 NAME = "mesh.glb"
+_ALIGNED = np.cos(np.radians(10))  # of the angle within which a model's axis points up
 TRIANGLES = 200_000
 MOST_TRIANGLES = 20_000_000
 FARTHEST = 2.0  # of the median depth of all views; surfaces that are farther are left out
@@ -92,7 +94,8 @@ def mesh(
     surfaces beyond are left out. triangles: most of them. pieces: how many are kept, the largest;
     default those with a hundredth of the largest's area. texture_size: texels a side, 0 for colours
     at vertices; default what a pixel of the photographs shows. watertight: what no camera saw is
-    solid. up: world axis that points up, by which the file is turned; default as in the result.
+    solid. up: world axis that points up, by which the file is turned, default the cameras', or
+    "none": as in the result.
 
     Raises UserError for bad input.
     """
@@ -118,9 +121,9 @@ def mesh(
         made = _colored(points, faces, voxel, views, kind, texture_size)
     finally:
         painter.destroy()
-    turn = upright(up) if up else np.eye(3)
-    if up:
-        turn = upright(kind.up).T @ turn
+    turn = np.eye(3)
+    if up != "none":
+        turn = upright(kind.up).T @ upright(up or _up_of(cameras))
     written = write_mesh(path, _turned(made, turn))
     closed, seconds = is_closed(faces), time.perf_counter() - started
     sizes = len(points), len(faces), voxel, closed, written, left_out, seconds
@@ -206,6 +209,13 @@ def _side(area: float, voxel: float) -> int:
     """A power of two: texels of half a voxel, of which charts fill about two thirds."""
     side = 2 ** np.ceil(np.log2(np.sqrt(1.5 * area) / (0.5 * voxel)))
     return int(np.clip(side, SIDES[0], SIDES[1] // 2))
+
+
+def _up_of(cameras: Sequence[Camera]) -> np.ndarray:
+    """(3,) what the cameras have up; the world's axis next to that, as models are often aligned."""
+    up = up_of(cameras)
+    nearest = max(map(axis, UPS), key=lambda each: float(each @ up))
+    return nearest if nearest @ up > _ALIGNED else up
 
 
 def _turned(made: Colored, turn: np.ndarray) -> Colored:

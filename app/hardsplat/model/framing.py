@@ -39,12 +39,16 @@ def scene_bounds(
         return SceneBounds(middle, unit(up), none, none, reach)
     positions = np.array([c.position for c in cameras])
     forwards = np.array([c.w2c[2, :3] for c in cameras])
-    downs = np.array([c.w2c[1, :3] for c in cameras])
-    if up is None:
-        up = -downs.mean(axis=0)
-        up = up if np.linalg.norm(up) > 1e-3 else -downs[0]  # cameras that lie in all directions
     centre = nearest_to_axes(positions, forwards, gaussians.means)
-    return SceneBounds(centre, unit(up), positions, forwards, reach)
+    up = up_of(cameras) if up is None else unit(up)
+    return SceneBounds(centre, up, positions, forwards, reach)
+
+
+def up_of(cameras: Sequence[Camera]) -> np.ndarray:
+    """(3,) the unit vector that their images have up, in the mean."""
+    downs = np.array([c.w2c[1, :3] for c in cameras])
+    up = -downs.mean(axis=0)
+    return unit(up if np.linalg.norm(up) > 1e-3 else -downs[0])  # that lie in all directions
 
 
 def _middle(gaussians: Gaussians) -> tuple[np.ndarray, float]:

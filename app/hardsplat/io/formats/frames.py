@@ -26,16 +26,19 @@ def to_ours(frame: str) -> np.ndarray:
     return np.array([_AXES[letter] for letter in frame]).T
 
 
-def upright(up: str) -> np.ndarray:
-    """(3, 3) rotation that takes the axis called `up`, x, y, z, -x, -y or -z, to RDF's up, -y, by
-    the least angle."""
-    axis, target = np.eye(3)["xyz".index(up[-1])] * (-1 if up[0] == "-" else 1), _AXES["U"]
-    if (axis == target).all():
-        return np.eye(3)
-    if (axis == -target).all():
+def axis(name: str) -> np.ndarray:
+    """(3,) the axis called x, y, z, -x, -y or -z."""
+    return np.eye(3)["xyz".index(name[-1])] * (-1 if name[0] == "-" else 1)
+
+
+def upright(up: str | np.ndarray) -> np.ndarray:
+    """(3, 3) rotation that takes `up`, the name of an axis or a unit vector (3,), to RDF's up, -y,
+    by the least angle."""
+    start, target = axis(up) if isinstance(up, str) else up, _AXES["U"]
+    if (part := float(start @ target)) < 1e-12 - 1:
         return np.diag([1.0, -1.0, -1.0])
-    third = np.cross(axis, target)  # axis -> target, target -> -axis, third stays
-    return np.outer(target, axis) - np.outer(axis, target) + np.outer(third, third)
+    across = np.outer(target, start) - np.outer(start, target)
+    return np.eye(3) + across + across @ across / (1 + part)
 
 
 def rotated(gaussians: Gaussians, rotation: np.ndarray) -> Gaussians:

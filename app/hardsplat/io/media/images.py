@@ -23,7 +23,8 @@ from hardsplat.io.media import jpeg
 # phones take pictures of 108 million pixels; _pixels looks for damage itself
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 # of files that are photographs, in lower case
-ENDINGS = frozenset(".jpg .jpeg .png .tif .tiff .bmp .webp .avif .jp2 .ppm .heic .heif".split())
+ENDINGS = frozenset(".jpg .jpeg .png .tif .tiff .bmp .webp .avif .jp2 .ppm".split())
+ENDINGS |= {".heic", ".heif", ".hif"}
 _PNG_EFFORT = 3  # of 9: half the time of Pillow's 6 for files 2 % larger
 _UNDOUBTED = 1 << 25  # pixels, of which some formats say so many in a few bytes where all are alike
 _DENSEST = 10_000  # pixels a byte of a larger picture: deflate, at its best, has 8 256 of one bit

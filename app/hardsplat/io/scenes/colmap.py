@@ -27,6 +27,7 @@ from hardsplat.model.camera import Camera
 
 _FORMATS = {".bin": colmap_binary, ".txt": colmap_text}  # in order of preference
 _PARTS = ("cameras", "images")
+_DEEP = 5  # folders below a scene that are searched for a model
 
 
 def model_folder(root: Path) -> Path | None:
@@ -44,6 +45,13 @@ def _models(root: Path) -> dict[Path, int]:
     inside = folder.iterdir() if folder.is_dir() and os.access(folder, os.R_OK) else ()
     numbered = sorted((f for f in inside if f.name.isdecimal()), key=lambda f: int(f.name))
     return {f: _count(f) for f in (*numbered, folder) if not _missing(f)[1]}
+
+
+def models_elsewhere(root: Path) -> list[Path]:
+    """Folders of models that lie in a scene where they are not looked for."""
+    patterns = [f"{'*/' * depth}cameras{suffix}" for depth in range(_DEEP) for suffix in _FORMATS]
+    folders = {path.parent for pattern in patterns for path in root.glob(pattern)}
+    return sorted(folder for folder in folders if not _missing(folder)[1])
 
 
 def _count(folder: Path) -> int:

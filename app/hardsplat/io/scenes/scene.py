@@ -27,7 +27,7 @@ from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import image_size
 from hardsplat.io.media.panorama import FACES, Face, check_panorama, face_side, faces_of
 from hardsplat.io.media.panorama import MODEL as PANORAMA
-from hardsplat.io.scenes.colmap import model_folder, read_colmap
+from hardsplat.io.scenes.colmap import model_folder, models_elsewhere, read_colmap
 from hardsplat.io.scenes.lens import Lens, intrinsics
 from hardsplat.io.scenes.masks import FOLDERS, unread
 from hardsplat.io.scenes.source import Posed, SceneSource, check_there, named, usable, without_pose
@@ -176,6 +176,8 @@ def _read(root: Path, data_factor: int) -> SceneSource:
     if model is None:
         what = f"no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}"
         advice = f"make a model from photographs: hardsplat sfm {shlex.quote(str(root))}"
+        if others := models_elsewhere(root):
+            advice = f"there is one in {others[0]}: make that sparse/0, beside the photographs"
         raise UserError(f"{root}: {what}; {advice}")
     both = f"{root} has a COLMAP model and transforms.json: cameras are from {model}"
     source = read_colmap(root, model, data_factor)

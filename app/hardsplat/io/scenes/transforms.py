@@ -40,7 +40,7 @@ from hardsplat.io.scenes.values import (
 from hardsplat.model.camera import Camera
 
 SINGLE, SPLIT = "transforms.json", "transforms_train.json"
-_SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG", ".webp")
+_SUFFIXES = ("", ".png", ".jpg", ".jpeg", ".PNG", ".JPG", ".JPEG", ".webp", ".heic", ".HEIC")
 # clouds of points that programs leave beside, without naming them: Inria's for NeRF-synthetic, and
 # nerfstudio's
 _CLOUDS = ("points3d.ply", "points3D.ply", "sparse_pc.ply")

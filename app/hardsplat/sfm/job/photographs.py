@@ -19,7 +19,7 @@ from hardsplat.io.scenes.source import named
 from hardsplat.sfm.job.cameras import CameraBody, SharedCamera, device_of, shared_cameras
 from hardsplat.sfm.job.exif import Taken, taken_of
 
-HEIC = {".heic", ".heif"}
+HEIC = {".heic", ".heif", ".hif"}
 UNREADABLE = {".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
 VIDEOS = set(".mp4 .mov .m4v .avi .mkv .webm .mts .m2ts .mpg .mpeg .3gp .insv .360".split())
 WORK = "sfm"  # folder of a scene for what is neither photograph nor model
