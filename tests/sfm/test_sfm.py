@@ -23,6 +23,7 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.sfm.job import video
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import find_photographs, listed
+from hardsplat.sfm.job.plan import cores
 from hardsplat.sfm.process import StageProgress
 from hardsplat.sfm.process import work as run_worker
 from hardsplat.sfm.run import sfm
@@ -162,55 +163,102 @@ def test_train_offers_it(error_of, tmp_path, monkeypatch):
         calls.append(config.data)
         (walk / "sparse").mkdir(parents=True)
 
-    trained = lambda config, *_: calls.append((config.scene.data_dir, config.run.result_dir))
+    def trained(config, watchers, parts, *_):
+        calls.append((config.scene.data_dir, config.run.result_dir))
+        assert {"imports", "poses"} <= parts.read().keys()  # each under its own name
+
     monkeypatch.setattr("hardsplat.sfm.run.sfm", find)
     monkeypatch.setattr("hardsplat.cli.train.reading", lambda config, parts: nullcontext())
     monkeypatch.setattr("hardsplat.train.run.trainer.train", trained)
     assert main(["train", str(film), "--sfm"]) == 0
     assert calls == [film, (walk, Path("results/walk"))]
-    # It has poses: nothing more to find.
+    # it has poses: nothing more to find
     assert main(["train", str(walk), "--sfm"]) == 0 and len(calls) == 3
 
 
 @pytest.fixture(scope="module")
 def reconstructed(tmp_path_factory):
-    """A folder of photographs and what sfm made of it: two devices of different sizes, some
-    turned, one file damaged, one dark. Not to be changed."""
+    """A folder of photographs with positions and what sfm made of it: two devices of different
+    sizes, some turned, a TIFF turned by its tag, a HEIC that shows nothing, one file damaged, one
+    dark. Not to be changed."""
+    import pycolmap
+
     folder = tmp_path_factory.mktemp("sfm") / "photos"
     (folder / "phone").mkdir(parents=True)
+    truth = pycolmap.Reconstruction(COURTYARD / "sparse" / "0")
     for i, name in enumerate(VIEWS):
         image = Image.open(COURTYARD / "images" / name)
         tags = dict(make="A", model="B", focal_mm=4.0)
+        centre = truth.find_image_with_name(name).projection_center()
         if i % 4 == 3:
             image, tags = image.transpose(Image.Transpose.ROTATE_90), tags | dict(orientation=6)
         if i % 3 == 0:
             larger = image.width * 3 // 2, image.height * 3 // 2
             image = image.resize(larger, Image.Resampling.LANCZOS)
             tags = dict(make="C", model="D", focal_35=27)
-        image.save(folder / name, quality=95, exif=exif(**tags))
+        image.save(folder / name, quality=95, exif=positioned(exif(**tags), centre))
+        if i == 3:
+            image.save(folder / "phone" / "a b.tif", exif=positioned(exif(**tags), centre))
     (folder / "damaged.jpg").write_bytes((folder / VIEWS[0]).read_bytes()[:4000])
+    (folder / "phone" / "flat.heic").write_bytes(heic.BYTES)
     Image.new("RGB", (160, 120), (9, 9, 9)).save(folder / "phone" / "dark.png")
     return folder, sfm(SfmConfig(data=folder, quiet=True))
+
+
+def positioned(tags: Image.Exif, centre) -> Image.Exif:
+    """EXIF with the position of a camera of the courtyard, metres to the east, north and up."""
+    import pycolmap
+
+    here = np.array([47.37, 8.54, 410.0])
+    place = pycolmap.GPSTransform().enu_to_ellipsoid(np.array(centre)[None], *here)[0]
+    angles = [(int(a), 0.0, (a - int(a)) * 3600) for a in place[:2]]
+    tags.get_ifd(0x8825).update({1: "N", 2: angles[0], 3: "E", 4: angles[1], 5: b"\0", 6: place[2]})
+    return tags
 
 
 @needs_pycolmap
 def test_photographs_become_a_scene(reconstructed):
     folder, found = reconstructed
-    assert sorted(found.registered) == sorted(VIEWS)
+    assert sorted(found.registered) == sorted([*VIEWS, "phone/a b.tif"])
     assert "truncated" in found.missing["damaged.jpg"]
     assert "only 0 features" in found.missing["phone/dark.png"]
-    assert len(found.cameras) == 4 and found.points > 200 and found.error < 0.2
+    assert "features: blurred" in found.missing["phone/flat.heic"]
+    assert len(found.cameras) == 5 and found.points > 200 and found.error < 0.2
     truth = compare(folder, COURTYARD)
     # Measured: 0.4 and 1.0 %.
     assert truth.distances.mean() < 0.01 and truth.distances.max() < 0.02, str(truth)
+    # Measured: 0.02 m and a scale of 1.000.
+    assert found.alignment["by"] == "gps" and found.alignment["error"] < 0.1, found.alignment
+    assert abs(truth.scale - 1) < 0.02
     scene = load_scene(folder)  # the photographs lie beside the model, in no folder of their own
-    assert [v.name for v in scene.views] == sorted(VIEWS)
-    assert all(v.path.parent == folder for v in scene.views)
+    assert [v.name for v in scene.views] == sorted([*VIEWS, "phone/a b.tif"])
+    assert all(folder in v.path.parents for v in scene.views)
     # Turned: stored upright, larger, and undistorted by its own camera.
-    assert scene.views[3].load().shape == (240, 180, 3)
+    assert scene.views[4].load().shape == (240, 180, 3)
+    # of the same pixels as the fourth, though its file says that viewers turn it
+    views = {view.name: view.camera for view in scene.views}
+    apart = views["phone/a b.tif"].position - views[VIEWS[3]].position
+    assert np.linalg.norm(apart) < 0.05, apart
     assert scene.colors.std() > 20  # points have the photographs' colours
     names = {f"{name}.bin" for name in ("cameras", "frames", "images", "points3D", "rigs")}
     assert {p.name for p in (folder / "sparse/0").iterdir()} == names
+
+
+@needs_pycolmap
+def test_a_video_becomes_a_scene(tmp_path, capsys):
+    writer = VideoWriter(tmp_path / "walk.mp4", 320, 240, 10)
+    for name in VIEWS[:6]:
+        image = Image.open(COURTYARD / "images" / name).resize((320, 240))
+        for _ in range(2):
+            writer.write(np.asarray(image))
+    writer.close()
+    assert main(["sfm", str(tmp_path / "walk.mp4")]) == 0
+    said = capsys.readouterr().out
+    scene = tmp_path / "walk"
+    how = "sequential matching and incremental mapping"
+    assert f"{how} on {cores()} threads, into {scene}" in said
+    # measured: 6
+    assert len(load_scene(scene).views) >= 5, said
 
 
 def unlike(database, name: str):

@@ -450,8 +450,13 @@ def test_cap_max(on_device, scene, tmp_path, capfd):
     metrics = train(settings(scene, tmp_path, max_steps=40, cap_max=420))
     assert max(metrics["curve"]["splats"]) == 420 == metrics["splats"]
     assert capfd.readouterr().out.count("note: growth stops at 420 splats: --cap-max is 420\n") == 1
-    with pytest.raises(UserError, match="begins with 300 splats, more than --cap-max 299: raise"):
-        train(settings(scene, tmp_path, cap_max=299))
+    # of a preset too: fewer points are taken than the scene has, and nothing is refused
+    metrics = train(settings(scene, tmp_path / "few", max_steps=2, cap_max=120))
+    assert metrics["splats"] == 120
+    assert "note: starting from 120 of the scene's 300 points" in capfd.readouterr().out
+    given = tmp_path / "splats.ply"
+    with pytest.raises(UserError, match="begins with 420 splats, more than --cap-max 299: raise"):
+        train(settings(scene, tmp_path / "more", cap_max=299, init=given))
 
 
 def test_a_run_that_ends_on_a_refinement_ends_on_whole_splats(on_device, scene, tmp_path):

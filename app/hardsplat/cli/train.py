@@ -54,7 +54,9 @@ def handle(flags):
         values["data_dir"] = scene_of(photographs)
     config = load_config(preset, values)
     if with_sfm and not config.run.resume:
+        parts.begin("poses")
         find_poses(photographs or config.scene.data_dir, config)
+        parts.begin("imports")
     require_scene(config)
     if config.blocks.blocks is not None:
         if with_window or address is not None:

@@ -18,7 +18,7 @@ import pycolmap
 _ERRORS = (0.5, 2.0, 8.0, 25.0)
 _FEWEST, _SHARE = 4, 0.6  # positions that must agree; share of all
 _CLEAR = 3.0  # spread of positions over their error, from which they tell scale and turns
-_LEVEL = np.sin(np.radians(20.0))  # by which the side of a picture may tilt, of most pictures
+_LEVEL = np.sin(np.radians(10.0))  # by which the side of a picture may tilt, of most pictures
 _HELD = 0.7  # share of the pictures that must be held so
 _SPREAD = 0.05  # second moment of the pictures' sides, from which they tell the up direction
 _TO_Y_DOWN = np.array([[1.0, 0, 0], [0, 0, -1], [0, 1, 0]])  # east, north, up -> x, y, z
@@ -139,6 +139,8 @@ def _up(posed, taken) -> tuple[np.ndarray | None, str]:
     held = float((np.abs(sides @ up) < _LEVEL).mean())
     if held < _HELD or _upward(ups @ up, views @ up) <= 0:
         return None, f"only {100 * held:.0f} % of the photographs are held level"
+    if moments[1] < _SPREAD:
+        return up, "the tops of the photographs alone, since all look one way"
     return up, "how photographs are held"
 
 

@@ -60,7 +60,11 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
             f"{scene.name} has no points: starting from {start.init_num_pts} random ones up to "
             f"{reach:.3g} from {around} along each axis"
         )
+    most = config.densify.cap_max
     given = None if run.resume or run.ckpt else start.init
+    by_points = not (run.resume or run.ckpt or start.init or is_random(start, scene))
+    if by_points and 0 < most < len(scene.points):
+        notes.append(f"starting from {most} of the scene's {len(scene.points)} points (--cap-max)")
     if given is not None and (was := find_model(given)[1].raster.antialiased) != antialiased:
         were, now = ("with", "without") if was else ("without", "with")
         notes.append(f"the splats of {given} were trained {were} --antialiased and go on {now} it")
@@ -103,9 +107,10 @@ def initial_gaussians(
 
 
 def _first(
-    start: StartSettings, scene: Scene, sh_degree: int, seed: int
+    start: StartSettings, scene: Scene, sh_degree: int, seed: int, most: int = 0
 ) -> tuple[Gaussians, Sky | None]:
-    """initial_gaussians, and the sky of a file.
+    """initial_gaussians, and the sky of a file. most: points of the scene that are taken, at
+    random; 0: all.
 
     Neighbours are visible together, so they are contiguous in memory, and those that they grow
     mostly are as well (docs/results/speed.md).
@@ -118,6 +123,9 @@ def _first(
         centre, reach = random_cube(start, scene)
         points = centre + rng.uniform(-reach, reach, size)
         colors = rng.integers(0, 256, size)
+    elif 0 < most < len(points):
+        kept = np.random.default_rng(seed).permutation(len(points))[:most]
+        points, colors = points[kept], colors[kept]
     order = morton.order_by_rank(points)
     gaussians = Gaussians.from_points(points[order], colors[order], sh_degree, start.init_opa)
     gaussians.scales = gaussians.scales * np.float32(start.init_scale)
@@ -159,11 +167,13 @@ class FirstSplats:
         background: Background,
     ):
         start, own = config.start, (config.model.sh_degree, config.run.seed)
-        self._make = lambda: _first(start, scene, *own)
+        most = config.densify.cap_max
+        self._make = lambda: _first(start, scene, *own, most)
         self._checkpoint, self.step = checkpoint, checkpoint.step if checkpoint else 0
         self._random = checkpoint is None and is_random(start, scene)
         self._begun: Future[tuple[Gaussians, Sky | None]] | None = None
-        self.count = start.init_num_pts if self._random else len(scene.points)
+        points = len(scene.points)
+        self.count = start.init_num_pts if self._random else min(points, most or points)
         if checkpoint:
             self.count = checkpoint.splats
         elif start.init is not None:
