@@ -28,17 +28,17 @@ VIEW = subsystem(
     "the window: what its interface is drawn from",
     uses=("image", "picture"),
     constants={
-        "uint TEXTURE_FONT = 1": "characters, lines and plain areas",
-        "uint TEXTURE_SCENE = 2": "what was drawn of the splats",
-        "uint TEXTURE_PHOTO = 3": "a photograph, or how two renders differ",
-        "uint TEXTURE_THUMBS = 4": "small photographs of all cameras",
-        "uint TEXTURE_ERROR = 5": "the difference of the scene from the photograph",
+        "uint FILLED_ATLAS = 1": "characters, lines and plain areas, thumbnails",
+        "uint FILLED_THUMBS = 2": "those of them that are thumbnails",
+        "uint FILLED_PHOTO = 3": "a photograph, or how two renders differ",
+        "uint FILLED_ERROR = 4": "the difference of the scene from the photograph",
+        "uint PICTURE_CORNERS = 12": "corners of FILLED_PHOTO and FILLED_ERROR, which are drawn "
+        "first",
     },
     structs={
         "Window": {
             "uvec2 size": "px",
             "uvec2 scene": "what is in use of the scene's picture, px",
-            "uvec2 scene_at": "where its upper left corner is shown, px of the window",
             "uint scene_scale": "px of the window for one of the scene's, each way",
             "float louder": "what differences are multiplied by",
         },
@@ -49,7 +49,8 @@ VIEW = subsystem(
         },
         "GuiCommand": {
             "vec4 clip": "left, top, right and bottom, px of the window",
-            "uint filling": "one of the TEXTURE_ constants",
+            "vec4 part": "of the image that the texture is: its size, its corner, 0..1",
+            "uint filling": "one of the FILLED_ constants",
         },
     },
     buffers={
@@ -60,10 +61,9 @@ VIEW = subsystem(
     },
     images={
         "113 screen": "RGBA8 of the whole window",
-        "104 gui_font": "TEXTURE_FONT",
-        "105 gui_scene": "TEXTURE_SCENE",
-        "106 gui_photo": "TEXTURE_PHOTO",
-        "107 gui_thumbs": "TEXTURE_THUMBS",
+        "104 gui_atlas": "FILLED_ATLAS",
+        "105 gui_scene": "what was drawn of the splats",
+        "106 gui_photo": "FILLED_PHOTO",
     },
 )
 

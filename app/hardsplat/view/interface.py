@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import glfw
 import numpy as np
 from slimgui import imgui
 
+from hardsplat import contract
 from hardsplat.view import panels
 from hardsplat.view.gui import style
 from hardsplat.view.gui.canvas import Drawing
@@ -41,6 +41,7 @@ class Interface:
         self._window: Window | None = None
         self._dragged: int | None = None
         self._shape = 0
+        self._font = self._thumbs = np.zeros((1, 1, 4), np.uint8)
 
     def begin(self, window: Window) -> None:
         self._window, self._gui = window, Gui(window.scale)
@@ -115,14 +116,27 @@ class Interface:
         self._point()
         return drawing
 
-    def textures(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Names and texels of those that the last frame needs anew."""
-        for name, texels in (
-            ("gui_font", self.gui.font()),
-            ("gui_thumbs", self.ui.thumbnails.atlas()),
-        ):
-            if texels is not None:
-                yield name, texels
+    def atlas(self, drawing: Drawing) -> np.ndarray | None:
+        """(height, width, 4) uint8 of characters, and thumbnails below them, where they have
+        changed since the last frame. Tells the commands of this one where their part is."""
+        font, thumbs = self.gui.font(), self.ui.thumbnails.atlas()
+        fresh = font is not None or thumbs is not None
+        self._font = self._font if font is None else font
+        self._thumbs = self._thumbs if thumbs is None else thumbs
+        parts = self._font, self._thumbs
+        height, width = sum(len(p) for p in parts), max(p.shape[1] for p in parts)
+        top = 0
+        for name, part in zip(("ATLAS", "THUMBS"), parts):
+            of = drawing.commands["filling"] == contract.CONSTANTS[f"FILLED_{name}"]
+            size = part.shape[1] / width, len(part) / height
+            drawing.commands["part"][of] = *size, 0.0, top / height
+            top += len(part)
+        if not fresh:
+            return None
+        out = np.zeros((height, width, 4), np.uint8)
+        out[: len(self._font), : self._font.shape[1]] = self._font
+        out[len(self._font) :, : self._thumbs.shape[1]] = self._thumbs
+        return out
 
     def _steer(self, region: tuple[int, int]) -> None:
         """Gives the splats what the mouse does over them."""

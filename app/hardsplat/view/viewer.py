@@ -364,10 +364,11 @@ class Viewer:
             self.canvas.texture("gui_scene", self._texels)
             self._texels = None
         drawing = self.interface.frame(size, self._region, self._shown)
-        for name, texels in self.interface.textures():
-            self.canvas.texture(name, texels)
-        shown = self._shown.window()
-        commands = self.canvas.draw(drawing, size, **shown)
+        if (atlas := self.interface.atlas(drawing)) is not None:
+            self.canvas.texture("gui_atlas", atlas)
+        shown = self._shown
+        place = shown.place(self._region)
+        commands = self.canvas.draw(drawing, size, place, **shown.window())
         self.surface.present(commands, self.canvas.image, *size, self._painted)
         self._painting, self._painted_at = True, time.perf_counter()
         self._awake -= 1

@@ -201,6 +201,20 @@ class Recorder:
         a, b = self.resources[source], self.resources[target]
         self._move(f"copy {source}", {source}, {target}, copy_between, self.commands, a, b)
 
+    def stretch(
+        self, source: str, target: str, size: tuple[int, int], place: tuple[int, int]
+    ) -> None:
+        """The upper left `size` px of an image over the upper left `place` px of another one,
+        smoothly where they differ."""
+        a, b, general = self.resources[source], self.resources[target], vk.VK_IMAGE_LAYOUT_GENERAL
+        layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
+        ends = ([vk.VkOffset3D(0, 0, 0), vk.VkOffset3D(*end, 1)] for end in (size, place))
+        corners = dict(zip(("srcOffsets", "dstOffsets"), ends))
+        region = vk.VkImageBlit(srcSubresource=layers, dstSubresource=layers, **corners)
+        how = vk.VK_FILTER_NEAREST if size == place else vk.VK_FILTER_LINEAR
+        given = a.handle, general, b.handle, general, 1, [region], how
+        self._move(f"copy {source}", {source}, {target}, vk.vkCmdBlitImage, self.commands, *given)
+
     def _move(
         self, name: str, reads: set[str], writes: set[str], record: Callable, *arguments
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from hardsplat.gpu.passes.pipelines import build
 from hardsplat.tables.formats import FORMATS
 
 RGBA8 = FORMATS["unorm8"]
-TEXTURES = ("gui_font", "gui_scene", "gui_photo", "gui_thumbs")
+TEXTURES = ("gui_atlas", "gui_scene", "gui_photo")
 BUFFERS = ("gui_vertices", "gui_corners", "gui_commands")
+FIRST = contract.CONSTANTS["PICTURE_CORNERS"]
 GUI_PASS = DrawPass(
     "gui",
     "gui/gui.vert",
@@ -27,18 +28,20 @@ GUI_PASS = DrawPass(
     writes=("screen",),
     attachment="screen",
     format=RGBA8.vk,
-    clear=(0.0, 0.0, 0.0, 1.0),
     blend=True,
 )
+PICTURES_PASS = replace(GUI_PASS, name="gui pictures", spec={"PICTURES": True})
+EMPTY = 0.12  # grey where nothing is drawn
 GROWTH = 1.5  # of buffers that are full
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A frame of the interface: rows of the contract."""
+    """A frame of the interface: rows of the contract. corners: (N, 2) uint32, those of pictures
+    first."""
 
     vertices: np.ndarray
-    corners: np.ndarray  # (N, 2) uint32
+    corners: np.ndarray
     commands: np.ndarray
 
 
@@ -115,6 +118,7 @@ class Canvas:
         for name in ("window_shown", "indirect"):
             self._buffers[name] = self._host(name, 1)
         self._screen: Image | None = None
+        self._scene = (1, 1), (1, 1)
         self._recorder: Recorder | None = None
 
     def _host(self, name: str, count: int) -> Buffer:
@@ -137,14 +141,19 @@ class Canvas:
         if self.textures[name].take(source, width, height):
             self._forget()
 
-    def draw(self, drawing: Drawing, size: tuple[int, int], **shown) -> list[Recorder]:
-        """The commands of a frame of that size, px. shown: members of the contract's Window. No
-        frame may be in flight."""
+    def draw(
+        self, drawing: Drawing, size: tuple[int, int], place: tuple[int, int], **shown
+    ) -> list[Recorder]:
+        """The commands of a frame of that size, px, of which the scene has the upper left `place`.
+        shown: members of the contract's Window. No frame may be in flight."""
         if self._screen is None or (self._screen.width, self._screen.height) != size:
             self._forget()
             if self._screen is not None:
                 self._screen.destroy()
             self._screen = Image(self.device, *size, RGBA8.vk, RGBA8.texel, "screen")
+        if self._scene != (shown["scene"], place):
+            self._forget()
+            self._scene = shown["scene"], place
         rows = dict(zip(BUFFERS, (drawing.vertices, drawing.corners, drawing.commands)))
         for name, values in rows.items():
             if values.nbytes > self._buffers[name].nbytes:
@@ -153,17 +162,23 @@ class Canvas:
                 self._forget()
             self._buffers[name].upload(values)
         self._buffers["window_shown"].upload(contract.struct("Window", size=size, **shown))
-        command = contract.struct("Indirect", draw=(len(drawing.corners), 1, 0, 0))
+        command = contract.struct("Indirect", draw=(len(drawing.corners) - FIRST, 1, FIRST, 0))
         self._buffers["indirect"].upload(command)
         copies = [copy for texture in self.textures.values() for copy in texture.copies]
         return [*copies, self._recorder or self._record()]
 
     def _record(self) -> Recorder:
+        """The scene by a copy, which costs a CPU much less than a draw, and the rest over it."""
         images = {name: texture.image for name, texture in self.textures.items()}
         resources: dict[str, Buffer | Image] = {**self._buffers, **images, "screen": self.image}
-        self._recorder = Recorder(self.device, resources)
-        self._recorder.run(build(self.device, GUI_PASS), indirect="draw")
-        return self._recorder.end()
+        self._recorder = recorder = Recorder(self.device, resources)
+        scene, (width, height) = self._scene
+        place = min(width, self.image.width), min(height, self.image.height)
+        recorder.spoil("screen", self.image, EMPTY)
+        recorder.stretch("gui_scene", "screen", scene, place)
+        recorder.run(build(self.device, PICTURES_PASS), threads=(FIRST,))
+        recorder.run(build(self.device, GUI_PASS), indirect="draw")
+        return recorder.end()
 
     def _forget(self) -> None:
         """Has the commands recorded again."""

@@ -12,7 +12,9 @@ from slimgui import imgui, implot
 
 from hardsplat import contract
 from hardsplat.view.gui import style
-from hardsplat.view.gui.canvas import Drawing
+from hardsplat.view.gui.canvas import FIRST, Drawing
+
+PICTURES = [contract.CONSTANTS[f"FILLED_{name}"] for name in ("PHOTO", "ERROR")]
 
 # of imgui, by the codes of hardsplat.tables.keys; letters and digits are named alike
 _KEYS = {
@@ -115,7 +117,7 @@ class Gui:
             if texture.status in (wanted.WANT_CREATE, wanted.WANT_UPDATES):
                 shape = texture.height, texture.width, 4
                 self._font = np.array(texture.get_pixels()).reshape(shape)
-                texture.set_tex_id(contract.CONSTANTS["TEXTURE_FONT"])
+                texture.set_tex_id(contract.CONSTANTS["FILLED_ATLAS"])
                 texture.set_status(wanted.OK)
             elif texture.status == wanted.WANT_DESTROY and texture.unused_frames > 0:
                 texture.set_tex_id(0)
@@ -123,6 +125,7 @@ class Gui:
         vertex = contract.dtype("GuiVertex")
         vertices: list[np.ndarray] = []
         corners: list[np.ndarray] = []
+        pictures = np.zeros((FIRST, 2), np.uint32)  # triangles without an area where there is none
         commands: list[tuple] = []
         first = 0
         for each in data.commands_lists:
@@ -137,12 +140,16 @@ class Gui:
                     row = np.empty((len(used), 2), np.uint32)
                     row[:, 0] = used.astype(np.uint32) + (first + command.vtx_offset)
                     row[:, 1] = len(commands)
-                    corners.append(row)
-                    commands.append((command.clip_rect, command.tex_ref.get_tex_id()))
+                    filling = command.tex_ref.get_tex_id()
+                    if filling in PICTURES:
+                        pictures[: len(row)] = row[:FIRST]
+                    else:
+                        corners.append(row)
+                    commands.append((command.clip_rect, (1.0, 1.0, 0.0, 0.0), filling))
             first += each.vtx_buffer_size
         return Drawing(
             np.concatenate(vertices) if vertices else np.zeros(0, vertex),
-            np.concatenate(corners) if corners else np.zeros((0, 2), np.uint32),
+            np.concatenate([pictures, *corners]),
             np.array(commands, contract.dtype("GuiCommand")),
         )
 

@@ -31,6 +31,14 @@ class Shown:
     frame: Place = (0, 0, 0, 0)
     picture: str = "image"
 
+    def place(self, region: tuple[int, int]) -> tuple[int, int]:
+        """What the picture covers of the window, px, which may have another region by now. The
+        last pixels of the picture may lie beyond what splats have."""
+        if region == self.region:
+            return self.scale * self.scene[0], self.scale * self.scene[1]
+        share = self.render[0] / self.region[0]
+        return max(1, round(share * region[0])), region[1]
+
     def window(self) -> dict:
         """Members of the contract's Window."""
         return dict(scene=self.scene, scene_scale=self.scale, louder=LOUDER)

@@ -63,7 +63,7 @@ def _thumbnail(ui: Ui, number: int, width: float, height: float) -> bool:
     pack = imgui.color_convert_float4_to_u32
     lines.add_rect_filled((left, top), (right, bottom), pack(style.RAISED), 4.0)
     if (place := ui.thumbnails.place(number)) is not None:
-        texture = contract.CONSTANTS["TEXTURE_THUMBS"]
+        texture = contract.CONSTANTS["FILLED_THUMBS"]
         lines.add_image(texture, (left, top), (right, bottom), place[:2], place[2:])
     if point.held_out:
         lines.add_rect_filled((left + 4, top + 4), (left + 12, top + 12), pack(style.ORANGE), 4.0)

@@ -14,15 +14,14 @@ from hardsplat.edit.editor import MARKS
 from hardsplat.tables.keys import rows
 from hardsplat.tables.pictures import PICTURES
 from hardsplat.view.gui import style, widgets
+from hardsplat.view.gui.canvas import EMPTY
 from hardsplat.view.gui.ui import Shown, Ui
 from hardsplat.view.splats.editing import EditInputs
 from hardsplat.view.splats.inputs import DRAWN_AS
 
-SCENE, PHOTO = contract.CONSTANTS["TEXTURE_SCENE"], contract.CONSTANTS["TEXTURE_PHOTO"]
-ERROR = contract.CONSTANTS["TEXTURE_ERROR"]
+PHOTO, ERROR = (contract.CONSTANTS[f"FILLED_{name}"] for name in ("PHOTO", "ERROR"))
 UNITS = {"depth": "world units", "median": "world units", "count": "splats"}
 OUTSIDE = 0.6  # how dark what a photograph beside does not show becomes
-EMPTY = style.rgb(0x1F1F1F)
 MOST_FRUSTUMS = 300
 REACH = 0.06  # length of a frustum, of the distance of the pivot
 SMALLEST = 240.0  # px at 96 dpi of what has room for text
@@ -41,7 +40,7 @@ pack = imgui.color_convert_float4_to_u32
 
 
 def draw(ui: Ui, region: tuple[int, int], shown: Shown) -> None:
-    _picture(ui, region, shown)
+    _picture(ui, shown)
     if ui.inputs.frustums:
         _frustums(ui)
     _edit(ui)
@@ -57,17 +56,12 @@ def draw(ui: Ui, region: tuple[int, int], shown: Shown) -> None:
         _help(ui, region)
 
 
-def _picture(ui: Ui, region: tuple[int, int], shown: Shown) -> None:
+def _picture(ui: Ui, shown: Shown) -> None:
+    """The splats are there already."""
     lines, (width, height) = imgui.get_background_draw_list(), shown.render
-    if shown.region != region:  # of before the window had this size
-        width, height = width * region[0] // shown.region[0], height * region[1] // shown.region[1]
-    used = shown.scale * shown.scene[0], shown.scale * shown.scene[1]
-    far = shown.render[0] / used[0], shown.render[1] / used[1]
-    lines.add_rect_filled((0, 0), region, pack(EMPTY))
-    lines.add_image(SCENE, (0, 0), (width, height), (0, 0), far)
     if shown.frame[2]:
         x, y, w, h = shown.frame
-        dark = pack((*EMPTY[:3], OUTSIDE))
+        dark = pack((EMPTY, EMPTY, EMPTY, OUTSIDE))
         for a, b in (
             ((0, 0), (width, y)),
             ((0, y + h), (width, height)),
