@@ -65,7 +65,10 @@ void main() {
     if (g >= counts.splats) return;
     float opacity = opacity_of(g);
     vec3 mean = means(g), scale = scale_of(g);
-    if (SHRUNK) scale *= 1.0 - frame.shrunk;
+    if (SHRUNK) {
+        scale *= 1.0 - frame.shrunk;
+        if (frame.shrunk == 1.0) opacity = 1.0;  // points are all seen
+    }
     vec4 quat = quats(g);
     Projection o;
     Splat2D s;

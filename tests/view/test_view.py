@@ -334,6 +334,26 @@ def test_the_window_shows_the_splats_of_the_moment(training, device, display, sc
     renderer.close()
 
 
+class Stepped(Watched):
+    batch_seconds = TrainingWindow.batch_seconds
+
+
+def test_one_step_at_a_time(training):
+    """A paused run makes one step for each that is asked for."""
+    made = []
+
+    def watch(preview, run):
+        i = preview.viewer.inputs
+        if run.session.step >= 5 and not made and not i.paused:
+            i.pause()
+        elif preview.paused and not i.steps and len(made) < 4:
+            made.append(run.session.step)
+            i.step() if len(made) < 4 else i.pause()
+
+    training("steps", Stepped(watch), max_steps=20, deterministic=False)
+    assert np.diff(made).tolist() == [1, 1, 1]
+
+
 def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
     def refuse(*arguments):
         raise UserError("cannot draw to a window of this display")
@@ -343,12 +363,20 @@ def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
     assert "cannot draw to a window" in capsys.readouterr().out
 
 
-def view_until_drawn(monkeypatch, target) -> tuple[Viewer, np.ndarray]:
-    """Runs `hardsplat view` until a frame shows something; returns its viewer, and that frame."""
+def view_until_drawn(monkeypatch, target, drop="") -> tuple[Viewer, np.ndarray]:
+    """Runs `hardsplat view` until a frame shows something; returns its viewer, and that frame.
+    drop: a file that is dropped on the window before."""
     found, real, end = [], Viewer.turn, time.monotonic() + SECONDS
+    dropped = []
 
     def turn(self, *arguments, **named):
         real(self, *arguments, **named)
+        if drop and not dropped:
+            dropped.append(self.inputs)
+            self.interface.on_drop([drop])
+        if drop and self.inputs is dropped[0]:
+            assert time.monotonic() < end
+            return
         if self.pictures and self.idle and not self.closed and not found:
             pixels = self.screen.pixels(*self._shown.scene)
             if np.ptp(pixels) > 20 or time.monotonic() > end:  # levels of detail come later
@@ -369,6 +397,7 @@ def test_view_of_splats_a_result_and_a_scene(device, monkeypatch, scene, trainin
     training("run", max_steps=3)
     rng = np.random.default_rng()
     save_splats(tmp_path / "a.ply", some_gaussians(rng, 50))
+    save_splats(tmp_path / "b.ply", some_gaussians(rng, 30))
     g = some_gaussians(rng, 50)
     rest = dict(opacities=g.logit_opacities, scales=g.log_scales, sh0=g.sh[:, :1], shN=g.sh[:, 1:])
     np.savez(tmp_path / "a.npz", means=g.means, quats=g.quats, **rest)
@@ -376,6 +405,8 @@ def test_view_of_splats_a_result_and_a_scene(device, monkeypatch, scene, trainin
         viewer, pixels = view_until_drawn(monkeypatch, target)
         assert viewer.closed and not viewer.inputs.points and np.ptp(pixels) > 20
         assert np.linalg.norm(viewer.inputs.controls.pivot - np.median(g.means, axis=0)) < 2
+    opened = view_until_drawn(monkeypatch, "a.npz", drop=str(tmp_path / "b.ply"))[0]
+    assert opened.facts.splats == 30 and opened.inputs.editor is not None
     (tmp_path / "lod").mkdir()
     write_levels(in_memory(g), tmp_path, tmp_path / "lod", leaf=20, coarsest=20, quiet=True)
     viewer, pixels = view_until_drawn(monkeypatch, "lod")

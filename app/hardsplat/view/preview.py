@@ -88,19 +88,16 @@ class TrainingWindow(Watcher):
 
     @property
     def batch_seconds(self) -> float:  # type: ignore[override]
-        """How long a batch may take while the window is seen, which answers between batches."""
-        stepping = self.viewer is not None and self.viewer.inputs.steps
-        return 0.0 if stepping else REFRESH
-
-    def batch(self, run: Running) -> None:
-        if self.viewer is not None:
-            self.viewer.inputs.steps = 0
+        """How long a batch may take while the window is seen, which answers between batches; one
+        step where that was asked for."""
+        return 0.0 if self._step < self._until else REFRESH
 
     def __init__(self, size: tuple[int, int] | None = None, stays: bool = False):
         self.stays, self._size = stays, size
         self.surfaces = window.start()  # the extensions that the device must be opened with
         self.viewer: Viewer | None = None
         self._told_at = -np.inf
+        self._step = self._until = 0  # of the run, and the one that was asked for last
 
     def open(self, run: Running) -> None:
         """The window, at the first camera. Screenshots go to the folder of the run."""
@@ -124,8 +121,7 @@ class TrainingWindow(Watcher):
 
     @property
     def paused(self) -> bool:
-        """A step that is asked for is a batch of its own."""
-        return self.viewer is not None and self.viewer.paused and not self.viewer.inputs.steps
+        return self.viewer is not None and self.viewer.paused and self._step >= self._until
 
     @property
     def lingering(self) -> bool:
@@ -138,6 +134,9 @@ class TrainingWindow(Watcher):
             return
         session, log = run.session, run.log
         viewer = self.viewer
+        self._step = session.step
+        if viewer.inputs.steps:
+            self._until, viewer.inputs.steps = session.step + viewer.inputs.steps, 0
         if "save" in viewer.asked:
             viewer.asked.discard("save")
             run.save()

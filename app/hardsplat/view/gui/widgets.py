@@ -12,6 +12,8 @@ from hardsplat.view.gui import style
 NONE: Mapping[str, style.Color] = MappingProxyType({})
 LABEL = 104.0  # px of the column of names at 96 dpi
 VALUE = 4.0  # heights of a character for the number behind a slider
+# the middle of buttons by their text, px, where they were drawn last: tests and tools press them
+PLACES: dict[str, tuple[float, float]] = {}
 
 
 def em(count: float) -> float:
@@ -111,6 +113,7 @@ def toggle(text: str, down: bool, width: float = 0.0) -> bool:
         imgui.push_style_color(imgui.Col.BUTTON, style.rgb(0x4C9FF0, 0.55))
         imgui.push_style_color(imgui.Col.BUTTON_HOVERED, style.rgb(0x4C9FF0, 0.7))
     pressed = imgui.button(text, (width, 0))
+    placed(text)
     if down:
         imgui.pop_style_color(2)
     return pressed
@@ -133,6 +136,7 @@ def buttons(
             imgui.push_style_color(imgui.Col.BUTTON_ACTIVE, color)
         if imgui.button(name, (width, 0)):
             pressed = name
+        placed(name)
         if color:
             imgui.pop_style_color(3)
         imgui.end_disabled()
@@ -146,6 +150,12 @@ def figure(name: str, value: str) -> None:
     imgui.set_cursor_pos_y(imgui.get_cursor_pos_y() - em(0.35))
     imgui.text(value)
     imgui.dummy((0, em(0.1)))
+
+
+def placed(text: str) -> None:
+    """Remembers where the button before is."""
+    (left, top), (right, bottom) = imgui.get_item_rect_min(), imgui.get_item_rect_max()
+    PLACES[text.partition("##")[0]] = (left + right) / 2, (top + bottom) / 2
 
 
 def hint(text: str) -> None:

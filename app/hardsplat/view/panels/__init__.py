@@ -56,6 +56,7 @@ def _tab(title: str, open: bool, width: float) -> bool:
     imgui.push_style_color(imgui.Col.BUTTON, style.RAISED if open else style.rgb(0, 0.0))
     imgui.push_style_color(imgui.Col.TEXT, style.TEXT if open else style.FAINT)
     pressed = imgui.button(title, (width, 0))
+    widgets.placed(title)
     imgui.pop_style_color(2)
     if open:
         (left, _), (right, bottom) = imgui.get_item_rect_min(), imgui.get_item_rect_max()

@@ -56,6 +56,7 @@ def _thumbnail(ui: Ui, number: int, width: float, height: float) -> bool:
     point, chosen = ui.inputs.points[number], ui.inputs.point == number
     pressed = imgui.invisible_button(f"camera {number}", (width, height + widgets.em(1.1)))
     hovered = imgui.is_item_hovered()
+    widgets.placed(f"camera {number}")
     widgets.hint(point.name + " (held out)" * point.held_out)
     lines = imgui.get_window_draw_list()
     left, top = imgui.get_item_rect_min()

@@ -17,7 +17,7 @@ from hardsplat.view.gui import style, widgets
 from hardsplat.view.gui.canvas import EMPTY
 from hardsplat.view.gui.ui import Shown, Ui
 from hardsplat.view.splats.editing import EditInputs
-from hardsplat.view.splats.inputs import DRAWN_AS
+from hardsplat.view.splats.inputs import DRAWN_AS, Inputs
 
 PHOTO, ERROR = (contract.CONSTANTS[f"FILLED_{name}"] for name in ("PHOTO", "ERROR"))
 UNITS = {"depth": "world units", "median": "world units", "count": "splats"}
@@ -25,6 +25,7 @@ OUTSIDE = 0.6  # how dark what a photograph beside does not show becomes
 MOST_FRUSTUMS = 300
 REACH = 0.06  # length of a frustum, of the distance of the pivot
 SMALLEST = 240.0  # px at 96 dpi of what has room for text
+BUTTONS = 26.0  # of the toolbar, heights of a character
 LEGEND = 220.0  # px of the palette at 96 dpi
 _FLOATING = imgui.WindowFlags
 _FIXED = (
@@ -47,7 +48,7 @@ def draw(ui: Ui, region: tuple[int, int], shown: Shown) -> None:
     if min(region) < SMALLEST * ui.scale:
         return
     if ui.side:
-        _toolbar(ui)
+        _toolbar(ui, region)
         if ui.inputs.numbers:
             _figures(ui, region)
     _legend(ui, region)
@@ -145,7 +146,7 @@ def _end() -> None:
     imgui.pop_style_var(2)
 
 
-def _toolbar(ui: Ui) -> None:
+def _toolbar(ui: Ui, region: tuple[int, int]) -> None:
     i, gap = ui.inputs, widgets.em(0.8)
     _begin("toolbar", (gap, gap))
     if "opening" in i.parts:
@@ -154,7 +155,7 @@ def _toolbar(ui: Ui) -> None:
         widgets.hint("Another file or folder (Ctrl O); or drop one on the window")
         imgui.same_line()
     if i.points:
-        _cameras(ui)
+        _cameras(ui, min(widgets.em(12), region[0] - widgets.em(BUTTONS)))
         imgui.same_line()
     if imgui.button("Save picture"):
         i.capture()
@@ -171,13 +172,23 @@ def _toolbar(ui: Ui) -> None:
     _end()
 
 
-def _cameras(ui: Ui) -> None:
+def _cameras(ui: Ui, width: float) -> None:
+    """width: px that a list of all of them has; a narrow window has none."""
     i = ui.inputs
     if imgui.arrow_button("previous", imgui.Dir.LEFT):
         i.hop(-1)
     widgets.hint("Previous camera (arrow left)")
+    if width > widgets.em(5):
+        imgui.same_line(0, widgets.em(0.3))
+        imgui.set_next_item_width(width)
+        _list(i)
     imgui.same_line(0, widgets.em(0.3))
-    imgui.set_next_item_width(widgets.em(12))
+    if imgui.arrow_button("next", imgui.Dir.RIGHT):
+        i.hop(1)
+    widgets.hint("Next camera (arrow right)")
+
+
+def _list(i: Inputs) -> None:
     name = i.points[i.point].name if i.point is not None else "free view"
     if imgui.begin_combo("##camera", name):
         for number, point in enumerate(i.points):
@@ -185,10 +196,6 @@ def _cameras(ui: Ui) -> None:
             if imgui.selectable(f"{text}##{number}", number == i.point)[0]:
                 i.go(number)
         imgui.end_combo()
-    imgui.same_line(0, widgets.em(0.3))
-    if imgui.arrow_button("next", imgui.Dir.RIGHT):
-        i.hop(1)
-    widgets.hint("Next camera (arrow right)")
 
 
 def _figures(ui: Ui, region: tuple[int, int]) -> None:

@@ -11,6 +11,7 @@ from hardsplat.tables.hardware import BLENDINGS
 from hardsplat.view.gui import style, widgets
 from hardsplat.view.gui.ui import Ui
 
+COMPARE = "show it in place of the picture"
 SHOWN = ("unorm8", "unorm16", "float16", "float32")
 # stages of a picture by the beginnings of the names of their passes, in this order
 STAGES = {
@@ -35,7 +36,8 @@ def draw(ui: Ui) -> None:
         i.tune(blending=pressed)
     widgets.faint(_sentence(BLENDINGS, str(rows.get("blending", ""))))
     widgets.heading("Difference to float32")
-    changed, compared = imgui.checkbox("show it in place of the picture", t.compared)
+    changed, compared = imgui.checkbox(COMPARE, t.compared)
+    widgets.placed(COMPARE)
     if changed:
         i.tune(compared=compared)
     _difference(ui)
