@@ -28,7 +28,8 @@ mesh study view
 export render fit fitmesh
 train
 report torch
-edit raster results sfm
+results
+edit raster sfm
 gpu io page
 settings
 contract model

@@ -10,8 +10,14 @@ from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.edit.shapes import Box, Brush, Pinhole, Rectangle, Sphere
 from hardsplat.edit.steps import Edit, Step, load_edit, save_edit, scale, turn
+from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.results.edited import scene_of
+from hardsplat.results.model import find_model
+from hardsplat.settings.presets import save_config
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.measure.command import evaluate_run
 
 SEED = 5
 QUAT = tuple(np.array([0.9, 0.1, -0.3, 0.2]) / np.sqrt(0.95))
@@ -114,7 +120,41 @@ def test_up_points_up(tmp_path, up):
     np.testing.assert_allclose(load_splats(tmp_path / "o.npz").means[:, 1], -heights, atol=2e-6)
 
 
+@pytest.fixture
+def result(scene, tmp_path):
+    """A result folder of the tiny scene, whose splats are its points."""
+    opened = load_scene(scene)
+    points = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.95)
+    save_splats(tmp_path / "result" / "splats.ply", points)
+    save_config(TrainConfig.of(data_dir=scene).flat(), tmp_path / "result" / "config.toml")
+    return tmp_path / "result"
+
+
+def test_cameras_go_along_with_edited_splats(result, scene, tmp_path, on_device):
+    """An edit, and an edit of that, wherever they lie, look from them as the result does."""
+    first, second = tmp_path / "a.ply", tmp_path / "elsewhere" / "b.npz"
+    words = "--up 1 2 3 --scale 2.5 --move 1 0 2"
+    assert main(["edit", str(result), *words.split(), "-o", str(first)]) == 0
+    assert main(["edit", str(first), "--up", "z", "--scale", "2", "-o", str(second)]) == 0
+    given = load_scene(scene)
+    before = evaluate_run(str(result), result_dir=tmp_path / "before")["psnr"]
+    for file, factor in ((first, 2.5), (second, 5)):
+        found, config = find_model(file)
+        assert found == file and config.scene.data_dir == scene
+        assert config.scene.near_plane == pytest.approx(0.2 * factor)
+        moved = scene_of(file, config.scene)
+        assert moved.extent == pytest.approx(factor * given.extent)
+        for view, other in zip(moved.views, given.views):
+            for a, b in zip(view.camera.pixels(moved.points), other.camera.pixels(given.points)):
+                assert np.allclose(a, b) or np.allclose(a, factor * b)
+        after = evaluate_run(str(file), result_dir=tmp_path / f"{factor}")["psnr"]
+        assert after == pytest.approx(before, abs=0.01)
+    (tmp_path / "a.ply.edit.json").unlink()
+    assert find_model(first)[1].scene.data_dir is None
+
+
 BAD = [
+    ('{"hardsplat_edit": 1, "of": 3, "steps": []}', "of: expected the path of splats"),
     ("[]", "expected {"),
     ('{"hardsplat_edit": 1, "steps": 3}', "steps: expected a list"),
     ('{"hardsplat_edit": 1, "steps": [{"do": "burn"}]}', "step 1: do: expected keep"),

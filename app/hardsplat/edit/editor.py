@@ -14,7 +14,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.edit.shapes import Box, Brush, Pinhole, Rectangle, Shape, Sphere
-from hardsplat.edit.steps import Edit, Similarity, Step, on_floor, save_edit, scale
+from hardsplat.edit.steps import ENDING, Edit, Similarity, Step, on_floor, save_edit, scale
 from hardsplat.io.splats import save_splats
 from hardsplat.model.camera import Camera, rotation_matrix
 from hardsplat.model.gaussians import SH_C0, Gaussians
@@ -25,14 +25,21 @@ REACH = 3.0  # standard deviations within which a ray meets a splat
 
 
 class Editor:
-    """Edits `gaussians`, which stay as they are, for files in `folder`. Methods may be called by
-    any thread; they raise UserError for what makes no sense now, and change nothing then.
+    """Edits `gaussians`, of `file`, which stay as they are, for files in `folder`. Methods may be
+    called by any thread; they raise UserError for what makes no sense now, and change nothing then.
 
     version: differs when `shown` does. marks: up to three (3,) points, world units. moved: what the
     last action did to places, for cameras that go along.
     """
 
-    def __init__(self, gaussians: Gaussians, folder: Path, antialiased: bool = False):
+    def __init__(
+        self,
+        gaussians: Gaussians,
+        folder: Path,
+        antialiased: bool = False,
+        file: Path | None = None,
+    ):
+        self._file = file
         self._original, self._folder, self._antialiased = gaussians, folder, antialiased
         self._lock, self.version = threading.RLock(), 0
         self._actions: list[tuple[Step, ...]] = []
@@ -214,7 +221,8 @@ class Editor:
                 stem, dot, ending = Path(name).name.partition(".")
                 path = self._free(str(Path(name).parent / stem), dot + ending)
                 save_splats(path, self._left, self._antialiased)
-                save_edit(steps := path.with_name(path.name + ".edit.json"), self.steps)
+                steps = path.with_name(path.name + ENDING)
+                save_edit(steps, self.steps, self._file)
                 out += [path, steps]
             if self._keys:
                 path = self._free("camera_path", ".json")

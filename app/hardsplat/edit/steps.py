@@ -1,6 +1,6 @@
 """Edits as a list of steps, each of what the steps before it left, and their files.
 
-    {"hardsplat_edit": 1, "steps": [
+    {"hardsplat_edit": 1, "of": "splats.ply", "steps": [
         {"do": "keep", "box": [-1, -1, -1, 1, 1, 1]},
         {"do": "delete", "sphere": [0, 0, 0, 0.2]},
         {"do": "turn", "quat": [0.7071, 0.7071, 0, 0]},
@@ -13,6 +13,7 @@ Shapes are in the world as it is at that step; rotations and scales are about it
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from hardsplat.model.gaussians import Gaussians
 
 VERSION, KEY = 1, "hardsplat_edit"
 MOST_STEPS, MOST_BYTES = 10_000, 64 << 20
+ENDING = ".edit.json"  # of the file of steps beside the splats that they left
 SMALLEST, LARGEST = 1e-6, 1e6  # factors of a scale
 UP = np.array([0.0, -1.0, 0.0])  # what is up in hardsplat's frame
 
@@ -131,9 +133,11 @@ def on_floor(places: np.ndarray, means: Iterable[np.ndarray]) -> list[Step]:
 
 @dataclass(frozen=True)
 class Edit:
-    """Steps in their order."""
+    """Steps in their order. of: the splats that they begin with, a path from the folder of their
+    file, or ""."""
 
     steps: tuple[Step, ...] = ()
+    of: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.steps)
@@ -168,7 +172,9 @@ def edit_of(words: Any) -> Edit:
     rows = words.get("steps")
     if not isinstance(rows, Sequence) or isinstance(rows, str) or len(rows) > MOST_STEPS:
         raise UserError(f"steps: expected a list of at most {MOST_STEPS}")
-    return Edit(tuple(_step(i, row) for i, row in enumerate(rows, start=1)))
+    if not isinstance(of := words.get("of", ""), str) or "\0" in of:
+        raise UserError("of: expected the path of splats")
+    return Edit(tuple(_step(i, row) for i, row in enumerate(rows, start=1)), of)
 
 
 def _step(number: int, row: Any) -> Step:
@@ -205,8 +211,20 @@ def load_edit(path: Path) -> Edit:
         raise UserError(f"{path}: {error}") from None
 
 
-def save_edit(path: Path, steps: Iterable[Step]) -> None:
-    """A file that `load_edit` reads. Raises UserError where it cannot be written."""
+def save_edit(path: Path, steps: Iterable[Step], of: Path | None = None) -> None:
+    """A file that `load_edit` reads. of: the splats that the steps begin with. Raises UserError
+    where it cannot be written."""
     rows = ",\n".join("  " + json.dumps(step.words()) for step in steps)
+    head = f'"{KEY}": {VERSION}, '
+    if of is not None:
+        head += f'"of": {json.dumps(_from(path.parent, of))}, '
     with written(path), replacing(path) as partial:
-        partial.write_text(f'{{"{KEY}": {VERSION}, "steps": [\n{rows}]}}\n', encoding="utf-8")
+        partial.write_text(f'{{{head}"steps": [\n{rows}]}}\n', encoding="utf-8")
+
+
+def _from(folder: Path, file: Path) -> str:
+    """The path of a file from a folder; a whole one on another drive of Windows."""
+    try:
+        return Path(os.path.relpath(file.absolute(), folder.absolute())).as_posix()
+    except ValueError:
+        return file.absolute().as_posix()

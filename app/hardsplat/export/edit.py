@@ -11,14 +11,12 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.edit.shapes import numbers, shapes_from_flag
-from hardsplat.edit.steps import Edit, Step, load_edit, on_floor, save_edit, upright
+from hardsplat.edit.steps import ENDING, Edit, Step, load_edit, on_floor, save_edit, upright
 from hardsplat.edit.steps import scale as scaled
 from hardsplat.export.convert import Converted, convert
 from hardsplat.io.formats.frames import UPS
 from hardsplat.io.splats import open_splats
 from hardsplat.results.model import find_model
-
-ENDING = ".edit.json"
 
 
 def edit_splats(
@@ -78,7 +76,7 @@ def edit_splats(
         raise UserError(f"nothing to do: give {flags}")
     edit = Edit(tuple(steps))
     done = convert(source, target, overwrite=overwrite, quiet=quiet, device=device, edit=edit)
-    save_edit(beside, steps)
+    save_edit(beside, steps, model)
     return done, target, beside
 
 

@@ -50,7 +50,7 @@ def lod(
     folder = Path(output) if output else home_of(file) / NAME if Path(result).is_dir() else beside
     _check_target(folder, overwrite)
     splats = open_splats(file)
-    cameras = training_cameras(config.scene, required=data_dir is not None)
+    cameras = training_cameras(file, config.scene, required=data_dir is not None)
     background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
     name = title or Path(config.scene.data_dir or file.stem).name
     shown = PageScene(name, cameras, near, background, splats.antialiased, direction(up))

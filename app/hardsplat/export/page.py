@@ -12,7 +12,6 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.export.cost import cost_of
 from hardsplat.io.media.images import to_uint8
-from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.framing import direction
@@ -21,6 +20,7 @@ from hardsplat.page.export import MIN_OPACITY, PageScene, WrittenPage, write_pag
 from hardsplat.page.pack import MOST_SPLATS
 from hardsplat.page.unpack import read_page
 from hardsplat.raster.renderer import Renderer
+from hardsplat.results.edited import scene_of
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.train.measure.measure import BACKGROUNDS
@@ -68,7 +68,7 @@ def export(
         raise UserError(f"{path}: a page ends in .html")
     check_free(path, overwrite)
     gaussians = load_splats(file)
-    cameras = training_cameras(config.scene, required=data_dir is not None)
+    cameras = training_cameras(file, config.scene, required=data_dir is not None)
     background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
     name, antialiased = Path(config.scene.data_dir or file.stem).name, config.raster.antialiased
     shown = PageScene(title or name, cameras, near, background, antialiased, direction(up))
@@ -98,13 +98,13 @@ def light_degree(splats: int, sh_degree: int) -> int:
     return max([min(1, sh_degree), *light])
 
 
-def training_cameras(settings: SceneSettings, required: bool) -> dict[str, Camera]:
-    """Those that were trained on, by the names of their photographs; none where the scene is gone,
-    unless it is required."""
+def training_cameras(file: Path, settings: SceneSettings, required: bool) -> dict[str, Camera]:
+    """Those that the splats of a file were trained on, by the names of their photographs; none
+    where the scene is gone, unless it is required."""
     if settings.data_dir is None:
         return {}
     try:
-        scene = load_scene(settings.data_dir, **settings.reading)
+        scene = scene_of(file, settings)
     except UserError as error:
         if required:
             raise

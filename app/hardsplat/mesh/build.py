@@ -14,7 +14,6 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.frames import UPS, axis, upright
-from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.sky import load_drawn
 from hardsplat.mesh.closed import closed_field
 from hardsplat.mesh.colors import colors_at
@@ -28,6 +27,7 @@ from hardsplat.model.framing import up_of
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.render.painter import Painter
+from hardsplat.results.edited import scene_of
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.measure import BACKGROUNDS
@@ -228,7 +228,7 @@ def opened(config: TrainConfig, file: Path) -> tuple[Sequence[Camera], Painter]:
     if c.data_dir is None:
         why = "nothing says which scene it shows, and depth is drawn from its cameras"
         raise UserError(f"{file}: {why}; add --data-dir SCENE")
-    scene = load_scene(c.data_dir, **c.reading)
+    scene = scene_of(file, c)
     cameras = [scene.views[i].camera for i in scene.train]
     gaussians, backend = load_drawn(file)[0], BACKENDS["tiled"]
     frame = frame_data(gaussians.sh_degree, BACKGROUNDS[c.background], c.near_plane)

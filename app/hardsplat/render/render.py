@@ -18,7 +18,7 @@ from hardsplat.base.progress import Bar
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.camera_path import read_camera_path
 from hardsplat.io.media.video import CODECS
-from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.sky import load_drawn
 from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
@@ -29,6 +29,7 @@ from hardsplat.render.painter import Painter
 from hardsplat.render.shots import AROUND, FPS, MOST_FRAMES, VIEWS, Framing, Shot, shots_of
 from hardsplat.render.sink import Stills, Videos, files_of, is_video
 from hardsplat.render.streaming import StreamedSplats, sample, tree_of
+from hardsplat.results.edited import scene_of
 from hardsplat.results.model import find_model, run_of
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import TrainConfig
@@ -275,7 +276,7 @@ def _scene(given: SceneSettings, path: str, file: Path) -> Scene | None:
             what = "%s is not there: the orbit is around the splats, without the scene's cameras"
             log.info(what, given.data_dir)
         return None
-    scene = load_scene(given.data_dir, **given.reading)
+    scene = scene_of(file, given)
     if path == "held-out" and not scene.test:
         why = f"no view is held out (--test-every {given.test_every}); use --path train"
         raise UserError(f"{given.data_dir}: {why}")

@@ -10,6 +10,7 @@ from hardsplat.io.formats import readable, streamed_sog
 from hardsplat.io.formats.checkpoint import holds, newest
 from hardsplat.io.scenes.colmap import model_folder
 from hardsplat.io.splats import is_antialiased
+from hardsplat.results.edited import edited
 from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
 
@@ -30,6 +31,9 @@ def find_model(
         file = path / streamed_sog.NAME
     folder = run_of(file)
     saved = folder / SAVED_NAME
+    first, moved = edited(file)
+    if not saved.is_file():
+        saved = run_of(first) / SAVED_NAME  # of the run whose splats were edited
     if not file.is_file() and newest(folder) and file.parent == path:
         raise UserError(
             f"{folder}: an interrupted run without splats.ply; resume it first: hardsplat "
@@ -47,6 +51,9 @@ def find_model(
     flat = read_saved(saved) if saved.is_file() else {}
     if not (file.suffix == ".npz" and holds(file)):  # a checkpoint is as its run
         flat["antialiased"] = is_antialiased(file)
+    if moved.factor != 1:
+        near = float(flat.get("near_plane", TrainConfig().scene.near_plane))
+        flat["near_plane"] = moved.factor * near
     given = {"data_dir": Path(data_dir) if data_dir else None, "device": device}
     return file, TrainConfig.of(**flat | {name: v for name, v in given.items() if v})
 

@@ -22,6 +22,7 @@ from hardsplat.model.framing import scene_bounds
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.render.paths import intrinsics, orbit
 from hardsplat.render.streaming import sample
+from hardsplat.results.edited import scene_of
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.train import TrainConfig
@@ -37,8 +38,9 @@ DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)
 @dataclass(frozen=True)
 class Viewable:
     """What is to be seen. config: with the device and format asked for. scene: None where only
-    splats are known. folder: for files that are made of it. tree: of splats
-    that are drawn by what cameras see; gaussians then are a sample of them."""
+    splats are known. folder: for files that are made of it. tree: of splats that are drawn by what
+    cameras see; gaussians then are a sample of them. file: of the splats, None of a scene's points.
+    """
 
     title: str
     gaussians: Gaussians
@@ -46,11 +48,12 @@ class Viewable:
     scene: Scene | None
     folder: Path = Path()
     tree: StreamedTree | None = None
+    file: Path | None = None
 
     @property
     def editor(self) -> Editor:
         antialiased = self.config.raster.antialiased
-        return Editor(self.gaussians, self.folder, antialiased)
+        return Editor(self.gaussians, self.folder, antialiased, self.file)
 
 
 def find(
@@ -83,13 +86,13 @@ def find(
         if of.data_dir is None:
             config = config.changed(near_plane=NEAR)
         elif data_dir or of.data_dir.is_dir():
-            scene = load_scene(of.data_dir, **of.reading)
+            scene = scene_of(file, of)
         else:
             how = "--data-dir SCENE shows its cameras and photographs"
             tqdm.write(f"note: {of.data_dir}, the scene of this run, is not there; {how}")
         tree = tree_for(file, config)
         splats = sample(tree) if tree else load_splats(file)
-        shown = Viewable(path.name, splats, config, scene, home_of(file), tree)
+        shown = Viewable(path.name, splats, config, scene, home_of(file), tree, file)
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
     return shown

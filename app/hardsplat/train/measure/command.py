@@ -10,10 +10,10 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.sky import load_drawn
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.sky import drawn
+from hardsplat.results.edited import scene_of
 from hardsplat.results.folder import check_folder, make_folder, write_json
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.settings.presets import SAVED_NAME
@@ -62,7 +62,7 @@ def evaluate_run(
     distance = Lpips(lpips) if lpips else None
     out = Path(result_dir) if result_dir else home_of(ply)
     check_folder(out)
-    scene = load_scene(c.data_dir, undistort=c.undistort, **c.reading)
+    scene = scene_of(ply, c, c.undistort)
     if not scene.test:
         raise UserError(
             f"{c.data_dir}: no view is held out (--test-every {c.test_every}); nothing to measure"
