@@ -20,7 +20,7 @@ from hardsplat.base.files import check_free, replacing, written
 from hardsplat.base.progress import Bar
 from hardsplat.edit.shapes import shapes_from_flag
 from hardsplat.edit.steps import Edit, Step
-from hardsplat.export.contribution import SeenSplats
+from hardsplat.export.contribution import SeenSplats, hidden
 from hardsplat.export.cost import Changed, Cost, cost_of
 from hardsplat.io.formats import format_to_read, format_to_write
 from hardsplat.io.formats.base import PIECE, SplatStream
@@ -113,10 +113,13 @@ def convert(
     note_filter(target, splats.antialiased)
     views = partial(SeenSplats.of_result, folder, device, quiet) if folder else None
     degree = min(_degree(source, splats.sh_degree, sh_degree), row.highest_degree)
-    seen = None
+    seen = unseen = None
     if views and degree and row.by_views:
-        packed = "colours are packed for all directions alike, not for what training views look in"
-        seen = _unless_missing(views, lambda s: s.directions(degree).astype(np.float32), packed)
+        packed = "colours are packed for all views alike, not for those it was trained on"
+        found = _unless_missing(views, lambda s: (s.directions(degree), s.complete), packed)
+        if found:
+            seen = found[0].astype(np.float32)
+            unseen = hidden(seen[:, 0]) if found[1] else None
     if weigh is None and seen is not None:
         weigh = _weighing(seen[:, 0])
     if weigh is None and views and max_splats and max_splats < splats.count:
@@ -124,7 +127,11 @@ def convert(
         weights = _unless_missing(views, SeenSplats.contributions, chosen)
         weigh = None if weights is None else _weighing(weights)
     weigh, ordered = weigh or importance, morton or row.morton
-    keep, means = _chosen(source, splats, edit, min_opacity, max_splats, weigh, ordered, quiet)
+    if unseen is not None and unseen.any():
+        nothing = "of which training views show as good as nothing"
+        log.warning("%s: leaves out %d splats, %s", target, unseen.sum(), nothing)
+    chosen_by = edit, min_opacity, max_splats, weigh, unseen
+    keep, means = _chosen(source, splats, *chosen_by, ordered, quiet)
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
     moved = edit.moved
     moved = replace(moved, rotation=turn @ moved.rotation, offset=turn @ moved.offset)
@@ -196,11 +203,12 @@ def _chosen(
     min_opacity: float,
     max_splats: int | None,
     weigh: Callable[[int, Gaussians], np.ndarray],
+    unseen: np.ndarray | None,
     ordered: bool,
     quiet: bool,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """(splats of the file,) bool, which are kept; where they are to be ordered their means (kept,
-    3)."""
+    3). unseen: (splats of the file,) bool, which are left out."""
     keep, at = np.zeros(splats.count, bool), 0
     dropped: Counter[str] = Counter()
     weights = np.zeros(splats.count if max_splats else 0, np.float32)
@@ -208,9 +216,9 @@ def _chosen(
     for piece in _shown(splats, "reading", quiet):
         span = slice(at, at + len(piece))
         good = faults(piece, dropped) & edit.inside(piece.means) & (piece.opacities >= min_opacity)
-        keep[span] = good
+        keep[span] = good if unseen is None else good & ~unseen[span]
         if max_splats:
-            weights[span] = np.where(good, weigh(at, piece), -1)
+            weights[span] = np.where(keep[span], weigh(at, piece), -1)
         if ordered:
             means[span] = piece.means
         at += len(piece)

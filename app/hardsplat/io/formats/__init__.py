@@ -32,7 +32,8 @@ FILE_FORMATS = {  # of rows with the same suffix the first that holds the file r
     "splat": FileFormat(
         ".splat", "32 bytes a splat, no SH", "RDF", splat.read, splat.write,
         keeps_filter=False, highest_degree=0),
-    "spz": FileFormat(".spz", "SPZ of Niantic", "RUB", spz.read, spz.write, morton=True),
+    "spz": FileFormat(
+        ".spz", "SPZ of Niantic", "RUB", spz.read, spz.write, morton=True, by_views=True),
     "sog": FileFormat(
         ".sog", "SOG of PlayCanvas", "RDF", sog.read, sog_write.write, morton=True, by_views=True),
     "sog folder": FileFormat(
