@@ -1,4 +1,4 @@
-"""One Vulkan device for the session; a validation message fails the test that caused it.
+"""One Vulkan device for a file of tests; a validation message fails the test that caused it.
 
 Validation layers are on, fresh memory is poisoned, and the first variants are taken."""
 
@@ -9,12 +9,15 @@ import math
 import os
 import signal
 import sys
+from contextlib import closing
 
 os.environ.setdefault("HARDSPLAT_VALIDATION", "1")
 os.environ.setdefault("HARDSPLAT_POISON", "1")
 os.environ.setdefault("HARDSPLAT_AUTO", "first")  # the same variants whatever else the machine does
 
 import pytest
+
+pytest_plugins = ["tests.helpers.leaks"]
 
 # A shell starts what it puts in the background so; tests press Ctrl-C, and so do processes that
 # they start.
@@ -28,9 +31,11 @@ def pytest_addoption(parser):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Skipped tests by the command that runs them."""
+    """How much memory the processes took, and skipped tests by the command that runs them."""
+    from tests.helpers.leaks import print_peaks
     from tests.helpers.needs import by_command
 
+    print_peaks(terminalreporter)
     reports = terminalreporter.stats.get("skipped", [])
     if lines := by_command([r.longrepr[2] for r in reports if isinstance(r.longrepr, tuple)]):
         terminalreporter.section("skipped, and what runs it")
@@ -45,20 +50,6 @@ def everything(request):
         from tests.helpers.needs import EVERYTHING, lacking
 
         pytest.skip(lacking("takes minutes", EVERYTHING))
-
-
-@pytest.fixture(scope="session")
-def session_device():
-    from hardsplat.gpu.device.context import Device
-
-    return Device()
-
-
-@pytest.fixture
-def device(session_device):
-    session_device.check_validation()
-    yield session_device
-    session_device.check_validation()
 
 
 @pytest.fixture
@@ -138,17 +129,17 @@ def display(screenless):
 
 @pytest.fixture(scope="module")
 def gpu(display):
-    """A device that can present, with validation layers. An interrupted run leaves its buffers
-    to the end of the process, so it is not closed."""
+    """A device that can present, with validation layers."""
     from hardsplat.gpu.probe import open_device
     from hardsplat.view import window
 
-    return open_device(None, window.start())
+    with closing(open_device(None, window.start())) as opened:
+        yield opened
 
 
 @pytest.fixture
 def on_device(device, monkeypatch):
-    """Runs and evaluations take the session's device, whose pipelines are built already."""
+    """Runs and evaluations take the file's device, whose pipelines are built already."""
     monkeypatch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: device)
     monkeypatch.setattr("hardsplat.train.measure.command.open_device", lambda wanted: device)
     return device

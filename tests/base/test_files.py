@@ -11,7 +11,7 @@ import pytest
 
 from hardsplat.base import files
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import check_free, remove_abandoned, replacing, written
+from hardsplat.base.files import check_free, remove_abandoned, replacing, replacing_folder, written
 
 
 def test_the_longest_names_are_written(tmp_path):
@@ -90,6 +90,35 @@ def test_what_a_killed_process_did_not_finish_goes(tmp_path):
         assert not gone.exists() and not earlier.exists() and all(p.exists() for p in kept)
     finally:
         alive.communicate(b"\n")
+
+
+def test_what_a_killed_process_left_goes_when_the_same_is_written_again(tmp_path):
+    """Files and folders of that name alone, whose process is gone."""
+    kill = (
+        "import os, pathlib, sys\n"
+        "from hardsplat.base.files import replacing, replacing_folder\n"
+        "with replacing(pathlib.Path('a[1].ply')) as a, "
+        "replacing_folder(pathlib.Path('lod')) as b:\n"
+        "    a.write_text('half'), (b / '0_0').mkdir(), os.kill(os.getpid(), 9)\n"
+    )
+    for _ in range(2):
+        assert subprocess.run([sys.executable, "-c", kill], cwd=tmp_path).returncode < 0
+        assert len(list(tmp_path.glob("a*.part"))) == len(list(tmp_path.glob("lod*.part"))) == 1
+    (tmp_path / "lod.ply.1.part").touch()  # of another file
+    (tmp_path / "lod").mkdir()
+    (tmp_path / "lod" / "old").touch()
+    with replacing(tmp_path / "a[1].ply") as file, replacing_folder(tmp_path / "lod") as folder:
+        file.write_text("whole")
+        (folder / "new").touch()
+        assert (tmp_path / "lod" / "old").exists()
+    assert (tmp_path / "a[1].ply").read_text() == "whole"
+    assert [path.name for path in (tmp_path / "lod").iterdir()] == ["new"]
+    names = {"a[1].ply", "lod", "lod.ply.1.part"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    with pytest.raises(ZeroDivisionError), replacing_folder(tmp_path / "lod") as folder:
+        (folder / "third").write_text(str(1 / 0))
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert [path.name for path in (tmp_path / "lod").iterdir()] == ["new"]
 
 
 def test_a_process_of_its_own_syncs_files(tmp_path, monkeypatch):

@@ -31,6 +31,7 @@ from hardsplat.model.framing import look_at
 from hardsplat.model.region import OPEN
 from tests.helpers.drawing import fresh_seed
 from tests.helpers.splat_files import some_splats
+from tests.helpers.spoiling import spoiled_values, survives
 
 K = np.array([[50.0, 0, 32], [0, 50, 24], [0, 0, 1]])
 
@@ -131,6 +132,10 @@ def test_a_plan_is_read_as_it_was_written(tmp_path):
 
 BROKEN = {
     "no JSON": (lambda t: "{", "not valid JSON"),
+    "deep": (lambda t: "[" * 100_000, "not valid JSON"),
+    "a huge cap": (lambda t: changed(t, cap=10**400), "not whole numbers"),
+    "a huge box": (lambda t: changed(t, box={**LEFT_BOX, "low": [10**400, 0]}), "not a plan"),
+    "huge axes": (lambda t: t | {"axes": [[10**400] * 3] * 3}, "not a plan"),
     "a list": (lambda t: [], "not a plan"),
     "another schema": (lambda t: t | {"schema": 9}, "its schema is 9"),
     "axes": (lambda t: t | {"axes": [[1, 0, 0]] * 3}, "not orthonormal"),
@@ -167,6 +172,28 @@ def test_a_broken_plan_is_refused_in_a_line(tmp_path, what):
         load_plan(path, ["a.jpg", "b.jpg"], "scene")
     assert words in str(error.value) and str(path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_damaged_values_are_refused_in_a_line(tmp_path):
+    path, names = tmp_path / "plan.json", ["a.jpg", "b.jpg"]
+    plan_of(LEFT, RIGHT).save(path)
+    good = json.loads(path.read_text())
+    spoil = lambda rng: path.write_text(json.dumps(spoiled_values(good, rng)))
+    survives(lambda: load_plan(path, names, "scene"), spoil, 400, path=path)
+
+
+def test_an_overlap_is_found_among_thousands_of_blocks(tmp_path):
+    """Each pair compared in Python would take minutes."""
+    side, path = 64, tmp_path / "plan.json"
+    boxes = [
+        Box((x, y), (x + 1, y + 1), (1, 1)) for x in map(float, range(side)) for y in range(side)
+    ]
+    plan_of(*boxes).save(path)
+    assert len(load_plan(path, ["a.jpg", "b.jpg"], "scene").blocks) == side**2
+    wide = replace(boxes[1000], high=(boxes[1000].high[0] + 0.01, boxes[1000].high[1]))
+    plan_of(*boxes[:1000], wide, *boxes[1001:]).save(path)
+    with pytest.raises(UserError, match=f"blocks block-1000 and block-{1000 + side} overlap"):
+        load_plan(path, ["a.jpg", "b.jpg"], "scene")
 
 
 @pytest.mark.parametrize("word", ["0", "2x", "x2", "-1", "2x0", "many", ""])

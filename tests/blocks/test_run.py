@@ -29,7 +29,8 @@ FAST = "--max-steps 60 --sh-degree 1 --deterministic --cap-max 700 --refine-star
 FAST += " --refine-every 10 --refine-stop-iter 50 --checkpoint-every 10 --polish-steps 4 --quiet"
 
 
-def test_splats_outside_of_a_region_do_not_grow(device, scene):
+@pytest.mark.parametrize("shape", ["box", "ball"])
+def test_splats_outside_of_a_region_do_not_grow(device, scene, shape):
     from hardsplat.io.scenes.scene import load_scene
 
     config = settings(
@@ -44,8 +45,10 @@ def test_splats_outside_of_a_region_do_not_grow(device, scene):
     )
     loaded = load_scene(scene)
     first = splats_of(config, loaded)
-    middle = float(np.median(first.means[:, 0]))
-    region = replace(Region.of((middle, -1e29, -1e29, 1e29, 1e29, 1e29)), outside=0.0)
+    middle = np.median(first.means, axis=0)
+    half = float(np.median(np.linalg.norm(first.means - middle, axis=1)))
+    numbers = (middle[0], *[-1e29] * 2, *[1e29] * 3) if shape == "box" else (*middle, half)
+    region = replace(Region.of(numbers), outside=0.0)
     job = Job.of(config, training_views(loaded), device, part=ScenePart(region))
     photos = Photos(device, [loaded.views[i].load() for i in loaded.train], "gpu", 100)
     OPENED.append(session := Session(device, job, photos, lambda batch: None, None))
@@ -117,12 +120,34 @@ def test_a_killed_worker_costs_nothing_but_time(planned, tmp_path, capfd):
     metrics = json.loads((killed / "metrics.json").read_text())
     assert metrics["splats"] == len(load_splats(killed / "splats.ply"))
     assert len(metrics["blocks"]) == 2 and metrics["evaluations"][0]["psnr"] > 10
+    own = sum(block["steps"] for block in metrics["blocks"].values())
+    assert metrics["polish_steps"] == 4 and metrics["steps"] == own + 4
+    assert metrics["evaluations"][0]["step"] == metrics["steps"]
+    assert not (killed / "unpolished").exists()
     assert metrics["seams"]["across"] + metrics["seams"]["within"] == 2
     (alone / "splats.ply").unlink()  # finished blocks are joined again, not trained again
     capfd.readouterr()
     assert main(["train", str(alone), "--resume"]) == 0
     assert "2 of 2 blocks were trained before" in "".join(capfd.readouterr())
     assert (killed / "splats.ply").read_bytes() == (alone / "splats.ply").read_bytes()
+
+
+def test_splats_before_their_polish_pass_for_no_result(planned, tmp_path, monkeypatch, capsys):
+    """As after a kill there: until it ends, the folder has no splats.ply."""
+    scene, plan = planned
+    folder, seen = tmp_path / "out", []
+    shutil.copytree(plan, folder)
+
+    def interrupted(*given):
+        seen.append(given)
+        assert given[-2].is_file()
+        raise KeyboardInterrupt(signal.SIGTERM)
+
+    monkeypatch.setattr("hardsplat.blocks.run.polish_whole", interrupted)
+    assert train(scene, folder, "--polish-steps", "1000") == 128 + signal.SIGTERM
+    assert seen[0][-1] == 60  # never more steps than --max-steps
+    assert not (folder / "splats.ply").exists() and not (folder / "metrics.json").exists()
+    assert main(["eval", str(folder)]) == 2
 
 
 REFUSED = {

@@ -59,7 +59,7 @@ def scene(tmp_path, monkeypatch):
 def train(stand_in, scene, monkeypatch):
     """train(flags...) -> the config that the trainer got."""
     calls = stand_in("hardsplat.train.run.trainer", "train")
-    monkeypatch.setattr("hardsplat.cli.train.opening", lambda wanted: None)
+    monkeypatch.setattr("hardsplat.gpu.probe.opening", lambda wanted: nullcontext())
 
     def run(*argv):
         assert main(["train", *argv]) == 0

@@ -18,6 +18,7 @@ from hardsplat.results.model import find_model
 from hardsplat.settings.presets import save_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.measure.command import evaluate_run
+from tests.helpers.spoiling import spoiled_values, survives
 
 SEED = 5
 QUAT = tuple(np.array([0.9, 0.1, -0.3, 0.2]) / np.sqrt(0.95))
@@ -167,7 +168,9 @@ BAD = [
     ('{"hardsplat_edit": 1, "steps": [{"do": "turn", "quat": [0, 0, 0, 0]}]}', "of length 0"),
     ('{"hardsplat_edit": 1, "steps": [{"do": "keep", "box": [1], "sphere": []}]}', "one shape"),
     ('{"hardsplat_edit": 1, "steps": [{"do": "delete", "brush": []}]}', "list of 1 to"),
-    ("[" * 100_000, "is no JSON"),
+    ("[" * 100_000, "not valid JSON"),
+    ('{"hardsplat_edit": 1, "steps": [{"do": {}}]}', "step 1: do: expected keep"),
+    ('{"hardsplat_edit": 1, "steps": [{"do": ["keep"], "box": []}]}', "do: expected keep"),
     ('{"hardsplat_edit": 1, "steps": [{"do": "keep", "sphere": "0001"}]}', "sphere: expected 4"),
     (
         '{"hardsplat_edit": 1, "steps": [{"do": "turn", "quat": [1,0,0,0], "x": 1}]}',
@@ -186,6 +189,35 @@ def test_damaged_files_are_refused_in_a_line(tmp_path, text, what):
     assert what in message and str(path) in message and "\n" not in message
 
 
+def test_damaged_values_are_refused_in_a_line(tmp_path):
+    path = tmp_path / "e.json"
+    shapes = {"box": [-1, -1, -1, 1, 1, 1]}, {"sphere": [0, 0, 0, 0.2]}
+    moves = {
+        "turn": ("quat", [0.7, 0.7, 0, 0]),
+        "scale": ("factor", 2.5),
+        "move": ("by", [0, 1, 2]),
+    }
+    steps = [{"do": do} | shape for do, shape in zip(("keep", "delete"), shapes)]
+    steps += [{"do": do, name: value} for do, (name, value) in moves.items()]
+    good = {"hardsplat_edit": 1, "steps": steps}
+    spoil = lambda rng: path.write_text(json.dumps(spoiled_values(good, rng)))
+    survives(lambda: load_edit(path).applied(splats(50)), spoil, 400, path="")
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e-6])
+def test_splats_that_their_numbers_cannot_hold_are_no_result(tmp_path, capsys, factor):
+    """Each step is allowed, all together are not."""
+    save_splats(tmp_path / "in.ply", splats(50))
+    steps = [{"do": "scale", "factor": factor}] * 20
+    (tmp_path / "e.json").write_text(json.dumps({"hardsplat_edit": 1, "steps": steps}))
+    words = f"edit {tmp_path / 'in.ply'} --edits {tmp_path / 'e.json'} -o {tmp_path / 'out.ply'}"
+    assert main(words.split()) == 2
+    assert (
+        "50 splats do not fit into float32 where the edit scales by 1e" in capsys.readouterr().err
+    )
+    assert not list(tmp_path.glob("out*"))
+
+
 FLAGS = [
     ("", "nothing to do"),
     ("--up 0 0 0", "--up 0 0 0: expected one of"),
@@ -194,7 +226,7 @@ FLAGS = [
     ("--distance 1 1 1 1 1 1 5", "two places apart"),
     ("--crop brush 1 2 3", "--crop brush 1 2 3: expected box"),
     ("--crop sphere 99 0 0 1", "leaves nothing"),
-    ("--edits gone.json", "gone.json: No such file"),
+    ("--edits gone.json", "gone.json: cannot be read: No such file"),
     ("--move 1 2 3 -o {}/in.ply", "in.ply"),
 ]
 

@@ -286,3 +286,18 @@ def test_the_filter_of_splats_is_said_where_a_format_can(scene, tmp_path, caplog
                 np.testing.assert_allclose(found, g.opacities.sum(), rtol=0.01)
     lod(tmp_path / "run", tmp_path / "lod", quiet=True)
     assert is_antialiased(tmp_path / "lod/lod-meta.json")
+
+
+@pytest.mark.parametrize(
+    "name", ["a.splat", "a.spz", "a.sog", "a.glb", "a.compressed.ply", "a_lod"]
+)
+def test_numpy_says_nothing_of_numbers_that_are_none(tmp_path, recwarn, capsys, name):
+    """Infinite, NaN, and so large that their squares are."""
+    file, splats = tmp_path / "bad.ply", some_splats(300, 1)
+    for row, value in enumerate((np.nan, np.inf, -np.inf, 3e38, -3e38)):
+        splats.means[row, 0] = splats.sh[row + 10, 0, 0] = splats.quats[row + 20, 0] = value
+    save_splats(file, splats)
+    words = ["lod", file] if name == "a_lod" else ["convert", file]
+    assert main([*map(str, words), str(tmp_path / name), "--quiet"]) == 0
+    assert "with NaN or infinite numbers" in "".join(capsys.readouterr())
+    assert not [w for w in recwarn.list if w.category is RuntimeWarning]

@@ -31,9 +31,9 @@ def scene(tmp_path_factory):
 
 
 @pytest.fixture
-def fits(session_device, monkeypatch):
+def fits(module_device, monkeypatch):
     """Fits take the session's device, whose pipelines are built already."""
-    monkeypatch.setattr("hardsplat.fitmesh.fit.open_device", lambda wanted: session_device)
+    monkeypatch.setattr("hardsplat.fitmesh.fit.open_device", lambda wanted: module_device)
 
 
 def small(data_dir, result_dir, **changes) -> MeshConfig:
@@ -232,7 +232,7 @@ def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing):
 
 @pytest.mark.parametrize("seconds, step", [(0, 10), (3600, 5)])
 def test_a_lost_device_leaves_the_newest_mesh(
-    scene, tmp_path, fits, session_device, monkeypatch, capsys, seconds, step
+    scene, tmp_path, fits, module_device, monkeypatch, capsys, seconds, step
 ):
     """After a subdivision too; from it a fit can go on."""
     run, out = MeshSession.run, tmp_path / "out"
@@ -252,7 +252,7 @@ def test_a_lost_device_leaves_the_newest_mesh(
     assert capsys.readouterr().err == error
     assert len(load_mesh(out / "mesh.obj")[0].faces) == (320 if step == 10 else 80)
     assert (out / "texture.png").is_file()
-    session_device.wait_idle()
+    module_device.wait_idle()
 
 
 def test_scenes_and_settings_that_cannot_be(scene, tmp_path, error_of):

@@ -47,10 +47,10 @@ void main() {
 
 
 @pytest.fixture
-def shaders(tmp_path, monkeypatch, session_device):
+def shaders(tmp_path, monkeypatch, module_device):
     """An empty shader folder beside the real includes, and empty caches. shaders("x.comp", text)
     writes one."""
-    monkeypatch.setattr(session_device, "pipelines", {})
+    monkeypatch.setattr(module_device, "pipelines", {})
     folder = tmp_path / "shaders"
     folder.mkdir()
     (folder / "include").symlink_to(shader.SHADERS / "include")
@@ -293,17 +293,17 @@ def test_device_choice():
         choose([], "0")
 
 
-def test_validation_messages_become_exceptions(session_device):
+def test_validation_messages_become_exceptions(module_device):
     """Also when another instance was made since."""
-    session_device.check_validation()
+    module_device.check_validation()
     instance.Instance(validation="1")
-    vk, buffer = memory.vk, Buffer(session_device, 64, "keys")
+    vk, buffer = memory.vk, Buffer(module_device, 64, "keys")
     with pytest.raises(ValidationError, match="VUID-vkCmdCopyBuffer-srcOffset"):
-        with once(session_device) as commands:
+        with once(module_device) as commands:
             beyond = vk.VkBufferCopy(srcOffset=64, dstOffset=0, size=4)
             vk.vkCmdCopyBuffer(commands, buffer.handle, buffer.handle, 1, [beyond])
-    session_device.instance.messages.clear()
-    session_device.wait_idle()
+    module_device.instance.messages.clear()
+    module_device.wait_idle()
     buffer.destroy()
 
 
@@ -311,10 +311,10 @@ def test_validation_messages_become_exceptions(session_device):
 
 
 @pytest.fixture
-def own_capabilities(session_device, monkeypatch, tmp_path):
+def own_capabilities(module_device, monkeypatch, tmp_path):
     """Capabilities that may be withdrawn, and an empty cache."""
-    mine = context.capabilities.query(session_device.physical.handle)
-    monkeypatch.setattr(session_device, "capabilities", mine)
+    mine = context.capabilities.query(module_device.physical.handle)
+    monkeypatch.setattr(module_device, "capabilities", mine)
     monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
     monkeypatch.delenv("HARDSPLAT_PROBE", raising=False)
     return mine

@@ -33,6 +33,7 @@ def survives(read, spoil, rounds, seed=0, *, seconds=5.0, memory=400 << 20, warn
         except UserError as error:
             outcomes.add("refused")
             assert "\n" not in str(error) and str(path) in str(error), what
+            assert not out_of_memory(error), f"{what}: {error}"
         except BaseException as error:
             raise AssertionError(f"{what}: {error!r}") from error
         finally:
@@ -41,6 +42,14 @@ def survives(read, spoil, rounds, seed=0, *, seconds=5.0, memory=400 << 20, warn
         took = time.process_time() - begun
         assert took < seconds and peak < memory, f"{what}: {took:.1f} s, {peak >> 20} MiB"
     assert outcomes == {"read", "refused"}, (seed, outcomes)
+
+
+def out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error was made of a MemoryError: the reader asked for what the file announces, and
+    a machine with more memory would have given it."""
+    return error is not None and (
+        isinstance(error, MemoryError) or out_of_memory(error.__cause__ or error.__context__)
+    )
 
 
 def spoiled_bytes(data: bytes, rng, head: int = 0) -> bytes:

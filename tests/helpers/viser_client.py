@@ -19,7 +19,7 @@ class Viewer:
         from websockets.sync.client import connect
 
         self.images, self.texts = [], []  # (H, W, 3) uint8; contents of GUI elements
-        self.elements, self.notes = {}, []  # type and uuid of GUI elements; notifications
+        self.elements = {}  # type and uuid of GUI elements
         how = dict(subprotocols=[f"viser-v{viser.__version__}"], max_size=None, compression=None)
         headers, address = dict(headers), urlsplit(url)
         if token := parse_qs(address.query).get("token"):  # as a browser that followed the URL
@@ -68,8 +68,6 @@ class Viewer:
                         self.images.append(np.asarray(picture))
                     elif message["type"] == "GuiUpdateMessage":
                         self.texts.append(str(message["updates"]))
-                    elif message["type"] == "NotificationShowMessage":
-                        self.notes.append(message["props"]["body"])
                     elif message["type"].startswith("Gui") and "uuid" in message:
                         self.elements[message["type"]] = message["uuid"]
         except (ConnectionClosed, OSError):

@@ -6,11 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.lib import format as npy
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.cli import main
@@ -34,11 +36,11 @@ def resumed(folder, **changes):
 
 
 @pytest.fixture(scope="module")
-def halfway(session_device, scene, tmp_path_factory) -> Path:
+def halfway(module_device, scene, tmp_path_factory) -> Path:
     """The folder of a run that did 20 steps."""
     out = tmp_path_factory.mktemp("halfway")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: session_device)
+        patch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: module_device)
         train(settings(scene, out, max_steps=20, eval_steps=(10,)))
     return out
 
@@ -163,6 +165,33 @@ def test_a_checkpoint_with_a_member_that_is_no_array(tmp_path, name):
     with pytest.raises(UserError, match="a.npz: not a usable checkpoint .*; give another") as error:
         checkpoints.load(path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["adam_shN", "something"])
+def test_a_checkpoint_that_expands_without_end(error_of, scene, tmp_path, name):
+    """`train --ckpt` and `--resume` take no memory for it."""
+    bomb = tmp_path / "ckpts/ckpt_5.npz"
+    checkpoints.save(bomb, Checkpoint.initial(some_splats(6, 1), 1))
+    with zipfile.ZipFile(bomb) as archive:
+        members = {each: archive.read(each) for each in archive.namelist()}
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each, content in members.items():
+            if each != f"{name}.npy":
+                archive.writestr(each, content)
+        with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+            head = {"descr": "<f4", "fortran_order": False, "shape": (16 << 20,)}
+            npy.write_array_header_1_0(member, head)
+            for _ in range(64):
+                member.write(bytes(1 << 20))
+    for words in (
+        f"--ckpt {bomb} --result-dir {tmp_path / 'o'}",
+        f"--resume --result-dir {tmp_path}",
+    ):
+        tracemalloc.start()
+        error, peak = error_of("train", scene, *words.split()), tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert error.startswith(str(bomb)) and "a decompression bomb" in error
+        assert peak < 32 << 20
 
 
 def test_checkpoints_that_do_not_fit_the_run(error_of, copied, scene, tmp_path):

@@ -130,7 +130,7 @@ def test_lpips_of_its_package(monkeypatch):
 def test_eval_reports_lpips_and_fitted_colours(on_device, scene, stand_in, tmp_path):
     train(settings(scene, tmp_path, max_steps=3))
     table = evaluate_run(str(tmp_path), lpips="vgg-3dgs")
-    assert table == json.loads((tmp_path / "eval.json").read_text())
+    assert table == json.loads((tmp_path / "eval/eval.json").read_text())
     assert table["lpips"]["variant"] == "vgg-3dgs"
     assert len(table["lpips"]["views"]) == len(table["views"]) == 2
     assert all(view["fitted_psnr"] >= view["psnr"] for view in table["views"])

@@ -2,6 +2,7 @@
 hostile folders."""
 
 import copy
+import itertools
 import json
 import shutil
 
@@ -15,9 +16,9 @@ from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.base import PIECE, SplatStream, in_memory
 from hardsplat.io.order import Dealt
 from hardsplat.io.splats import load_splats, open_splats, save_splats
-from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.model.kdtree import CellTree
-from hardsplat.page.choose import covers
+from hardsplat.page.choose import covers, merged
 from hardsplat.page.stream import PAGE
 from hardsplat.results.model import find_model
 from tests.helpers.splat_files import covariances, differences, some_splats
@@ -59,6 +60,8 @@ def test_the_tree_holds_its_splats(written):
     tree = streamed_sog.read_tree(written / streamed_sog.NAME)
     assert tree.levels == 3 and tree.count[:, 0].sum() == 5000 and len(tree.bounds) == 8
     assert (np.diff(tree.errors, axis=1) >= 0).all() and (tree.errors[:, 0] == 0).all()
+    reach = np.array([[[np.inf] * 3, [-np.inf] * 3]] * 8)  # of all levels
+    most = np.zeros(8)
     for file, first, n, bounds in zip(tree.file.T, tree.first.T, tree.count.T, [tree.bounds] * 3):
         for leaf in range(len(file)):
             chunk = Gaussians.concatenate(list(tree.chunk(file[leaf]).pieces()))
@@ -66,6 +69,10 @@ def test_the_tree_holds_its_splats(written):
             half = np.sqrt(np.einsum("nii->ni", covariances(run)))
             out = np.maximum(bounds[leaf, 0] - run.means + half, run.means + half - bounds[leaf, 1])
             assert out.max() < 0.1 * half.max()  # of what SOG rounds
+            reach[leaf, 0] = np.minimum(reach[leaf, 0], (run.means - half).min(axis=0))
+            reach[leaf, 1] = np.maximum(reach[leaf, 1], (run.means + half).max(axis=0))
+            most[leaf] = max(most[leaf], half.max())
+    assert (np.abs(reach - tree.bounds).max(axis=(1, 2)) < 0.1 * most).all()  # no larger either
     ratio = tree.count[:, 0] / tree.count[:, 1]
     assert (ratio > 3.9).all() and (ratio <= 4).all()
 
@@ -81,6 +88,40 @@ def test_merging_keeps_cover_and_mean():
         np.testing.assert_allclose(v.sum(), w.sum(), rtol=1e-4)
         np.testing.assert_allclose(v @ level.means / v.sum(), w @ g.means / w.sum(), atol=1e-4)
     assert [len(level) for level in leaf.levels] == [4096, 1024, 256]
+
+
+def test_merged_splats_have_the_moments_of_their_group():
+    """Mean and covariance of what a group covers, as float64 sums; as much cover, but no opacity
+    above 0.99."""
+    g = some_splats(300, 1, size=0.05)
+    g.opacities *= 0.05
+    g.means += 5  # the mean's square is not small next to the covariance
+    starts = np.array([0, 1, 4, 50])
+    made, w, c = merged(g, starts), covers(g), covariances(g)
+    got = covariances(made)
+    for i, (a, b) in enumerate(itertools.pairwise([*starts, len(g)])):
+        own, means = w[a:b] / w[a:b].sum(), g.means[a:b].astype(np.float64)
+        middle = own @ means
+        spread = means - middle
+        wanted = np.einsum("n,nij->ij", own, c[a:b] + spread[:, :, None] * spread[:, None])
+        np.testing.assert_allclose(made.means[i], middle, rtol=1e-6)
+        np.testing.assert_allclose(got[i], wanted, atol=1e-5 * np.trace(wanted))
+        np.testing.assert_allclose(covers(made)[i], w[a:b].sum(), rtol=1e-5)
+        np.testing.assert_allclose(made.sh[i], np.tensordot(own, g.sh[a:b], 1), atol=1e-6)
+    g.means[:] = 5
+    g.opacities[:] = 0.9
+    np.testing.assert_allclose(merged(g, starts).opacities[1:], 0.99)
+
+
+def test_errors_are_what_colours_differ_and_what_merging_blurs():
+    g = some_splats(256, 0)
+    g.sh[:] = g.sh[0]
+    blur = 0.05 * covers(g).sum()
+    np.testing.assert_allclose(module._errors(g, 3), [0, blur, 2 * blur], rtol=1e-6)
+    g.sh[:, 0] += np.where(np.arange(256) % 2, 1, -1)[:, None] / SH_C0
+    g.scales[:], g.opacities[:] = 0.1, 0.5  # so that means are those of all neighbours
+    far = (3**0.5 + 0.05) * covers(g).sum()
+    np.testing.assert_allclose(module._errors(g, 2), [0, far], rtol=1e-6)
 
 
 def test_dealt_splats_come_back(tmp_path, monkeypatch):
@@ -285,7 +326,10 @@ def test_the_command(tmp_path, splats, capfd, error_of):
     assert 'protocol === "file:"' in (out / PAGE).read_text()  # as its hash in the policy has it
     assert json.loads((out / streamed_sog.NAME).read_text())["hardsplat"]["title"] == "<T>"
     assert "a_lod: exists; add --overwrite" in error_of("lod", str(ply))
+    (out / "eval").mkdir()  # where `hardsplat eval` measured it
     assert main(["lod", str(ply), "--overwrite", "--quiet"]) == 0
+    assert not (out / "eval").exists()  # what was measured is no more
+    assert {path.name for path in tmp_path.iterdir()} == {"a.ply", "a_lod"}
     assert "has levels of detail already" in error_of("lod", str(out))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "photo.jpg").touch()

@@ -99,6 +99,16 @@ def test_a_ball_is_a_ball(views):
     assert abs(np.linalg.norm(less, axis=1).mean() - 1) < 0.5 * VOXEL
 
 
+@pytest.mark.parametrize("fused, least", [(1, 1), (2, 2), (3, 3), (40, 3)])
+def test_voxels_are_known_that_three_views_saw(fused, least):
+    """Fewer where there are no more."""
+    field = Field(VOXEL, np.zeros((2, 3), np.int64))
+    field.fused = fused
+    field.weight[1] = np.arange(BLOCK**3) % 6
+    assert (field.known(np.array([1, 0])) == (field.weight[[1, 0]] >= least)).all()
+    assert field.known(np.array([1])).any() and not field.known(np.array([0])).any()
+
+
 def test_cells_without_a_known_corner_have_no_surface(views):
     field = Field(VOXEL, blocks_near(views, VOXEL, 10))
     field.fuse(views)

@@ -108,7 +108,6 @@ def test_backward_says_what_it_needs(renderer):
 
 
 def test_a_renderer_closes_the_device_that_it_opened(monkeypatch):
-    """The validation layer names whatever was not destroyed before its device."""
     monkeypatch.setenv("HARDSPLAT_VALIDATION", "1")
     gaussians, camera, weight = scene_of()
     with Renderer() as renderer:

@@ -61,8 +61,8 @@ class Sorter:
 
 
 @pytest.fixture(scope="module")
-def sorter(session_device):
-    sorter = Sorter(session_device, LARGEST)
+def sorter(module_device):
+    sorter = Sorter(module_device, LARGEST)
     yield sorter
     sorter.destroy()
 
@@ -133,13 +133,13 @@ def short_digits(lanes: int) -> list:
     return [sort_passes(lanes=lanes)[0], *itertools.chain(*digits)]
 
 
-def test_ranks_by_ballots(session_device, device, monkeypatch):
+def test_ranks_by_ballots(module_device, device, monkeypatch):
     """Subgroups are narrow, digits shorter: each has a counter a subgroup in shared memory."""
-    lanes = session_device.subgroup_size
-    if "subgroup_tiles" not in session_device.capabilities:
-        pytest.skip(f"{session_device.name} counts no ballots")
+    lanes = module_device.subgroup_size
+    if "subgroup_tiles" not in module_device.capabilities:
+        pytest.skip(f"{module_device.name} counts no ballots")
     monkeypatch.setattr(sort, "WIDE", lanes)
-    sorter = Sorter(session_device, 20_000, short_digits(lanes), digits=6, bits=6)
+    sorter = Sorter(module_device, 20_000, short_digits(lanes), digits=6, bits=6)
     rng = np.random.default_rng(9)
     for n in (1, BLOCK + 1, 20_000, 0):
         for kind in KINDS:
@@ -149,15 +149,15 @@ def test_ranks_by_ballots(session_device, device, monkeypatch):
     sorter.destroy()
 
 
-def test_dispatches_fold_beyond_the_guaranteed_group_count(session_device, device, monkeypatch):
+def test_dispatches_fold_beyond_the_guaranteed_group_count(module_device, device, monkeypatch):
     """With a limit of 2 workgroups in x, 5 blocks fold into y, with one workgroup to spare."""
     monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", 2)
     core = contract.SUBSYSTEMS["core"]
     limited = dataclasses.replace(core.constants["MAX_GROUPS_X"], value=2)
     few = dataclasses.replace(core, constants={**core.constants, "MAX_GROUPS_X": limited})
     monkeypatch.setitem(contract.SUBSYSTEMS, "core", few)
-    monkeypatch.setattr(session_device, "pipelines", {})
-    sorter = Sorter(session_device, 6 * BLOCK)
+    monkeypatch.setattr(module_device, "pipelines", {})
+    sorter = Sorter(module_device, 6 * BLOCK)
     sorter.poison()
     keys = depth_keys(np.random.default_rng(6), 4 * BLOCK + 9, culled=0.0)
     np.testing.assert_array_equal(sorter(keys), expected(keys))

@@ -183,7 +183,7 @@ def test_interrupted_and_resumed_runs_have_one_too(on_device, scene, tmp_path, m
         run.stopping.asked = 2
 
     run.session.on_batch = stop
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), run:
         run.train()
     steps = json.loads((tmp_path / "metrics.json").read_text())["steps"]
     page = tmp_path / "report.html"

@@ -19,7 +19,7 @@ from hardsplat.tables.tiles import TILE_BACKWARDS
 
 
 @pytest.fixture
-def few(monkeypatch, tmp_path, session_device):
+def few(monkeypatch, tmp_path, module_device):
     """Few variants, and an own memory of what ended a process."""
     tiles = {name: TILE_BACKWARDS[name] for name in ("reduce-scatter", "gather")}
     few = {"reduction": REDUCTIONS, "tile_backward": tiles}
@@ -28,9 +28,9 @@ def few(monkeypatch, tmp_path, session_device):
     monkeypatch.setattr(pipelines, "_STEPS", {})
     monkeypatch.setattr(pipelines, "FIT_RASTERS", ("binned",))
     monkeypatch.setattr(probe, "CHECKED", ("raster_order",))
-    monkeypatch.setattr(session_device, "killed", {})
-    names = set(session_device.capabilities.names)
-    monkeypatch.setattr(session_device.capabilities, "names", names)
+    monkeypatch.setattr(module_device, "killed", {})
+    names = set(module_device.capabilities.names)
+    monkeypatch.setattr(module_device.capabilities, "names", names)
     monkeypatch.setattr(crashes, "path_of", lambda physical: tmp_path / "crashes.json")
     monkeypatch.delenv("HARDSPLAT_PROBE", raising=False)
 

@@ -1,5 +1,6 @@
 """Workers of this machine: a thread for each device, whose children get that device."""
 
+import os
 import sys
 import threading
 import time
@@ -50,6 +51,26 @@ def test_each_worker_has_its_device(child, tmp_path):
     tasks = folders(tmp_path, "a", "b")
     assert dict(workers.on_workers(work, tasks, ["3", "7"], None)) == {0: 0, 1: 0}
     assert {(folder / "device").read_text() for (folder,) in tasks} == {"3", "7"}
+
+
+def listening() -> set[str]:
+    """Addresses at which this process listens, as /proc has them."""
+    own = {os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+    found = set()
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            address, state, inode = (line.split()[i] for i in (1, 3, 9))
+            if state == "0A" and f"socket:[{inode}]" in own:
+                found.add(address.rpartition(":")[0])
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_nothing_of_a_cluster_listens_to_other_machines(tmp_path):
+    needs.module("distributed")
+    before, look = listening(), lambda folder: sorted(listening())
+    ((_, found),) = workers.on_workers(look, folders(tmp_path, "a"), ["0", "1"], None)
+    assert {*found} and {*found} - before <= {"0100007F"}  # 127.0.0.1
 
 
 @pytest.mark.parametrize("name", ["long", "late"])

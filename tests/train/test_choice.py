@@ -93,6 +93,13 @@ def test_places():
     assert np.array_equal(box.inside(points), ((points >= low) & (points < high)).all(1))
     away = np.linalg.norm(points - [0.5, 0, 0], axis=1)
     assert np.array_equal(ball.inside(points), away < 1)
+    # half-open: what lies on a border belongs to the box above it, and to no sphere
+    for axis in range(3):
+        ends = np.array([[0.0, 0, 1], [0, 0, 1]])
+        ends[:, axis] = low[axis], high[axis]
+        assert box.inside(ends).tolist() == [True, False]
+        at = np.array([0.5, 0, 0]) + np.eye(3)[axis] * np.array([[-1], [1], [0.999]])
+        assert ball.inside(at).tolist() == [False, False, True]
     for region in (box, ball):
         assert region.inside(region.samples()).all() and len(region.samples()) > 50
     assert place_of(SceneSettings(), load_scene(COURTYARD)) is None

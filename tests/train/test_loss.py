@@ -211,8 +211,8 @@ def relative(actual, expected) -> float:
 
 
 @pytest.fixture(scope="module")
-def shared(session_device):
-    loss = Loss(session_device, *CANVAS)
+def shared(module_device):
+    loss = Loss(module_device, *CANVAS)
     yield loss
     loss.destroy()
 

@@ -78,8 +78,8 @@ class Steps:
 
 
 @pytest.fixture(scope="module")
-def steps(session_device):
-    steps = Steps(session_device)
+def steps(module_device):
+    steps = Steps(module_device)
     yield steps
     steps.destroy()
 

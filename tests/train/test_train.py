@@ -45,10 +45,10 @@ FAST = {"opacities_lr": 0.1, "sh0_lr": 0.01, "scales_lr": 0.01}
 
 
 @pytest.fixture(scope="module")
-def run(session_device, scene, tmp_path_factory):
+def run(module_device, scene, tmp_path_factory):
     """(config, metrics) of a run of 80 steps that densifies, in its folder."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: session_device)
+        patch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: module_device)
         out, own = tmp_path_factory.mktemp("run"), dict(checkpoint_every=50, refine_every=20)
         own |= dict(max_steps=80, eval_steps=(10, 40), save_steps=(40,))
         config = settings(scene, out, **own, **FAST)
@@ -233,7 +233,7 @@ def test_a_new_run_moves_an_earlier_one_aside(on_device, scene, tmp_path, capfd)
     mine = {name.split("/")[0] for name in MINE}
     assert {p.name for p in tmp_path.iterdir()} == own | mine | {"earlier_1", "earlier_2"}
     made = {name.split("/")[0] for name in MADE}
-    assert {p.name for p in earlier.iterdir()} == own | made | {"eval.json"}
+    assert {p.name for p in earlier.iterdir()} == own | made | {"eval"}
     checkpoints = sorted(p.name for p in tmp_path.glob("**/*.npz"))
     assert checkpoints == ["ckpt_10.npz", "ckpt_11.npz", "ckpt_12.npz"]
     resumed = {"data_dir": earlier, "resume": True, "max_steps": 15}
@@ -243,7 +243,7 @@ def test_a_new_run_moves_an_earlier_one_aside(on_device, scene, tmp_path, capfd)
     assert not (tmp_path / "earlier_3").exists() and (tmp_path / "ckpts/ckpt_12.npz").is_file()
 
 
-def test_the_saved_splats_measure_as_in_training(run, on_device, tmp_path):
+def test_the_saved_splats_measure_as_in_training(run, on_device, tmp_path, capsys):
     config, metrics = run
     out = tmp_path / "new/folder"
     table = evaluate_run(str(config.run.result_dir), result_dir=str(out))
@@ -252,6 +252,13 @@ def test_the_saved_splats_measure_as_in_training(run, on_device, tmp_path):
     assert table["ssim"] == pytest.approx(last["ssim"], abs=1e-3)
     assert json.loads((out / "eval.json").read_text()) == table
     assert (out / "renders/view_0008.jpg.render.png").is_file()
+    # What is there stays, be it of a training.
+    (out / "renders/mine").write_text("mine")
+    evaluate_run(str(config.run.result_dir), result_dir=str(out))
+    moved = f"note: the earlier measurements in {out} are now in {out / 'earlier_1'}\n"
+    assert moved in capsys.readouterr().out
+    assert json.loads((out / "earlier_1/eval.json").read_text()) == table
+    assert (out / "earlier_1/renders/mine").is_file() and not (out / "renders/mine").exists()
     alone = tmp_path / "alone.ply"
     alone.write_bytes((config.run.result_dir / "splats.ply").read_bytes())
     found = evaluate_run(str(alone), data_dir=str(config.scene.data_dir))

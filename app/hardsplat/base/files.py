@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -67,24 +69,56 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
 
     durable: a power loss does too. The file's bytes reach the disk before its name does, then the
     name, which takes some 7 ms a file (docs/results/files.md); pictures that can be drawn again do
-    without.
+    without. What processes that were killed left of the file goes first.
     """
     ensure_folder(path.parent)
-    partial = path.with_name(f"{short_name(path.name)}.{os.getpid()}.part")
-    _WRITTEN.add(partial.resolve())
-    try:
+    if durable:
+        remove_parts(path)
+    with _partial_of(path) as partial:
         yield partial
         if durable:
             _sync(partial)
         os.replace(partial, path)
+    if durable:
+        _sync_folder(path.parent)
+
+
+@contextmanager
+def replacing_folder(folder: Path) -> Iterator[Path]:
+    """The folder that takes the place of `folder` at the end, which until then is as it was. What
+    processes that were killed left of it goes first. Raises OSError."""
+    ensure_folder(folder.parent)
+    remove_parts(folder)
+    with _partial_of(folder) as partial:
+        partial.mkdir()
+        yield partial
+        old = partial.with_name(f"{short_name(folder.name)}.old.{os.getpid()}.part")
+        if folder.exists():
+            folder.rename(old)
+        partial.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _partial_of(path: Path) -> Iterator[Path]:
+    """The name under which it is written, where nothing is left when an error ends that."""
+    partial = path.with_name(f"{short_name(path.name)}.{os.getpid()}.part")
+    _WRITTEN.add(partial.resolve())
+    try:
+        yield partial
     except BaseException:
-        if os.path.exists(partial):
-            os.unlink(partial)
+        _remove(partial)
         raise
     finally:
         _WRITTEN.discard(partial.resolve())
-    if durable:
-        _sync_folder(path.parent)
+
+
+def _remove(partial: Path) -> None:
+    if partial.is_dir():
+        shutil.rmtree(partial, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            partial.unlink()
 
 
 @contextmanager
@@ -118,11 +152,19 @@ for path in sys.argv[1:]:
 def remove_abandoned(folder: Path) -> None:
     """Deletes what `replacing` began to write below a folder in processes of this machine that are
     gone. What cannot be deleted stays."""
-    for partial in folder.rglob("*.part"):
+    _remove_abandoned(folder.rglob("*.part"))
+
+
+def remove_parts(path: Path) -> None:
+    """As `remove_abandoned`, of what was to become one file or folder."""
+    _remove_abandoned(path.parent.glob(f"{glob.escape(short_name(path.name))}.*.part"))
+
+
+def _remove_abandoned(partials: Iterable[Path]) -> None:
+    for partial in list(partials):
         pid = partial.suffixes[-2][1:] if len(partial.suffixes) > 1 else ""
         if pid.isdigit() and not _writes(int(pid), partial):
-            with suppress(OSError):
-                partial.unlink()
+            _remove(partial)
 
 
 def _writes(pid: int, partial: Path) -> bool:

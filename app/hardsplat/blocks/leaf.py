@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from hardsplat.blocks.plan import BlockPlan, SceneBlock, block_of, load_plan
 from hardsplat.blocks.planner import halved
 from hardsplat.blocks.scaffold import Scaffold
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.probe import open_device
+from hardsplat.gpu.probe import opening
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.scenes.views import extent_of
@@ -59,18 +59,12 @@ def train_block(folder: Path, device: str | None, quiet: bool) -> dict[str, Any]
     """Trains the block of a folder, or continues it, and returns what its block.json holds: also
     when it was begun and ended, s of the clock, and on which device."""
     began = time.time()
-    threads = ThreadPoolExecutor(1, "device")
-    opening = threads.submit(open_device, device)  # drivers take their time
-    threads.shutdown(wait=False)
-    try:
-        found = _train_block(folder, quiet, opening)
-        return found | {"device": device or "", "wall": [began, time.time()]}
-    finally:
-        if not opening.exception():
-            opening.result().close()
+    with opening(device) as opened:
+        found = _train_block(folder, quiet, opened)
+    return found | {"device": device or "", "wall": [began, time.time()]}
 
 
-def _train_block(folder: Path, quiet: bool, opening: Future[Device]) -> dict[str, Any]:
+def _train_block(folder: Path, quiet: bool, device: Future[Device]) -> dict[str, Any]:
     task = json.loads((folder / TASK).read_text(encoding="utf-8"))
     scaffold, grows = Scaffold.of(Path(task["scaffold"])), task["grows"]
     given = TrainConfig.of(**task["settings"] | {"result_dir": folder, "quiet": quiet})
@@ -95,20 +89,22 @@ def _train_block(folder: Path, quiet: bool, opening: Future[Device]) -> dict[str
     watchers = [FullDevice()] if grows else []
     try:
         config, made = config.changed(resume=resumed), 0
-        metrics = train(config, watchers, device=opening, photographs=photographs, part=part)
+        metrics = train(config, watchers, device=device, photographs=photographs, part=part)
         made, at, count = metrics["steps"], folder / "splats.ply", metrics["splats"]
         full = None if made == block.steps else UserError("")
     except OutOfMemory as error:
         full, made, at = error, 0, first
     if full is not None:
-        if halves := halved(plan, block, scene, at, made, s.near_plane, opening.result()):
-            return {"status": "split", "splats": count, "blocks": [asdict(b) for b in halves]}
+        if halves := halved(plan, block, scene, at, made, s.near_plane, device.result()):
+            parts = {"blocks": [asdict(b) for b in halves], "steps": made}
+            return {"status": "split", "splats": count, **parts}
         if not made:
             raise full
         config, photographs = config.changed(resume=True), Loader(scene)
-        metrics = train(config, device=opening, photographs=photographs, part=part)
+        metrics = train(config, device=device, photographs=photographs, part=part)
     seconds = metrics["seconds"]
     own = {"seconds": seconds["training"], "parts": seconds["parts"], "outside": outside}
+    own |= {"steps": metrics["steps"]}
     return {"status": "done", "splats": metrics["splats"], **own}
 
 

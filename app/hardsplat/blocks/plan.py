@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import UserError, reason
 from hardsplat.blocks.cut import Box
 from hardsplat.io.scenes.source import stays_below
+from hardsplat.io.scenes.values import json_in
 from hardsplat.model.region import OPEN, Region
 from hardsplat.results.folder import write_json
 
@@ -63,13 +64,17 @@ class BlockPlan:
         rows = [new for b in self.blocks for new in (halves if b.name == name else [b])]
         return replace(self, blocks=tuple(rows))
 
-    def lines(self) -> list[str]:
-        """What there is to say of it, a line a block."""
+    def lines(self, polish: int = 0) -> list[str]:
+        """What there is to say of it, a line a block. polish: steps over all of them at the end,
+        which take the longer, the more splats there are."""
         total = sum(block.seconds for block in self.blocks)
+        work, splats = sum(b.steps * b.cap for b in self.blocks), sum(b.cap for b in self.blocks)
+        total += polish * splats * total / work
         said = [f"{len(self.blocks)} blocks, about {total:.0f} s of training on one device:"]
         for b in self.blocks:
             about = f"{len(b.photographs)} photographs, {b.cap} splats, {b.steps} steps"
             said.append(f"  {b.name}: {about}")
+        said += [f"  polish of all {splats} splats: {polish} steps"] * bool(polish)
         return said
 
     def save(self, path: Path) -> None:
@@ -80,20 +85,15 @@ class BlockPlan:
 def load_plan(path: Path, photographs: Sequence[str], scene: str) -> BlockPlan:
     """The plan in a file, checked. photographs: names of the scene's training views. Raises
     UserError that names the file and what is wrong with it."""
-    try:
-        if path.stat().st_size > LARGEST:
-            raise UserError(f"{path}: larger than {LARGEST >> 20} MiB, so no plan")
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON: {error}") from None
+    if path.is_file() and path.stat().st_size > LARGEST:
+        raise UserError(f"{path}: larger than {LARGEST >> 20} MiB, so no plan")
+    table = json_in(path)
     try:
         plan = _plan(table)
     except KeyError as error:
         raise UserError(f"{path}: not a plan of blocks, {error} is missing") from None
-    except (TypeError, ValueError, AttributeError) as error:
-        raise UserError(f"{path}: not a plan of blocks: {error}") from None
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise UserError(f"{path}: not a plan of blocks: {reason(error)}") from None
     _check(plan, path, set(photographs), scene)
     return plan
 
@@ -144,10 +144,29 @@ def _check(plan: BlockPlan, path: Path, photographs: set[str], scene: str) -> No
                 f"{path}: block {block.name} names {missing[0]}, which is no training photograph "
                 f"of {scene}: the plan is of another scene ({plan.scene}), or was edited"
             )
-        if block.start and not (stays_below(block.start) and (path.parent / block.start).is_file()):
+        if block.start and not _starts_below(path.parent, block.start):
             what = f"which is no file below {path.parent}"
             raise UserError(f"{path}: block {block.name} starts from {block.start}, {what}")
-    for i, a in enumerate(plan.blocks):
-        for b in plan.blocks[:i]:
-            if np.all(np.maximum(a.box.low, b.box.low) < np.minimum(a.box.high, b.box.high)):
-                raise UserError(f"{path}: blocks {b.name} and {a.name} overlap")
+    if found := _overlapping(plan.blocks):
+        a, b = (plan.blocks[i].name for i in sorted(found))
+        raise UserError(f"{path}: blocks {a} and {b} overlap")
+
+
+def _starts_below(folder: Path, start: str) -> bool:
+    with suppress(OSError):  # a name that no file can have
+        return stays_below(start) and (folder / start).is_file()
+    return False
+
+
+def _overlapping(blocks: Sequence[SceneBlock]) -> tuple[int, int] | None:
+    """Two blocks whose boxes overlap, or None. Compares boxes that begin before another one
+    ends."""
+    low, high = (np.array([getattr(b.box, end) for b in blocks]) for end in ("low", "high"))
+    order = np.argsort(low[:, 0])
+    low, high = low[order], high[order]
+    ends = np.searchsorted(low[:, 0], high[:, 0])
+    for i, end in enumerate(ends.tolist()):
+        lower, upper = low[i + 1 : end], high[i + 1 : end]
+        if (hits := np.flatnonzero(((lower < high[i]) & (upper > low[i])).all(axis=1))).size:
+            return int(order[i]), int(order[i + 1 + hits[0]])
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,15 @@ class SceneSeam:
         what the first one was trained with. file, tile: by name of a block."""
         both = [self.first, self.second]
         return [*((tile[name], []) for name in both), (file[self.first], both)]
+
+
+class Polished(NamedTuple):
+    """what: "whole", "seams" or "no". sources: where the splats of each block come from then.
+    steps: that it took."""
+
+    what: str
+    sources: list[list[SplatSource]]
+    steps: int
 
 
 def seams_of(plan: BlockPlan, steps: int, photographs: int) -> list[SceneSeam]:
@@ -79,18 +89,20 @@ def sources_of(
     return sources
 
 
-def polish_whole(config: TrainConfig, scaffold: Scaffold, scene: Scene, folder: Path) -> Path:
+def polish_whole(
+    config: TrainConfig, scaffold: Scaffold, scene: Scene, folder: Path, joined: Path, steps: int
+) -> Path:
     """Trains joined splats over all photographs, unless that was done, and returns their file.
-    scene: with the scaffold's cameras. folder: the result folder. Raises OutOfMemory where they do
-    not fit the device."""
-    polished, steps = folder / "polish", config.blocks.polish_steps
+    scene: with the scaffold's cameras. folder: the result folder. joined: file of the splats.
+    Raises OutOfMemory where they do not fit the device."""
+    polished = folder / "polish"
     done = (polished / "metrics.json").is_file()
     if done and config_from_file(polished / SAVED_NAME).run.max_steps != steps:
         archive_run(polished)
         done = False
     if not done:
         own: dict = dict(result_dir=polished, resume=(polished / "ckpts").is_dir(), blocks=None)
-        own |= dict(init=folder / "splats.ply", strategy="none", cap_max=0, max_epochs=0)
+        own |= dict(init=joined, strategy="none", cap_max=0, max_epochs=0)
         own |= dict(means_lr=config.adam.means_lr_final)
         settings = of_length(scaffold.settings(config, ends=True), steps).changed(**own)
         from hardsplat.train.run.photographs import Loader

@@ -7,6 +7,7 @@ tiles/, tiles.json, and what any run leaves: splats.ply, config.toml, metrics.js
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from hardsplat.blocks.picture import NAME as PICTURE
 from hardsplat.blocks.picture import draw_plan
 from hardsplat.blocks.plan import NAME, BlockPlan, SceneBlock, block_of, load_plan
 from hardsplat.blocks.planner import FILLED, Sizes, Wanted, make_plan
-from hardsplat.blocks.polish import polish_whole, seams_of, sources_of
+from hardsplat.blocks.polish import Polished, polish_whole, seams_of, sources_of
 from hardsplat.blocks.scaffold import Scaffold, train_scaffold
 from hardsplat.blocks.seams import at_seams
 from hardsplat.blocks.tasks import follow, outcome_of, train_tasks, write_task
@@ -39,6 +40,7 @@ from hardsplat.train.run.resume import resume_command
 from hardsplat.train.strategies.budget import budget_for
 
 MOST_SPLATS = 10**10
+UNPOLISHED = "unpolished"  # folder of the joined scene until it is polished
 
 
 def train_blocks(config: TrainConfig) -> dict:
@@ -119,6 +121,11 @@ class BlockTraining:
             else for_photographs(config, photographs)
         )
 
+    @property
+    def polish_steps(self) -> int:
+        """Steps of the polish of a whole scene: never more than those of its training."""
+        return min(self.config.blocks.polish_steps, self.sized.run.max_steps)
+
     @cached_property
     def budget(self) -> int:
         """Splats of that training, on a device that holds any number."""
@@ -169,7 +176,7 @@ class BlockTraining:
         lit = self.scaffold.settings(self.config).exposure
         self._save_config(exposure=lit.exposure, exposure_until=lit.exposure_until)
         if not self.config.run.quiet:
-            tqdm.write("\n".join(plan.lines()))
+            tqdm.write("\n".join(plan.lines(self.polish_steps)))
         return plan
 
     def _save_config(self, **own) -> None:
@@ -198,20 +205,23 @@ class BlockTraining:
         plan = self._train_blocks(plan)
         times.append(time.perf_counter())
         files = [self._home(block) / "splats.ply" for block in plan.blocks]
-        splats = join(plan, sources_of(plan, files, []), folder)
+        # what is not polished yet passes for no result
+        joined = folder / UNPOLISHED if self.polish_steps else folder
+        splats = join(plan, sources_of(plan, files, []), joined)
         times.append(time.perf_counter())
-        polished = "no"
-        if config.blocks.polish_steps:
-            polished, sources = self._polish(plan, files, splats <= FILLED * smallest)
-            splats = join(plan, sources, folder)
+        polished = Polished("no", [], 0)
+        if self.polish_steps:
+            polished = self._polish(plan, files, joined, splats <= FILLED * smallest)
+            splats = join(plan, polished.sources, folder)
+            shutil.rmtree(joined, ignore_errors=True)
         times.append(time.perf_counter())
         seconds = dict(zip(("blocks", "join", "polish"), np.diff(times).tolist()))
         trained = self.scaffold.settings(config).exposure
         self.scaffold.leave(folder, trained.exposure_until == 1)
-        steps = sum(block.steps for block in plan.blocks)
         blocks = {block.name: outcome_of(self._home(block)) for block in plan.blocks}
+        steps = sum(blocks[b.name].get("steps", b.steps) for b in plan.blocks) + polished.steps
         metrics: dict = dict(steps=steps, splats=splats, blocks=blocks, seconds=seconds)
-        metrics["polished"] = polished
+        metrics |= dict(polished=polished.what, polish_steps=polished.steps)
         if self.given.test:
             table = evaluate_run(str(folder), device=config.run.device)
             views, near = table.pop("views"), config.scene.near_plane
@@ -271,25 +281,23 @@ class BlockTraining:
         with follow(blocks, tasks, self.config.run.quiet):
             return train_tasks(todo, self.config.blocks)
 
-    def _polish(
-        self, plan: BlockPlan, files: Sequence[Path], fits: bool
-    ) -> tuple[str, list[list[SplatSource]]]:
-        """What was polished, "whole" or "seams", and where the splats of each block come from then.
-        A seam that fails stays as it was. files: of trained blocks. fits: the joined scene may fit
-        a device."""
-        config, folder = self.config, self.folder
+    def _polish(self, plan: BlockPlan, files: Sequence[Path], joined: Path, fits: bool) -> Polished:
+        """Polishes joined splats. A seam that fails stays as it was. files: of trained blocks.
+        joined: folder of what they are joined to. fits: that may fit a device."""
+        folder, steps = self.folder, self.polish_steps
         if fits:
             try:
-                file = polish_whole(config, self.scaffold, self.scene, folder)
-                return "whole", [[SplatSource(file)]] * len(files)
+                given = self.config, self.scaffold, self.scene, folder, joined / "splats.ply"
+                file = polish_whole(*given, steps)
+                return Polished("whole", [[SplatSource(file)]] * len(files), steps)
             except OutOfMemory as error:
                 tqdm.write(f"note: {error}")
-        seams = seams_of(plan, config.blocks.polish_steps, len(self.scene.train))
+        seams = seams_of(plan, steps, len(self.scene.train))
         tqdm.write(
             f"note: the scene fits no device as a whole: its {len(seams)} seams are polished"
         )
         file_of = {b.name: str(f.resolve()) for b, f in zip(plan.blocks, files)}
-        tile = {b.name: str(tile_of(folder, b.name).resolve()) for b in plan.blocks}
+        tile = {b.name: str(tile_of(joined, b.name).resolve()) for b in plan.blocks}
         shared, tasks = self._shared(), []
         for seam in seams:
             after = [outcome_of(folder / "blocks" / name) for name in (seam.first, seam.second)]
@@ -298,4 +306,5 @@ class BlockTraining:
         self._train_tasks([seam.belt for seam in seams], tasks)
         pairs = [(seam, task) for seam, task in zip(seams, tasks) if outcome_of(task).get("splats")]
         done = [(seam, task / "splats.ply") for seam, task in pairs]
-        return "seams", sources_of(plan, files, done)
+        made = sum(outcome_of(task).get("steps", seam.belt.steps) for seam, task in pairs)
+        return Polished("seams", sources_of(plan, files, done), made)

@@ -15,6 +15,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError, reason
 from hardsplat.io.formats.checkpoint import newest
+from hardsplat.io.formats.npz import arrays_of
 from hardsplat.io.scenes.poses import FOLDER as POSES
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.region import Region
@@ -89,7 +90,7 @@ class Scaffold:
             flat, found = config.flat(), dict[str, np.ndarray]()
             own = [q for kind in quantities.ORDER[1:] for q in quantities.chosen(kind, flat)]
             if own:
-                with np.load(newest(folder) or folder / "ckpts", allow_pickle=False) as data:
+                with arrays_of(newest(folder) or folder / "ckpts") as data:
                     found = {q.name: data[q.name] for q in own}
             verdict = opacity_weight(table.get("overfit") or {})
             weight = max(verdict, config.loss.opacity_reg)

@@ -114,7 +114,8 @@ def devices_of(settings: BlockSettings) -> list[str | None]:
     others. Raises UserError where there is none."""
     if settings.block_devices:
         return [word.strip() for word in settings.block_devices.split(",")]
-    found = Instance(validation_wanted()).physical_devices()
+    with Instance(validation_wanted()) as instance:
+        found = instance.physical_devices()
     if not found:
         raise UserError(NO_DEVICE)
     real = [i for i, device in enumerate(found) if device.kind != "CPU"]

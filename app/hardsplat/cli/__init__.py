@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 import threading
+import warnings
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -30,7 +31,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         flags = _parsed(words)
         command = COMMANDS[flags.pop("command")]
-        code = command.handle(flags) or 0
+        with warnings.catch_warnings():
+            # numpy's word for numbers of damaged files, which are counted and said by hardsplat
+            warnings.filterwarnings("ignore", ".* encountered in ", RuntimeWarning)
+            code = command.handle(flags) or 0
         sys.stdout.flush()
         return code
     except UserError as error:

@@ -32,7 +32,7 @@ verbose
         """
 result RESULT: result folder of a training, or a file of splats, see convert
 --data-dir PATH: scene to compare with (default: the one trained on)
---result-dir PATH: folder for the measurements (default: next to RESULT)
+--result-dir PATH: folder for the measurements (default: eval next to RESULT)
 --pose-opt: measure also from refined poses of the held-out views
 --lpips {alex,vgg,vgg-3dgs}: measure LPIPS too: AlexNet as gsplat, VGG, or VGG as 3DGS reports
     (extra lpips)

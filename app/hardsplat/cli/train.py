@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 
 from hardsplat.base.clock import PhaseClock, process_began
@@ -65,10 +64,13 @@ def handle(flags):
 
         train_blocks(config)
         return
+    from hardsplat.gpu.probe import opening
+
     # a window asks for more of a device
-    device = None if with_window else opening(config.run.device)
+    opens = nullcontext() if with_window else opening(config.run.device)
     # what is resumed has a checkpoint, or else no one wants its photographs
-    with nullcontext() if config.run.resume else reading(config, parts) as photographs:
+    reads = nullcontext() if config.run.resume else reading(config, parts)
+    with opens as device, reads as photographs:
         from hardsplat.train.run.trainer import train
 
         show_log({"verbose": config.run.verbose, "quiet": config.run.quiet})
@@ -89,17 +91,6 @@ def plan(flags):
     from hardsplat.blocks.run import plan_scene
 
     print(f"written: {plan_scene(config)}")
-
-
-def opening(wanted):
-    """The device, which a thread opens while this one imports what trains: drivers take their
-    time."""
-    from hardsplat.gpu.probe import open_device
-
-    threads = ThreadPoolExecutor(1, "device")
-    device = threads.submit(open_device, wanted)
-    threads.shutdown(wait=False)
-    return device
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.edit.shapes import Shape, numbers, shape_of, unit
 from hardsplat.io.formats.frames import rotated
+from hardsplat.io.scenes.values import json_in
 from hardsplat.model.camera import Camera, rotation_matrix
 from hardsplat.model.gaussians import Gaussians
 
@@ -70,12 +71,21 @@ class Similarity:
         return replace(self, offset=self.offset + step.numbers)
 
     def splats(self, g: Gaussians) -> Gaussians:
-        """Splats moved, with their colours."""
+        """Splats moved, with their colours. Raises UserError where they come to be larger, smaller
+        or farther than their numbers can be."""
         g = rotated(g, self.rotation)
         if self.factor == 1 and not self.offset.any():
             return g
-        means, scales = Similarity(np.eye(3), self.factor, self.offset).points(g.means), g.scales
-        return replace(g, means=means, scales=scales * np.float32(self.factor), check=False)
+        with np.errstate(over="ignore", under="ignore"):
+            means = Similarity(np.eye(3), self.factor, self.offset).points(g.means)
+            means, scales = means.astype(np.float32), (g.scales * self.factor).astype(np.float32)
+        lost = np.isfinite(g.means) & ~np.isfinite(means)
+        lost |= np.isfinite(g.scales) & ((scales > 0) & np.isfinite(scales) != (g.scales > 0))
+        if lost.any():
+            what = f"{np.count_nonzero(lost.any(axis=1))} splats"
+            by = f"scales by {self.factor:g} and moves by {np.abs(self.offset).max():g} in all"
+            raise UserError(f"{what} do not fit into float32 where the edit {by}")
+        return replace(g, means=means, scales=scales, check=False)
 
 
 @dataclass(frozen=True)
@@ -184,7 +194,7 @@ def _step(number: int, row: Any) -> Step:
         do, rest = row.get("do"), {k: v for k, v in row.items() if k != "do"}
         if do in ("keep", "delete"):
             return Step(do, shape_of(rest))
-        if do not in _MOVES:
+        if not isinstance(do, str) or do not in _MOVES:
             raise UserError(f"do: expected keep, delete, {', '.join(_MOVES)}, got {str(do)[:40]}")
         name, count = _MOVES[do]
         if rest.keys() != {name}:
@@ -199,14 +209,11 @@ def _step(number: int, row: Any) -> Step:
 
 def load_edit(path: Path) -> Edit:
     """Raises UserError for a file that is missing, larger than 64 MiB, or no edit."""
+    if path.is_file() and path.stat().st_size > MOST_BYTES:
+        raise UserError(f"{path}: larger than {MOST_BYTES >> 20} MiB; no file of edits")
+    words = json_in(path)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UserError(f"{path}: larger than {MOST_BYTES >> 20} MiB; no file of edits")
-        return edit_of(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{path}: is no JSON; give a file that hardsplat edit wrote") from None
+        return edit_of(words)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
 

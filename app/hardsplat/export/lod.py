@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import check_free, ensure_folder, written
+from hardsplat.base.files import check_free, replacing_folder, written
 from hardsplat.export.cost import cost_of
 from hardsplat.export.levels import WrittenLevels, write_levels
 from hardsplat.export.page import training_cameras
@@ -23,8 +22,8 @@ from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.train.measure.measure import BACKGROUNDS
 
 NAME = "lod"
-# what a folder of levels holds
-_OURS = re.compile(rf"\d+_\d+|index\.html|hardsplat\.js|{SAVED_NAME}|{streamed_sog.NAME}")
+# what a folder of levels holds, also after `hardsplat eval` has measured them
+_OURS = re.compile(rf"\d+_\d+|index\.html|hardsplat\.js|eval|{SAVED_NAME}|{streamed_sog.NAME}")
 
 
 def lod(
@@ -54,18 +53,13 @@ def lod(
     background, near = BACKGROUNDS[config.scene.background], config.scene.near_plane
     name = title or Path(config.scene.data_dir or file.stem).name
     shown = PageScene(name, cameras, near, background, splats.antialiased, direction(up))
-    partial, started = folder.with_name(f".{folder.name}.{os.getpid()}.part"), time.perf_counter()
-    with written(folder):
-        ensure_folder(partial)
-        try:
-            extra = lambda sample: view_header(sample, shown)  # noqa: E731
-            made = write_levels(splats, file, partial, extra, quiet=quiet)
-            write_stream_page(partial, name)
-            if (saved := run_of(file) / SAVED_NAME).is_file():
-                shutil.copyfile(saved, partial / SAVED_NAME)
-            _replace(folder, partial)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+    started = time.perf_counter()
+    with written(folder), replacing_folder(folder) as partial:
+        extra = lambda sample: view_header(sample, shown)  # noqa: E731
+        made = write_levels(splats, file, partial, extra, quiet=quiet)
+        write_stream_page(partial, name)
+        if (saved := run_of(file) / SAVED_NAME).is_file():
+            shutil.copyfile(saved, partial / SAVED_NAME)
     counts = ", ".join(f"{count:,}" for count in made.counts)
     seconds = f"{time.perf_counter() - started:.0f} s"
     print(f"{folder}: {made.bytes / 1e6:.2f} MB, splats by level: {counts}; {seconds}")
@@ -87,12 +81,3 @@ def _check_target(folder: Path, overwrite: bool) -> None:
             which = f" ({others[0]})" if others else ""
             raise UserError(f"{folder}: holds other files{which}; name a new folder")
     check_free(folder, overwrite)
-
-
-def _replace(folder: Path, partial: Path) -> None:
-    """Puts the new folder in the place of the old one."""
-    old = partial.with_suffix(".old")
-    if folder.exists():
-        folder.rename(old)
-    partial.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)

@@ -172,7 +172,7 @@ class FitSession(BatchedSession):
         self.step += steps
 
     def destroy(self) -> None:
-        self.device.wait_idle()
+        self.device.settle()
         self._recorded.destroy()
         self._parts.destroy()
 

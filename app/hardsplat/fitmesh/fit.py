@@ -102,6 +102,7 @@ class MeshRun:
             metrics = self._finish(time.perf_counter() - self._begun)
         finally:
             self._lock.release()
+            self.session.destroy()
         if stopped:
             raise KeyboardInterrupt(stopped)
         return metrics

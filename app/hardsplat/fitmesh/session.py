@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from hardsplat.fitmesh.config import MeshConfig
 from hardsplat.fitmesh.model import Mesh
 from hardsplat.fitmesh.passes import mesh_passes, record_adam, record_gather, record_show
 from hardsplat.gpu.commands.recorder import Recorder, Recordings
-from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
 from hardsplat.gpu.memory.owned import Owned
@@ -197,8 +198,10 @@ class MeshSession:
     def destroy(self) -> None:
         """Frees everything, the photographs too."""
         if hasattr(self, "_batches"):
-            self.drain()
-        self._release()
+            with suppress(DeviceLost):
+                self.drain()
+        self.device.settle()
+        self._sized.destroy()
         self._fixed.destroy()
 
     def memory(self) -> dict[str, int]:

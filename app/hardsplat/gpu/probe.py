@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -91,6 +92,19 @@ def open_device(
         open_device(wanted).close()  # the probe draws
     probe(device)
     return device
+
+
+@contextmanager
+def opening(wanted: str | int | None = None) -> Iterator[Future[Device]]:
+    """The device to work with, which a thread opens while this one does other things: drivers take
+    their time. It is closed in the end."""
+    with ThreadPoolExecutor(1, "device") as thread:
+        device = thread.submit(open_device, wanted)
+        try:
+            yield device
+        finally:
+            if not device.exception():  # waits for it
+                device.result().close()
 
 
 def _unknown(device: Device) -> bool:

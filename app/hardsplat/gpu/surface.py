@@ -14,7 +14,7 @@ import vulkan as vk
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device, DeviceLost
-from hardsplat.gpu.device.queue import Fence, begin, submit
+from hardsplat.gpu.device.queue import Fence, begin, free, submit
 from hardsplat.gpu.memory.image import Image, change_layout
 
 # colours are stored as they are trained
@@ -77,7 +77,9 @@ class Surface:
         out, instance = vk.ffi.new("VkSurfaceKHR*"), self.device.instance.handle
         if glfw.create_window_surface(instance, self.window, None, out) != vk.VK_SUCCESS:
             raise UserError(f"{self.device.name} cannot draw to a window of this display")
-        return out[0]
+        destroy = self.device.instance.proc("vkDestroySurfaceKHR")
+        end = lambda device, *surface: destroy(instance, *surface)  # noqa: E731
+        return self.device.own("SurfaceKHR", out[0], end)
 
     def _ask(self, what: str, *before):
         """What vkGetPhysicalDeviceSurface`what`KHR reports of the surface."""
@@ -150,7 +152,9 @@ class Surface:
             clipped=True,
             oldSwapchain=self._swapchain,
         )
-        return self.device.proc("vkCreateSwapchainKHR")(self.device.handle, info, None)
+        device, end = self.device, self.device.proc("vkDestroySwapchainKHR")
+        made = device.proc("vkCreateSwapchainKHR")(device.handle, info, None)
+        return device.own("SwapchainKHR", made, end)
 
     def _drop(self) -> None:
         """Destroys the swapchain. Waits for the device: nothing else tells when the last image was
@@ -165,7 +169,7 @@ class Surface:
             self._free.reset()
         for semaphore in self._done:
             self.device.destroy("Semaphore", semaphore)
-        self.device.proc("vkDestroySwapchainKHR")(self.device.handle, self._swapchain, None)
+        self.device.destroy("SwapchainKHR", self._swapchain)
         self._swapchain = self._index = None
         self._images, self._done, self.stale = [], [], True
         self.width = self.height = 0
@@ -233,10 +237,12 @@ class Surface:
         """Destroys the surface and its swapchain; may be called again."""
         self._drop()
         self._lose()
+        if self._commands is not None:
+            free(self.device, self._commands)
+            self._commands = None
         self._free.destroy()
 
     def _lose(self) -> None:
         if self._surface is not None:
-            instance = self.device.instance
-            instance.proc("vkDestroySurfaceKHR")(instance.handle, self._surface, None)
+            self.device.destroy("SurfaceKHR", self._surface)
             self._surface = None

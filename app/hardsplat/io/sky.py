@@ -11,7 +11,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.base import reading
-from hardsplat.io.formats.npz import check_sizes
+from hardsplat.io.formats.npz import arrays_of
 from hardsplat.io.splats import load_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
@@ -48,8 +48,7 @@ def save_sky(folder: Path, sky: Sky, splats: int, durable: bool = True) -> None:
 
 def load_sky(path: Path) -> tuple[Sky, int]:
     """From a file of save_sky. Raises UserError for anything else."""
-    check_sizes(path)
-    with reading(path, "not a readable sky"), np.load(path, allow_pickle=False) as data:
+    with reading(path, "not a readable sky"), arrays_of(path) as data:
         texels, splats = np.asarray(data["sky"]), int(data["splats"])
         return _checked(path, texels), splats
 

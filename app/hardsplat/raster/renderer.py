@@ -1,6 +1,6 @@
 """The Python API: render Gaussians and get their gradients, numpy in and numpy out.
 
-    from hardsplat.api import Renderer, Gaussians, Camera
+    from hardsplat import Renderer, Gaussians, Camera
     renderer = Renderer(format="float32")
     image, T = renderer.forward(gaussians, camera, background=(1, 1, 1))
     gradients = renderer.backward(d_image)
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,6 +43,14 @@ def _through(d_parameter: np.ndarray, slope: np.ndarray) -> np.ndarray:
     slope."""
     out, moved = np.zeros_like(d_parameter), d_parameter != 0
     return np.divide(d_parameter, slope, out=out, where=moved, casting="unsafe")
+
+
+def _dropped(device: Device, opened: bool, parts: Owned) -> None:
+    """Frees what a Renderer had that nobody has any more, none of it in use."""
+    if opened:
+        device.drop()
+    else:
+        device.bury(parts)
 
 
 class Renderer:
@@ -76,6 +85,8 @@ class Renderer:
                 self.device.close()
             raise
         self._parts = Owned()
+        # one that is dropped without close() frees what it has
+        finalize(self, _dropped, self.device, self._opened, self._parts).atexit = False
         self._key: tuple | None = None
         # what the last forward() was given; whether it was a sequence of cameras
         self._rendered: tuple[Gaussians, list[Camera], bool] | None = None

@@ -15,7 +15,7 @@ from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import scene_folder
 
 OF_A_RUN = ["config.toml", "metrics.json", "metrics.jsonl", "metrics.csv", "tensorboard"]
-OF_A_RUN += ["loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json"]
+OF_A_RUN += ["loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval"]
 OF_A_RUN += ["background.npz", "exposures.json", "poses", "masks", "renders", "ckpts"]
 # what other commands make of a run where nothing else is asked of them: pages, levels of detail,
 # meshes, renders, splats in other formats, and what a window saves

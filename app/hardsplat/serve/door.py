@@ -7,11 +7,9 @@ import hmac
 import http
 import importlib.util
 import logging
-import math
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -137,15 +135,15 @@ class Door:
         self.refused, self.why = self.refused + 1, why
 
     def _fits(self, token: str) -> bool:
-        return hmac.compare_digest(token.encode(), self.token.encode())
+        # bytes that are no text come as surrogates
+        return hmac.compare_digest(token.encode(errors="surrogatepass"), self.token.encode())
 
 
 class CheckedConnection:
-    """A websocket of which viser gets only what fits the schema. The rest is counted, and answered
-    by a notification, at most one a second."""
+    """A websocket of which viser gets only what fits the schema. The rest is counted."""
 
     def __init__(self, connection: Any, door: Door):
-        self._connection, self._door, self._answered_at = connection, door, -math.inf
+        self._connection, self._door = connection, door
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
@@ -164,23 +162,6 @@ class CheckedConnection:
                 raise
             except RefusedMessage as error:
                 self._door.refuse(str(error))
-            if time.monotonic() - self._answered_at > 1:
-                self._answered_at = time.monotonic()
-                await self._connection.send(_notification("message refused", self._door.why))
-
-
-def _notification(title: str, body: str) -> bytes:
-    """A window of messages in viser's format that has one notification."""
-    import msgspec
-    import zstandard
-    from viser import _messages
-
-    props = _messages.NotificationProps(title, body, False, True, 5.0, "red")
-    shown = _messages.NotificationShowMessage("refused", props).as_serializable_dict()
-    window = {"messages": [shown], "timestampSec": time.perf_counter(), "binaryBufferLengths": []}
-    data = msgspec.msgpack.encode(window)
-    packed = zstandard.ZstdCompressor(level=1).compress(data)
-    return b"".join([*(len(part).to_bytes(8, "little") for part in (data, packed)), packed])
 
 
 def _one(headers: Any, name: str) -> str | None:

@@ -35,7 +35,8 @@ class BlockSettings(Owner):
     )
     polish_steps: int = option(
         1_500,
-        "steps over all photographs after blocks are joined, where they fit one device; 0: none",
+        "steps over all photographs after blocks are joined, where they fit one device, at most "
+        "those of the training; 0: none",
         unit="steps",
     )
 

@@ -263,5 +263,5 @@ class TrainSettings(RasterizerOptions, total=False):
     scheduler_file: str | Path
     """the same by the file that the cluster's scheduler wrote (default: none)"""
     polish_steps: int
-    """steps over all photographs after blocks are joined, where they fit one device; 0: none
-    (default: 1500 steps)"""
+    """steps over all photographs after blocks are joined, where they fit one device, at most those
+    of the training; 0: none (default: 1500 steps)"""

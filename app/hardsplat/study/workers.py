@@ -206,7 +206,8 @@ def _local_scheduler() -> dict:
 def _worker(device: str | None) -> dict:
     thread = ThreadPoolExecutor(1, "device", setattr, (_own, "device", device))
     limits = {"nthreads": 1, "resources": {RESOURCE: 1}, "memory_limit": 0, "dashboard": False}
-    return limits | {"executor": thread}
+    # a worker has a port for HTTP even without a dashboard
+    return limits | {"executor": thread, "dashboard_address": f"{_HERE}:0"}
 
 
 def _outcome(future) -> Any:

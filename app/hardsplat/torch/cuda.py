@@ -71,12 +71,9 @@ class _Array:
 
 def vulkan_index(uuid: bytes) -> int | None:
     """The number, as --device takes it, of the Vulkan device with that UUID, or None."""
-    instance = Instance("")
-    try:
+    with Instance("") as instance:
         found = [capabilities.uuid(p.handle) for p in instance.physical_devices()]
-        return found.index(uuid) if uuid in found else None
-    finally:
-        instance.destroy()
+    return found.index(uuid) if uuid in found else None
 
 
 def _free(cuda, context: c_void_p, memory: c_void_p, address: c_ulonglong) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from hardsplat.base.errors import UserError
-from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.values import json_in
@@ -162,14 +161,7 @@ def train(
         config = load_config(preset, {**settings, "data_dir": scene})
     watchers = [*watchers, *([_Callback(on_batch)] if on_batch else [])]
     surfaces = [names] if (names := Watchers(watchers).surfaces) else []
-    device = open_device(config.run.device, *surfaces)
-    try:
+    with closing(open_device(config.run.device, *surfaces)) as device:
         loader = Loader(scene) if isinstance(scene, Scene) else None
-        run = Trainer(config, watchers, device, loader)
-        try:
+        with Trainer(config, watchers, device, loader) as run:
             return Result(run.folder, run.train())
-        finally:
-            with suppress(DeviceLost):  # which was raised already
-                run.close()
-    finally:
-        device.close()

@@ -13,7 +13,7 @@ from hardsplat import contract
 from hardsplat.gpu.commands.barriers import Barriers
 from hardsplat.gpu.commands.queries import Invocations, Timestamps
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.device.queue import ALL, barrier, begin, complete, pool
+from hardsplat.gpu.device.queue import ALL, barrier, begin, complete, free
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import copy_between
@@ -271,7 +271,7 @@ class Recorder:
         for queries in (self._clock, self._invocations):
             if queries:
                 queries.destroy()
-        vk.vkFreeCommandBuffers(self.device.handle, pool(self.device), 1, [self.commands])
+        free(self.device, self.commands)
 
 
 @cache  # the package takes as long to make one as to record a pass

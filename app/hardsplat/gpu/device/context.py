@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 import threading
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import vulkan as vk
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device import capabilities, features
 from hardsplat.gpu.device.instance import Instance, ValidationError, choose, validation_wanted
+from hardsplat.gpu.device.objects import Objects
 from hardsplat.gpu.device.usage import MemoryBudget, Usage, budget_of, memory_limit
 
 T = TypeVar("T")
@@ -23,6 +29,32 @@ BUILDERS = min(8, os.cpu_count() or 1)
 # older layers call SPIR-V with quad control invalid
 QUAD_CONTROL_LAYER = vk.VK_MAKE_VERSION(1, 3, 268)
 _OUT_OF_MEMORY = (vk.VK_ERROR_OUT_OF_DEVICE_MEMORY, vk.VK_ERROR_OUT_OF_HOST_MEMORY)
+
+
+# Devices that are open, and those that were dropped open and wait for the next one to be opened.
+_OPEN: weakref.WeakSet[Device] = weakref.WeakSet()
+_DROPPED: deque[Device] = deque()
+
+
+def opened() -> list[Device]:
+    """The devices of this process that are not closed."""
+    return list(_OPEN)
+
+
+def close_dropped() -> None:
+    """Closes the devices that were dropped under validation."""
+    while _DROPPED:
+        _DROPPED.popleft().close()
+
+
+@atexit.register
+def _leave() -> None:
+    for device in opened():
+        device._leave()
+
+
+class Destroyable(Protocol):
+    def destroy(self) -> None: ...
 
 
 class DeviceLost(UserError):
@@ -37,7 +69,13 @@ class Device:
     (app/hardsplat/gpu/surface.py); without any, no extension of windows is enabled. draws: whether
     the queue must draw; else it is one that only computes, where there is such a one, and the
     attribute `draws` is False.
+
+    A device that is dropped without close() is closed when it is collected. Under validation that
+    waits until the next device is opened: the layers do not stand a thread that closes a device
+    while another one records (docs/results/environment.md).
     """
+
+    handle: Any = None
 
     def __init__(
         self,
@@ -46,9 +84,19 @@ class Device:
         surfaces: Sequence[str] = (),
         draws: bool = True,
     ):
+        close_dropped()
         self.memory_limit = memory_limit()
         validation = validation_wanted() if validation is None else validation
         self.instance = Instance(validation, surfaces)
+        try:
+            self._begin(wanted, draws)
+        except BaseException:
+            self.instance.destroy()
+            raise
+        _OPEN.add(self)
+
+    def _begin(self, wanted: str | int | None, draws: bool) -> None:
+        """Chooses the physical device and opens it. Raises UserError."""
         wanted = os.environ.get("HARDSPLAT_DEVICE") if wanted is None else str(wanted)
         self.physical = choose(self.instance.physical_devices(), wanted)
         self.draws = draws or self.physical.compute_family is None
@@ -56,8 +104,6 @@ class Device:
             self.physical = replace(self.physical, queue_family=self.physical.compute_family)
         self.name = self.physical.name
         self.capabilities = self._capabilities()
-        self.handle = self._open()
-        self.queue = vk.vkGetDeviceQueue(self.handle, self.physical.queue_family, 0)
         physical = self.physical.handle
         self.subgroup_size = capabilities.properties(physical, "Subgroup")[1].subgroupSize
         # that a compute pass may request
@@ -66,12 +112,16 @@ class Device:
         self.usage = Usage()
         self.killed: dict[str, str] = {}  # variants, and what is lacked, see hardsplat.gpu.crashes
         self._procs: dict[str, Any] = {}
+        self.objects = Objects()
         self._at_close: list[Callable[[], None]] = []
         self._shared: dict[str, Any] = {}
+        self._buried: deque[Destroyable] = deque()
         # passes that are built or being built, see app/hardsplat/gpu/passes/pipelines.py
         self.pipelines: dict[tuple, Future] = {}
         self.builders, self.building = ThreadPoolExecutor(BUILDERS, "builder"), threading.Lock()
         self.build_seconds = 0.0  # that the user waited for them
+        self.handle = self._open()  # the last: only what is whole is ever closed
+        self.queue = vk.vkGetDeviceQueue(self.handle, self.physical.queue_family, 0)
 
     def _capabilities(self) -> capabilities.Capabilities:
         """Those that can be used here. Raises UserError where a required one is missing."""
@@ -141,11 +191,29 @@ class Device:
     def create(self, kind: str, **fields) -> Any:
         """A Vulkan object: what vkCreate`kind` makes of a Vk`kind`CreateInfo with these fields."""
         info = getattr(vk, f"Vk{kind}CreateInfo")(**fields)
-        return getattr(vk, f"vkCreate{kind}")(self.handle, info, None)
+        return self.own(kind, getattr(vk, f"vkCreate{kind}")(self.handle, info, None))
+
+    def own(self, kind: str, handle, free: Callable[..., Any] | None = None) -> Any:
+        """The handle of an object that was made otherwise and is the device's from here on. free:
+        what frees it, given VkDevice, handle and None; vkDestroy`kind` by default."""
+        free = free or getattr(vk, f"vkDestroy{kind}")
+        self.objects.add(kind, handle, partial(free, self.handle, handle, None))
+        return handle
 
     def destroy(self, kind: str, handle) -> None:
-        """Destroys an object that `create` made."""
-        getattr(vk, f"vkDestroy{kind}")(self.handle, handle, None)
+        """Destroys an object that is the device's; those of a closed device went with it."""
+        if self.handle is not None:
+            self.objects.destroy(kind, handle)
+
+    def bury(self, part: Destroyable) -> None:
+        """Takes what nobody has any more and the device is done with. It is destroyed by the thread
+        that next makes a buffer or an image here, or with the device."""
+        self._buried.append(part)
+
+    def free_buried(self) -> None:
+        """Destroys what was buried."""
+        while self._buried:
+            self._buried.popleft().destroy()
 
     def proc(self, name: str):
         """A device function of an extension."""
@@ -186,38 +254,61 @@ class Device:
         except vk.VkErrorDeviceLost:
             raise DeviceLost(f"{self.name} stopped answering") from None
 
-    def at_close(self, free: Callable[[], None]) -> None:
-        """Has close() call this, last come first served."""
-        self._at_close.append(free)
+    def at_close(self, call: Callable[[], None]) -> None:
+        """Has this called before the device closes, or the process ends with it open."""
+        self._at_close.append(call)
 
-    def shared(
-        self, name: str, make: Callable[[], T], free: Callable[[T], None] | None = None
-    ) -> T:
-        """The one `name` of this device: made at the first call, freed when the device closes."""
+    def shared(self, name: str, make: Callable[[], T]) -> T:
+        """The one `name` of this device: made at the first call, it goes when the device closes."""
         if name not in self._shared:
-            made = self._shared[name] = make()
-            if free:
-                self.at_close(lambda: free(made))
+            self._shared[name] = make()
         return self._shared[name]
 
     def close(self) -> None:
-        """Frees what the device itself holds, and the device. Buffers, images and recorders must be
-        destroyed by then. May be called again."""
-        if self.handle is None:
-            return
-        self.builders.shutdown(cancel_futures=True)
+        """Frees the device and all that is left on it. May be called again."""
+        if self.handle is not None:
+            self.builders.shutdown(cancel_futures=True)
+            self._close()
+
+    def _close(self) -> None:
         with suppress(vk.VkErrorDeviceLost):
             vk.vkDeviceWaitIdle(self.handle)
-        for free in reversed(self._at_close):
-            free()
+        self._leave()
+        self._buried.clear()
         self.pipelines.clear()
         self._shared.clear()
+        self.objects.destroy_all()
         vk.vkDestroyDevice(self.handle, None)
         self.handle = None
         self.instance.destroy()
+        _OPEN.discard(self)
         self.check_validation()
+
+    def _leave(self) -> None:
+        while self._at_close:
+            self._at_close.pop()()
+
+    def drop(self) -> None:
+        """Closes what nobody has any more, from whichever thread found that out."""
+        if self.handle is None:
+            return
+        if self.instance.validated_by:
+            _DROPPED.append(self)
+            return
+        self.builders.shutdown(wait=False)  # one of them may be this thread
+        self._close()
+
+    def __del__(self) -> None:
+        # The process frees what is open when it ends.
+        if not sys.is_finalizing():
+            self.drop()
 
     def wait_idle(self) -> None:
         with self.answering():
             vk.vkDeviceWaitIdle(self.handle)
         self.check_validation()
+
+    def settle(self) -> None:
+        """As wait_idle, before everything is destroyed. On a lost device nothing is under way."""
+        with suppress(DeviceLost):
+            self.wait_idle()

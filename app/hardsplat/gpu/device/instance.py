@@ -41,8 +41,8 @@ _ENUMERATE_PORTABILITY = 1  # VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
 _SEVERITIES = bits("VK_DEBUG_UTILS_MESSAGE_SEVERITY_{}_BIT_EXT", "ERROR", "WARNING")
 _MESSAGES = bits("VK_DEBUG_UTILS_MESSAGE_TYPE_{}_BIT_EXT", "VALIDATION", "GENERAL")
 
-# of all instances, for the life of the process: a VkInstance outlives its Python object
-_CALLBACKS: list = []
+# of instances that are not destroyed: a VkInstance outlives its Python object
+_CALLBACKS: dict[Any, Any] = {}
 
 
 class ValidationError(Exception):
@@ -124,7 +124,7 @@ class Instance:
         # Raw cffi: the package keeps one Python callback a process, so the messages of every
         # instance would reach the newest.
         callback = vk.ffi.callback("PFN_vkDebugUtilsMessengerCallbackEXT", on_message)
-        _CALLBACKS.append(callback)
+        _CALLBACKS[self.handle] = callback
         info = vk.ffi.new("VkDebugUtilsMessengerCreateInfoEXT*")
         info.sType = vk.VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT
         info.messageSeverity, info.messageType = _SEVERITIES, _MESSAGES
@@ -132,10 +132,20 @@ class Instance:
         return self.proc("vkCreateDebugUtilsMessengerEXT")(self.handle, info[0], None)
 
     def destroy(self) -> None:
+        """May be called again. Its devices must be closed by then."""
+        if self.handle is None:
+            return
         if self._messenger is not None:
             self.proc("vkDestroyDebugUtilsMessengerEXT")(self.handle, self._messenger, None)
         vk.vkDestroyInstance(self.handle, None)
+        _CALLBACKS.pop(self.handle, None)
         self.handle = self._messenger = None
+
+    def __enter__(self) -> Instance:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.destroy()
 
     def physical_devices(self) -> list[PhysicalDevice]:
         """All devices with Vulkan 1.2 and a queue for graphics and compute, discrete first, CPU

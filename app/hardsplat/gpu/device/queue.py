@@ -25,14 +25,22 @@ _EAGER = 0.01  # seconds
 def pool(device: Device):
     flags, family = _RESET, device.physical.queue_family
     make = partial(device.create, "CommandPool", flags=flags, queueFamilyIndex=family)
-    return device.shared("command pool", make, partial(device.destroy, "CommandPool"))
+    return device.shared("command pool", make)
 
 
 def allocate(device: Device):
-    info = vk.VkCommandBufferAllocateInfo(
-        commandPool=pool(device), level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1
-    )
-    return vk.vkAllocateCommandBuffers(device.handle, info)[0]
+    """A command buffer, which `free` or the end of the device frees."""
+    level, where = vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, pool(device)
+    how = dict(commandPool=where, level=level, commandBufferCount=1)
+    info = vk.VkCommandBufferAllocateInfo(**how)
+    (commands,) = vk.vkAllocateCommandBuffers(device.handle, info)
+    end = lambda handle, one, _: vk.vkFreeCommandBuffers(handle, where, 1, [one])  # noqa: E731
+    return device.own("CommandBuffer", commands, end)
+
+
+def free(device: Device, commands) -> None:
+    """Frees a command buffer, which must not be in flight."""
+    device.destroy("CommandBuffer", commands)
 
 
 class Fence:
@@ -139,13 +147,13 @@ def once(device: Device):
         vk.vkEndCommandBuffer(commands)
         complete(device, commands)
     finally:
-        vk.vkFreeCommandBuffers(device.handle, pool(device), 1, [commands])
+        free(device, commands)
 
 
 def complete(device: Device, *commands) -> None:
     """Submits, in order, and waits. Whatever ends the waiting early, the GPU is done with the
     commands afterwards: the caller will free them."""
-    fence = device.shared("fence", partial(Fence, device), Fence.destroy)
+    fence = device.shared("fence", partial(Fence, device))
     try:
         submit(device, commands, fence)
         fence.wait()

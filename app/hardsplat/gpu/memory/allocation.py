@@ -49,6 +49,7 @@ class Allocation:
         grows_with: str = "",
         **fields,
     ):
+        device.free_buried()
         self._device, self._kind = device, kind
         self.handle: Any = device.create(kind, **fields)
         needs = getattr(vk, f"vkGet{kind}MemoryRequirements")(device.handle, self.handle)
@@ -62,7 +63,7 @@ class Allocation:
                 raise vk.VkErrorOutOfDeviceMemory  # as where there is no more
             size = dict(allocationSize=needs.size, memoryTypeIndex=self._type(needs, host, name))
             info = vk.VkMemoryAllocateInfo(pNext=chain, **size)
-            self.memory = vk.vkAllocateMemory(device.handle, info, None)
+            memory = vk.vkAllocateMemory(device.handle, info, None)
         except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
             device.destroy(kind, self.handle)
             what = f"{device.name} is out of memory: {name} needs {needs.size / 2**20:.0f} MiB"
@@ -70,6 +71,7 @@ class Allocation:
         except OutOfMemory:
             device.destroy(kind, self.handle)
             raise
+        self.memory = device.own("Memory", memory, vk.vkFreeMemory)
         getattr(vk, f"vkBind{kind}Memory")(device.handle, self.handle, self.memory, 0)
         self._counted = "host" if host else f"{kind.lower()}s", name
         device.usage.add(*self._counted, self.nbytes)
@@ -95,5 +97,5 @@ class Allocation:
 
     def free(self) -> None:
         self._device.destroy(self._kind, self.handle)
-        vk.vkFreeMemory(self._device.handle, self.memory, None)
+        self._device.destroy("Memory", self.memory)
         self._device.usage.add(*self._counted, -self.nbytes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,8 +65,7 @@ class Buffer:
         self._allocation = Allocation(device, "Buffer", name, **kind, **fields)
         self.handle, self.allocated = self._allocation.handle, self._allocation.nbytes
         self.fd = self._allocation.fd  # of a shared buffer, `allocated` bytes
-        memory = self._allocation.memory
-        self._map: Any = vk.vkMapMemory(device.handle, memory, 0, nbytes, 0) if host else None
+        self._map: Any = self._mapped(self._allocation.memory) if host else None
         self.address = 0
         if addressed:  # raw cffi: the package throws the returned number away
             info = vk.VkBufferDeviceAddressInfo(buffer=self.handle)
@@ -74,6 +74,13 @@ class Buffer:
         device.label(vk.VK_OBJECT_TYPE_BUFFER, self.handle, name)
         if poisoned():
             self.fill(POISON)
+
+    def _mapped(self, memory):
+        """The host's view of the memory. It holds the device, which is closed where it is dropped:
+        an array of it may live longer than the buffer's object."""
+        view = vk.vkMapMemory(self.device.handle, memory, 0, self.nbytes, 0)
+        held = vk.ffi.gc(vk.ffi.from_buffer(view), partial(_let_go, self.device))
+        return vk.ffi.buffer(held, self.nbytes)
 
     def array(self, dtype=np.uint8) -> np.ndarray:
         """The mapped memory of a host buffer as a writable numpy array."""
@@ -124,6 +131,10 @@ class Buffer:
         if self.handle is not None:
             self._allocation.free()
             self.handle = self._map = None
+
+
+def _let_go(device: Device, memory) -> None:
+    """Does nothing: that it was to be called is what held the device."""
 
 
 def record_copy(
@@ -231,6 +242,4 @@ def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
 
 def staging_of(device: Device) -> Buffer:
     """Host memory of STAGING_BYTES that copies go through, one for a device."""
-    return device.shared(
-        "staging", lambda: Buffer(device, STAGING_BYTES, "staging", host=True), Buffer.destroy
-    )
+    return device.shared("staging", lambda: Buffer(device, STAGING_BYTES, "staging", host=True))

@@ -87,7 +87,8 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
         states |= _state("DepthStencil", depthWriteEnable=test.writes, **compare)
     target = dict(layout=layout, renderPass=render_pass, basePipelineIndex=-1)
     info = vk.VkGraphicsPipelineCreateInfo(pStages=stages, **states, **target)
-    return vk.vkCreateGraphicsPipelines(device.handle, cache, 1, [info], None)[0]
+    handle = vk.vkCreateGraphicsPipelines(device.handle, cache, 1, [info], None)[0]
+    return device.own("Pipeline", handle)
 
 
 def framebuffer_of(

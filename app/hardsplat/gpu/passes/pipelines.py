@@ -120,20 +120,12 @@ def _build(
     if isinstance(owner, ComputePass):
         info = vk.VkComputePipelineCreateInfo(stage=stages[0].info, layout=layout)
         handle = vk.vkCreateComputePipelines(device.handle, cache, 1, [info], None)[0]
+        device.own("Pipeline", handle)
     else:
         render_pass, stage_infos = render_pass_of(device, owner), [stage.info for stage in stages]
         handle = graphics_pipeline(device, owner, stage_infos, layout, render_pass, cache)
     for stage in stages:
         stage.destroy()
-
-    def free() -> None:
-        device.destroy("Pipeline", handle)
-        device.destroy("PipelineLayout", layout)
-        device.destroy("DescriptorSetLayout", set_layout)
-        if render_pass is not None:
-            device.destroy("RenderPass", render_pass)
-
-    device.at_close(free)
     device.label(vk.VK_OBJECT_TYPE_PIPELINE, handle, owner.name)
     names = contract.BINDINGS
     described = [(b, KINDS[kind], owner.bind.get(names[b], names[b])) for b, kind in kinds]

@@ -23,7 +23,7 @@ from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import Behind, check_listed, replacing
 from hardsplat.contract.footprint import STATISTICS
 from hardsplat.io.formats.base import SplatStream, in_memory, reading
-from hardsplat.io.formats.npz import check_sizes
+from hardsplat.io.formats.npz import arrays_of
 from hardsplat.model.gaussians import Gaussians, first_values
 from hardsplat.tables import quantities
 from hardsplat.tables.quantity import Of
@@ -176,7 +176,7 @@ def load(path: Path) -> Checkpoint:
         with open(path, "rb") as f:
             if not zipfile.is_zipfile(f):
                 raise ValueError("another kind of file, or cut short")
-        with np.load(path, allow_pickle=False) as data:
+        with arrays_of(path) as data:
             if (version := int(data["version"])) != VERSION:
                 what = f"checkpoint version {version}"
                 raise UserError(f"{path}: {what}, this hardsplat reads {VERSION}")
@@ -190,9 +190,6 @@ def load(path: Path) -> Checkpoint:
             if "score_stats" in buffers and np.shape(buffers["score_stats"])[2:] == (5,):
                 # absolute errors, which were kept once and read by nothing
                 buffers["score_stats"] = np.delete(buffers["score_stats"], 3, axis=2)
-            for name, values in buffers.items():
-                if not isinstance(values, np.ndarray):  # numpy gives bytes of what is no array
-                    raise ValueError(f"{name} in it is no array")
             history = _history(json.loads(str(data["log"])))
         if step < 0 or not 0 <= sh_degree <= 3:
             raise ValueError(f"step {step} of SH degree {sh_degree}")
@@ -233,7 +230,6 @@ def holds(path: Path) -> bool:
 
 def read(path: Path) -> SplatStream:
     """The splats of a checkpoint without their moments, all at once."""
-    check_sizes(path)
     with reading(path, "not a usable checkpoint"):
         buffers = load(path).buffers
         planes = {q.name: buffers[q.name] for q in quantities.of("splat") if q.name in buffers}

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -66,12 +66,16 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
 
-def check_sizes(path: Path) -> None:
-    """Refuses an .npz with an array whose shape needs other bytes than it has, so that numpy.load
-    takes no memory for it."""
-    with reading(path, _DAMAGED), archive_in(path, "an .npz") as archive:
+@contextmanager
+def arrays_of(path: Path) -> Iterator[Mapping[str, np.ndarray]]:
+    """What numpy.load gives of an .npz. Raises UserError for an array whose shape needs other bytes
+    than it has, and for more than the archive can hold, for which numpy would take the memory
+    first; almost anything for a damaged file, see `reading`."""
+    with archive_in(path, "an .npz") as archive:
         for info in archive.infolist():
             _header(path, archive, info, "fiuU")
+    with np.load(path, allow_pickle=False) as data:
+        yield data
 
 
 def _header(

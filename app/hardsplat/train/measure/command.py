@@ -14,7 +14,7 @@ from hardsplat.io.sky import load_drawn
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.sky import drawn
 from hardsplat.results.edited import scene_of
-from hardsplat.results.folder import check_folder, make_folder, write_json
+from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.scene import SceneSettings
@@ -23,6 +23,9 @@ from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.lpips import Lpips
 from hardsplat.train.measure.measure import Measured, evaluation_frame, measure_all, summary
 from hardsplat.train.step.intrinsics import focused_scene, load_intrinsics
+
+NAME = "eval"  # of the folder beside what was measured
+WRITTEN = ("eval.json", "renders")
 
 
 def save_comparison(folder: Path, m: Measured) -> None:
@@ -45,7 +48,8 @@ def evaluate_run(
     split: SceneSettings | None = None,
 ) -> dict:
     """`hardsplat eval`: measures a run folder or a PLY on the held-out views of its scene and
-    writes eval.json and comparisons.
+    writes eval.json and comparisons into `result_dir`, by default eval beside the splats. What is
+    there already is moved to earlier_1, or the next number.
 
     pose_opt: also from refined poses of those views, which a run with that setting has anyhow.
     lpips: a variant of VARIANTS in lpips.py, measured too. split: which views are held out, and
@@ -60,7 +64,7 @@ def evaluate_run(
             f"{ply}: no {SAVED_NAME} in its folder names the scene it shows; add --data-dir SCENE"
         )
     distance = Lpips(lpips) if lpips else None
-    out = Path(result_dir) if result_dir else home_of(ply)
+    out = Path(result_dir) if result_dir else home_of(ply) / NAME
     check_folder(out)
     scene = scene_of(ply, c, c.undistort)
     if not scene.test:
@@ -73,6 +77,8 @@ def evaluate_run(
     gaussians, sky = load_drawn(ply)
     degree = gaussians.sh_degree
     make_folder(out)
+    if earlier := archive_run(out, WRITTEN, WRITTEN):
+        print(f"note: the earlier measurements in {out} are now in {earlier}")
     gpu = open_device(config.run.device)
     parameters = drawn(gpu, gaussians, sky)
     rasterizer, lens = fastest(gpu, config.raster, config.gradient), training_views(scene).lens

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 
 from tqdm import tqdm
@@ -19,7 +20,7 @@ from hardsplat.base.files import remove_abandoned
 from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
-from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder
@@ -70,7 +71,8 @@ def train(
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what
     is trained.
     """
-    return Trainer(config, watchers, device, photographs, clock, part).train()
+    with Trainer(config, watchers, device, photographs, clock, part) as run:
+        return run.train()
 
 
 class Trainer:
@@ -242,6 +244,13 @@ class Trainer:
         """Frees what the run has on the device. May be called again."""
         self._close_files()
         self._free()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with suppress(DeviceLost):  # which was raised already
+            self.close()
 
     def _close_files(self) -> None:
         self.photographs.close()

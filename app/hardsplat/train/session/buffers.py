@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import by_purpose
-from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.raster.backends import BACKENDS
@@ -176,6 +177,10 @@ class SessionBuffers(SessionContents):
 
     def _release(self, keep_parameters: bool = False) -> None:
         self.device.wait_idle()  # for refinements too, which have no fence
+        self._free(keep_parameters)
+
+    def _free(self, keep_parameters: bool = False) -> None:
+        """Frees what depends on the number of splats. No work may be under way."""
         if self._drawing:
             self._drawing.destroy()
             self._drawing = None
@@ -184,11 +189,13 @@ class SessionBuffers(SessionContents):
             del self.parameters
 
     def destroy(self) -> None:
-        """Frees everything, the photographs too."""
+        """Frees everything, the photographs too. On a lost device nothing is under way."""
         if hasattr(self, "_batches"):
-            self.drain()
+            with suppress(DeviceLost):
+                self.drain()
             self._batches.destroy()
-        self._release()
+        self.device.settle()
+        self._free()
         for resource in self._shared.values():
             resource.destroy()
 

@@ -1,0 +1,123 @@
+"""No test leaves a device, a buffer or a thread behind, and no process of tests takes MOST_BYTES.
+
+tests/conftest.py names it as a plugin. What the tests of a file share they give back when the file
+ends."""
+
+import ctypes
+import gc
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+
+MOST_BYTES = 1.5e9
+KINDS = (
+    "Buffer Image CommandBuffer Framebuffer QueryPool DescriptorPool Semaphore Fence SwapchainKHR"
+).split()
+# threads that packages have for a process
+FOR_GOOD = ("tqdm_monitor", "Dask-Offload", "IO loop")
+GRACE = 10.0  # s that a thread has to end on a busy machine
+PEAKS: dict[str, int] = {}  # bytes, by process
+
+
+def left_on(device) -> dict[str, int]:
+    """How many objects of KINDS there are on a device."""
+    device.free_buried()
+    found = device.objects.count()
+    return {kind: found[kind] for kind in KINDS if found[kind]}
+
+
+@pytest.fixture(scope="module")
+def module_device():
+    """One device for all tests of a file. What they leave on it fails the last of them."""
+    from hardsplat.gpu.device.context import Device
+    from hardsplat.gpu.memory.buffer import Buffer, staging_of
+
+    device = Device()
+    staging_of(device)
+    Buffer(device, 16, "counts").destroy()  # which makes the fence of those who wait
+    device.before = left_on(device)
+    device.grown = []  # (test, what was left on the device after it), where that changed
+    yield device
+    left, first = left_on(device), device.grown[:5]
+    if left != device.before:
+        gc.collect()
+        left = left_on(device)
+    device.close()
+    assert left == device.before, f"left on the device, by test: {first}"
+
+
+@pytest.fixture
+def device(module_device, request):
+    module_device.check_validation()
+    yield module_device
+    module_device.check_validation()
+    left, grown = left_on(module_device), module_device.grown
+    if left != (grown[-1][1] if grown else module_device.before):
+        grown.append((request.node.name, left))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left():
+    """Devices and threads of Python that a file of tests began have ended with it."""
+    from hardsplat.gpu.device.context import close_dropped, opened
+
+    devices, threads = set(opened()), set(threading.enumerate())
+
+    def more() -> list[str]:
+        new = {thread.name for thread in set(threading.enumerate()) - threads}
+        return sorted(name for name in new if not name.startswith(FOR_GOOD))
+
+    yield
+    if set(opened()) - devices:
+        gc.collect()  # those that were dropped
+        close_dropped()
+    left = [device.name for device in set(opened()) - devices]
+    assert not left, f"devices are open: {left}"
+    until = time.monotonic() + GRACE
+    while more() and time.monotonic() < until:
+        gc.collect()  # executors that were dropped
+        time.sleep(0.05)
+    assert not more(), "threads still run"
+    with suppress(OSError, AttributeError):  # glibc keeps what was freed, hundreds of MB
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def peak() -> int:
+    """Bytes that this process had at its peak; 0 where the system does not say."""
+    try:
+        with open("/proc/self/status") as status:
+            found = [line.split() for line in status if line.startswith("VmHWM:")]
+    except OSError:
+        return 0
+    return int(found[0][1]) << 10
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    """Fails a run that took too much memory in one of its processes."""
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["peak"] = peak()  # of a process of pytest-xdist
+        return
+    PEAKS["pytest"] = peak()
+    if max(PEAKS.values()) > MOST_BYTES:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+class Workers:
+    """A hook of pytest-xdist, which knows it where it is installed alone."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node):
+        PEAKS[node.gateway.id] = getattr(node, "workeroutput", {}).get("peak", 0)
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(Workers())
+
+
+def print_peaks(terminal) -> None:
+    most = f"{MOST_BYTES / 1e9:.1f} GB is the most"
+    each = ", ".join(f"{name} {nbytes / 1e9:.2f} GB" for name, nbytes in sorted(PEAKS.items()))
+    terminal.write_line(f"memory at its peak: {each} ({most})")
