@@ -30,7 +30,7 @@ CASES = {
     "none": dict(exposure="affine"),
     "adaptive": dict(reset_every=10),
     "mcmc": dict(init_opa=0.5, opacity_reg=0.01, scale_reg=0.01, moments="float32"),
-    "budget": dict(score_every=2, grow_absolute=1e-5, refine_start_iter=0),
+    "budget": dict(score_every=2, grow_absolute=1e-5, refine_start_iter=0, cap_max=20_000),
 }
 
 
