@@ -25,6 +25,7 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Renderer
 from hardsplat.train.run.trainer import train
+from hardsplat.train.step.batch import Batches
 from hardsplat.view import show
 from hardsplat.view.preview import TrainingWindow
 from hardsplat.view.splats.controls import Controls, fitted, placed
@@ -332,6 +333,22 @@ def test_the_window_shows_the_splats_of_the_moment(training, device, display, sc
     training("shown", Watched(watch))
     assert compared and compared[0][0] >= 45 and compared[0][1] > 300
     renderer.close()
+
+
+def test_the_window_answers_while_a_batch_takes_long(training, monkeypatch):
+    """Where no batch is done for three looks at it, the window has a turn at each."""
+    monkeypatch.setattr("hardsplat.view.preview.SLOW", 0.0)
+    looks, turns, real = [], [], Batches.ready.fget
+
+    def ready(batches) -> bool:
+        looks.append(len(turns))
+        return len(looks) % 4 == 0 and real(batches)
+
+    monkeypatch.setattr(Batches, "ready", property(ready))
+    waits = Watched(lambda preview, run: turns.append(None))
+    training("slow", waits, max_steps=10)
+    late = [b - a for a, b, number in zip(looks, looks[1:], range(1, len(looks))) if number % 4]
+    assert len(late) >= 3 and all(n == 1 for n in late)
 
 
 class Stepped(Watched):

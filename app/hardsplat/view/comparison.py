@@ -15,6 +15,7 @@ from hardsplat.view.gui.ui import Difference
 from hardsplat.view.splats.screen import Look, Screen
 
 LOUDEST = 2.0**20
+USUAL = 0.999  # share of the differences that are shown as they are; the others are cut off
 
 
 class Comparison:
@@ -56,7 +57,8 @@ def difference(a: np.ndarray, b: np.ndarray) -> tuple[Difference, np.ndarray]:
     apart = np.abs(np.clip(a, 0, 1) - np.clip(b, 0, 1))
     squared, largest = float(np.mean(apart.astype(np.float64) ** 2)), float(apart.max())
     psnr = -10 * np.log10(squared) if squared else np.inf
-    louder = min(2.0 ** np.floor(-np.log2(largest)), LOUDEST) if largest else 1.0
+    usual = float(np.quantile(apart, USUAL)) or largest
+    louder = min(2.0 ** np.floor(-np.log2(usual)), LOUDEST) if usual else 1.0
     texels = np.full((*apart.shape[:2], 4), 255, np.uint8)
     texels[..., :3] = np.rint(np.minimum(louder * apart, 1) * 255)
     return Difference(float(psnr), largest, float(louder)), texels

@@ -28,6 +28,7 @@ from hardsplat.view.splats.inputs import Inputs, Viewpoint
 from hardsplat.view.splats.screen import Look
 from hardsplat.view.viewer import REFRESH, Viewer
 
+SLOW = 0.02  # s of a step
 TOLD_EVERY = 0.25  # s between figures
 # options that a frame of the window has like one of the training
 _DRAWN = ("format", "blending", *TIMED)
@@ -154,6 +155,13 @@ class TrainingWindow(Watcher):
             raise
         except UserError as error:
             self._note(error)
+
+    def answer(self, run: Running) -> bool:
+        """On a slow device, where a step takes longer than a hand waits."""
+        if not self.shown or run.session.step_seconds < SLOW:
+            return False
+        self.turn(run, wait=True)
+        return self.shown
 
     def _tell(self, run: Running, viewer: Viewer) -> None:
         """What the panel of the run shows, as often as people read."""

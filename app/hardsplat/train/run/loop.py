@@ -33,6 +33,8 @@ class TrainingLoop:
         run, s, settings = self.run, self.run.session, self.run.job.config.run
         deterministic = settings.deterministic
         while s.step < s.job.steps:
+            while not s.ready and run.watchers.answer():
+                pass  # each takes a while
             s.wait_for_turn()
             run.files.background.check()
             self._memory.check()

@@ -211,6 +211,11 @@ class Session(SessionBuffers):
         self._shown.note(result.records)
         super()._on_batch(result)
 
+    @property
+    def ready(self) -> bool:
+        """Whether wait_for_turn would not wait."""
+        return self._batches.ready
+
     def wait_for_turn(self) -> None:
         """Waits for the batch before the last, after which `run` waits for nothing."""
         self._batches.wait_for_turn()

@@ -91,6 +91,12 @@ class Batches:
         for slot in self._slots:
             slot.record(recorded, step)
 
+    @property
+    def ready(self) -> bool:
+        """Whether wait_for_turn would not wait."""
+        slot = self._slots[self._turn]
+        return not slot.count or slot.fence.done()
+
     def wait_for_turn(self) -> None:
         """Waits for the batch before the last, after which `submit` waits for nothing."""
         self._collect(self._slots[self._turn])

@@ -76,6 +76,11 @@ class Watcher:
         """Between batches, which may still be in flight. wait: nothing else happens, so events may
         be waited for as long as a frame lasts."""
 
+    def answer(self, run: Running) -> bool:
+        """While two batches are in flight, again and again: may wait for events as long as a frame
+        lasts. Whether it did; else the run waits for the batch."""
+        return False
+
     def batch(self, run: Running) -> None:
         """A batch is done: its figures are the last ones of `run.log`. The session must be left
         alone."""
@@ -135,6 +140,9 @@ class Watchers:
 
     def turn(self, wait: bool = False) -> None:
         self._each(lambda each: each.turn(self._run, wait))
+
+    def answer(self) -> bool:
+        return any(self._each(lambda each: each.answer(self._run)))
 
     def batch(self) -> None:
         self._each(lambda each: each.batch(self._run))
