@@ -143,7 +143,7 @@ def maker(kind: Callable) -> tuple:
         return make
 
     @pytest.fixture(scope="module", autouse=True)
-    def cleanup():
+    def cleanup(module_device):  # before which it ends
         yield
         for each in made.values():
             each.destroy()
