@@ -151,6 +151,29 @@ def test_every_camera_shows_what_a_headless_render_does(seen):
         seen.shows(seen.headless(camera))
 
 
+def test_splats_and_interface_on_one_device(device, display, tmp_path, monkeypatch):
+    """As on a GPU: pictures of several sizes, a photograph, and other pictures in between."""
+    monkeypatch.setattr("hardsplat.view.viewer.slow", lambda device: False)
+    seen = Seen(device, display, tmp_path)
+    assert seen.viewer.painter is device
+    seen.shows(seen.headless(seen.cameras[0]))
+    seen.inputs.on_key("ArrowRight")
+    seen.shows(seen.headless(seen.cameras[1]))
+    for key in ("Digit6", "Digit2", "Digit1"):
+        seen.inputs.on_key(key)
+        seen.frames(2)
+    glfw.set_window_size(seen.handle, 200, 150)
+    seen.until(lambda: seen.viewer.window.size == (200, 150), "another size")
+    seen.shows(seen.headless(fitted(seen.cameras[1], 200, 150)))
+    seen.inputs.photo = "over"
+    h, w = 150, 200
+    expected = downsampled(seen.photos[1], w, h)
+    seen.shows(expected / 255, 50)
+    seen.inputs.tune(compared=True)
+    seen.until(lambda: seen.viewer.facts.difference is not None, "a difference")
+    seen.close()
+
+
 def test_mouse_and_keys_through_the_display(seen, display):
     seen.frames(1)
     start = seen.inputs.controls.camera(W, H)

@@ -45,6 +45,11 @@ SETTLED = 0.1  # s without a change of size before the swapchain follows
 AFTER = 4  # frames of the interface after the last event, in which it comes to rest
 
 
+def slow(device: Device) -> bool:
+    """Whether a picture may take seconds, so that the interface needs a device of its own."""
+    return device.physical.kind == "CPU"
+
+
 @dataclass(eq=False)
 class Viewer:
     """device: opened with the extensions of window.start(). inputs: what the window's keys and
@@ -82,7 +87,7 @@ class Viewer:
             self._parts.add(self.window)
             self.comparison = self._parts.add(Comparison(self.device, self.look))
             self.interface.begin(self.window)
-            own = self.device.physical.kind == "CPU"
+            own = slow(self.device)
             self.painter = self.device
             if own:
                 self.painter = Device(self.device.name, surfaces=window.start())
