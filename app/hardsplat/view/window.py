@@ -102,6 +102,7 @@ class Window:
         glfw.default_window_hints()
         glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
         glfw.window_hint(glfw.FOCUS_ON_SHOW, glfw.FALSE)
+        glfw.window_hint(glfw.SCALE_TO_MONITOR, glfw.FALSE if size else glfw.TRUE)
         self.handle: Any = glfw.create_window(*(size or _first_size(image)), title, None, None)
         if not self.handle:
             raise UserError("no window: the display refuses to open one")

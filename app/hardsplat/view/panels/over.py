@@ -32,11 +32,10 @@ _FIXED = (
     _FLOATING.NO_TITLE_BAR
     | _FLOATING.NO_RESIZE
     | _FLOATING.NO_MOVE
-    | _FLOATING.NO_SCROLLBAR
-    | _FLOATING.NO_SCROLL_WITH_MOUSE
     | _FLOATING.ALWAYS_AUTO_RESIZE
     | _FLOATING.NO_FOCUS_ON_APPEARING
 )
+_UNSCROLLED = _FLOATING.NO_SCROLLBAR | _FLOATING.NO_SCROLL_WITH_MOUSE
 pack = imgui.color_convert_float4_to_u32
 
 
@@ -132,13 +131,18 @@ def frustum(camera, reach: float) -> np.ndarray:
 
 
 def _begin(
-    name: str, place: tuple[float, float], pivot: tuple[float, float] = (0, 0), opaque: float = 0.82
+    name: str,
+    place: tuple[float, float],
+    pivot: tuple[float, float] = (0, 0),
+    opaque: float = 0.82,
+    scrolls: bool = False,
 ) -> None:
     imgui.set_next_window_pos(place, pivot=pivot)
     imgui.set_next_window_bg_alpha(opaque)
     imgui.push_style_var(imgui.StyleVar.WINDOW_ROUNDING, widgets.em(0.55))
     imgui.push_style_var(imgui.StyleVar.WINDOW_PADDING, (widgets.em(0.6), widgets.em(0.45)))
-    imgui.begin(name, flags=_FIXED)
+    flags = _FIXED if scrolls else _FIXED | _UNSCROLLED
+    imgui.begin(name, flags=flags)
 
 
 def _end() -> None:
@@ -254,7 +258,9 @@ def _note(ui: Ui, region: tuple[int, int]) -> None:
 
 def _help(ui: Ui, region: tuple[int, int]) -> None:
     i = ui.inputs
-    _begin("help", (region[0] / 2, region[1] / 2), (0.5, 0.5), opaque=0.95)
+    width, height, gap = region[0] + ui.side, region[1], widgets.em(1.6)
+    imgui.set_next_window_size_constraints((0, 0), (width - gap, height - gap))
+    _begin("help", (width / 2, height / 2), (0.5, 0.5), opaque=0.95, scrolls=True)
     parts = (*i.parts, *["training"] * i.can_pause)
     if imgui.begin_table("keys", 2, imgui.TableFlags.SIZING_FIXED_FIT):
         for row in rows(*parts):
