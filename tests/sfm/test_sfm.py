@@ -24,6 +24,7 @@ from hardsplat.sfm.job import video
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.job.photographs import find_photographs, listed
 from hardsplat.sfm.job.plan import cores
+from hardsplat.sfm.job.state import State
 from hardsplat.sfm.process import StageProgress
 from hardsplat.sfm.process import work as run_worker
 from hardsplat.sfm.run import sfm
@@ -355,24 +356,31 @@ def test_what_fails_is_in_the_log_and_not_tried_again(unmatched, monkeypatch, ca
     assert len(calls) == len(ATTEMPTS) + 1  # with other matches it is worth a try
 
 
-def test_a_worker_that_dies_is_followed_by_one_that_goes_another_way(tmp_path, monkeypatch, capsys):
-    work = tmp_path / "work"
-    work.mkdir()
+@pytest.mark.parametrize("tries", [True, False])
+def test_a_worker_that_dies_is_followed_by_one_that_goes_another_way(
+    tmp_path, monkeypatch, capsys, tries
+):
     (tmp_path / "dies.py").write_text(
         "import os, pathlib, sys\n"
         "from hardsplat.sfm.job.state import State\n"
-        f"state = State(pathlib.Path({str(work)!r}))\n"
+        f"state = State(pathlib.Path({str(tmp_path)!r}))\n"
         "if state.crashed():\n"
         "    print('{\"result\": {}}', flush=True)\n"
         "else:\n"
-        "    state.put('trying', {'name': 'defaults'})\n"
+        f"    {tries} and state.put('trying', {{'name': 'defaults'}})\n"
         "    print('Check failed: a < b', file=sys.stderr, flush=True)\n"
         "    os.abort()\n"
     )
     monkeypatch.setattr("hardsplat.sfm.process.WORKER", str(tmp_path / "dies.py"))
-    assert run_worker({}, work, StageProgress(quiet=False)) == {}
-    said = capsys.readouterr().out
-    assert "note: defaults: the process ended with -6: Check failed: a < b; going on wi" in said
+    State(tmp_path).put("trying", {"name": "of a start that was interrupted"})
+    if tries:
+        assert run_worker({}, tmp_path, StageProgress(quiet=False)) == {}
+        said = capsys.readouterr().out
+        assert "note: defaults: the process ended with -6: Check failed: a < b; going on wi" in said
+    else:  # it dies of nothing that could be left out
+        with pytest.raises(UserError, match="ended with -6: Check failed: a < b"):
+            run_worker({}, tmp_path, StageProgress(quiet=False))
+        assert not State(tmp_path).crashed()
 
 
 @needs_pycolmap

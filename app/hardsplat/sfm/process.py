@@ -83,6 +83,7 @@ def work(job: dict[str, Any], folder: Path, progress: StageProgress) -> dict[str
     this also ends the worker.
     """
     log = folder / LOG
+    State(folder).put("trying", None)  # what was interrupted did not fail
     while True:
         ended = _run(job, log, progress)
         if isinstance(ended, dict):

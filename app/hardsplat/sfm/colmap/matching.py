@@ -57,12 +57,11 @@ def match_pairs(
 
 @dataclass
 class Matches:
-    """Verified matches. pairs: (P, 2) indices of photographs; inliers: (P,) how many. still: pairs,
-    as tuples, that may have been taken from one point: a plane or a turn explains all of their
-    matches. alike: how many features look alike, verified or not, by pair, the smaller first."""
+    """Verified matches. pairs: (P, 2) indices of photographs. still: pairs, as tuples, that may
+    have been taken from one point: a plane or a turn explains all of their matches. alike: how many
+    features look alike, verified or not, by pair, the smaller first."""
 
     pairs: np.ndarray
-    inliers: np.ndarray
     still: set[tuple[int, int]] = field(default_factory=set)
     alike: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -75,13 +74,12 @@ def read_matches(database: pycolmap.Database, ids: Sequence[int]) -> Matches:
         a, b = (index.get(image) for image in pycolmap.pair_id_to_image_pair(number))
         return None if a is None or b is None else (min(a, b), max(a, b))
 
-    pairs, inliers, still = [], [], set()
+    pairs, still = [], set()
     for number, geometry in zip(*database.read_two_view_geometries()):
-        if (count := len(geometry.inlier_matches)) and (pair := between(number)):
+        if len(geometry.inlier_matches) and (pair := between(number)):
             pairs.append(pair)
-            inliers.append(count)
             if geometry.config in _STILL:
                 still.add(pair)
     found = ((between(number), int(n)) for number, n in zip(*database.read_num_matches()))
     alike = {pair: count for pair, count in found if pair and count}
-    return Matches(np.array(pairs, np.int64).reshape(-1, 2), np.array(inliers), still, alike)
+    return Matches(np.array(pairs, np.int64).reshape(-1, 2), still, alike)
