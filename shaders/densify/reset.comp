@@ -13,7 +13,7 @@ BUFFER_counts(readonly)
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
-    float ceiling = refine_settings.reset_opa;
+    float ceiling = refine_settings.reset_opacity;
     logit_opacities(g) = min(logit_opacities(g), log(ceiling / (1.0 - ceiling)));
     zero_moments(PLANE_logit_opacities, g);
 }

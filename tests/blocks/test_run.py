@@ -38,7 +38,6 @@ def test_splats_outside_of_a_region_do_not_grow(device, scene, shape):
         strategy="budget",
         cap_max=2_000,
         score_every=2,
-        grow_least=0.0,
         grow_absolute=1e-9,
         refine_stop_iter=200,
         max_steps=1_000,

@@ -225,12 +225,12 @@ def test_help_is_a_command_too(capsys):
 def test_help_shows_the_common_flags_and_says_how_to_see_all(capsys, command):
     text, whole = (help_of(capsys, command, *flags) for flags in (["--help"], ["-h", "all"]))
     assert text.count("\n") < 60
-    assert "--max-steps" in text and "--config" in text and "--adam-eps" not in text
+    assert "--max-steps" in text and "--config" in text and "--adam-beta1" not in text
     few, every = (set(re.findall(r"^  (--[\w-]+)", t, re.MULTILINE)) for t in (text, whole))
     assert few < every
     assert text.rstrip().endswith(f" more flags: hardsplat {command} --help all")
     assert int(re.search(r"(\d+) more flags", text)[1]) == len(every) - len(few)
-    assert whole.index("--max-steps") < whole.index("--adam-eps")
+    assert whole.index("--max-steps") < whole.index("--adam-beta1")
 
 
 HELP = """

@@ -106,8 +106,7 @@ class Refining:
         terms = loss_terms(config.flat(), EXTENT, sh_degree=degree, capacity=self.capacity)
         structs = {"loss_terms": terms, "rates": rates, "moved_planes": moved}
         structs["refine_settings"] = refine_settings(config.densify, EXTENT)
-        adam = config.adam.adam_beta1, config.adam.adam_beta2, config.adam.adam_eps
-        structs["adam_settings"] = adam_settings(*adam)
+        structs["adam_settings"] = adam_settings(config.adam.adam_beta1)
         for each, struct in structs.items():
             self.resources[each].upload(struct)
         self.recorders[name].run_once()

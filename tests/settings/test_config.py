@@ -53,7 +53,7 @@ def toml(tmp_path):
 
 PUBLISHED = """
     max_steps 30000, ssim_lambda 0.2, sh_degree 3, opacities_lr 0.05, shN_every 1, grow_grad2d 2e-4
-    grow_scale3d 0.01, prune_opa 0.005, prune_screen 0, refine_start_iter 500, reset_every 3000
+    grow_scale3d 0.01, prune_opa 0.005, refine_start_iter 500, reset_every 3000
     refine_stop_iter 15000, refine_every 100
 """
 

@@ -6,6 +6,7 @@ import pytest
 from hardsplat import contract
 from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
 from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.train.step.schedule import BETA2
 from tests.helpers.tables import COMMON
 from tests.helpers.training import open_session, same_state, settings
 from tests.oracle import sh as harmonics
@@ -87,7 +88,7 @@ def test_steps_against_float64(device, scene, rasterizer, way):
     config, before = session.job.config, session.snapshot()
     n, first, every = before.splats, before, config.model.shN_every
     # as float32, which is what Adam averages with
-    betas = [float(np.float32(b)) for b in (config.adam.adam_beta1, config.adam.adam_beta2)]
+    betas = [float(np.float32(b)) for b in (config.adam.adam_beta1, BETA2)]
     rates = {name: config.flat()[f"{name}_lr"] for name in ("quats", "sh0")}
     rates |= {"log_scales": config.adam.scales_lr, "logit_opacities": config.adam.opacities_lr}
     rates |= {"shN": config.model.shN_lr * every}

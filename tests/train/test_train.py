@@ -36,6 +36,7 @@ from hardsplat.train.run.closing import besides_training
 from hardsplat.train.run.trainer import train
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.photos import Photos
+from hardsplat.train.strategies.refine import RESET_OPACITY
 from hardsplat.train.watchers.log import Log
 from tests.helpers.tables import COMMON
 from tests.helpers.training import open_session, same_state, settings, splats_of
@@ -307,7 +308,7 @@ def test_opacities_are_reset(on_device, scene, tmp_path):
     # Checkpoints come after the reset of their step.
     with np.load(tmp_path / "ckpts/ckpt_20.npz") as state:
         opacities = 1 / (1 + np.exp(-state["logit_opacities"]))
-        assert opacities.max() <= config.densify.reset_opa * (1 + 1e-6)
+        assert opacities.max() <= RESET_OPACITY * (1 + 1e-6)
         assert not state["adam_logit_opacities"].any() and state["adam_means"].any()
 
 

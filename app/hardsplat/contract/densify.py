@@ -10,6 +10,10 @@ REFINE = subsystem(
     constants={
         f"uint TICKETS = {TICKETS}": "budget: classes of drawn numbers",
         "uint NO_TICKET = 0xFFFFFFFF": "budget: of splats that are no candidates",
+        "float PRUNE_SCALE3D = 0.1": "scale above which a splat is pruned after the first reset, "
+        "share of extent",
+        "float PRUNE_SCREEN = 0.0": "screen radius above which it is, px; 0: never, as Inria's "
+        "code and gsplat (published: 20)",
     },
     structs={
         "GrowStat": {
@@ -30,12 +34,8 @@ REFINE = subsystem(
             "float grow_grad2d": "mean gradient above which a splat is cloned or split, NDC units",
             "float grow_scale3d": "clone below, split above this scale, share of extent",
             "float prune_opa": "opacity below which a splat is pruned",
-            "float prune_scale3d": "scale above which a splat is pruned after the first reset, "
-            "share of extent",
-            "float prune_screen": "screen radius above which a splat is pruned after the first "
-            "reset, px",
             "uint reset_every": "steps between opacity resets",
-            "float reset_opa": "opacity ceiling after a reset",
+            "float reset_opacity": "opacity ceiling after a reset",
             "float min_opacity": "MCMC: opacity at which a splat is dead, and the least that "
             "sharing leaves",
             "float noise_lr": "MCMC: noise of the means over their learning rate, per squared "

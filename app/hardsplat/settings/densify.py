@@ -24,15 +24,6 @@ class AdaptiveSettings(Owner):
     grow_scale3d: float = option(
         0.01, "scale above which it is split, not cloned", unit=EXTENTS, aka="percent_dense"
     )
-    prune_scale3d: float = option(
-        0.1, "scale above which a splat is removed, after the first reset", unit=EXTENTS
-    )
-    prune_screen: float = option(
-        0.0,
-        "radius on screen above which a splat is removed, after the first reset; 0: "
-        "never, as Inria's code and gsplat",
-        unit="px",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +33,6 @@ class BudgetSettings(Owner):
     flag, values = "strategy", ("budget",)
     grow_absolute: float = option(
         3e-4, "mean absolute gradient of 2D positions above which a splat may split", unit="NDC"
-    )
-    grow_least: float = option(
-        7.5e-5, "the same where those are fewer than there is room for; 0: no less", unit="NDC"
     )
     score_every: int = steps(10, "steps from one that draws scores to the next", min=1)
     overfit_check: int = steps(
@@ -118,7 +106,6 @@ class DensifySettings(Owner):
         aka="opacity_reset_interval",
         scales=1500,
     )
-    reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
     adaptive: AdaptiveSettings = part(AdaptiveSettings)
     budget: BudgetSettings = part(BudgetSettings)
     mcmc: McmcSettings = part(McmcSettings)

@@ -92,8 +92,6 @@ class AdamSettings(Owner):
     sh0_lr: float = option(5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
     sky_lr: float = option(0.01, "rate of the colours of the sky, with --background sphere")
     adam_beta1: float = option(0.9, "decay of the mean", max=0.99999)
-    adam_beta2: float = option(0.999, "decay of the variance", max=0.99999)
-    adam_eps: float = option(1e-15, "keeps the division finite", min=1e-30)
     moments: str = option(
         "auto",
         "how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few "

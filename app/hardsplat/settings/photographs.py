@@ -30,23 +30,16 @@ class ExposureSettings(Owner):
         "look like the photographs as they are; 1: splats stay those of the mean photograph",
     )
     affine_lr: float = rate(
-        0.02, "rate of affine exposures at the first step", aka="exposure_lr_init"
-    )
-    affine_lr_final: float = rate(
-        0.002,
-        "rate of affine exposures at max_steps, reached exponentially",
-        aka="exposure_lr_final",
+        0.02,
+        "rate of affine exposures at the first step; a tenth of it is left at max_steps",
+        aka="exposure_lr_init",
     )
     ppisp_lr: float = rate(
         0.02,
-        "rate of ppisp, and of vignetting with affine, at the first step (published: "
-        "0.002, with which every photograph moves at every step)",
+        "rate of ppisp, and of vignetting with affine, at the first step; a tenth of it is left at "
+        "max_steps (published: 0.002, with which every photograph moves at every step)",
     )
-    ppisp_lr_final: float = rate(0.002, "rate of ppisp at max_steps, reached exponentially")
     ppisp_warm_up: int = steps(360, "steps over which the rate of ppisp rises from 0", scales=1)
-    exposure_reg: float = weight(
-        1.0, "weights of what keeps vignetting and response plain, over those published"
-    )
 
     @property
     def corrected(self) -> bool:
@@ -84,9 +77,10 @@ class IntrinsicsSettings(Owner):
     intrinsics_opt: bool = option(
         False, "focal lengths and principal points of cameras are refined too"
     )
-    intrinsics_lr: float = rate(2e-4, "rate of intrinsics at the first step", unit=_FOCAL)
-    intrinsics_lr_final: float = rate(
-        2e-6, "rate of intrinsics at max_steps, reached exponentially", unit=_FOCAL
+    intrinsics_lr: float = rate(
+        2e-4,
+        "rate of intrinsics at the first step; a hundredth of it is left at max_steps",
+        unit=_FOCAL,
     )
 
 

@@ -146,10 +146,6 @@ class TrainSettings(RasterizerOptions, total=False):
     """rate of the colours of the sky, with --background sphere (default: 0.01)"""
     adam_beta1: float
     """decay of the mean (default: 0.9)"""
-    adam_beta2: float
-    """decay of the variance (default: 0.999)"""
-    adam_eps: float
-    """keeps the division finite (default: 1e-15)"""
     moments: Literal["auto", "bfloat16", "float32"]
     """how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few
     percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
@@ -168,18 +164,13 @@ class TrainSettings(RasterizerOptions, total=False):
     """share of the steps over which exposures are trained; after them splats are trained to look
     like the photographs as they are; 1: splats stay those of the mean photograph (default: 0.6)"""
     affine_lr: float
-    """rate of affine exposures at the first step (default: 0.02)"""
-    affine_lr_final: float
-    """rate of affine exposures at max_steps, reached exponentially (default: 0.002)"""
+    """rate of affine exposures at the first step; a tenth of it is left at max_steps (default:
+    0.02)"""
     ppisp_lr: float
-    """rate of ppisp, and of vignetting with affine, at the first step (published: 0.002, with which
-    every photograph moves at every step) (default: 0.02)"""
-    ppisp_lr_final: float
-    """rate of ppisp at max_steps, reached exponentially (default: 0.002)"""
+    """rate of ppisp, and of vignetting with affine, at the first step; a tenth of it is left at
+    max_steps (published: 0.002, with which every photograph moves at every step) (default: 0.02)"""
     ppisp_warm_up: int
     """steps over which the rate of ppisp rises from 0 (default: 360 steps)"""
-    exposure_reg: float
-    """weights of what keeps vignetting and response plain, over those published (default: 1.0)"""
     pose_opt: bool
     """poses of photographs are refined too, the mean of all staying where it is (default: False)"""
     pose_lr: float
@@ -191,10 +182,8 @@ class TrainSettings(RasterizerOptions, total=False):
     intrinsics_opt: bool
     """focal lengths and principal points of cameras are refined too (default: False)"""
     intrinsics_lr: float
-    """rate of intrinsics at the first step (default: 0.0002 of the focal length)"""
-    intrinsics_lr_final: float
-    """rate of intrinsics at max_steps, reached exponentially (default: 2e-06 of the focal
-    length)"""
+    """rate of intrinsics at the first step; a hundredth of it is left at max_steps (default: 0.0002
+    of the focal length)"""
     depth_lambda: float
     """weight of depths in the loss at first, of points of the model or of maps in depths/; a
     hundredth of it is left at max_steps (gsplat: 0.01) (default: 0.0 per scene extent over
@@ -216,22 +205,13 @@ class TrainSettings(RasterizerOptions, total=False):
     """opacity below which a splat is removed (default: 0.005)"""
     reset_every: int
     """steps between opacity resets (published: 3000); 0: never (default: 0 steps)"""
-    reset_opa: float
-    """most opacity that a reset leaves (default: 0.01)"""
     grow_grad2d: float
     """mean gradient of the 2D position above which a splat grows (published: 0.0002) (default:
     0.00022 NDC)"""
     grow_scale3d: float
     """scale above which it is split, not cloned (default: 0.01 scene extents)"""
-    prune_scale3d: float
-    """scale above which a splat is removed, after the first reset (default: 0.1 scene extents)"""
-    prune_screen: float
-    """radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's
-    code and gsplat (default: 0.0 px)"""
     grow_absolute: float
     """mean absolute gradient of 2D positions above which a splat may split (default: 0.0003 NDC)"""
-    grow_least: float
-    """the same where those are fewer than there is room for; 0: no less (default: 7.5e-05 NDC)"""
     score_every: int
     """steps from one that draws scores to the next (default: 10 steps)"""
     overfit_check: int

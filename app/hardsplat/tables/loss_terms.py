@@ -39,11 +39,9 @@ class LossTerm:
 
 
 def _of_cameras(of: str, weight: float) -> Weight:
-    """The weight where cameras are trained, as a share of --exposure-reg."""
+    """The weight where cameras are trained."""
     return lambda settings, extent: (
-        weight * settings["exposure_reg"]
-        if quantities.is_chosen(quantities.QUANTITIES[of], settings)
-        else 0.0
+        weight if quantities.is_chosen(quantities.QUANTITIES[of], settings) else 0.0
     )
 
 

@@ -22,7 +22,7 @@ def from_start(plane: int) -> int:
 @dataclass(frozen=True)
 class Rate:
     """A learning rate by the names of settings. last: the rate at max_steps, reached exponentially;
-    without one the rate is constant.
+    share: instead, what it then is of the first one. Without both the rate is as of others.
 
     every: steps from one update to the next, each as far as in so many steps. warm_up: steps over
     which the rate rises from 0. per_extent: in units of the scene's extent.
@@ -30,6 +30,7 @@ class Rate:
 
     setting: str
     last: str | None = None
+    share: float | None = None
     every: str | None = None
     warm_up: str | None = None
     per_extent: bool = False

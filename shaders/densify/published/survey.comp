@@ -19,10 +19,9 @@ bool lives(uint g) {
     if (refine_settings.reset_every == 0u || frame.step <= refine_settings.reset_every) return true;
     vec3 log_scale = value3(PLANE_log_scales, g);
     if (exp(max(max(log_scale.x, log_scale.y), log_scale.z)) >
-        refine_settings.prune_scale3d * refine_settings.extent)
+        PRUNE_SCALE3D * refine_settings.extent)
         return false;
-    return refine_settings.prune_screen == 0.0 ||
-           grow_stats[g].radius <= refine_settings.prune_screen;
+    return PRUNE_SCREEN == 0.0 || grow_stats[g].radius <= PRUNE_SCREEN;
 }
 
 void main() {

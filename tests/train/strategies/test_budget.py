@@ -2,6 +2,7 @@
 against numpy, growth by the budget."""
 
 import itertools
+import math
 import shutil
 
 import numpy as np
@@ -15,7 +16,7 @@ from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.loss_terms import ordered
 from hardsplat.train.run.trainer import Trainer, train
-from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.strategies import STRATEGIES, refine
 from hardsplat.train.strategies.budget import THINNINGS, budget_for, record_densify, record_thin
 from tests.helpers.refining import MOMENTS, STATE, Refining, maker, random_state
 from tests.helpers.training import open_session, same_state, settings, strategy_of
@@ -23,12 +24,7 @@ from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 
 CONFIG = TrainConfig.of(
-    strategy="budget",
-    refine_start_iter=500,
-    refine_stop_iter=2500,
-    cap_max=3000,
-    prune_opa=0.02,
-    grow_least=0.0,
+    strategy="budget", refine_start_iter=500, refine_stop_iter=2500, cap_max=3000, prune_opa=0.02
 )
 BUDGET = dict(strategy="budget", score_every=2, grow_absolute=1e-5, cap_max=700)
 BUDGET |= dict(refine_stop_iter=30, reset_every=0)
@@ -37,6 +33,12 @@ COLUMNS = ("grad", "views", "edges", "blended")
 # refinement leaves.
 OFFSET, LONG, SHORT, OPACITY, KEPT = 1.35, 0.55, 0.893, 0.6, 0.5
 DRAW_TICKET = 258  # of shaders/include/random.glsl
+
+
+@pytest.fixture(autouse=True)
+def large_gradients_alone(monkeypatch):
+    """Splats with smaller ones do not split in their place."""
+    monkeypatch.setattr(refine, "GROW_LEAST", math.inf)
 
 
 class Splitter(Refining):

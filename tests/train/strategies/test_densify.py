@@ -9,7 +9,7 @@ from hardsplat.raster.core.sort import BLOCK
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.published import record_densify
-from hardsplat.train.strategies.refine import record_reset
+from hardsplat.train.strategies.refine import RESET_OPACITY, record_reset
 from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
 from tests.oracle.densify import densify
 from tests.oracle.pcg import random_bits
@@ -68,7 +68,7 @@ def reference(state: dict, stats: np.ndarray, step: int = EARLY, config=CONFIG) 
         percent_dense=config.densify.adaptive.grow_scale3d,
         min_opacity=config.densify.prune_opa,
         prune_large=bool(config.densify.reset_every) and step > config.densify.reset_every,
-        max_screen_radius=config.densify.adaptive.prune_screen or np.inf,
+        max_screen_radius=contract.FLOATS["PRUNE_SCREEN"] or np.inf,
     )
     opacities = out["opacities"][:, None, None]
     rows = {name: out[name][:, None] for name in ("means", "quats")} | {"sh": out["sh"]}
@@ -188,7 +188,7 @@ RESETS = [(0, "float32"), (1, "float32"), (1000, "float32"), (999, "bfloat16")]
 def test_opacity_reset(make, n, moments):
     state, stats = random_state(n, 1, moments=moments), random_stats(n)
     got = make(2 * n + 64, moments=moments)(state, stats, what="reset")
-    ceiling = np.log(CONFIG.densify.reset_opa / (1 - CONFIG.densify.reset_opa))
+    ceiling = np.log(RESET_OPACITY / (1 - RESET_OPACITY))
     wanted = np.minimum(state["logit_opacities"], ceiling)
     np.testing.assert_allclose(got["logit_opacities"], wanted, rtol=1e-6)
     assert (got["adam_logit_opacities"] == 0).all()

@@ -26,7 +26,7 @@ from hardsplat.train.step.poses import moved
 STEPS_A_VIEW = 100
 # of a pose, rad and scene extents, and of ppisp
 RATES: dict[str, Any] = {"pose_lr": 1e-3, "pose_lr_final": 1e-5, "pose_warm_up": 1}
-PPISP_RATES: dict[str, Any] = {"ppisp_lr": 0.01, "ppisp_lr_final": 0.001, "ppisp_warm_up": 1}
+PPISP_RATES: dict[str, Any] = {"ppisp_lr": 0.01, "ppisp_warm_up": 1}
 
 
 def refining_job(

@@ -19,6 +19,7 @@ from hardsplat.tables import quantities
 
 # as StepSettings numbers them; a sky is put over black
 BACKGROUND_MODES = {"black": 0, "white": 1, "random": 2, "sphere": 0}
+BETA2, EPS = 0.999, 1e-15  # decay of the variance; what keeps Adam's division finite
 _END_READS = ("frame", "counts", "loss_terms", "term_sums")
 _END = ComputePass("end step", "optim/end_step.comp", _END_READS, ("frame", "history"))
 _END_FIT = ComputePass("end step", "optim/end_fit_step.comp", ("frame",), ("frame",))
@@ -116,8 +117,9 @@ def rate_plans(
         scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps
         first = np.float32(settings[rate.setting] * scale)
         last, since = first * np.float32(settings["rates_final"]), settings["rates_hold"] * steps
-        if rate.last:
-            last, since = np.float32(settings[rate.last] * scale), 0
+        if rate.last or rate.share:
+            end = settings[rate.last] if rate.last else rate.share * settings[rate.setting]
+            last, since = np.float32(end * scale), 0
         warm_up = settings[rate.warm_up] if rate.warm_up else 0
         ends = exposed_until if quantities.is_exposure(q) else 0
         for k in range(q.planes(settings["sh_degree"])):
@@ -129,7 +131,7 @@ def rate_plans(
 def step_settings(
     seed: int,
     beta1: float,
-    beta2: float,
+    beta2: float = BETA2,
     background: str = "black",
     splat_planes: int = 0,
     sh_degree: int = 0,
@@ -153,7 +155,7 @@ def step_settings(
     )
 
 
-def adam_settings(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-15) -> np.ndarray:
+def adam_settings(beta1: float = 0.9, beta2: float = BETA2, eps: float = EPS) -> np.ndarray:
     """The contract's AdamSettings struct."""
     return contract.struct("AdamSettings", beta1=beta1, beta2=beta2, eps=eps)
 

@@ -29,6 +29,7 @@ from hardsplat.train.step.loss import allocate_loss, loss_passes, record_loss
 from hardsplat.train.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
 from hardsplat.train.step.resort import record_resort, resort_passes
 from hardsplat.train.step.schedule import (
+    BETA2,
     adam_settings,
     rate_plans,
     record_begin,
@@ -42,7 +43,7 @@ def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
     """What steps read that follows from the length of the run, by contract name. fetched: see
     Photos."""
     c, planes = job.config, quantities.plane_count("splat")
-    decays, bands = (c.adam.adam_beta1, c.adam.adam_beta2), c.model
+    decays, bands = (c.adam.adam_beta1, BETA2), c.model
     degrees = (bands.sh_degree, bands.sh_degree_interval)
     return {
         "step_settings": step_settings(
@@ -66,7 +67,7 @@ def allocate_step(
     OutOfMemory some of it is there. terms: LossTerms. fetched: see Photos."""
     c = job.config
     values = gpu_settings(job, fetched) | {
-        "adam_settings": adam_settings(c.adam.adam_beta1, c.adam.adam_beta2, c.adam.adam_eps),
+        "adam_settings": adam_settings(c.adam.adam_beta1),
         "loss_terms": terms,
         "views": job.views.packed(),
     }

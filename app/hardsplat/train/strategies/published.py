@@ -5,8 +5,8 @@ Kerbl et al. 2023, section 5.2, with the semantics of Inria's `densify_and_prune
 ranks come from prefix sums, random numbers from a hash of (seed, step, splat).
 
 Inria's code prunes by screen radius right after growth has cleared all radii, which disables that
-test, and gsplat leaves it out: so does the default here. `prune_screen = 20`, as published, looks
-at the radius since the last densification; splats made just now have none yet. It takes the large
+test, and gsplat leaves it out: so does PRUNE_SCREEN here. The published test, of 20 px, looks at
+the radius since the last densification; splats made just now have none yet. It takes the large
 splats of the background again and again (docs/results/quality.md).
 """
 

@@ -28,9 +28,11 @@ _NOISE_READS = ("refine_settings", "rates", "frame", "counts", *_DRIFTING)
 NOISE = ComputePass("noise", "densify/mcmc/noise.comp", _NOISE_READS, ("means",))
 _FADED = ("logit_opacities", "adam_logit_opacities")
 # of the contract's RefineSettings, settings of the same name
-_SAME = [f"prune_{name}" for name in ("opa", "scale3d", "screen")]
-_SAME += ["grow_grad2d", "grow_scale3d", "grow_absolute"]
-_SAME += ["reset_every", "reset_opa", "min_opacity"]
+_SAME = ["prune_opa", "grow_grad2d", "grow_scale3d", "grow_absolute", "reset_every", "min_opacity"]
+# mean absolute gradient, NDC, down to which splats may split where those above `grow_absolute` are
+# fewer than there is room for
+GROW_LEAST = 7.5e-5
+RESET_OPACITY = 0.01  # the most that a reset leaves
 
 
 def splat_planes() -> tuple[str, ...]:
@@ -77,7 +79,7 @@ def reset_pass(moments: str) -> ComputePass:
 
 
 def record_reset(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """Opacities of all splats := at most refine_settings.reset_opa, their moments := 0."""
+    """Opacities of all splats := at most RESET_OPACITY, their moments := 0."""
     recorder.run(run["reset opacity"], indirect="splat_groups")
 
 
@@ -101,7 +103,8 @@ def refine_settings(settings: DensifySettings, extent: float) -> np.ndarray:
         budget=budget_of(settings),
         first_step=settings.refine_start_iter,
         last_step=settings.refine_stop_iter,
-        grow_least=min(settings.budget.grow_least, most) or most,
+        grow_least=min(GROW_LEAST, most),
+        reset_opacity=RESET_OPACITY,
         thinned=settings.budget.prune_to ** (1 / THINNINGS),
     )
 
