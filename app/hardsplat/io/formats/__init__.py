@@ -24,7 +24,8 @@ from hardsplat.io.formats.base import FileFormat
 FILE_FORMATS = {  # of rows with the same suffix the first that holds the file reads it
     "compressed.ply": FileFormat(
         ".compressed.ply", "compressed PLY of PlayCanvas and SuperSplat", "RDF",
-        compressed_ply.read, compressed_ply.write, compressed_ply.holds, morton=True),
+        compressed_ply.read, compressed_ply.write, compressed_ply.holds, morton=True,
+        by_views=True),
     "ply": FileFormat(".ply", "PLY as the original 3DGS", "RDF", ply.read, ply.write),
     "checkpoint": FileFormat(
         ".npz", "checkpoint of hardsplat train", "RDF", checkpoint.read, holds=checkpoint.holds),

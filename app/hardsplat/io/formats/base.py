@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
 
@@ -79,6 +79,31 @@ class SplatStream:
     extra: tuple[str, ...] = ()
     seen: np.ndarray | None = None
     remarks: tuple[str, ...] = ()
+
+
+def in_the_mean(seen: np.ndarray, bands: np.ndarray) -> np.ndarray:
+    """(N, 3) the coefficient of degree 0 that equals coefficients (N, K - 1, 3) of higher degrees
+    in the mean over the directions that splats are seen from, (N, K)."""
+    shares = seen[:, 1:] / np.where(seen[:, :1] > 0, seen[:, :1], np.inf)
+    return np.einsum("nk,nkc->nc", shares, bands)
+
+
+def with_means(
+    splats: SplatStream, rounded: Callable[[np.ndarray, slice], np.ndarray]
+) -> Iterator[Gaussians]:
+    """Pieces whose colour of degree 0 makes up for what a format changes of higher degrees, where
+    it is known from which directions splats are seen. rounded: (bands (n, K - 1, 3), which splats)
+    -> the same as the format has them."""
+    at = 0
+    for g in splats.pieces():
+        span = slice(at, at + len(g))
+        at += len(g)
+        if splats.seen is not None and splats.sh_degree:
+            sh = g.sh.copy()
+            change = g.sh[:, 1:] - rounded(g.sh[:, 1:], span)
+            sh[:, 0] += in_the_mean(splats.seen[span], change)
+            g = replace(g, sh=sh, check=False)
+        yield g
 
 
 def not_written(path: Path, splats: SplatStream) -> None:

@@ -135,13 +135,13 @@ def write(path: Path, splats: SplatStream) -> Lost:
     with ExitStack() as stack:
         file = stack.enter_context(open(path, "wb"))
         packed, bands = (stack.enter_context(base.scratch(path)) for _ in range(2))
-        for g in _runs(splats.pieces()):
+        rounded = lambda bands, _: _SH_RANGE * (_centre(_steps_of(bands)) - 0.5)  # noqa: E731
+        for g in _runs(base.with_means(splats, rounded)):
             own, records = _compressed(g, lost)
             bounds.append(own.astype("<f4"))
             packed.write(records.astype("<u4").tobytes())
             lost.note(np.abs(g.sh[:, 1:]) > _SH_RANGE / 2 + 1 / 16, _STRONG)
-            steps = np.clip((g.sh[:, 1:] / _SH_RANGE + 0.5) * 256, 0, 255).astype(np.uint8)
-            bands.write(steps.transpose(0, 2, 1).tobytes())
+            bands.write(_steps_of(g.sh[:, 1:]).transpose(0, 2, 1).tobytes())
         count = packed.tell() // (4 * len(_PACKED))
         file.write(_header(splats, sum(map(len, bounds)), count))
         file.writelines(own.data for own in bounds)
@@ -149,6 +149,11 @@ def write(path: Path, splats: SplatStream) -> Lost:
             plane.seek(0)
             copyfileobj(plane, file)
     return lost
+
+
+def _steps_of(bands: np.ndarray) -> np.ndarray:
+    """uint8 of SH coefficients."""
+    return np.clip((bands / _SH_RANGE + 0.5) * 256, 0, 255).astype(np.uint8)
 
 
 def _header(splats: SplatStream, chunks: int, count: int) -> bytes:

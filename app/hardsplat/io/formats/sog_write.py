@@ -16,6 +16,7 @@ from hardsplat.io.formats.base import (
     Lost,
     SplatStream,
     finite_log_scales,
+    in_the_mean,
     sizes,
     smallest_three,
 )
@@ -92,7 +93,7 @@ def encoded(
             labels = palette.labels(g.sh[:, 1:].reshape(len(g), -1))
             images["shN_labels"][span] = np.stack([labels & 255, labels >> 8], axis=1)
             if splats.seen is not None:
-                colors = colors + _in_the_mean(splats.seen[span], g.sh[:, 1:] - entries[labels])
+                colors = colors + in_the_mean(splats.seen[span], g.sh[:, 1:] - entries[labels])
         steps = np.rint((_logs(g.means) - low) / extent * 65535).astype(np.uint16)
         step = ((1 + np.abs(g.means)) * extent / 65535).max(axis=1)
         lost.note(sizes(g) < step, _COARSE, Lost.SOME)
@@ -125,13 +126,6 @@ def encoded(
         files = ["shN_centroids.webp", "shN_labels.webp"]
         meta["shN"] = own | {"codebook": _listed(book), "files": files}
     yield META, json.dumps(meta, separators=(",", ":")).encode()
-
-
-def _in_the_mean(seen: np.ndarray, bands: np.ndarray) -> np.ndarray:
-    """(N, 3) the coefficient of degree 0 that equals coefficients (N, K - 1, 3) of higher degrees
-    in the mean over the directions that splats are seen from."""
-    shares = seen[:, 1:] / np.where(seen[:, :1] > 0, seen[:, :1], np.inf)
-    return np.einsum("nk,nkc->nc", shares, bands)
 
 
 def _listed(book: np.ndarray) -> list[float]:

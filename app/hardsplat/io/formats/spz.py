@@ -39,9 +39,8 @@ _COLOR = 0.15
 # faint reflections lost 1.3 dB, so it loses 0.1
 _BUCKET = 4
 # where it is known how much training views show of splats: of those that show so much as all but
-# this share, and in inverse proportion to the root of that of others; values that are not beyond
-# the middle by so much are rounded down
-_BUCKET_OF_SEEN, _SEEN, _DOWN, _LARGEST_BUCKET = 3.5, 0.8, 0.1, 64
+# this share, and in inverse proportion to the root of that of others
+_BUCKET_OF_SEEN, _SEEN, _LARGEST_BUCKET = 10.0, 0.8, 64
 _TURN = 8  # of a rotation's 511 steps: finer ones cost 0.8 bytes a splat and gain 0.01 dB
 _FARTHEST = 8388607  # largest 24-bit signed number
 _SMALLEST, _LARGEST = -10.0, -10 + 255 / 16  # logarithms of scales
@@ -189,8 +188,9 @@ def write(path: Path, splats: SplatStream) -> Lost:
     with ExitStack() as stack:
         raw = {name: stack.enter_context(base.scratch(path)) for name in planes}
         buckets, at = _buckets(splats), 0
-        for g in splats.pieces():
-            own = buckets if buckets.ndim == 0 else buckets[at : at + len(g), None, None]
+        rounded = lambda bands, span: _bytes_of(bands, buckets[span]) / 128 - 1  # noqa: E731
+        for g in base.with_means(splats, rounded):
+            own = buckets[at : at + len(g)]
             at += len(g)
             for name, values in _packed(g, grid, own, lost).items():
                 if name in planes:
@@ -248,19 +248,18 @@ def _grid(splats: SplatStream) -> _Grid:
 
 
 def _buckets(splats: SplatStream) -> np.ndarray:
-    """What SH bytes are multiples of: a number, or one for each splat."""
-    if splats.seen is None or not splats.count:
-        return np.array(_BUCKET)
+    """(N, 1, 1) what the SH bytes of each splat are multiples of."""
+    if splats.seen is None:
+        return np.full((splats.count, 1, 1), np.float32(_BUCKET))
     seen = np.maximum(splats.seen[:, 0].astype(np.float64), 1e-30)
     wanted = _BUCKET_OF_SEEN * np.sqrt(np.quantile(seen, _SEEN) / seen)
-    return np.exp2(np.rint(np.log2(np.clip(wanted, 1, _LARGEST_BUCKET))))
+    exponents = np.rint(np.log2(np.clip(wanted, 1, _LARGEST_BUCKET)))
+    return np.exp2(exponents).astype(np.float32)[:, None, None]
 
 
-def _multiples(values: np.ndarray, bucket: np.ndarray) -> np.ndarray:
-    """The nearest multiples; where buckets differ, rather those nearer to 0."""
-    if not bucket.ndim:
-        return np.rint(values / bucket) * bucket
-    return np.sign(values) * np.floor(np.abs(values) / bucket + (0.5 - _DOWN)) * bucket
+def _bytes_of(bands: np.ndarray, buckets: np.ndarray) -> np.ndarray:
+    """uint8 of SH coefficients, of -1 to 1 as 0 to 256, as multiples of their buckets."""
+    return to_bytes(np.rint(bands * 128 / buckets) * buckets + 128)
 
 
 def _packed(g: Gaussians, grid: _Grid, buckets: np.ndarray, lost: Lost) -> dict[str, np.ndarray]:
@@ -275,8 +274,8 @@ def _packed(g: Gaussians, grid: _Grid, buckets: np.ndarray, lost: Lost) -> dict[
     lost.note(small < np.exp(_SMALLEST - 1 / 32), _TINY)
     logs = base.finite_log_scales(g) + np.log(nearer)[:, None]
     lost.note(logs > _LARGEST + 1 / 32, _HUGE)
-    bands, colors = g.sh[:, 1:] * 128, g.sh[:, 0] * (_COLOR * 255) + 127.5
-    lost.note(np.abs(bands) > 128 + _BUCKET, _STRONG)
+    colors = g.sh[:, 0] * (_COLOR * 255) + 127.5
+    lost.note(np.abs(g.sh[:, 1:]) > 1 + 1 / 32, _STRONG)
     lost.note(np.abs(colors - 127.5) > 128.5, _BRIGHT)
     which, others = base.smallest_three(np.roll(g.quats, -1, axis=1))
     fields = np.rint(np.abs(others) / np.sqrt(0.5) * (511 / _TURN)) * _TURN
@@ -290,5 +289,5 @@ def _packed(g: Gaussians, grid: _Grid, buckets: np.ndarray, lost: Lost) -> dict[
         "colors": to_bytes(colors),
         "scales": to_bytes((logs - _SMALLEST) * 16),
         "rotations": (tag | np.bitwise_or.reduce(shifted, axis=1)).astype("<u4"),
-        "sh": to_bytes(_multiples(bands, buckets) + 128),
+        "sh": _bytes_of(g.sh[:, 1:], buckets),
     }
