@@ -13,8 +13,8 @@ Item = tuple[str, ...]  # a flag and its value, as words
 
 
 def offered(command: str, **more: Iterable[str]) -> dict[str, list[Item]]:
-    """Flags of a command with all that they can be: a choice each, on and off. more: values by
-    flag, underlined, of flags whose values the parser does not list."""
+    """What a command can be told, by name, with all flags that say it: a choice each, on and off.
+    more: values of flags whose parser does not list them."""
     _, commands = parsers()
     found: dict[str, list[Item]] = {}
     for action in commands[command]._actions:  # argparse has no public list of them
@@ -22,10 +22,10 @@ def offered(command: str, **more: Iterable[str]) -> dict[str, list[Item]]:
         if isinstance(action, argparse._HelpAction) or "--help" in action.option_strings:
             continue
         if action.option_strings and action.nargs == 0:
-            found[action.option_strings[0]] = [(word,) for word in action.option_strings]
+            found.setdefault(action.dest, []).extend((word,) for word in action.option_strings)
         elif values := [*_choices(action), *more.get(action.dest, ())]:
-            found[name] = [(name, value) for value in values]
-    assert more.keys() <= {flag.removeprefix("--").replace("-", "_") for flag in found}
+            found.setdefault(action.dest, []).extend((name, value) for value in values)
+    assert more.keys() <= found.keys()
     return found
 
 
@@ -73,7 +73,12 @@ def cover(
                         open_goals.pop(frozenset(done), None)
                 continue
             named = set(re.findall(r"--[a-z][\w-]*", why))
-            least = frozenset(item for item in row if item[0] in named)
+            least = frozenset(
+                item
+                for items in flags.values()
+                if named & {word for word, *_ in items}
+                for item in row.intersection(items)
+            )
             if not least or (least != row and not run(sorted(least))):
                 least = _least(row, run)
                 wrong.append(f"{_line(least)}: is refused, but the line does not say so: {why}")
@@ -99,8 +104,8 @@ def _least(row: Row, run: Callable[[list[Item]], str | None]) -> Row:
 
 def _widened(goal: Row, flags, open_goals, refused: set[Row], rng: random.Random) -> Row:
     """The goal with items of other flags that serve other goals."""
-    row, names = set(goal), {item[0] for item in goal}
-    others = [items for items in flags.values() if not names & {item[0] for item in items}]
+    row = set(goal)
+    others = [items for items in flags.values() if not goal.intersection(items)]
     rng.shuffle(others)
     for items in others:
         served = {

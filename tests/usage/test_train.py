@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from hardsplat.io.splats import load_splats
+from hardsplat.raster.core.resolve import lacking, option_of
 from hardsplat.study.doctor import REGISTRIES
 from tests.helpers.offered import Item, cover, offered
+from tests.usage.conftest import DRIVERS
 
 STEPS = 8
 # they go on from a run, find poses, or leave a run to itself; see test_commands.py
-APART = ("--resume", "--sfm")
+APART = ("resume", "sfm")
 
 
 def finite_run(folder: Path, row: list[Item]) -> None:
@@ -32,8 +34,8 @@ def finite_run(folder: Path, row: list[Item]) -> None:
 
 def tabled(flags: dict[str, list[Item]]) -> list[str]:
     """Those flags that choose rows of the tables of variants, which may go together or not."""
-    rows = {flag for _, flag, _ in REGISTRIES} | {"--rasterizer", "--state-format", "--strategy"}
-    return [flag for flag in flags if flag in rows]
+    rows = {option_of(flag or "") for _, flag, _ in REGISTRIES}
+    return [name for name in flags if name in rows | {"rasterizer", "state_format", "strategy"}]
 
 
 @pytest.fixture
@@ -51,11 +53,27 @@ def run(start, small, without_reports):
     return run
 
 
-def test_every_choice(run):
-    flags = {name: items for name, items in offered("train").items() if name not in APART}
-    print(sorted(map(sorted, cover(flags, run, tabled(flags)))))
+def flags_of_train() -> dict[str, list[Item]]:
+    return {name: items for name, items in offered("train").items() if name not in APART}
+
+
+@pytest.mark.parametrize("driver", DRIVERS, indirect=True, scope="module")
+def test_every_choice(run, driver, opened):
+    """With the pairs of the tables on the first driver. What lacks something is refused, and of
+    what is refused alone each lacks something."""
+    flags = flags_of_train()
+    refused = cover(flags, run, tabled(flags) if driver == "first" else ())
+    lacks = {
+        (flag, name)
+        for _, flag, rows in REGISTRIES
+        if flag and option_of(flag) in flags
+        for name, row in rows.items()
+        if lacking(opened, row, f"{option_of(flag)} {name}")
+    }
+    assert {item for row in refused if len(row) == 1 for item in row} <= lacks
+    assert all(run([item]) for item in lacks)
 
 
 def test_every_pair_of_choices(run, everything):
-    flags = {name: items for name, items in offered("train").items() if name not in APART}
+    flags = flags_of_train()
     cover(flags, run, flags)

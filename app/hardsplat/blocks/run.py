@@ -70,8 +70,8 @@ def _checked(config: TrainConfig) -> TrainConfig:
     c = config
     Wanted(str(c.blocks.blocks))
     for wrong, flag in (
-        (c.densify.strategy != "budget", f"--strategy {c.densify.strategy}"),
         (c.gradient.gradient == "stochastic", "--gradient stochastic"),
+        (c.densify.strategy != "budget", f"--strategy {c.densify.strategy}"),
         (c.densify.budget.prune_to < 1, f"--prune-to {c.densify.budget.prune_to}"),
         (c.depth.depth_lambda, f"--depth-lambda {c.depth.depth_lambda}"),
         (c.run.ckpt, f"--ckpt {c.run.ckpt}"),

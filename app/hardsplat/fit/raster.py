@@ -211,7 +211,9 @@ def open_rasterizer(
     row = FIT_RASTERS[name]
     reduction = row.reductions[0] if options.reduction == "auto" else options.reduction
     if reduction not in row.reductions:
-        raise UserError(f"--reduction {reduction}: {name} has {', '.join(row.reductions)}")
+        raise UserError(
+            f"--reduction {reduction}: --rasterizer {name} has {', '.join(row.reductions)}"
+        )
     drawn = device, parameters, width, height
     if row.backend == "walk":
         return WalkRasterizer(*drawn, name, reduction, options, sink)

@@ -97,7 +97,7 @@ def render(
     # of the rest only what changes the picture: the variants may be those of another device
     drawn_by = TrainConfig.of(
         rasterizer=_rasterizer(modes, look.rasterizer, config.raster.rasterizer),
-        format=_format(modes, look.format, config.raster.hardware.format),
+        format=_format(modes, look, config.raster.hardware.format),
         antialiased=config.raster.antialiased,
     )
     color, transparent = _background(look.background, config.scene.background)
@@ -216,13 +216,15 @@ def _rasterizer(modes: list[str], wanted: str | None, configured: str) -> str:
     return wanted or ("tiled" if ordered else configured)
 
 
-def _format(modes: list[str], wanted: str | None, configured: str) -> str:
+def _format(modes: list[str], look: RenderStyle, configured: str) -> str:
     """A target format that holds every mode: the one asked for, else what the pickiest likes best,
     else that of the settings."""
+    wanted = look.format
     for name in modes:
         if wanted and wanted not in PICTURES[name].formats:
             use = f"use {' or '.join(PICTURES[name].formats)}, or leave it out"
-            raise UserError(f"--format {wanted} cannot hold --mode {name}; {use}")
+            asked = f"--mode {name}" if name in look.mode else "--depth-raw"
+            raise UserError(f"--format {wanted} cannot hold {asked}; {use}")
     pickiest = min((PICTURES[name].formats for name in modes), key=len)
     return wanted or (configured if len(pickiest) == len(FORMATS) else pickiest[0])
 

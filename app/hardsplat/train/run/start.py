@@ -269,8 +269,8 @@ def open_session(
     loader.look_for_blur(images, c.run.quiet)
     if tracks is not None:
         job = _lit(job, loader.scene, images, tracks, say)
+    depths, timed = known_depths(job, loader.scene), len(job.rasterizers) < 2
     ring, fetches = 2 * c.run.batch_steps, not c.depth.depth_lambda
     photos = Photos(device, images, c.run.images, ring, fetches)
     clock.begin("setup")
-    depths, timed = known_depths(job, loader.scene), len(job.rasterizers) < 2
     return Session(device, job, photos, on_batch, depths, timed)

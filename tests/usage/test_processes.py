@@ -1,0 +1,102 @@
+"""Commands as processes of their own, as a shell starts them: what goes on until it is ended, what
+starts processes itself, and what finds poses."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import numpy as np
+import pytest
+
+from hardsplat.io.splats import load_splats
+from tests.helpers.offered import Item, offered
+
+STEPS = 8
+PATIENCE = 120  # s
+
+
+def own(**more: str) -> dict[str, str]:
+    """The environment without a display, but for what is given."""
+    away = ("DISPLAY", "WAYLAND_DISPLAY", "HARDSPLAT_DEVICE", "HARDSPLAT_DEBUG")
+    return {name: value for name, value in os.environ.items() if name not in away} | more
+
+
+def command(*words) -> list[str]:
+    return [sys.executable, "-m", "hardsplat", *map(str, words)]
+
+
+def ended(*words, **more: str) -> tuple[int, str]:
+    """The exit code of a command, and what it printed."""
+    how = dict(capture_output=True, text=True, timeout=PATIENCE, env=own(**more))
+    done = subprocess.run(command(*words), **how)
+    assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def result(small, tmp_path_factory):
+    """A result with its report, trained by a process."""
+    folder = tmp_path_factory.mktemp("processes") / "result"
+    code, said = ended("train", small, "--max-steps", STEPS, "--quiet", "--result-dir", folder)
+    assert code == 0, said
+    assert (folder / "report.html").read_text().lower().startswith("<!doctype html")
+    assert np.isfinite(load_splats(folder / "splats.ply").means).all()
+    return folder
+
+
+def test_goes_on(result, small):
+    """Resumed for more steps, and from a named checkpoint."""
+    code, said = ended("train", result, "--resume", "--max-steps", STEPS + 4, "--quiet")
+    assert code == 0 and json.loads((result / "metrics.json").read_text())["steps"] == STEPS + 4
+    newest = max((result / "ckpts").iterdir())
+    how = ("--max-steps", STEPS + 8, "--quiet", "--result-dir", result.parent / "further")
+    code, said = ended("train", small, "--ckpt", newest, *how)
+    assert code == 0, said
+
+
+def test_a_sweep(small, tmp_path):
+    """Each of its runs is a process, too."""
+    how = ("--max-steps", STEPS, "--quiet", "--result-dir", tmp_path / "sweep")
+    code, said = ended("sweep", small, "--format", "float16", "unorm8", *how)
+    assert code == 0, said
+    runs = [json.loads(file.read_text()) for file in tmp_path.rglob("run.json")]
+    assert sorted(run["settings"]["format"] for run in runs) == ["float16", "unorm8"]
+    assert all(np.isfinite(run["metrics"]["evaluations"][-1]["psnr"]) for run in runs)
+
+
+def test_the_doctor(result):
+    code, said = ended("doctor")
+    assert code == 0 and said.startswith("ready: ")
+
+
+def test_a_served_result(result):
+    """Browsers get a page until Ctrl-C."""
+    with subprocess.Popen(
+        command("view", result, "--serve", "127.0.0.1:0"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=own(),
+    ) as process:
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if found := re.search(r"http://\S+", line):
+                with urllib.request.urlopen(found[0], timeout=PATIENCE) as answer:
+                    assert answer.status == 200
+                process.send_signal(signal.SIGINT)
+                break
+        lines += process.stdout
+        assert process.wait(PATIENCE) in (0, 130), lines
+    assert not any("Traceback" in line for line in lines), lines
+
+
+@pytest.mark.parametrize("item", [item for some in offered("view").values() for item in some])
+def test_no_window_without_a_display(result, item: Item):
+    """Windows as such are tested in tests/view."""
+    code, said = ended("view", result, *item)
+    assert code == 2 and said.startswith("hardsplat: error: no window: "), said
