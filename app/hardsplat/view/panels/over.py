@@ -11,6 +11,7 @@ from slimgui import imgui
 
 from hardsplat import contract
 from hardsplat.edit.editor import MARKS
+from hardsplat.model.camera import Camera
 from hardsplat.tables.keys import rows
 from hardsplat.tables.pictures import PICTURES
 from hardsplat.view.gui import style, widgets
@@ -92,6 +93,8 @@ def _edit(ui: Ui) -> None:
             lines.add_circle_filled(place, widgets.em(0.3), color)
             lines.add_circle(place, widgets.em(0.3), pack(style.GROUND), thickness=1.5)
             lines.add_text((place[0] + widgets.em(0.5), place[1] - widgets.em(0.6)), color, name)
+    if ui.panel == "Edit" and len(i.editor.marks) > 1:
+        _box(i.editor.marks[0], i.editor.marks[1], camera)
     over = i.cursor[0] < i.window[0] and not imgui.get_io().want_capture_mouse
     if i.tool == "brush" and over:
         lines.add_circle(i.cursor, i.radius, color, thickness=1.5)
@@ -100,6 +103,18 @@ def _edit(ui: Ui) -> None:
         low, high = (min(x0, x1), min(y0, y1)), (max(x0, x1), max(y0, y1))
         lines.add_rect_filled(low, high, pack((*style.ORANGE[:3], 0.15)))
         lines.add_rect(low, high, color, thickness=1.5)
+
+
+def _box(a: np.ndarray, b: np.ndarray, camera: Camera) -> None:
+    """The edges of the box with two marks in opposite corners, as far as they are in front."""
+    lines, color = imgui.get_background_draw_list(), pack((*style.ORANGE[:3], 0.55))
+    corners = np.array([[(a, b)[n >> k & 1][k] for k in range(3)] for n in range(8)])
+    seen = corners @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
+    places = (seen @ camera.K.T)[:, :2] / np.where(seen[:, 2:] > 0, seen[:, 2:], np.nan)
+    for n, k in ((n, k) for n in range(8) for k in range(3) if not n >> k & 1):
+        ends = places[[n, n | 1 << k]]
+        if np.isfinite(ends).all():
+            lines.add_line(tuple(ends[0].tolist()), tuple(ends[1].tolist()), color, 1.2)
 
 
 def _frustums(ui: Ui) -> None:
@@ -121,7 +136,7 @@ def _frustums(ui: Ui) -> None:
             lines.add_line(a, b, color, 1.2)
 
 
-def frustum(camera, reach: float) -> np.ndarray:
+def frustum(camera: Camera, reach: float) -> np.ndarray:
     """(5, 3): the position of a camera, and the corners of its image that far ahead, world
     units."""
     size = np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) * [camera.width, camera.height]
