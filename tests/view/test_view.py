@@ -155,7 +155,7 @@ def test_splats_and_interface_on_one_device(device, display, tmp_path, monkeypat
     """As on a GPU: pictures of several sizes, a photograph, and other pictures in between."""
     monkeypatch.setattr("hardsplat.view.viewer.slow", lambda device: False)
     seen = Seen(device, display, tmp_path)
-    assert seen.viewer.painter is device
+    assert seen.viewer.face.device is device
     seen.shows(seen.headless(seen.cameras[0]))
     seen.inputs.on_key("ArrowRight")
     seen.shows(seen.headless(seen.cameras[1]))
@@ -237,7 +237,7 @@ CALLS += [("vkQueuePresentKHR", name) for name in LOST]
 @pytest.mark.parametrize("function, name", CALLS)
 def test_lost_swapchains(seen, monkeypatch, function, name):
     seen.frames(1)
-    painter = seen.viewer.painter
+    painter = seen.viewer.face.device
     real, told = painter.proc(function), []
 
     def lost(*arguments):
@@ -398,7 +398,7 @@ def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
     def refuse(*arguments):
         raise UserError("cannot draw to a window of this display")
 
-    monkeypatch.setattr("hardsplat.view.viewer.Surface", refuse)
+    monkeypatch.setattr("hardsplat.view.face.Surface", refuse)
     assert training("refused", TrainingWindow(), max_steps=5)["steps"] == 5
     assert "cannot draw to a window" in capsys.readouterr().out
 

@@ -21,14 +21,13 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.gpu.memory.owned import Owned
-from hardsplat.gpu.surface import Surface
 from hardsplat.io.media.images import save_png
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.view import window
 from hardsplat.view.comparison import Comparison
-from hardsplat.view.gui.canvas import Canvas
-from hardsplat.view.interface import Facts, Interface, Shown
+from hardsplat.view.face import INTERFACE, Face
+from hardsplat.view.gui.ui import Facts, Shown
+from hardsplat.view.interface import Interface
 from hardsplat.view.splats.controls import placed
 from hardsplat.view.splats.inputs import DRAWN_AS, Inputs
 from hardsplat.view.splats.photographs import PhotographCache
@@ -36,13 +35,9 @@ from hardsplat.view.splats.screen import REFRESH, Look, Screen, coarse
 from hardsplat.view.window import Window
 
 OPENED = (1280, 800)  # px of a window to begin with, where the screen has room for it
-INTERFACE = 1 / 60  # s between frames of the interface, at least
-IDLE = 0.25  # s between them while a training goes on and nobody touches anything
 # share of the GPU's time that pictures may take while others use it, and while the camera moves
 RESTING, TOUCHED = 0.02, 0.5
 TOUCH = 0.5  # s that a touch lasts
-SETTLED = 0.1  # s without a change of size before the swapchain follows
-AFTER = 4  # frames of the interface after the last event, in which it comes to rest
 
 
 def slow(device: Device) -> bool:
@@ -68,16 +63,14 @@ class Viewer:
     size: tuple[int, int] | None = None
 
     def __post_init__(self):
-        self.closed, self.frames, self.pictures = False, 0, 0
+        self.closed, self.pictures = False, 0
         self.facts = Facts()
         self.camera: Camera | None = None  # of the last picture
         self._full_ms = 0.0  # of a picture that was not drawn in larger pixels
         self._shown, self._next_shown = Shown(), Shown()
-        self._texels: np.ndarray | None = None  # of a picture that another device has drawn
-        self._drawn_at = self._painted_at = self._resized_at = -1e9
-        self._events, self._awake = -1, AFTER
+        self._drawn_at = -1e9
         self._scale = 1
-        self._capturing = self._compared = self._flying = self._painting = False
+        self._capturing = self._compared = self._flying = False
         self._photo: np.ndarray | None = None
         self._parts = Owned()
         self._photographs = PhotographCache(self.look.background)
@@ -88,16 +81,10 @@ class Viewer:
             self.comparison = self._parts.add(Comparison(self.device, self.look))
             self.interface.begin(self.window)
             own = slow(self.device)
-            self.painter = self.device
-            if own:
-                self.painter = Device(self.device.name, surfaces=window.start())
-                self._parts.add(_Closing(self.painter))
-            self.surface = self._parts.add(Surface(self.painter, self.window.handle))
-            self.canvas = self._parts.add(Canvas(self.painter))
+            self.face = self._parts.add(Face(self.window, self.interface, self.device, own))
             captured = "host" if own else "device"
             self.screen = self._parts.add(Screen(self.device, self.look, captured))
             self._fence = self._parts.add(Fence(self.device))
-            self._painted = self._parts.add(Fence(self.painter))
         except BaseException:
             self.close()
             raise
@@ -111,6 +98,11 @@ class Viewer:
     def idle(self) -> bool:
         """Whether no picture is in flight, so that splats may be changed."""
         return self.closed or not self._flying or self._fence.done()
+
+    @property
+    def frames(self) -> int:
+        """Frames of the interface so far."""
+        return self.face.frames
 
     @property
     def asked(self) -> set[str]:
@@ -157,8 +149,10 @@ class Viewer:
                 self.inputs.fly(self.window.held, self.window.shift)
             if self._landed():
                 self._next(parameters, sh_degree)
-            if self._interface_due():
-                self._paint()
+            self.inputs.noted()
+            lively = self._flying or self.busy
+            if self.face.due(self.inputs.changed, lively):
+                self.face.paint(self._region, self._shown)
         except UserError:
             self.close()
             raise
@@ -184,11 +178,10 @@ class Viewer:
             self.facts.rows = screen.rows
             if self._scale == 1:
                 self._full_ms = self.facts.picture_ms
-            if self.painter is not self.device:
-                self._texels = screen.texels(*self._shown.scene)
+            if self.face.apart:
+                self.face.scene = screen.texels(*self._shown.scene)
             else:
-                self._finish_paint()
-                self.canvas.take("gui_scene", screen.copy, screen.image.width, screen.image.height)
+                self.face.take(screen)
             if self._compared:
                 self._compare()
             if not screen.complete():
@@ -197,7 +190,7 @@ class Viewer:
                 self.facts.span, self.inputs.changed = span, True
             if self._capturing:
                 self._save(*self._shown.scene)
-            self._awake = max(self._awake, 2)  # the second one has windows that fit their text
+            self.face.wake()
         return not self._flying
 
     def _next(self, parameters: Parameters, sh_degree: int) -> None:
@@ -240,8 +233,7 @@ class Viewer:
         screen, picture = self.screen, DRAWN_AS.get(self.inputs.picture, self.inputs.picture)
         screen.look = self._tuned()
         if not screen.fits(parameters, size, picture):
-            self._finish_paint()
-            self.canvas.textures["gui_scene"].drop()
+            self.face.forget()
             screen.fit(parameters, size, picture)
 
     def _draw(
@@ -292,8 +284,7 @@ class Viewer:
         """Shows how the last picture differs from the same one in float32."""
         size = self._shown.scene
         self.facts.difference, texels = self.comparison.end(self.screen, *size)
-        self._finish_paint()
-        self.canvas.texture("gui_photo", texels)
+        self.face.photo(texels)
         self._photo = None
         self._shown = replace(
             self._shown, photo=(0, 0, *self._shown.render), frame=(0, 0, 0, 0), picture="difference"
@@ -307,9 +298,8 @@ class Viewer:
             self.inputs.say(str(error))
             return False
         if words is not None and words is not self._photo:
-            self._finish_paint()
             texels = words[: width * height].view(np.uint8).reshape(height, width, 4)
-            self.canvas.texture("gui_photo", texels)
+            self.face.photo(texels)
             self._photo = words
         return words is not None
 
@@ -324,78 +314,15 @@ class Viewer:
         except UserError as error:
             self.inputs.say(str(error))
 
-    # -- interface
-
-    def _interface_due(self) -> bool:
-        now = time.perf_counter()
-        if self.window.resized:
-            self.window.resized, self._resized_at = False, now
-            self.surface.stale = True
-        if self._events != self.window.events or self.inputs.changed or self.inputs.noted():
-            self._events, self._awake = self.window.events, AFTER
-        due = self._awake > 0 or (now - self._painted_at >= IDLE and (self.busy or self._pending))
-        if not due or now - self._painted_at < INTERFACE or not self.window.shown:
-            return False
-        return self._paint_landed() and self._fits(now) and self.surface.ready()
-
-    @property
-    def _pending(self) -> bool:
-        """Whether something goes on that the interface shows."""
-        return self._flying or self.surface.stale or self.interface.lively
-
-    def _fits(self, now: float) -> bool:
-        """Whether there is a swapchain of the window's size, which it gets once that has
-        settled."""
-        if self.surface.stale and self.surface.width and now - self._resized_at < SETTLED:
-            return False
-        return self.surface.fit()
-
-    def _paint_landed(self) -> bool:
-        if self._painting and self._painted.done():
-            self._painting = False
-            self._painted.reset()
-            self.frames += 1
-        return not self._painting
-
-    def _finish_paint(self) -> None:
-        """Waits for the interface's frame in flight, which is short."""
-        if self._painting:
-            self._painted.wait()
-            self._paint_landed()
-
-    def _paint(self) -> None:
-        size = self.surface.width, self.surface.height
-        if self._texels is not None:
-            self.canvas.texture("gui_scene", self._texels)
-            self._texels = None
-        drawing = self.interface.frame(size, self._region, self._shown)
-        if (atlas := self.interface.atlas(drawing)) is not None:
-            self.canvas.texture("gui_atlas", atlas)
-        shown = self._shown
-        place = shown.place(self._region)
-        commands = self.canvas.draw(drawing, size, place, **shown.window())
-        self.surface.present(commands, self.canvas.image, *size, self._painted)
-        self._painting, self._painted_at = True, time.perf_counter()
-        self._awake -= 1
-
     def close(self) -> None:
         """Frees everything, after the frames in flight. May be called again."""
         if self.closed:
             return
         self.closed = True
         self._photographs.close()
-        for flying, fence in ((self._flying, "_fence"), (self._painting, "_painted")):
-            if flying:
-                with suppress(DeviceLost):
-                    getattr(self, fence).wait()
+        with suppress(DeviceLost):
+            if self._flying:
+                self._fence.wait()
+            if hasattr(self, "face"):
+                self.face.finish()  # it reads what the screen has
         self._parts.destroy()
-
-
-@dataclass
-class _Closing:
-    """A device that is closed with the viewer."""
-
-    device: Device
-
-    def destroy(self) -> None:
-        self.device.close()
