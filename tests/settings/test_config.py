@@ -104,7 +104,7 @@ def test_presets_load_by_name_and_only_override(path):
         return  # they say what other presets below them would change
     for name in told:
         timed = "max_steps" in told and stretches(name)
-        timed |= name == "max_epochs" and any(map(stretches, told))  # which would put it to 0
+        timed |= name == "early_stop" and "max_steps" in told  # which would switch it off
         repeats = config.flat()[name] == FIELDS[name].default
         assert timed or not repeats, f"{path.name} repeats the default of {name}"
 
@@ -257,8 +257,8 @@ def test_options_that_stochastic_gradients_do_not_use():
 
 
 SCHEDULES = [  # preset, flags -> start and end of growth, resets, steps a band of colour
-    (None, {}, (430, 10_800, 0, 900)),
-    (None, {"max_steps": 10_000}, (239, 6_000, 0, 500)),
+    (None, {}, (430, 8_000, 0, 900)),
+    (None, {"max_steps": 10_000}, (239, 4_444, 0, 500)),
     # What a flag names stands.
     (None, {"max_steps": 10_000, "refine_stop_iter": 7_000}, (239, 7_000, 0, 500)),
     (None, {"strategy": "adaptive"}, (500, 15_000, 4_000, 1_000)),

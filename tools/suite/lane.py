@@ -52,7 +52,8 @@ class Fitted(Measurements):
     """Held-out views are measured after a fit of colours as well, whatever the run trains."""
 
     def _measures(self, views, quiet=True, **how):
-        return super()._measures(views, quiet, **how | {"fitted": "colors" in how})
+        fitted = how.get("fitted") or "colors" in how
+        return super()._measures(views, quiet, **how | {"fitted": fitted})
 
 
 class Nothing(CheckpointKeeper):
@@ -207,7 +208,7 @@ def train(run: Run, device: Device, scene: Scene, folder: Path, steps: int = 0) 
             )
             for e in evaluations
         ],
-        "overfit": metrics["overfit"],
+        "validation": metrics["validation"],
         "decisions": metrics["decisions"],
         "notes": [line for line in notes if not line.startswith("step ")],
         "evaluations": evaluations,

@@ -64,6 +64,9 @@ def _loss(axes, metrics: dict) -> None:
 def _quality(axes, metrics: dict) -> None:
     psnrs = metrics["curve"]["psnr"]
     _by_step(axes, metrics, psnrs, COLORS[1], "training views, mean of a batch")
+    if looks := metrics.get("validation", {}).get("looks"):
+        steps, psnrs = ([each[name] for each in looks] for name in ("step", "psnr"))
+        axes.plot(steps, psnrs, color=COLORS[2], marker=".", label="held-back photographs")
     if measured := metrics["evaluations"]:
         steps, psnrs = ([e[name] for e in measured] for name in ("step", "psnr"))
         style: dict = dict(color=COLORS[0], linestyle="--", marker="o", markersize=7)

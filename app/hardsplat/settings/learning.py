@@ -101,7 +101,7 @@ class AdamSettings(Owner):
     visible_adam: bool | None = option(
         None,
         "leave splats alone that a step does not see, momentum too (gsplat); published: all move",
-        shown="where a photograph shows less than a quarter of the model's points",
+        shown="where a photograph shows less than a tenth of the model's points",
     )
 
 

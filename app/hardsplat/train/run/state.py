@@ -86,7 +86,11 @@ class RunState:
             "memory_bytes": session.memory(),
             "memory_peak": self.device.memory_peak(),
             "evaluations": log.evaluations,
-            "overfit": log.overfit,
+            "validation": {
+                "looks": [each._asdict() for each in log.looks],
+                "settled": log.settled or None,
+                "color_gains": log.color_gains,
+            },
             "decisions": log.decisions,
             "curve": {
                 "step": log.steps,
