@@ -7,6 +7,9 @@
 BUFFER_rates(readonly)
 #include <terms>
 BUFFER_term_sums(writeonly)
+// Terms of the parameters move only items that are seen: in the other steps nothing else would move
+// these, and Adam makes long steps of the smallest gradient that is always the same.
+layout(constant_id = 3) const bool SEEN_TERMS = false;
 // items_in_all(items), noise_of(...)
 #include <working>
 #ifndef FILLED_working
@@ -64,6 +67,7 @@ Stored stored_of(Plane plane, uint i) {
 void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, float rate,
                Stored before, vec4 gradient) {
     vec4 d = d_parameter_terms(plane, before.value, items_in_all(items));
+    if (SEEN_TERMS) d = mix(vec4(0.0), d, visible(item, items));
     d += gradient;
     Stored after = before;
     adam(after.value, after.first, after.second, d, rate);

@@ -7,6 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hardsplat.train.job.light import Light
+from hardsplat.train.job.recipe import decided, say_light, say_plan, steps_of
+from hardsplat.train.job.shown import check_shown
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import path_of
@@ -15,9 +18,6 @@ from hardsplat.settings.presets import for_photographs, load_config
 from hardsplat.settings.train import FIELDS, TrainConfig
 from hardsplat.train.job import overfit
 from hardsplat.train.job.job import Job
-from hardsplat.train.job.light import Light
-from hardsplat.train.job.recipe import decided, say_light, say_plan, steps_of
-from hardsplat.train.job.shown import check_shown
 from hardsplat.train.job.views import Views
 from hardsplat.train.run.trainer import train
 from hardsplat.train.strategies import STRATEGIES

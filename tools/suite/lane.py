@@ -211,7 +211,7 @@ def train(run: Run, device: Device, scene: Scene, folder: Path, steps: int = 0) 
             )
             for e in evaluations
         ],
-        "overfit": metrics["overfit"],
+        "validation": metrics["validation"],
         "ignored": metrics["ignored"],
         "decisions": metrics["decisions"],
         "notes": [line for line in notes if not line.startswith("step ")],

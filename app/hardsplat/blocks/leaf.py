@@ -123,7 +123,7 @@ def settings_of(
     own["cap_max"] = max(block.cap + outside, first)
     if not grows:
         own = dict(strategy="none", cap_max=0, means_lr=STILL, means_lr_final=STILL)
-    check = dict(max_epochs=0, overfit_check=0) if grows else dict(max_epochs=0)
+    check = dict(early_stop=False, hold_back=False) if grows else dict(early_stop=False)
     return config.changed(init=start, **own, **check)
 
 

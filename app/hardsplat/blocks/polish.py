@@ -90,7 +90,7 @@ def polish_whole(config: TrainConfig, scaffold: Scaffold, scene: Scene, folder: 
         done = False
     if not done:
         own: dict = dict(result_dir=polished, resume=(polished / "ckpts").is_dir(), blocks=None)
-        own |= dict(init=folder / "splats.ply", strategy="none", cap_max=0, max_epochs=0)
+        own |= dict(init=folder / "splats.ply", strategy="none", cap_max=0, early_stop=False)
         own |= dict(means_lr=config.adam.means_lr_final)
         settings = of_length(scaffold.settings(config, ends=True), steps).changed(**own)
         from hardsplat.train.run.photographs import Loader

@@ -32,13 +32,14 @@ from hardsplat.blocks.tasks import follow, outcome_of, train_tasks, write_task
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder, write_json
-from hardsplat.settings.presets import SAVED_NAME, for_photographs, of_length, save_config
+from hardsplat.settings.presets import SAVED_NAME, of_length, save_config
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.run.resume import resume_command
 from hardsplat.train.strategies.budget import budget_for
 
 MOST_SPLATS = 10**10
+EPOCHS = 120  # of a photograph in a scene of many, whose blocks are trained without asking any
 
 
 def train_blocks(config: TrainConfig) -> dict:
@@ -109,15 +110,11 @@ class BlockTraining:
     @cached_property
     def sized(self) -> TrainConfig:
         """The settings of a training of the whole scene in one piece. Where the user does not say
-        how long it is, every photograph has as many steps as --max-epochs allows."""
-        photographs, config = len(self.given.train), self.config
-        steps = config.run.max_epochs * photographs
-        longer = steps > config.run.max_steps
-        return (
-            of_length(config, steps, max_epochs=0)
-            if longer
-            else for_photographs(config, photographs)
-        )
+        how long it is, every photograph has EPOCHS steps at least."""
+        config, steps = self.config, EPOCHS * len(self.given.train)
+        if not config.run.early_stop or steps <= config.run.max_steps:
+            return config.changed(early_stop=False)
+        return of_length(config, steps, early_stop=False)
 
     @cached_property
     def budget(self) -> int:

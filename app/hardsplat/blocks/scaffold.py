@@ -21,7 +21,6 @@ from hardsplat.model.region import Region
 from hardsplat.settings.presets import SAVED_NAME, config_from_file, of_length
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.tables import quantities
-from hardsplat.train.job.overfit import opacity_weight
 from hardsplat.train.job.part import ScenePart
 from hardsplat.train.step.exposure import NAME as EXPOSURES
 from hardsplat.train.step.intrinsics import NAME as INTRINSICS
@@ -47,7 +46,7 @@ def train_scaffold(
     most = int(np.clip(budget // SHARE, *SPLATS))
     own: dict = dict(result_dir=folder, resume=(folder / "ckpts").is_dir(), blocks=None)
     own |= dict(data_factor=factor * config.scene.data_factor, cap_max=min(budget, most))
-    own |= dict(sh_degree=min(1, config.model.sh_degree), max_epochs=0)
+    own |= dict(sh_degree=min(1, config.model.sh_degree), early_stop=False)
     own |= dict(save_steps=(steps,), eval_steps=(steps,), exposure_until=1.0)
     from hardsplat.train.run.photographs import Loader
     from hardsplat.train.run.trainer import train  # which blocks import later
@@ -91,8 +90,8 @@ class Scaffold:
             if own:
                 with np.load(newest(folder) or folder / "ckpts", allow_pickle=False) as data:
                     found = {q.name: data[q.name] for q in own}
-            verdict = opacity_weight(table.get("overfit") or {})
-            weight = max(verdict, config.loss.opacity_reg)
+            looks = table["validation"]["looks"]
+            weight = max(looks[-1]["weight"] if looks else 0.0, config.loss.opacity_reg)
             seconds = table["seconds"]["training"] / max(table["steps"], 1)
             return cls(folder, config, weight, seconds, found)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -104,8 +103,10 @@ class Scaffold:
         is without exposures where blocks end without them."""
         weight = given.loss.opacity_reg or self.opacity_reg
         lit = given.exposure.exposure == "auto" and self.config.exposure.corrected
-        until = 1.0 if lit else given.exposure.exposure_until  # as auto decides: Job.lit
-        exposure = "none" if ends and until < 1 else self.config.exposure.exposure
+        until = 1.0 if lit else given.exposure.exposure_until  # as auto decides: Job.exposed
+        exposure = self.config.exposure.exposure if self.config.exposure.corrected else "none"
+        if ends and until < 1:
+            exposure = "none"
         own: dict[str, Any] = {"exposure": exposure, "exposure_until": until, "opacity_reg": weight}
         return given.changed(pose_opt=False, intrinsics_opt=False, **own)
 

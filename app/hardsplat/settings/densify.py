@@ -47,15 +47,10 @@ class BudgetSettings(Owner):
         7.5e-5, "the same where those are fewer than there is room for; 0: no less", unit="NDC"
     )
     score_every: int = steps(10, "steps from one that draws scores to the next", min=1)
-    overfit_check: int = steps(
-        3_750,
-        "step up to which some training photographs are held for validation, to see "
-        "by them whether the run overfits the others; up to step 7000 in long runs, "
-        "which end early where they gain little; 0: none are",
-        scales=300,
-    )
-    overfit_epochs: int = steps(
-        72, "steps a photograph to which a run that overfits is shortened; 0: never"
+    hold_back: bool = option(
+        True,
+        "hold some training photographs back in the main phase of a run: their error decides "
+        "when it ends, how strongly opacities are regularized, and whether exposures are trained",
     )
     prune_to: float = share(
         1.0, "share of the grown splats that is left, those that contribute most", min=0.001
@@ -95,7 +90,7 @@ class DensifySettings(Owner):
         430, "no densification up to this step", aka="densify_from_iter", scales=100
     )
     refine_stop_iter: int = steps(
-        10_800,
+        8_000,
         "no densification or reset from here on",
         aka="densify_until_iter growth_stop_iter",
         scales=0,

@@ -15,7 +15,7 @@ class ModelSettings(Owner):
     """model"""
 
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
-    sh_degree_interval: int = steps(900, "steps after which the next degree joins", min=1, scales=1)
+    sh_degree_interval: int = steps(500, "steps after which the next degree joins", min=1, scales=1)
     shN_lr: float = option(
         5e-3 / 20,
         "rate of the higher colour bands, for every step that --shN-every counts",
@@ -103,7 +103,7 @@ class AdamSettings(Owner):
     visible_adam: bool | None = option(
         None,
         "leave splats alone that a step does not see, momentum too (gsplat); published: all move",
-        shown="where a photograph shows less than a quarter of the model's points",
+        shown="where a photograph shows less than a tenth of the model's points",
     )
 
 

@@ -25,10 +25,6 @@ from hardsplat.settings.train import (
 )
 
 WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
-SHORTEST = 7_000  # steps that few photographs leave of the default length
-# Epochs by which it is known whether a run overfits. Photographs that are held for longer are
-# missed: a third of lego ends 6 dB lower after 60 epochs without them.
-CHECK_EPOCHS = 35
 SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
 
 
@@ -43,8 +39,8 @@ def load_config(
     A strategy of WITH_PRESETS has the values of its preset as its defaults; so have stochastic
     gradients. Settings that are steps of a run (`scales`) stretch with max_steps, but for those
     that `overrides` name: each belongs to the max_steps of where it stands. Where one of them is
-    named, or max_steps, the length of the run is meant: photographs do not shorten it (max_epochs
-    is 0, unless it is named there too). With `resume` and no preset, the settings saved in the
+    named, or max_steps, the length of the run is meant: photographs do not shorten it (early_stop
+    is off, unless it is named there too). With `resume` and no preset, the settings saved in the
     result folder take the preset's place. Without a result folder one is named after the scene.
     Settings whose owner the run does not choose are left at their defaults. UserError where flags
     or a user's own file name them, but for a sweep; UserError for all that is unknown, mistyped or
@@ -67,10 +63,10 @@ def load_config(
     strategy = _first("strategy", values, *layers)
     if strategy in WITH_PRESETS:  # whose settings belong together
         layers.append(read_settings(PRESETS / f"{strategy}.toml"))
-    lengths = {"max_epochs", "max_steps", *_steps()}
-    meant = next((each for each in (flags, *layers) if lengths & each.keys()), {"max_epochs"})
-    if "max_epochs" not in meant:
-        values["max_epochs"] = 0
+    lengths = {"early_stop", "max_steps", *_steps()}
+    meant = next((each for each in (flags, *layers) if lengths & each.keys()), {"early_stop"})
+    if "early_stop" not in meant:
+        values["early_stop"] = False
     flat = TrainConfig.of(**(values if resumed else _stretched(values, layers))).flat()
     if not sweep:
         check_owners(named, flat)
@@ -113,15 +109,6 @@ def of_length(config: TrainConfig, steps: int, **changes: Any) -> TrainConfig:
     flat, factor = config.flat(), steps / config.run.max_steps
     stretched = {name: _at_length(name, flat[name], factor) for name in _steps()}
     return TrainConfig.of(**flat | stretched | {"max_steps": steps} | changes)
-
-
-def for_photographs(config: TrainConfig, photographs: int) -> TrainConfig:
-    """The settings of a run on so many photographs, which is no longer than `max_epochs` allows."""
-    steps = max(config.run.max_epochs * photographs, SHORTEST)
-    if not config.run.max_epochs or steps >= config.run.max_steps:
-        return config
-    check = min(config.densify.budget.overfit_check, CHECK_EPOCHS * photographs)
-    return of_length(config, steps, max_epochs=0, overfit_check=check)
 
 
 def _steps() -> list[str]:

@@ -17,11 +17,11 @@ class RunSettings(Owner):
         shown="results/<scene name>",
         aka="model_path output_path export_path",
     )
-    max_steps: int = steps(18_000, "training steps", min=1, aka="iterations total_steps")
-    max_epochs: int = steps(
-        120,
-        "most steps for each photograph, though never fewer than 7000 in all; 0, or "
-        "--max-steps or a step of a schedule named: no such limit",
+    max_steps: int = steps(18_000, "most training steps", min=1, aka="iterations total_steps")
+    early_stop: bool = option(
+        True,
+        "end the main phase once photographs that are held back stop improving; not where "
+        "--max-steps or a step of a schedule is named: then the run has all its steps",
     )
     eval_steps: tuple[int, ...] = option(
         (7_000, 30_000),

@@ -53,10 +53,10 @@ class TrainSettings(RasterizerOptions, total=False):
     result_dir: str | Path
     """folder for all that the run writes (default: results/<scene name>)"""
     max_steps: int
-    """training steps (default: 18000 steps)"""
-    max_epochs: int
-    """most steps for each photograph, though never fewer than 7000 in all; 0, or --max-steps or a
-    step of a schedule named: no such limit (default: 120 steps)"""
+    """most training steps (default: 18000 steps)"""
+    early_stop: bool
+    """end the main phase once photographs that are held back stop improving; not where --max-steps
+    or a step of a schedule is named: then the run has all its steps (default: True)"""
     eval_steps: Sequence[int]
     """steps after which held-out views are measured; always also the last (default: 7000 30000
     steps)"""
@@ -155,7 +155,7 @@ class TrainSettings(RasterizerOptions, total=False):
     percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
     visible_adam: bool
     """leave splats alone that a step does not see, momentum too (gsplat); published: all move
-    (default: where a photograph shows less than a quarter of the model's points)"""
+    (default: where a photograph shows less than a tenth of the model's points)"""
     gradient_pairs: int
     """pairs of perturbed images a step, averaged (default: 1 pairs)"""
     perturbation: float
@@ -238,12 +238,10 @@ class TrainSettings(RasterizerOptions, total=False):
     """the same where those are fewer than there is room for; 0: no less (default: 7.5e-05 NDC)"""
     score_every: int
     """steps from one that draws scores to the next (default: 10 steps)"""
-    overfit_check: int
-    """step up to which some training photographs are held for validation, to see by them whether
-    the run overfits the others; up to step 7000 in long runs, which end early where they gain
-    little; 0: none are (default: 3750 steps)"""
-    overfit_epochs: int
-    """steps a photograph to which a run that overfits is shortened; 0: never (default: 72 steps)"""
+    hold_back: bool
+    """hold some training photographs back in the main phase of a run: their error decides when it
+    ends, how strongly opacities are regularized, and whether exposures are trained (default:
+    True)"""
     prune_to: float
     """share of the grown splats that is left, those that contribute most (default: 1.0)"""
     prune_to_iter: int

@@ -163,7 +163,9 @@ def _history(log) -> dict:
         of(number, [v[name] for v in views for name in ("psnr", "ssim")]),
         of(number, [e[name] for e in evaluations for name in measured]),
         of(str, [v["name"] for v in views]),
-        of(dict, [log.get("overfit", {})]),
+        all(of(number, look) and len(look) == 4 for look in log.get("looks", [])),
+        of(int, [log.get("settled", 0)]),
+        of((*number, type(None)), [log.get("color_gain")]),
         isinstance(log.get("training_seconds", 0.0), number),
     ]
     if not all(right):

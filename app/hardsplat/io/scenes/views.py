@@ -54,6 +54,11 @@ class View:
     photograph: str = ""
     rim: Lens | None = None
 
+    @property
+    def is_cut_out(self) -> bool:
+        """Whether alpha that load() gives is transparency, not what a mask leaves out."""
+        return self.mask is None or self.mask_mode == "opacity"
+
     def load(self) -> np.ndarray:
         """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has
         transparent pixels: down-sampled by area, then undistorted. May be called from any thread.

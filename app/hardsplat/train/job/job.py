@@ -14,12 +14,10 @@ from hardsplat.raster.backends import BACKENDS, running
 from hardsplat.raster.core.choose import timing_enabled
 from hardsplat.raster.core.sinks import Sink, adam, moments_of
 from hardsplat.settings.densify import DensifySettings
-from hardsplat.settings.presets import for_photographs, of_length
 from hardsplat.settings.raster import Options
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.gradients import finds_statistics
-from hardsplat.train.job import overfit
-from hardsplat.train.job.light import Light
+from hardsplat.train.job import validation
 from hardsplat.train.job.part import WHOLE, ScenePart
 from hardsplat.train.job.views import Views
 from hardsplat.train.strategies import STRATEGIES
@@ -30,10 +28,11 @@ from hardsplat.train.strategies.strategy import Strategy
 class Job:
     """A training with everything decided that does not change while it runs.
 
-    config: the settings as given, with step numbers of the final length. densify: those of
-    densification, with the splat budget. moments: how they are stored, a variant of MOMENT_FORMATS.
-    rasterizers: those that may run, the first one at first. validation: views held for validation
-    until `held_until`. frozen: the splats stay as they are, poses alone move. part: of the scene
+    config: the settings as given. densify: those of densification, with the splat budget. moments:
+    how they are stored, a variant of MOMENT_FORMATS. rasterizers: those that may run, the first one
+    at first. validation: views that the main phase holds back. settled: the step at which these
+    ended it; 0 as long as they have not. weighs: these decide the weight of the mean opacity in the
+    loss. frozen: the splats stay as they are, poses alone move. part: of the scene
     that is trained, by default all of it. packed: steps draw a working set of the splats that they
     see. out_of_core: that, and quantities that spill are in the host's memory. preferred: views
     that every epoch has twice.
@@ -45,6 +44,8 @@ class Job:
     moments: str
     rasterizers: tuple[str, ...]
     validation: tuple[int, ...] = ()
+    settled: int = 0
+    weighs: bool = True
     frozen: bool = False
     part: ScenePart = WHOLE
     packed: bool = False
@@ -72,30 +73,21 @@ class Job:
             replace(densify, cap_max=budget or densify.cap_max),
             moments_of(device, config.adam.moments),
             tuple(names if timing_enabled() else names[:1]),
-            tuple(overfit.validation_views(config, len(views.cameras), views.faces)),
+            validation.held_views(config, len(views.cameras), views.faces),
+            weighs=not (config.loss.opacity_reg or config.loss.scale_reg),
             part=part or WHOLE,
         )
 
-    def lit(self, light: Light) -> Job:
-        """The job with the exposures that `auto` finds in the light of its photographs. Where that
-        differs, exposures are trained to the end, opacities are regularized, and the run is short:
-        what photographs alone have of light is soon learned by splats."""
-        if not light.differs or self.estimates:
-            return replace(self, config=self.config.changed(exposure="none"))
-        limited, reg = self.config.densify.budget.overfit_epochs, self.config.loss.opacity_reg
-        short = overfit.short_run(len(self.views.cameras)) if limited else self.steps
-        job = self.shortened(min(self.steps, short))
-        own = {"exposure": "affine", "exposure_until": 1.0}
-        config = job.config.changed(**own, opacity_reg=max(reg, overfit.OPACITY_REG))
-        return replace(job, config=config, validation=())
+    def exposed(self) -> Job:
+        """The job that trains exposures to its end."""
+        config = self.config.changed(exposure="affine", exposure_until=1.0)
+        return replace(self, config=config)
 
-    def shortened(self, steps: int) -> Job:
-        """The job with so many steps in all, and schedules of that length, but with the same check
-        for overfitting."""
-        check = self.config.densify.budget.overfit_check
-        config = of_length(self.config, steps, overfit_check=check)
-        densify = config.densify
-        return replace(self, config=config, densify=replace(densify, cap_max=self.densify.cap_max))
+    def ending(self, step: int) -> Job:
+        """The job whose main phase ends after that step: no splats are added from there on, and all
+        rates fall to their ends."""
+        stop = min(self.densify.refine_stop_iter, step)
+        return replace(self, settled=step, densify=replace(self.densify, refine_stop_iter=stop))
 
     def resolved(self, rasterizer: str) -> dict[str, Any]:
         """The settings by name that repeat the run from its start. rasterizer: that was chosen."""
@@ -103,8 +95,30 @@ class Job:
         return self.flat | found | {"cap_max": self.densify.cap_max}
 
     @property
-    def steps(self) -> int:
+    def planned_steps(self) -> int:
+        """Steps of the run where held photographs do not end its main phase."""
         return self.config.run.max_steps
+
+    @property
+    def steps(self) -> int:
+        """Steps of the run, as far as that is known."""
+        return validation.whole_steps(self.settled) if self.settled else self.planned_steps
+
+    @property
+    def main_steps(self) -> int:
+        """The step from which held photographs are trained as well."""
+        return self.settled or validation.main_steps(self.planned_steps)
+
+    @property
+    def thinned_until(self) -> int:
+        """The step after which splats are pruned to the number that is to be left, 0 for never."""
+        return max(self.strategy.prunings(), default=0)
+
+    @property
+    def average_steps(self) -> int:
+        """The last steps, over which splats are averaged; 0 for none."""
+        steps = self.config.adam.average_steps
+        return min(steps, (self.steps - self.settled) // 3) if self.settled else steps
 
     @property
     def exposed_until(self) -> int:
@@ -117,16 +131,6 @@ class Job:
     def finds_moving(self) -> bool:
         """Whether what moves in photographs is left out of the loss."""
         return self.config.transient.followed and not self.frozen
-
-    @cached_property
-    def looks(self) -> tuple[int, ...]:
-        """Steps after which views held for validation are measured, to see whether more help."""
-        return overfit.looks(overfit.LENGTH_CHECK, self.steps) if self.validation else ()
-
-    @property
-    def held_until(self) -> int:
-        """The step from which views held for validation are trained as well."""
-        return max(self.densify.budget.overfit_check, *self.looks, 0)
 
     @property
     def extent(self) -> float:
@@ -171,6 +175,7 @@ class Job:
             depths,
             self.packed,
             c.loss.flat_lambda / self.extent,
+            seen_terms=c.densify.strategy == "budget",
         )
 
 
@@ -179,19 +184,13 @@ def prepare(
     views: Views,
     device: Device,
     splats: int,
-    resumed: int = 0,
     part: ScenePart | None = None,
     points: int = 0,
 ) -> Job:
-    """The job of a run, made once. splats: at first. resumed: steps that were made already.
-    points: of the model, 0 without one.
+    """The job of a run. splats: at first. points: of the model, 0 without one.
 
-    Photographs limit the length of a run, but for a finished one that goes on. Raises UserError for
-    what the device cannot run.
+    Raises UserError for what the device cannot run.
     """
-    sized = for_photographs(config, len(views.cameras))
-    if resumed >= sized.run.max_steps:
-        sized = config
-    densify = sized.densify
+    densify = config.densify
     budget = STRATEGIES[densify.strategy].budget(densify, views.cameras, splats, points)
-    return Job.of(sized, views, device, budget, part)
+    return Job.of(config, views, device, budget, part)

@@ -31,6 +31,8 @@ class CheckpointKeeper:
     def __init__(self, run: RunState, measurements: Measurements, start: Checkpoint):
         self.run, self.measurements = run, measurements
         self.state, self._taken_at = start, time.monotonic()
+        # to begin again with, as long as photographs that are held back may ask for it
+        self.first: Checkpoint | None = None if start.step else start
         self._copies = SnapshotBuffers(run.files.background)
         self._last_splats: Future | None = None  # while the run is measured after its last step
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
-import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.errors import OutOfMemory
-from hardsplat.train.job import overfit
+from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.train.job import validation
+from hardsplat.train.job.job import Job
+from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.keeping import CheckpointKeeper
 from hardsplat.train.run.memory import MemoryWatch
-from hardsplat.train.run.start import is_random
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.stops import batch_steps, next_stop
 from hardsplat.train.run.tuner import RasterizerTuner
@@ -26,7 +28,7 @@ class TrainingLoop:
         self.run, self.keeper, self._tuner = run, keeper, tuner
         self._memory = MemoryWatch(run, keeper)
         self._warned = False  # that growth has stopped
-        self._averages = run.job.config.adam.average_steps > 0
+        self._averages = run.job.average_steps > 0
 
     def train(self) -> None:
         """Makes all steps, or those up to a wish to stop, and what the last one leaves."""
@@ -51,15 +53,13 @@ class TrainingLoop:
             if run.log.steps:
                 run.files.prepare(s.step_seconds * (s.job.steps - s.step))
             self.keeper.publish(s.step)
+            if self._look():
+                continue  # at step 0 again
             if s.step == stop:
                 self._refine()
             self._average()
             if s.exposed and s.step >= s.job.exposed_until:
                 s.end_exposures()
-            if s.job.validation and s.step == s.job.densify.budget.overfit_check:
-                self._check_overfit()
-            if s.step in s.job.looks:
-                self._check_length()
             self.keeper.keep(s.step)
         s.drain()
         if s.step == s.job.steps:
@@ -110,56 +110,57 @@ class TrainingLoop:
                 self._averages = False
                 tqdm.write(f"note: no averages over the last steps: {error}")
 
-    def _check_overfit(self) -> None:
-        """Compares the photographs that were held for validation with others, and regularizes
-        splats where the others show much better."""
-        run, s = self.run, self.run.session
-        train, held = run.scene.train, s.job.validation
-        others = overfit.views_to_compare(len(train), s.job.views.faces)
-        s.drain()
-        psnrs = self.keeper.measurements.psnr([train[i] for i in (*held, *others)])
-        verdict = overfit.overfit_verdict(s.step, psnrs[: len(held)], psnrs[len(held) :])
-        run.log.overfit = verdict
-        apart, other = verdict["psnr_apart"], verdict["psnr_others"]
-        what = f"photographs held for validation show {apart:.1f} dB in the median"
-        shown = f"step {s.step}: {what}, others {other:.1f}"
-        if not verdict["regularized"]:
-            run.log.decide(f"{shown}: the run goes on as it is")
-            return
-        budget, steps = s.job.densify.budget, s.job.steps
-        at_random = is_random(s.job.config.start, run.scene)
-        length = overfit.overfitted_length(budget, verdict, steps, len(train), at_random)
-        if length < steps:
-            self._shorten(length)
-        then = f"from here on, up to step {s.job.steps} (--overfit-check 0: never)"
-        run.log.decide(f"{shown}: opacities are regularized {then}")
-        s.regularize(overfit.opacity_weight(verdict))
-
-    def _check_length(self) -> None:
-        """Measures the photographs that are held for validation; the last time, decides by them
-        how long the run is."""
+    def _look(self) -> bool:
+        """Measures the photographs that are held back, where that is due, and does what they
+        decide; whether that is to begin again."""
         run, s, log = self.run, self.run.session, self.run.log
-        check = overfit.LENGTH_CHECK
+        job = s.job
+        due = s.step == validation.next_look(s.step - 1) or s.step == job.main_steps
+        if not (job.validation and due) or s.step > job.main_steps:
+            return False
         s.drain()
-        found = self.keeper.measurements.psnr([run.scene.train[i] for i in s.job.validation])
-        log.validation = {**log.validation, str(s.step): float(np.mean(found))}
-        held = {int(step): psnr for step, psnr in log.validation.items()}
-        if s.step < check or not held.keys() >= {*s.job.looks}:
-            return  # a run that was resumed may lack some
-        verdict = overfit.length_verdict(s.job.steps, check, held, dict(zip(log.steps, log.psnrs)))
-        log.overfit = log.overfit | verdict
-        gains = "photographs held for validation gained {held_gain:.1f} dB, others {gain:.1f}"
-        what = f"from step {check // 2} to {check} {gains.format(**verdict)}"
-        shorter = verdict["length"] < s.job.steps
-        if shorter:
-            self._shorten(verdict["length"])
-        hand = " (--overfit-check 0: not)" if shorter else ""
-        log.decide(f"{what}: the run ends with step {s.job.steps}{hand}")
+        train, measurements = run.scene.train, self.keeper.measurements
+        held = measurements.held([run.scene.views[train[i]] for i in job.validation])
+        if self.keeper.first and len(log.looks) >= validation.UNLIT:
+            first, self.keeper.first = self.keeper.first, None
+            if job.config.exposure.exposure == "auto" and self._light_differs(held):
+                self._begin_again(job.exposed(), first)
+                return True
+        last = log.looks[-1].step if log.looks else 0
+        trained = [db for step, db in zip(log.steps, log.psnrs) if step > last]
+        psnrs = [m.psnr if m.half_psnr is None else m.half_psnr for m in held]
+        log.looks.append(validation.look(s.step, psnrs, trained, log.looks))
+        if job.weighs:
+            s.regularize(log.looks[-1].weight)
+        if s.step == job.main_steps:
+            log.decide(f"photographs that are held back are trained too from step {s.step} on")
+        elif job.config.run.early_stop and validation.has_settled(log.looks, job.thinned_until):
+            log.settled = s.step
+            s.reschedule(job.ending(s.step))
+            if run.bar is not None:
+                run.bar.total = s.job.steps
+            what = f"photographs that are held back stopped improving at step {s.step}"
+            log.decide(f"{what}: finishing with step {s.job.steps}")
+        return False
 
-    def _shorten(self, length: int) -> None:
-        """Ends the run with that step instead."""
+    def _light_differs(self, held: Sequence[Measured]) -> bool:
+        """Whether photographs differ in light; says so. held: those that are held back."""
+        run, job = self.run, self.run.job
+        chosen = validation.trained_views(job.validation)
+        views = [run.scene.views[run.scene.train[i]] for i in chosen]
+        gain = validation.color_gain(held, self.keeper.measurements.fitted(views))
+        run.log.color_gain = gain
+        if gain > validation.LIGHT:
+            what = f"a fit of colours brings renders {gain:.1f} dB nearer to their photographs"
+            run.log.decide(f"{what}: exposures are trained, from the first step on")
+        return gain > validation.LIGHT
+
+    def _begin_again(self, job: Job, first: Checkpoint) -> None:
+        """Begins again with another job and the first splats."""
         run = self.run
-        run.session.reschedule(run.job.shortened(length))
+        run.session.begin_again(job, first)
+        run.log.forget()
+        self.keeper.state = first
         run.save_settings()
         if run.bar is not None:
-            run.bar.total = length
+            run.bar.reset()

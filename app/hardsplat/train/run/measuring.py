@@ -38,7 +38,7 @@ class Measurements:
         self.run = run
         self.refined: list[Camera] = []
         self._busy = False
-        self._photos: dict[int, np.ndarray] = {}  # those that `psnr` was asked of
+        self._held: list[np.ndarray] = []  # photographs that are held back
 
     def _measures(
         self, views: Sequence[View], quiet: bool = True, as_trained: bool = False, **how: Any
@@ -69,19 +69,24 @@ class Measurements:
         except OutOfMemory:
             return None
 
-    def psnr(self, indices: Sequence[int]) -> list[float]:
-        """PSNR of these views of the scene now, dB; while exposures are trained, of their right
-        halves, after a fit to the left ones."""
-        scene, job = self.run.scene, self.run.job
-        for i in set(indices) - self._photos.keys():
-            self._photos[i] = scene.views[i].load()
+    def held(self, views: Sequence[View]) -> list[Measured]:
+        """Photographs that are held back, measured now, also after a fit of colours. half_psnr:
+        while exposures are trained, of their right halves after a fit to the left ones."""
+        run, job = self.run, self.run.job
+        if not self._held:
+            self._held = [view.load() for view in views]
         exposed = job.config.exposure.corrected
-        halves = exposed and self.run.session.step < (job.exposed_until or job.steps)
-        views, photos = [scene.views[i] for i in indices], [self._photos[i] for i in indices]
+        halves = exposed and run.session.step < (job.exposed_until or job.steps)
+        with run.off_clock("measuring"):
+            found = self._measures(
+                views, photos=self._held, pictures=False, halves=halves, fitted=not exposed
+            )
+            return list(found)
+
+    def fitted(self, views: Sequence[View]) -> list[Measured]:
+        """Views measured now, also after a fit of colours."""
         with self.run.off_clock("measuring"):
-            how: dict[str, Any] = {"pictures": False, "photos": photos, "halves": halves}
-            found = list(self._measures(views, as_trained=True, **how))
-        return [m.psnr if m.half_psnr is None else m.half_psnr for m in found]
+            return list(self._measures(views, pictures=False, fitted=True))
 
     def measure(self, step: int, planes: Mapping[str, np.ndarray] | None = None) -> None:
         """Measures the held-out views. planes: the trained values of the splats, where these are

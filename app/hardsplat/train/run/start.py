@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,10 @@ from tqdm import tqdm
 
 from hardsplat.base.background import Background, outcome
 from hardsplat.base.clock import PhaseClock
-from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.pipelines import begin_all
 from hardsplat.io.formats.checkpoint import Checkpoint
-from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.sky import load_drawn
 from hardsplat.io.splats import open_splats
@@ -30,8 +28,6 @@ from hardsplat.settings.option import flag
 from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import FIELDS, TrainConfig, scene_folder
 from hardsplat.train.job.job import Job
-from hardsplat.train.job.light import light_of
-from hardsplat.train.job.recipe import Say, say_light
 from hardsplat.train.run.cube import random_cube
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.session.session import Session
@@ -203,23 +199,6 @@ def known_depths(job: Job, scene: Scene) -> list[np.ndarray] | None:
     return known
 
 
-def _seen(root: Path | None) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """read_seen of the scene's folder; nothing where that cannot be read."""
-    with suppress(UserError):  # of a model that the scene is not read from
-        if root is not None:
-            return read_seen(root)
-    return np.zeros((0, 3)), {}
-
-
-def _lit(job: Job, scene: Scene, images: Sequence[np.ndarray], tracks: Future, say: Say) -> Job:
-    """The job with the exposures that its photographs ask for. tracks: of _seen."""
-    points, seen = outcome(tracks, "the model's tracks")
-    light = light_of([scene.views[i] for i in scene.train], images, points, seen)
-    lit = job.lit(light)
-    say_light(light, lit, say)
-    return lit
-
-
 def build_ahead(device: Device, job: Job) -> None:
     """Has threads begin with the pipelines that a session of the job builds, for each of its
     rasterizers in turn, and those that measure it.
@@ -246,19 +225,16 @@ def open_session(
     loader: Loader,
     on_batch: Callable[[BatchResult], None],
     clock: PhaseClock,
-    say: Say,
 ) -> Session:
     """Buffers and commands of the training. Pipelines are built by threads while the last
     photographs are read. on_batch: see Session."""
-    c, root, tracks = job.config, job.config.scene.data_dir, None
-    if c.exposure.exposure == "auto" and not job.part.exposures:
-        tracks = loader.background.do("tracks", partial(_seen, root), line="tracks")
+    c, views = job.config, [loader.scene.views[i] for i in loader.scene.train]
     build_ahead(device, job)
     clock.begin("load")
     images = list(loader.training(c.run.quiet))
     loader.look_for_blur(images, c.run.quiet)
-    if tracks is not None:
-        job = _lit(job, loader.scene, images, tracks, say)
+    if any(image.shape[2] == 4 and view.is_cut_out for image, view in zip(images, views)):
+        job = replace(job, weighs=False)  # behind a surface there is nothing that shows through
     ring, fetches = 2 * c.run.batch_steps, not c.depth.depth_lambda
     photos = Photos(device, images, c.run.images, ring, fetches)
     clock.begin("setup")

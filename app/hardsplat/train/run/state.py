@@ -88,7 +88,11 @@ class RunState:
             "memory_bytes": session.memory(),
             "memory_peak": self.device.memory_peak(),
             "evaluations": log.evaluations,
-            "overfit": log.overfit,
+            "validation": {
+                "looks": [each._asdict() for each in log.looks],
+                "settled": log.settled or None,
+                "color_gain": log.color_gain,
+            },
             "decisions": log.decisions,
             "ignored": self.ignored,
             "curve": {

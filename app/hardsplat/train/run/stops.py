@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hardsplat.settings.run import RunSettings
+from hardsplat.train.job import validation
 from hardsplat.train.session.session import Session
 from hardsplat.train.step.batch import LONGEST_BATCH
 
@@ -29,8 +30,8 @@ def next_stop(settings: RunSettings, session: Session) -> int:
     or the end."""
     step, job = session.step, session.job
     stops = [job.steps, *(n for n in (*settings.eval_steps, *settings.save_steps) if n > step)]
-    if job.validation:
-        stops += [n for n in (job.densify.budget.overfit_check, *job.looks) if n > step]
+    if job.validation and step < job.main_steps:
+        stops += [validation.next_look(step), job.main_steps]
     if step < job.exposed_until:
         stops.append(job.exposed_until)
     if every := settings.checkpoint_every:

@@ -24,12 +24,11 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.job import overfit
 from hardsplat.train.job.job import Job, prepare
 from hardsplat.train.job.memory import placed
 from hardsplat.train.job.part import ScenePart
 from hardsplat.train.job.place import place_of
-from hardsplat.train.job.recipe import decided, say_plan
+from hardsplat.train.job.points import say_budget, with_rest
 from hardsplat.train.job.views import training_views
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.closing import print_outcome
@@ -139,15 +138,15 @@ class Trainer:
         self.device = device or open_device(config.run.device, *surfaces)
         self.clock.compiling = lambda: self.device.build_seconds
         say, points = self.log.decide, self.scene.points
-        config = decided(config, views, points, say)
-        job = prepare(config, views, self.device, splats.count, splats.step, part, len(points))
-        say_plan(job, config, splats.count, len(points), say)
+        config = with_rest(config, views, points, say)
+        job = prepare(config, views, self.device, splats.count, part, len(points))
+        say_budget(job, splats.count, len(points), say)
         job = placed(job, self.device, splats.count)
         if self.place:
             part = replace(job.part, region=self.place.region)
             job = replace(job, part=part, preferred=self.place.preferred(self.scene))
         self._tuner = RasterizerTuner(job.rasterizers)
-        how = (self.photographs, self._on_batch, self.clock, say)
+        how = (self.photographs, self._on_batch, self.clock)
         self.session = open_session(self.device, job, *how)
         self._open = True
         self.files = RunFiles(self.folder, self.job, self.photographs, self._apart)
@@ -188,8 +187,10 @@ class Trainer:
     def begin_keeping(self, keeper: type[CheckpointKeeper], start: Checkpoint) -> None:
         """Continues the log of `start`. keeper: decides what is saved from here on."""
         self.log.restore(start.log)
-        if weight := overfit.opacity_weight(self.log.overfit):
-            self.session.regularize(weight)
+        if self.log.looks and self.job.weighs:
+            self.session.regularize(self.log.looks[-1].weight)
+        if self.log.settled:
+            self.session.reschedule(self.job.ending(self.log.settled))
         self.keeping = keeper(self.state, Measurements(self.state), start)
 
     def train(self) -> dict:

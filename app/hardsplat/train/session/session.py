@@ -64,19 +64,19 @@ class Session(SessionBuffers):
         self.device, self.job, self.photos, self.on_batch = device, job, photos, on_batch
         self.rasterizer, self.opacity_reg = job.rasterizers[0], job.config.loss.opacity_reg
         (self.width, self.height), weight = job.views.canvas, job.config.depth.depth_lambda
-        known = None
+        self._known: Depths | None = None
         if depths is not None and weight:
-            known = Depths(device, depths, weight, job.steps, job.extent, photos)
-        self.capture = PhotographPasses(job, known)
+            self._known = Depths(device, depths, weight, job.steps, job.extent, photos)
+        self.capture = PhotographPasses(job, self._known)
         self._more_opacity_reg = 0.0  # by the strategy, on top of opacity_reg
         self.step, self.bound, self.exposed = 0, 0, job.exposed_until > 0
         self.room, self.timed_rows = SplatCapacity(device, job, photos), timed_rows
         self._shown = ShownSplats(job)
-        self.averaging = Averaging(job.config.adam.average_steps, job.strategy)
+        self.averaging = Averaging(job.average_steps, job.strategy)
         self._lists = ListNeeds(len(job.views.cameras))
         self._shared: dict[str, Buffer | Image] = {
             **photos.buffers,
-            **(known.buffers if known else {}),
+            **(self._known.buffers if self._known else {}),
         }
         self._drawing: Drawing | None = None
         device.usage.restart()
@@ -152,6 +152,22 @@ class Session(SessionBuffers):
             raise OutOfMemory(f"{n} splats do not fit: {why}", error.grows_with) from None
         self._set(n, checkpoint.step)
 
+    def begin_again(self, job: Job, first: Checkpoint) -> None:
+        """Goes back to the first step, with another job on the same photographs. first: the state
+        there. Raises what the constructor and restore raise."""
+        self.drain()
+        self._release()
+        self._batches.destroy()
+        kept = {*self.photos.buffers, *(self._known.buffers if self._known else ())}
+        for name in self._shared.keys() - kept:
+            self._shared.pop(name).destroy()
+        self.job, self.opacity_reg = job, job.config.loss.opacity_reg
+        self.capture, self.exposed = PhotographPasses(job, self._known), job.exposed_until > 0
+        self.averaging = Averaging(job.average_steps, job.strategy)
+        self.room = SplatCapacity(self.device, job, self.photos)
+        self._allocate_shared()
+        self.restore(first)
+
     def regularize(self, opacity: float) -> None:
         """Gives the mean opacity this weight in the loss, from the next step on."""
         self.opacity_reg = opacity
@@ -178,7 +194,7 @@ class Session(SessionBuffers):
         alone."""
         self.drain()
         self.job = job
-        self.averaging = Averaging(job.config.adam.average_steps, job.strategy)
+        self.averaging = Averaging(job.average_steps, job.strategy)
         for name, values in gpu_settings(job, self.photos.fetched).items():
             self._shared[name].upload(values)
         self._drawn.record(self._inputs())
@@ -200,7 +216,7 @@ class Session(SessionBuffers):
         self._fit_working()
         self._fit_lists()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
-        held, until = np.flatnonzero(np.isin(job.epoch, job.validation)), job.held_until
+        held, until = np.flatnonzero(np.isin(job.epoch, job.validation)), job.main_steps
         order = view_order(job.config.run.seed, first, steps, len(job.epoch), held, until)
         for step, view in enumerate(job.epoch[order], first):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))

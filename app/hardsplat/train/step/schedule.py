@@ -16,6 +16,7 @@ from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.tables import quantities
+from hardsplat.train.job.validation import whole_steps
 
 # as StepSettings numbers them; a sky is put over black
 BACKGROUND_MODES = {"black": 0, "white": 1, "random": 2, "sphere": 0}
@@ -98,12 +99,14 @@ def rate_plans(
     frozen: bool = False,
     exposed_until: int = 0,
     known: Container[str] = (),
+    settled: int = 0,
 ) -> np.ndarray:
     """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and
     quantities that the settings do not train.
 
     settings: all by name. extent: scene radius, world units. frozen: splats and the sky rest too.
     exposed_until: step from which exposures rest, if not 0. known: names of quantities that rest.
+    settled: step from which the rates of that step fall to their ends, if not 0.
     """
     planes = sum(quantities.plane_count(kind) for kind in quantities.ORDER)
     plans, steps = np.zeros(planes, contract.dtype("RatePlan")), settings["max_steps"]
@@ -120,8 +123,12 @@ def rate_plans(
             last, since = np.float32(settings[rate.last] * scale), 0
         warm_up = settings[rate.warm_up] if rate.warm_up else 0
         ends = exposed_until if quantities.is_exposure(q) else 0
+        until = steps
+        if settled:
+            past = np.clip((settled - since) / (steps - since), 0, 1)
+            first, since, until = first * (last / first) ** past, settled, whole_steps(settled)
         for k in range(q.planes(settings["sh_degree"])):
-            own = (float(first), float(last), steps, every, q.joins(k), warm_up, int(since), ends)
+            own = (float(first), float(last), until, every, q.joins(k), warm_up, int(since), ends)
             plans[place.plane + k] = rate_plan(*own)
     return plans
 

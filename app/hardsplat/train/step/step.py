@@ -56,7 +56,7 @@ def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
             c.run.seed, *decays, c.scene.background, planes, *degrees, c.scene.near_plane, fetched
         ),
         "rate_plans": rate_plans(
-            job.flat, job.extent, job.frozen, job.exposed_until, job.part.exposures
+            job.flat, job.extent, job.frozen, job.exposed_until, job.part.exposures, job.settled
         ),
         "refine_settings": refine_settings(job.densify, job.extent),
     }
@@ -106,7 +106,7 @@ def step_passes(
 ) -> list[ComputePass]:
     """All but those of the rasterizer. in_order: it sorts splats by depth, so that they can be put
     in another order too, if their number changes at all."""
-    strategy, moments, averages = job.strategy, job.moments, job.config.adam.average_steps
+    strategy, moments, averages = job.strategy, job.moments, job.average_steps
     refining = [within_region(p, job.part.region) for p in strategy.passes(moments, photo_bytes)]
     if job.packed:
         refining = [on_model(p) if p == NOISE else p for p in refining]

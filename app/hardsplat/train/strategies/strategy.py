@@ -72,6 +72,10 @@ class Strategy:
         the run where nothing will."""
         return self.steps
 
+    def prunings(self) -> list[int]:
+        """Steps after which splats are pruned towards a number that is to be left."""
+        return []
+
     def growth(self, session: Growing) -> tuple[int, int]:
         """Splats there are, and the most that the next "densify" may leave."""
         return session.bound, session.bound

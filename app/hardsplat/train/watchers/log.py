@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from tqdm import tqdm
 
+from hardsplat.train.job.validation import Look
 from hardsplat.train.step.batch import BatchResult
 
 # what a resumed run continues with
 KEPT = ["training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations"]
-KEPT += ["overfit", "validation", "decisions"]
+KEPT += ["looks", "settled", "color_gain", "decisions"]
 
 
 @dataclass
@@ -34,9 +35,9 @@ class Log:
     gpu_busy_ns: float = 0.0
     gpu_span_ns: float = 0.0
     evaluations: list[dict] = field(default_factory=list)
-    overfit: dict = field(default_factory=dict)  # what was found, see overfit.py
-    # mean PSNR of photographs held for validation, dB, by step
-    validation: dict[str, float] = field(default_factory=dict)
+    looks: list[Look] = field(default_factory=list)  # at photographs that are held back
+    settled: int = 0  # the step at which they ended the main phase; 0: they did not
+    color_gain: float | None = None  # dB, by which light was judged
     decisions: list[str] = field(default_factory=list)  # of the run, each with its reason
     _begun: float = 0.0
     _last_end: float = 0.0
@@ -86,6 +87,14 @@ class Log:
         tqdm.write(f"note: {line}")
         self.decisions.append(line)
 
+    def forget(self) -> None:
+        """Forgets all batches, since the run begins again; the time that they took counts."""
+        for values in (self.steps, self.losses, self.psnrs, self.splats, self.seconds):
+            values.clear()
+        self.stages.clear()
+        self.evaluations.clear()
+        self.looks.clear()
+
     def history(self) -> dict:
         """A copy of what a resumed run continues with, fit for JSON."""
         values = {name: getattr(self, name) for name in KEPT}
@@ -96,6 +105,7 @@ class Log:
         for name in KEPT:
             if name in history:
                 setattr(self, name, history[name])
+        self.looks = [Look(*each) for each in self.looks]
         if own is not self.decisions:
             self.decisions = [*self.decisions, *own]
         # checkpoints of before these were kept

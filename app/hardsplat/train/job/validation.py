@@ -1,0 +1,125 @@
+"""What a run asks of photographs that it holds back.
+
+A few training photographs are not trained during the main phase of a run, and measured now and
+then. They decide three things, and nothing else does:
+
+- *Exposures*: where a fit of colours explains much of their error, and of that of as many trained
+  ones, photographs differ in light, and the run begins again with exposures that are trained.
+- *Regularization*: the mean opacity has a weight in the loss that is proportional to their squared
+  error less that of trained photographs. A run that does not overfit has none.
+- *Length*: when their PSNR does not rise any more the main phase ends. Then they are trained like
+  the others, while all rates fall to their ends and the splats are averaged.
+
+`max_steps` bounds the length; `--max-steps` sets it. Held-out views, which measure a run, have no
+part in this. docs/results/generalization.md has what each constant does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from hardsplat.settings.train import TrainConfig
+
+ONE_IN, MOST = 6, 12  # one photograph in so many is held, and at most so many are
+LOOK = 500  # steps from one measurement to the next; later, more
+LEAST = 3_000  # steps before the main phase may end, if the run decides its own length
+GAIN = 0.1  # dB: the main phase ends where the last quarter of its steps gained less
+FINISH = 0.25  # share of all steps that follow the main phase
+# Weight of the mean opacity in the loss over the gap of squared errors, and the largest weight.
+WEIGHT, HEAVIEST = 50.0, 0.1
+# dB that a fit of colours must gain for exposures to be trained, and the looks before it is asked
+LIGHT, UNLIT = 1.5, 1
+
+
+class Measured(Protocol):
+    """A measured photograph, see measure/measure.py."""
+
+    psnr: float
+    fitted_psnr: float | None
+
+
+class Look(NamedTuple):
+    """What held photographs showed after a step.
+
+    psnr: their mean, dB. gap: their mean squared error less that of trained photographs. weight: of
+    the mean opacity in the loss from here on.
+    """
+
+    step: int
+    psnr: float
+    gap: float
+    weight: float
+
+
+def held_views(config: TrainConfig, views: int, faces: int = 1) -> tuple[int, ...]:
+    """Which of n training views are held, evenly spread.
+
+    None where the settings forbid it, where the run is too short for two looks, and where it trains
+    cameras: that of a held photograph would not be known yet. faces: views of a photograph, 6 of a
+    panorama; each is held of another photograph, since ceilings are easier than walls.
+    """
+    cameras = config.poses.pose_opt or config.intrinsics.intrinsics_opt
+    asked = config.densify.strategy == "budget" and config.densify.budget.hold_back
+    if cameras or not asked or main_steps(config.run.max_steps) < 2 * LOOK:
+        return ()
+    photographs = views // faces
+    count = min(photographs // ONE_IN, MOST) if faces == 1 else min(photographs, faces)
+    return tuple(int((i + 0.5) * photographs / count) * faces + i % faces for i in range(count))
+
+
+def trained_views(held: Sequence[int]) -> list[int]:
+    """As many views as are held, which are trained: their neighbours, or their other faces."""
+    return [i + 1 if i + 1 not in held else i - 1 for i in held]
+
+
+def main_steps(steps: int) -> int:
+    """Steps of the main phase of a run of so many."""
+    return round((1 - FINISH) * steps)
+
+
+def whole_steps(main: int) -> int:
+    """Steps of a run whose main phase has so many."""
+    return round(main / (1 - FINISH))
+
+
+def next_look(step: int) -> int:
+    """The first step above `step` after which held photographs are measured."""
+    every = LOOK * (1 + step // (10 * LOOK))
+    return (step // every + 1) * every
+
+
+def color_gain(held: Sequence[Measured], trained: Sequence[Measured]) -> float:
+    """dB that a fit of colours brings photographs nearer, in the median: of those that are held, or
+    of as many trained ones where that is less. Held ones gain too where few others show a place."""
+    gains = [[(m.fitted_psnr or m.psnr) - m.psnr for m in each] for each in (held, trained)]
+    return min(float(np.median(each)) for each in gains)
+
+
+def squared_error(psnrs: Sequence[float]) -> float:
+    """The mean squared error of images with these PSNR, dB."""
+    return float(np.mean(10 ** (-np.asarray(psnrs) / 10)))
+
+
+def look(
+    step: int, held: Sequence[float], trained: Sequence[float], before: Sequence[Look]
+) -> Look:
+    """held, trained: PSNR of held photographs and of batches of trained ones, dB. before: earlier
+    looks. The weight follows from the mean of the last two gaps."""
+    # the median, since a batch may have a step just after splats were added
+    gap = squared_error(held) - squared_error([float(np.median(trained))])
+    smooth = np.mean([*[each.gap for each in before[-1:]], gap])
+    weight = float(np.clip(WEIGHT * smooth, 0, HEAVIEST))
+    return Look(step, float(np.mean(held)), gap, weight)
+
+
+def has_settled(looks: Sequence[Look], least: int = 0) -> bool:
+    """Whether held photographs do not improve any more. least: steps that the run has anyhow."""
+    step = looks[-1].step
+    late = [each.psnr for each in looks if each.step > 0.75 * step]
+    early = [each.psnr for each in looks if 0.5 * step < each.step <= 0.75 * step]
+    if step < max(LEAST, least) or not early:
+        return False
+    return float(np.mean(late) - np.mean(early)) < GAIN

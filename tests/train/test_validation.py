@@ -1,0 +1,223 @@
+"""Photographs that are held back in the main phase of a run, and what they decide."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hardsplat.io.formats.checkpoint import load, path_of
+from hardsplat.settings.presets import load_config
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job import validation
+from hardsplat.train.job.job import Job
+from hardsplat.train.job.validation import Look, has_settled, held_views, look, next_look
+from hardsplat.train.job.views import Views
+from hardsplat.train.run.trainer import train
+from hardsplat.train.step.schedule import rate_plans, view_order
+from tests.helpers.training import same_state, settings
+
+
+def test_views_that_are_held_come_only_later():
+    n, held, until = 9, [1, 4, 7], 20
+    order = view_order(3, 0, 60, n, held, until)
+    early, others = order[:until], [0, 2, 3, 5, 6, 8]
+    assert not np.isin(early, held).any() and np.isin(held, order[until : until + n + 9]).all()
+    # Each once in an epoch of theirs.
+    assert all(sorted(early[i : i + 6]) == others for i in (0, 6, 12))
+    assert np.array_equal(order[until:], view_order(3, until, 40, n))
+    batches = [view_order(3, s, 7, n, held, until) for s in range(0, 56, 7)]
+    assert np.array_equal(np.concatenate(batches), order[:56])
+
+
+@pytest.mark.parametrize(
+    "views, count", [(5, 0), (6, 1), (25, 4), (72, 12), (255, 12), (5_000, 12)]
+)
+def test_how_many_are_held(views, count):
+    held = held_views(TrainConfig(), views)
+    assert len(held) == len({*held}) == count and all(0 <= i < views for i in held)
+    assert not held or max(np.diff([held[0] - views // count, *held])) <= -(-views // count)
+
+
+@pytest.mark.parametrize("panoramas", [1, 4, 6, 100])
+def test_each_face_is_held_of_another_panorama(panoramas):
+    held = held_views(TrainConfig(), 6 * panoramas, 6)
+    count = min(panoramas, 6)
+    assert [i % 6 for i in held] == [*range(count)] and len({i // 6 for i in held}) == count
+
+
+@pytest.mark.parametrize(
+    "flat",
+    [
+        {"hold_back": False},
+        {"max_steps": 999},
+        {"pose_opt": True},
+        {"intrinsics_opt": True},
+        {"strategy": "mcmc"},
+        {"strategy": "none"},
+    ],
+)
+def test_none_is_held_where_none_can_be_asked(flat):
+    assert held_views(TrainConfig.of(**flat), 100) == ()
+    assert held_views(TrainConfig.of(max_steps=1_334), 100)
+
+
+def test_looks_become_rare():
+    steps = [0]
+    while steps[-1] < 20_000:
+        steps.append(next_look(steps[-1]))
+    assert steps[1:12] == [*range(500, 5_001, 500), 6_000] and len(steps) < 25
+    # there are always some in both quarters that are compared
+    for step in (n for n in steps if n >= validation.LEAST):
+        assert [n for n in steps if 0.75 * step < n < step] or step < 4_000
+        assert [n for n in steps if 0.5 * step < n <= 0.75 * step]
+
+
+def test_the_gap_decides_the_weight():
+    """In proportion to the squared errors, whatever a batch after a refinement shows."""
+    trained = [30.0, 30.0, 12.0]
+    same = look(500, [30.0, 30.0], trained, [])
+    assert same.gap == pytest.approx(0) and same.weight == pytest.approx(0) and same.psnr == 30
+    worse = look(500, [27.0], trained, [])
+    assert worse.gap == pytest.approx(10**-2.7 - 10**-3)
+    assert worse.weight == pytest.approx(validation.WEIGHT * worse.gap)
+    assert look(1_000, [27.0], trained, [same]).weight == pytest.approx(worse.weight / 2)
+    assert look(500, [33.0], trained, []).weight == 0
+    assert look(500, [15.0], trained, []).weight == validation.HEAVIEST
+
+
+def test_a_run_settles_where_held_photographs_do():
+    def curve(psnr):
+        return [Look(n, psnr(n), 0, 0) for n in range(500, 8_001, 500)]
+
+    rising, falling = curve(lambda n: 20 + n / 4_000), curve(lambda n: 30 - n / 4_000)
+    flat = curve(lambda n: min(20 + n / 500, 28.0))
+    ends = lambda looks: next((n for n in range(1, 17) if has_settled(looks[:n])), 0) * 500
+    assert ends(rising) == 0 and ends(falling) == validation.LEAST
+    assert 4_000 < ends(flat) < 8_000
+    assert not has_settled(falling, 9_000) and has_settled(falling, 8_000)
+
+
+def job_of(**flat) -> Job:
+    config = TrainConfig.of(**flat)
+    return Job(config, Views([], (1, 1), 1.0), config.densify, "float32", ())
+
+
+def test_a_run_that_settles_ends_soon():
+    job = job_of()
+    ended = job.ending(6_000)
+    assert job.steps == 18_000 and job.main_steps == 13_500
+    assert ended.steps == ended.strategy.steps == 8_000 and ended.main_steps == 6_000
+    assert ended.densify.refine_stop_iter == 6_000 and ended.config == job.config
+    assert not ended.strategy.due(6_000) and job.strategy.due(6_000)
+    assert 0 < ended.average_steps <= 667
+
+
+def test_rates_fall_from_where_they_were_to_their_ends():
+    flat = TrainConfig().flat()
+
+    def rate(plan, step):
+        since, until = float(plan["since"]), float(plan["until"])
+        past = np.clip((step - since) / (until - since), 0, 1)
+        return float(plan["first"] * (plan["last"] / plan["first"]) ** past)
+
+    for settled in (3_000, 12_000):
+        before, after = rate_plans(flat, 2.0), rate_plans(flat, 2.0, settled=settled)
+        moved = np.flatnonzero(before["first"])
+        assert len(moved) and np.array_equal(moved, np.flatnonzero(after["first"]))
+        for plane in moved:
+            was, now = before[plane], after[plane]
+            assert rate(now, settled) == pytest.approx(rate(was, settled), rel=1e-5)
+            end = validation.whole_steps(settled)
+            assert rate(now, end) == pytest.approx(rate(was, flat["max_steps"]), rel=1e-5)
+            assert rate(now, end - 1) > rate(now, end)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Looks that fit into thirty steps."""
+    monkeypatch.setattr(validation, "ONE_IN", 3)
+    monkeypatch.setattr(validation, "LOOK", 4)
+    monkeypatch.setattr(validation, "LEAST", 8)
+    monkeypatch.setattr(validation, "LIGHT", 100.0)
+
+
+RUN = dict(
+    strategy="budget",
+    hold_back=True,
+    early_stop=False,
+    max_steps=40,
+    eval_steps=(40,),
+    checkpoint_every=10,
+    rasterizer="auto",
+    deterministic=True,
+)
+
+
+def test_a_run_that_overfits_is_regularized(on_device, scene, tmp_path, monkeypatch, small):
+    ends = {}
+    for name, weight in (("never", 0.0), ("found", 1e3)):
+        monkeypatch.setattr(validation, "WEIGHT", weight)
+        monkeypatch.setattr(validation, "HEAVIEST", 1.0)
+        monkeypatch.setattr(validation, "squared_error", lambda psnrs: float(len(psnrs)))
+        metrics = train(settings(scene, tmp_path / name, **RUN))
+        looks = metrics["validation"]["looks"]
+        assert [each["step"] for each in looks][:2] == [4, 8] and metrics["steps"] == 40
+        assert all((each["weight"] > 0) is (name == "found") for each in looks)
+        ends[name] = load(path_of(tmp_path / name, 40))
+    opacity = {
+        name: float(np.mean(1 / (1 + np.exp(-end.buffers["logit_opacities"]))))
+        for name, end in ends.items()
+    }
+    assert opacity["found"] < 0.97 * opacity["never"]
+
+    # As if it had been killed after step 30, with the weight that it had there.
+    path_of(tmp_path / "found", 40).unlink()
+    train(settings(scene, tmp_path / "found", **RUN, resume=True))
+    assert same_state(load(path_of(tmp_path / "found", 40)), ends["found"])
+
+
+def test_a_run_that_settles_is_finished(on_device, scene, tmp_path, monkeypatch, small, capfd):
+    monkeypatch.setattr(validation, "GAIN", 100.0)
+    changes = RUN | dict(max_steps=400, early_stop=True, checkpoint_every=9)
+    metrics = train(settings(scene, tmp_path / "run", **changes))
+    settled = metrics["validation"]["settled"]
+    assert settled == 8 and metrics["steps"] == validation.whole_steps(8) == 11
+    assert "stopped improving at step 8: finishing with step 11" in capfd.readouterr().out
+    assert len(metrics["decisions"]) <= 4
+    end = load(path_of(tmp_path / "run", 11))
+    path_of(tmp_path / "run", 11).unlink()
+    again = train(load_config(None, {"data_dir": tmp_path / "run", "resume": True}))
+    assert again["steps"] == 11 and again["validation"] == metrics["validation"]
+    assert same_state(load(path_of(tmp_path / "run", 11)), end)
+    assert json.loads((tmp_path / "run/metrics.json").read_text())["steps"] == 11
+
+
+def test_named_steps_are_made(on_device, scene, tmp_path, monkeypatch, small):
+    monkeypatch.setattr(validation, "GAIN", 100.0)
+    metrics = train(settings(scene, tmp_path / "run", **RUN | dict(early_stop=False)))
+    assert metrics["steps"] == 40 and metrics["validation"]["settled"] is None
+
+
+def test_exposures_are_trained_where_light_differs(
+    on_device, scene, tmp_path, monkeypatch, small, capfd
+):
+    """The run begins again, and goes on as one that was started with exposures."""
+    changes = RUN | dict(exposure="auto")
+    quiet = train(settings(scene, tmp_path / "alike", **changes))
+    assert "exposures" not in " ".join(quiet["decisions"])
+    monkeypatch.setattr(validation, "LIGHT", -100.0)
+    metrics = train(settings(scene, tmp_path / "differs", **changes))
+    assert "exposures are trained, from the first step on" in capfd.readouterr().out
+    assert metrics["curve"]["step"][0] <= 10 and metrics["steps"] == 40
+    named = dict(exposure="affine", exposure_until=1.0)
+    train(settings(scene, tmp_path / "named", **changes | named))
+    ends = [load(path_of(tmp_path / name, 40)) for name in ("differs", "named")]
+    assert same_state(*ends)
+    saved = load_config(None, {"data_dir": tmp_path / "differs", "resume": True})
+    assert saved.exposure.exposure == "affine" and saved.exposure.exposure_until == 1
+
+
+def test_a_weight_that_is_named_stays():
+    config = TrainConfig.of(opacity_reg=0.02)
+    assert not replace(job_of(), config=config, weighs=False).weighs
