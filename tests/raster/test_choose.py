@@ -179,7 +179,10 @@ def forgetful(device, cache, compiled):
     cache.mkdir()
     (cache / "spirv").symlink_to(compiled)
 
-    forget = device.shared("choices", dict).clear
+    def forget():
+        device.shared("choices", dict).clear()
+        device.shared("choosing", set).clear()
+
     forget()
     return forget
 

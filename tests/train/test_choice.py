@@ -13,8 +13,8 @@ from hardsplat.cli import main
 from hardsplat.io.media.sharpness import BLURRED, blurs, detail
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.region import Region
+from hardsplat.settings.presets import load_config
 from hardsplat.settings.scene import SceneSettings
-from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job.place import place_of
 from hardsplat.train.run.start import print_notes
 from hardsplat.train.step.schedule import view_order
@@ -22,12 +22,15 @@ from hardsplat.train.step.schedule import view_order
 COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
 
 
-def test_settings_of_another_start_are_named(capsys):
+def test_settings_of_another_start_are_named_where_the_user_named_them(capsys):
+    of = lambda **named: load_config("quick", {"data_dir": COURTYARD, **named})
     scene = load_scene(COURTYARD)
-    print_notes(TrainConfig.of(init_num_pts=5, init_opa=0.2), scene)
+    print_notes(of(), scene)  # the preset has a number of random splats
+    assert not capsys.readouterr().out
+    print_notes(of(init_num_pts=5, init_opa=0.2), scene)
     words = "note: --init-num-pts: not used, since the first splats are the points of the scene\n"
     assert capsys.readouterr().out == words
-    print_notes(TrainConfig.of(init_num_pts=5, init_type="random"), scene)
+    print_notes(of(init_num_pts=5, init_type="random"), scene)
     assert not capsys.readouterr().out
 
 

@@ -1,7 +1,7 @@
 """An owner is a dataclass of settings that one part of the program looks at. Owners are nested."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
 from hardsplat.settings.option import checked
@@ -43,7 +43,7 @@ class Owner:
     @classmethod
     def parts(cls) -> dict[str, type["Owner"]]:
         """Owners that it holds, by name."""
-        held = [f for f in fields(cls) if not f.metadata]
+        held = [f for f in fields(cls) if f.default_factory is not MISSING and not f.metadata]
         return {f.name: f.default_factory for f in held}  # type: ignore[misc]
 
     @classmethod

@@ -5,7 +5,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import Field
+from dataclasses import Field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def load_config(
     if flat["data_dir"] is not None:  # so that the saved file holds from any folder
         folder = flat["data_dir"] = Path(os.path.abspath(flat["data_dir"]))
         flat["result_dir"] = flat["result_dir"] or _default_result_dir(folder)
-    config = TrainConfig.of(**looked_at(flat))
+    config = replace(TrainConfig.of(**looked_at(flat)), typed=frozenset(named))
     config.check_gradient()
     if config.run.deterministic:
         check_deterministic(flags)  # a flag may name a default, which the config alone cannot tell

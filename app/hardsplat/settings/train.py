@@ -6,7 +6,7 @@ fields, where names are flat. Names follow gsplat's simple_trainer; values are t
 """
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, replace
+from dataclasses import Field, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,6 +48,8 @@ class TrainConfig(Owner):
     depth: DepthSettings = part(DepthSettings)
     densify: DensifySettings = part(DensifySettings)
     blocks: BlockSettings = part(BlockSettings)
+    # settings that the user named, by load_config; presets name others
+    typed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     @classmethod
     def of(cls, **flat: Any) -> Self:

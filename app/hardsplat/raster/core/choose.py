@@ -76,7 +76,9 @@ def choose(
         if found and found["candidates"] == candidates and found["digest"] == digest:
             log.debug("variants for %s, remembered from %s:", device.name, found["date"])
         else:
-            log.info("choosing variants for %s, once ...", device.name)
+            if not (said := device.shared("choosing", set)):
+                said.add(backend)
+                log.info("choosing variants for %s, once ...", device.name)
             found = {**_timed(device, options, first, candidates, make, sources), "digest": digest}
             if found["ms"]:
                 _save(path, device, given, found)

@@ -126,6 +126,11 @@ class Measurements:
         if shown is None or len(measures) < len(run.scene.test):
             return
         result = self._log(step, measures, shown)
+        if not last:  # the outcome of a run says what its end was
+            tqdm.write(
+                f"step {step}: held-out PSNR {decibels(result)}, SSIM {result['ssim']:.4f}, "
+                f"{result['splats']} splats, {result['training_seconds']:.1f} s"
+            )
         if planes is not None and c.poses.pose_opt:
             result["refined"] = self._measure_refined(Gaussians.from_planes(planes))
         if note := uneven([outcome(gain, "a fit of colours") for gain in gains]):
@@ -139,10 +144,6 @@ class Measurements:
         # a resumed run may measure again
         log.evaluations[:] = [*(e for e in log.evaluations if e["step"] != step), result]
         self.run.watchers.measured(result, example)
-        tqdm.write(
-            f"step {step}: held-out PSNR {decibels(result)}, SSIM {result['ssim']:.4f}, "
-            f"{result['splats']} splats, {seconds:.1f} s"
-        )
         return result
 
     def _measure_refined(self, gaussians: Gaussians) -> dict:

@@ -25,7 +25,7 @@ from hardsplat.raster.backends import BACKENDS, unused
 from hardsplat.results.model import find_model
 from hardsplat.settings.option import flag
 from hardsplat.settings.scene import StartSettings
-from hardsplat.settings.train import FIELDS, TrainConfig, scene_folder
+from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.train.job.job import Job
 from hardsplat.train.run.cube import random_cube
 from hardsplat.train.run.photographs import Loader
@@ -59,13 +59,14 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
     given = None if run.resume or run.ckpt else start.init
     by_points = not (run.resume or run.ckpt or start.init or is_random(start, scene))
     if by_points and 0 < most < len(scene.points):
-        notes.append(f"starting from {most} of the scene's {len(scene.points)} points (--cap-max)")
+        of = f"{most} of the scene's {len(scene.points)} points"
+        notes.append(f"starting from {of}, since the run may have no more splats")
     if given is not None and (was := find_model(given)[1].raster.antialiased) != antialiased:
         were, now = ("with", "without") if was else ("without", "with")
         notes.append(f"the splats of {given} were trained {were} --antialiased and go on {now} it")
     if config.densify.strategy == "none" and not (run.resume or run.ckpt or given):
         notes.append("--strategy none keeps the first splats; --init RESULT trains a result on")
-    if not (run.resume or run.ckpt) and (idle := _idle(start, scene)):
+    if not (run.resume or run.ckpt) and (idle := _idle(config, scene)):
         begins = f"those of {given}" if given is not None else "the points of the scene"
         notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
     if config.poses.pose_opt and any(view.photograph for view in scene.views):
@@ -77,8 +78,9 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
         tqdm.write(f"note: {note}")
 
 
-def _idle(start: StartSettings, scene: Scene) -> list[str]:
-    """Settings of the first splats that were given, and that this start does not look at."""
+def _idle(config: TrainConfig, scene: Scene) -> list[str]:
+    """Settings of the first splats that the user named, and that this start does not look at."""
+    start = config.start
     if is_random(start, scene):
         return []
     names = [
@@ -86,7 +88,7 @@ def _idle(start: StartSettings, scene: Scene) -> list[str]:
         "init_extent",
         *["init_type", "init_opa", "init_scale"] * bool(start.init),
     ]
-    return [name for name in names if getattr(start, name) != FIELDS[name].default]
+    return [name for name in names if name in config.typed]
 
 
 def is_random(start: StartSettings, scene: Scene) -> bool:
