@@ -20,6 +20,7 @@ class Viewer:
 
         self.images, self.texts = [], []  # (H, W, 3) uint8; contents of GUI elements
         self.elements = {}  # type and uuid of GUI elements
+        self.notified = []  # titles of notifications, and "" where one goes
         how = dict(subprotocols=[f"viser-v{viser.__version__}"], max_size=None, compression=None)
         headers, address = dict(headers), urlsplit(url)
         if token := parse_qs(address.query).get("token"):  # as a browser that followed the URL
@@ -66,6 +67,10 @@ class Viewer:
                     if message["type"] == "BackgroundImageMessage" and message["rgb_data"]:
                         picture = Image.open(io.BytesIO(message["rgb_data"])).convert("RGB")
                         self.images.append(np.asarray(picture))
+                    elif message["type"] == "NotificationShowMessage":
+                        self.notified.append(message["props"]["title"])
+                    elif message["type"] == "RemoveNotificationMessage":
+                        self.notified.append("")
                     elif message["type"] == "GuiUpdateMessage":
                         self.texts.append(str(message["updates"]))
                     elif message["type"].startswith("Gui") and "uuid" in message:

@@ -226,7 +226,7 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
     frames = Frames(device, Address(port=0), "test", look, setting, *views, busy=False)
     try:
         viewers = [Viewer(frames.door.url, camera) for camera in cameras]
-
+        wait_for(lambda: all(v.notified == ["drawing ..."] for v in viewers), lambda: time.sleep(0.01))
         def settled(since=(0, 0)):
             fresh = all(len(v.images) > n for v, n in zip(viewers, since))
             sent = [c.sent is not None and not c.sending and not c.moving for c in frames.clients]
@@ -236,6 +236,7 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
             frames.turn(parameters, 1, 0, wait=True)
 
         wait_for(settled, turn)
+        wait_for(lambda: all(v.notified == ["drawing ...", ""] for v in viewers), turn)
         shapes = [w.shape for w in wanted]
         wait_for(lambda: [v.images[-1].shape for v in viewers] == shapes, turn)
         for viewer, image in zip(viewers, wanted):
@@ -279,6 +280,7 @@ def test_the_page_edits(viser, device, quick, tmp_path):
     editor = Editor(gaussians, tmp_path)
     try:
         panel, viewer = EditPanel(frames, editor), Viewer(frames.door.url, camera)
+        assert panel.buttons["Delete"].color == "red" and panel.buttons["Keep"].color is None
 
         def turn():
             frames.turn(parameters, 1, 0, wait=True)

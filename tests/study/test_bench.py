@@ -15,7 +15,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.study.bench import bench as module
 from hardsplat.study.bench.bench import Subject, Timing, bench
 from hardsplat.study.bench.measure import STAGES, Bench
-from hardsplat.study.bench.tables import varying
+from hardsplat.study.bench.tables import readable, section, varying
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 from tests.helpers.tables import rows
 
@@ -87,6 +87,22 @@ def test_rows_stages_and_files(run, on_device, waiting, tmp_path, upstream):
     assert {p.name for p in tmp_path.glob("bench_*.png")} == plots
     earlier = {p.name for p in (tmp_path / "earlier_1").iterdir()}
     assert earlier == {"bench.json", "bench_old.png"} and (tmp_path / "other.png").exists()
+
+
+def test_a_terminal_gets_aligned_tables():
+    rows = [["b", "12.5", "-"], ["abcde", "-", "x"]]
+    lines = section("Times", "In ms.", ["name", "all", "why"], rows)
+    assert readable("\n".join(lines)).splitlines() == [
+        "",
+        "Times",
+        "",
+        "In ms.",
+        "",
+        "name    all  why",
+        "-----  ----  ---",
+        "b      12.5  -",
+        "abcde     -  x",
+    ]
 
 
 def test_a_variant_that_does_not_fit_is_left_out(run, scene, model, tmp_path, monkeypatch, capsys):

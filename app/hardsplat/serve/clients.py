@@ -26,6 +26,9 @@ class Client:
         self.handle, self.sending, self.sent_at = handle, False, -np.inf
         self.moved_at = time.perf_counter()
         self.sent: tuple | None = None  # what the last picture was of
+        # until the first picture is there
+        wait = dict(loading=True, with_close_button=False)
+        self._waiting = handle.add_notification("drawing ...", "The first picture comes.", **wait)
         with handle.gui.add_folder("View"):
             gui, most = handle.gui, max(sh_degree, 1)
             self._picture = gui.add_dropdown("picture", ANYWHERE, initial_value="image")
@@ -81,6 +84,9 @@ class Client:
     def send(self, image: np.ndarray, quality: int) -> None:
         """image: (H, W, 3) uint8. Compresses it and hands it to viser."""
         self.handle.scene.set_background_image(image, format="jpeg", jpeg_quality=quality)
+        if self._waiting is not None:
+            self._waiting.remove()
+            self._waiting = None
         self.handle.flush()
 
 

@@ -32,29 +32,33 @@ class EditPanel:
         gui, scene = frames.server.gui, frames.server.scene
         with gui.add_folder("Edit", expand_by_default=False):
             self._text = gui.add_markdown(HELP)
-            self._click = gui.add_dropdown("a click", (LOOK, MARK, BRUSH), initial_value=LOOK)
-            self._radius = gui.add_slider("brush, px", 2, WIDEST, 1, 20)
-            self._length = gui.add_number("A to B", 1.0, min=0.0, max=LONGEST, step=0.001)
-            elements = frames.door.elements
-            elements[uuid_of(self._click)] = one_of(LOOK, MARK, BRUSH)
-            elements[uuid_of(self._radius)] = number(2, WIDEST)
-            elements[uuid_of(self._length)] = number(0, LONGEST)
-            for label, hint, does in (
-                ("Select box", "with A and B in opposite corners", self._box),
-                ("Select sphere", "around A, through B", self._sphere),
-                ("Delete", "what is selected", self._delete),
-                ("Keep", "only what is selected", self._keep),
-                ("Undo", "the last action, or what is selected", self._undo),
-                ("Floor", "through A, B and C", self._floor),
-                ("Scale", "so that A and B are apart as said above", self._scale),
-                ("Keyframe", "of a camera path, from here", self._key),
-                ("Save", "splats, their steps and the path, to new files", self._save),
-            ):
-                button = self.buttons[label] = gui.add_button(label, hint=hint)
-                button.on_click(lambda event, does=does: self._answer(does, event))
-                elements[uuid_of(button)] = one_of(True)
+            with gui.add_folder("Select"):
+                self._click = gui.add_dropdown("a click", (LOOK, MARK, BRUSH), initial_value=LOOK)
+                self._radius = gui.add_slider("brush, px", 2, WIDEST, 1, 20)
+                self._button("Select box", "with A and B in opposite corners", self._box)
+                self._button("Select sphere", "around A, through B", self._sphere)
+            with gui.add_folder("Splats"):
+                self._button("Keep", "only what is selected", self._keep)
+                self._button("Delete", "what is selected", self._delete, color="red")
+                self._button("Undo", "the last action, or what is selected", self._undo)
+            with gui.add_folder("Floor and scale"):
+                self._button("Floor", "through A, B and C", self._floor)
+                self._length = gui.add_number("A to B", 1.0, min=0.0, max=LONGEST, step=0.001)
+                self._button("Scale", "so that A and B are apart as said above", self._scale)
+            with gui.add_folder("Path and files"):
+                self._button("Keyframe", "of a camera path, from here", self._key)
+                self._button("Save", "splats, their steps and the path, to new files", self._save)
+        elements = frames.door.elements
+        elements[uuid_of(self._click)] = one_of(LOOK, MARK, BRUSH)
+        elements[uuid_of(self._radius)] = number(2, WIDEST)
+        elements[uuid_of(self._length)] = number(0, LONGEST)
         scene.on_click()(lambda event: self._answer(self._clicked, event))
         scene.on_rect_select(modifier="shift")(lambda event: self._answer(self._framed, event))
+
+    def _button(self, label: str, hint: str, does: Callable[[Any], str], **look: Any) -> None:
+        button = self.buttons[label] = self._frames.server.gui.add_button(label, hint=hint, **look)
+        button.on_click(lambda event: self._answer(does, event))
+        self._frames.door.elements[uuid_of(button)] = one_of(True)
 
     def _answer(self, does: Callable[[Any], str], event: Any) -> None:
         """Does it, and says in the page what came of it."""

@@ -39,7 +39,7 @@ from hardsplat.study.bench.axes import OPTIONS, blending_of
 from hardsplat.study.bench.measure import Bench, Measurement
 from hardsplat.study.bench.plots import write_plots
 from hardsplat.study.bench.sizes import count_of, resized
-from hardsplat.study.bench.tables import markdown
+from hardsplat.study.bench.tables import markdown, readable
 from hardsplat.tables.reductions import REDUCTIONS
 
 
@@ -217,7 +217,7 @@ def bench(
     if not results:
         why = f"measured none of the variants asked for; the last: {skipped[-1]}"
         raise UserError(f"{gpu.name} {why}")
-    print(text := markdown(results, about, skipped))
+    print(readable(text := markdown(results, about, skipped)))
     if folder:
         with written(path := folder / "bench.md"):
             path.write_text(text + "\n")

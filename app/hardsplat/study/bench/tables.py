@@ -79,6 +79,38 @@ def table(head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
     return ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines)]
 
 
+def aligned(head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
+    """A table as a terminal shows it: columns of one width, numbers to the right."""
+    rows = [head, *map(list, lines)]
+    columns = list(zip(*rows))
+    widths = [max(map(len, column)) for column in columns]
+    right = [any(map(_is_number, column[1:])) for column in columns]
+    padded = (
+        [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right)] for row in rows
+    )
+    first, *others = ("  ".join(cells).rstrip() for cells in padded)
+    return [first, "  ".join("-" * width for width in widths), *others]
+
+
+def _is_number(cell: str) -> bool:
+    return cell[:1].isdigit()
+
+
+def readable(text: str) -> str:
+    """Markdown of this module as a terminal shows it: tables aligned, titles without marks."""
+    out: list[str] = []
+    rows: list[list[str]] = []
+    for line in [*text.splitlines(), ""]:
+        if line.startswith("| "):
+            rows.append(line[2:-2].split(" | "))
+            continue
+        if rows:
+            out += aligned(rows[0], rows[2:])
+            rows = []
+        out.append(line.lstrip("#").lstrip() if line.startswith("#") else line)
+    return "\n".join(out[:-1])
+
+
 def section(title: str, note: str, head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
     """Lines of a title, a note and a table."""
     return ["", f"## {title}", "", note, "", *table(head, lines)]

@@ -24,7 +24,7 @@ from hardsplat.study.sweep import executors, run_file
 from hardsplat.study.sweep.plan import plan
 from hardsplat.study.sweep.sweep_page import page_values
 from hardsplat.study.sweep.sweep_plots import write_plots
-from hardsplat.study.sweep.sweep_tables import markdown, write_csv
+from hardsplat.study.sweep.sweep_tables import markdown, outcome, write_csv
 
 
 def sweep(
@@ -94,7 +94,8 @@ def sweep(
         tables = f"tables of what is are in {result_dir}"
         print(f"interrupted: the same command continues what is not done; {tables}", flush=True)
         raise
-    print(_write_all(result_dir, results(), about))
+    _write_all(result_dir, results(), about)
+    print(f"\n{outcome(results())}\n\nresult: {result_dir}  report: {result_dir / 'report.html'}")
     if not any(r["status"] == "done" for r in records.values()):
         last = records[jobs[-1].id]["error"]
         raise UserError(f"none of the {len(jobs)} runs was done; the last: {last}")
@@ -130,18 +131,15 @@ def _terminable():
         signal.signal(signal.SIGTERM, before)
 
 
-def _write_tables(folder: Path, records: list[dict], about: dict) -> str:
-    text = markdown(records, about)
+def _write_tables(folder: Path, records: list[dict], about: dict) -> None:
     with written(path := folder / "sweep.md"):
-        path.write_text(text + "\n", encoding="utf-8")
+        path.write_text(markdown(records, about) + "\n", encoding="utf-8")
     with written(path := folder / "sweep.csv"):
         write_csv(path, records)
-    return text
 
 
-def _write_all(folder: Path, records: list[dict], about: dict) -> str:
-    """Tables, plots and the page; the text of the table."""
-    text = _write_tables(folder, records, about)
+def _write_all(folder: Path, records: list[dict], about: dict) -> None:
+    """Tables, plots and the page."""
+    _write_tables(folder, records, about)
     plots = write_plots(folder, records)
     write_page(folder / "report.html", "sweep.html", **page_values(folder, records, plots, about))
-    return text

@@ -13,7 +13,7 @@ import numpy as np
 from hardsplat.report.stages import STAGES, by_stage
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.study.bench.errors import GRADIENTS
-from hardsplat.study.bench.tables import origin, section
+from hardsplat.study.bench.tables import aligned, origin, section
 
 Number = Callable[[dict], Any]  # of a record: a number, or None
 
@@ -170,10 +170,20 @@ def markdown(records: list[dict], about: dict) -> str:
         note = f"{measured}; ± is the standard deviation over seeds."
         out += section("Results", note, *result_table(records))
         out += _stages(found) + _errors(found)
-    if missing := left_out(records):
-        lines = [f"- {n}: {status}{': ' + why if why else ''}" for n, status, why in missing]
-        out += ["", "## Not done", "", *lines]
+    if lines := _not_done(records):
+        out += ["", "## Not done", "", *(f"- {line}" for line in lines)]
     return "\n".join(out)
+
+
+def _not_done(records: list[dict]) -> list[str]:
+    return [f"{n}: {status}{': ' + why if why else ''}" for n, status, why in left_out(records)]
+
+
+def outcome(records: list[dict]) -> str:
+    """What a terminal shows of the end of a sweep: a table, and what is not done."""
+    table = aligned(*result_table(records)) if points(records) else []
+    lines = _not_done(records)
+    return "\n".join([*table, *(["", "not done:", *lines] if lines else [])])
 
 
 def _stages(found: list[Point]) -> list[str]:
