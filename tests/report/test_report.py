@@ -81,6 +81,9 @@ def test_it_holds_all_of_a_run(finished, drawn):
     changed = 'class="changed" title="seed of view order, random start and splits"'
     assert f"{changed}><td>seed</td><td>7" in text
     assert "Interrupted" not in text and "more in" not in text
+    assert str(path.parent.parent) not in text, "a path of this machine"
+    assert "<td>data_dir</td><td>scene</td>" in text
+    assert ">0 at their" not in text and "strategy mcmc" not in text  # which was not chosen
     for got, seed in zip(embedded, (0, 100, 1, 101), strict=True):
         # Small: nothing is lost.
         assert np.array_equal(np.asarray(got.convert("RGB")), picture(seed))

@@ -226,7 +226,9 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
     frames = Frames(device, Address(port=0), "test", look, setting, *views, busy=False)
     try:
         viewers = [Viewer(frames.door.url, camera) for camera in cameras]
-        wait_for(lambda: all(v.notified == ["drawing ..."] for v in viewers), lambda: time.sleep(0.01))
+        told = lambda *words: all(v.notified == list(words) for v in viewers)
+        wait_for(lambda: told("drawing ..."), lambda: time.sleep(0.01))
+
         def settled(since=(0, 0)):
             fresh = all(len(v.images) > n for v, n in zip(viewers, since))
             sent = [c.sent is not None and not c.sending and not c.moving for c in frames.clients]
@@ -236,7 +238,7 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
             frames.turn(parameters, 1, 0, wait=True)
 
         wait_for(settled, turn)
-        wait_for(lambda: all(v.notified == ["drawing ...", ""] for v in viewers), turn)
+        wait_for(lambda: told("drawing ...", ""), turn)
         shapes = [w.shape for w in wanted]
         wait_for(lambda: [v.images[-1].shape for v in viewers] == shapes, turn)
         for viewer, image in zip(viewers, wanted):

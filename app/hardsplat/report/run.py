@@ -22,6 +22,7 @@ from hardsplat.report.page import comparison, pictures, spread, write_page
 from hardsplat.report.plots import CURVES, MEMORY, STAGES, early_plots, late_plots
 from hardsplat.report.stages import by_stage
 from hardsplat.results.metrics import last_evaluation
+from hardsplat.settings.option import kind
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import FIELDS, GROUPS, scene_folder
@@ -168,13 +169,24 @@ def viewer_of(
 
 
 def _settings(config: dict) -> list[tuple[str, list[dict]]]:
-    """Title of each group and its settings, as in config.toml; changed: not the default."""
-    return [(title, [_setting(f, config.get(f.name)) for f in GROUPS[title]]) for title in GROUPS]
+    """Title of each group and its settings that the run looked at, as in config.toml; changed: not
+    the default. Groups where some are changed come first."""
+    known = {title: [f for f in some if _looked_at(f, config)] for title, some in GROUPS.items()}
+    groups = [(t, [_setting(f, config.get(f.name)) for f in some]) for t, some in known.items()]
+    with_rows = [(title, rows) for title, rows in groups if rows]
+    return sorted(with_rows, key=lambda group: not any(row["changed"] for row in group[1]))
+
+
+def _looked_at(f: Field, config: dict) -> bool:
+    """Whether the file has it, which leaves out what is unset by default."""
+    return f.name in config or f.default is None
 
 
 def _setting(f: Field, value) -> dict:
     default = FIELDS[f.name].default
     changed = value != (list(default) if isinstance(default, tuple) else default)
+    if value is not None and kind(f) is Path:
+        value = Path(value).name
     about = {"help": f.metadata["help"], "unit": f.metadata["unit"]}
     return about | {"name": f.name, "value": _in_words(value), "changed": changed}
 

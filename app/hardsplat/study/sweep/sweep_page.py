@@ -41,7 +41,6 @@ def page_values(folder: Path, records: list[dict], plots: dict, about: dict) -> 
     return {
         "title": f"Sweep of {Path(first['data_dir']).name}",
         "about": about,
-        "scene": first["data_dir"],
         "devices": devices(records),
         "counts": {status: n for status in order if (n := statuses.count(status))},
         "seconds": sum(r["metrics"]["seconds"]["training"] for r in done(records)),
@@ -53,7 +52,7 @@ def page_values(folder: Path, records: list[dict], plots: dict, about: dict) -> 
         "views": views,
         "view_count": count,
         "louder": LOUDER,
-        "settings": common,
+        "settings": common | {"data_dir": Path(first["data_dir"]).name},
     }
 
 
