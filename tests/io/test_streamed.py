@@ -321,7 +321,9 @@ def test_the_command(tmp_path, splats, capfd, error_of):
     assert {"index.html", "hardsplat.js", streamed_sog.NAME} <= {
         path.name for path in out.iterdir()
     }
-    assert "splats by level: 5,000;" in capfd.readouterr().out
+    said = capfd.readouterr().out
+    assert "splats by level: 5,000;" in said and f"hardsplat view {out}\n" in said
+    assert f"python3 -m http.server -d {out}, then" in said
     assert "&lt;T&gt;" in (out / PAGE).read_text()
     assert 'protocol === "file:"' in (out / PAGE).read_text()  # as its hash in the policy has it
     assert json.loads((out / streamed_sog.NAME).read_text())["hardsplat"]["title"] == "<T>"

@@ -276,6 +276,7 @@ def test_the_command(result, capsys):
     assert main(["mesh", str(result), "--quiet", "--triangles", "3000"]) == 0
     said = capsys.readouterr().out
     assert "triangles, open" in said and " min, " in said and "GiB" in said
+    assert said.endswith("open it in Blender: File > Import > glTF 2.0\n")
     path = result / "mesh.glb"
     length, kind = struct.unpack_from("<II", path.read_bytes(), 12)
     gltf = json.loads(path.read_bytes()[20 : 20 + length])

@@ -155,7 +155,9 @@ def test_the_command(tmp_path, capsys, scene, device, monkeypatch):
     header = header_of(text)
     assert header["splats"] == 50 and header["degree"] == 1 and header["antialiased"]
     assert "<title>T</title>" in text and "data:image/webp" in text and len(header["cameras"]) == 7
-    assert "splats.html: 0.0" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "splats.html: 0.0" in said
+    assert said.endswith(f"open it in any browser: {(tmp_path / 'splats.html').as_uri()}\n")
     assert hardsplat_export(ply, tmp_path / "alone.html", "--up=z") == 0
     header = header_of((tmp_path / "alone.html").read_text())
     assert [c["name"] for c in header["cameras"]] == ["start"] and header["up"] == [0, 0, 1]

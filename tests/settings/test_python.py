@@ -3,12 +3,16 @@ call.
 
 What a renderer computes is tested in test_api.py."""
 
+import inspect
+import pydoc
+
 import numpy as np
 import pytest
 from PIL import Image
 
 import hardsplat
 from hardsplat.raster.renderer import Renderer
+from hardsplat.settings.train import FIELDS
 from tests.helpers.drawing import splats_of
 from tests.helpers.goldens import random_scene, relative_l2
 from tests.helpers.training import SMALL
@@ -45,6 +49,9 @@ def test_train_from_python(shared, scene, tmp_path, monkeypatch):
     assert len(result.gaussians) == result.metrics["splats"]
     assert list((result.folder / "ckpts").glob("ckpt_*.npz"))
     assert result.antialiased == hardsplat.is_antialiased(result.folder / "splats.ply")
+    lines = str(result).splitlines()
+    assert len(lines) == 5 and lines[1].startswith(f"PSNR {result.psnr:.2f} dB, SSIM 0.")
+    assert lines[-1].endswith(f"hardsplat view {tmp_path / 'run'}") and len(repr(result)) < 200
     again = hardsplat.load_result(str(result.folder))
     assert (again.folder, again.metrics) == (result.folder, result.metrics)
     assert again.plot().axes and again.show().html.startswith("<!doctype html")
@@ -54,6 +61,25 @@ def test_train_from_python(shared, scene, tmp_path, monkeypatch):
             hardsplat.load_result(result.folder)
     with pytest.raises(hardsplat.UserError, match="nowhere/metrics.json: [^\n]*$"):
         hardsplat.load_result("nowhere")
+
+
+def test_signatures_and_help_name_the_settings():
+    known = inspect.signature(hardsplat.train).parameters
+    own = {"scene", "on_batch", "preset", "config", "watchers"}
+    assert known.keys() == own | FIELDS.keys() - {"data_dir"}
+    assert all(known[n].default == FIELDS[n].default for n in known.keys() - own)
+    assert str(known["result_dir"]) == "result_dir: str | pathlib.Path | None = None"
+    shown = pydoc.plain(pydoc.render_doc(hardsplat.train))
+    assert "    max_steps: int = 18000," in shown and "Raises UserError for bad input" in shown
+    assert "max_steps" in inspect.signature(hardsplat.fit).parameters
+    assert "    triangles: int = 200000," in pydoc.plain(pydoc.render_doc(hardsplat.mesh))
+
+
+def test_config_is_another_name_of_preset(tmp_path):
+    with pytest.raises(hardsplat.UserError, match="no preset 'nosuch'"):
+        hardsplat.train(tmp_path, config="nosuch")
+    with pytest.raises(hardsplat.UserError, match="two names of one thing"):
+        hardsplat.train(tmp_path, config="quick", preset="quick")
 
 
 def test_what_a_callback_raises_is_printed_and_the_run_continues(shared, scene, tmp_path, capfd):

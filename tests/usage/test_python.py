@@ -14,7 +14,6 @@ import hardsplat
 from hardsplat.fit.config import FIT_FIELDS
 from hardsplat.settings.blocks import BlockSettings
 from hardsplat.settings.train import TrainConfig, looked_at
-from hardsplat.settings.typed_training import TrainSettings
 
 STEPS = 8
 # packages that are functions too: where the function is
@@ -67,8 +66,7 @@ def keywords() -> dict[str, set[str]]:
         for each, called in parts.items():
             parameters = inspect.signature(called).parameters.values()
             found[each] = {p.name for p in parameters if p.kind is not p.VAR_KEYWORD}
-    found["train"] |= TrainSettings.__annotations__.keys() - BlockSettings.options().keys()
-    found["fit"] |= FIT_FIELDS.keys()
+    found["train"] -= BlockSettings.options().keys() | {"config"}  # another name of preset
     return found
 
 
@@ -85,7 +83,7 @@ def result(opened, small, tmp_path_factory):
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: " ".join(map(str, choice.values())))
 def test_settings(start, small, without_reports, tmp_path, choice):
     named = looked_at(TrainConfig.of(**choice).flat())
-    own = {"max_steps": STEPS, "max_epochs": 0, "result_dir": tmp_path / "run", "quiet": True}
+    own = {"max_steps": STEPS, "result_dir": tmp_path / "run", "quiet": True}
     del named["data_dir"]
     made = call("train", small, **named | own)
     assert made.metrics["steps"] == STEPS and np.isfinite(made.psnr)

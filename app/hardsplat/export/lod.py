@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import time
 from pathlib import Path
@@ -66,6 +67,9 @@ def lod(
     finest = lambda: load_splats(folder / streamed_sog.NAME)  # noqa: E731
     if cost := cost_of(file, config, finest, made.bytes, filtered=splats.antialiased, quiet=quiet):
         print(f"{folder}: {cost}")
+    place = shlex.quote(str(folder))
+    print(f"look around in it: hardsplat view {place}")
+    print(f"in browsers: python3 -m http.server -d {place}, then open http://localhost:8000")
     return made
 
 

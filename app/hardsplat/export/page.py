@@ -88,6 +88,7 @@ def export(
     cost = cost_of(file, config, lambda: read_page(path)[0], written.packed, filtered=antialiased)
     if cost:
         print(f"{path}: {cost}")
+    print(f"open it in any browser: {path.absolute().as_uri()}")
     return written
 
 

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from hardsplat.base.callables import name_settings
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 from hardsplat.fit.fitter import fit as run
 from hardsplat.fit.typed import FitSettings
@@ -52,3 +53,6 @@ def fit(image: str | Path, **settings: Unpack[FitSettings]) -> Fitted:
         return Fitted(folder, run(path, config, device=device))
     finally:
         device.close()
+
+
+name_settings(fit, FitSettings.__annotations__, {n: f.default for n, f in FIT_FIELDS.items()})

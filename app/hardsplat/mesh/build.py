@@ -286,3 +286,4 @@ def _report(done: WrittenMesh) -> None:
         f"{done.path}: {done.triangles:,} triangles, {form}, {done.bytes / 1e6:.2f} MB{left}; "
         f"voxels of {done.voxel:.3g}; {done.seconds / 60:.1f} min, {done.peak / 2**30:.1f} GiB"
     )
+    print(f"open it in Blender: File > Import > {format_of(done.path).blender}")

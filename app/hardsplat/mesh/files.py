@@ -17,17 +17,19 @@ from hardsplat.mesh.texture import Textured
 
 @dataclass(frozen=True)
 class MeshFormat:
-    """up: of its world, by convention. colors: what it holds, of texture and vertices."""
+    """up: of its world, by convention. blender: what its menu calls it. colors: what it holds, of
+    texture and vertices."""
 
     up: str
+    blender: str
     colors: tuple[str, ...] = ()
 
 
 MESHES = {
-    ".glb": MeshFormat("y", ("texture", "vertices")),
-    ".obj": MeshFormat("y", ("texture", "vertices")),
-    ".ply": MeshFormat("z", ("vertices",)),
-    ".stl": MeshFormat("z"),
+    ".glb": MeshFormat("y", "glTF 2.0", ("texture", "vertices")),
+    ".obj": MeshFormat("y", "Wavefront", ("texture", "vertices")),
+    ".ply": MeshFormat("z", "Stanford PLY", ("vertices",)),
+    ".stl": MeshFormat("z", "STL"),
 }
 
 

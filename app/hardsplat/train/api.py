@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from hardsplat.base.callables import name_settings
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.values import json_in
 from hardsplat.io.splats import is_antialiased, load_splats
 from hardsplat.model.gaussians import Gaussians
-from hardsplat.results.metrics import last_evaluation
+from hardsplat.results.metrics import decibels, last_evaluation
 from hardsplat.settings.option import check_known
 from hardsplat.settings.presets import load_config
-from hardsplat.settings.train import NAMES
+from hardsplat.settings.train import FIELDS, NAMES
 from hardsplat.settings.typed_training import TrainSettings
 from hardsplat.train.inline import InlinePage, inline_page
 from hardsplat.train.run.photographs import Loader
@@ -82,7 +84,24 @@ class Result:
     what its metrics.json holds."""
 
     folder: Path
-    metrics: dict
+    metrics: dict = field(repr=False)
+
+    def __str__(self) -> str:
+        """Five lines: what was trained, how well, how large, where it is, how to see it."""
+        m, last = self.metrics, last_evaluation(self.metrics)
+        quality = "not measured: no held-out views"
+        if last:
+            views = f"{len(last['views'])} held-out views"
+            quality = f"PSNR {decibels(last)}, SSIM {last['ssim']:.4f} on {views}"
+        return "\n".join(
+            (
+                f"{Path(m['scene']).name}: {m['steps']} steps on {m['device']['name']}",
+                quality,
+                f"{m['splats']:,} splats, {m['seconds']['training']:.1f} s of training",
+                f"result: {self.folder}",
+                f"look around in it: hardsplat view {shlex.quote(str(self.folder))}",
+            )
+        )
 
     @cached_property
     def gaussians(self) -> Gaussians:
@@ -133,6 +152,7 @@ def train(
     on_batch: Callable[[Progress], object] | None = None,
     *,
     preset: str | Path | None = None,
+    config: str | Path | None = None,
     watchers: Sequence[Watcher] = (),
     **settings: Unpack[TrainSettings],
 ) -> Result:
@@ -141,13 +161,16 @@ def train(
     scene: the folder of a COLMAP model or a transforms.json, or a Scene, for example one of
     `Scene.of_images`. on_batch: called between batches (a second of training at most) when another
     one is done; what it raises is printed, and it is not called again. preset: a name in configs/
-    or a .toml file. watchers: other observers, such as `hardsplat.Server`. settings: the flags of
-    `hardsplat train`.
+    or a .toml file; config: the same, as the flag is called. watchers: other observers, such as
+    `hardsplat.Server`. settings: the flags of `hardsplat train`.
 
     Raises UserError for bad input; KeyboardInterrupt after Ctrl-C, with everything saved. The
     device is closed at the end.
     """
     check_known(settings, NAMES)
+    if preset is not None and config is not None:
+        raise UserError("preset and config are two names of one thing: leave out one of the two")
+    preset = config if preset is None else preset
     if isinstance(scene, Scene):
         if clashing := {"data_factor", "test_every", "resume"} & settings.keys():
             raise UserError(
@@ -156,12 +179,15 @@ def train(
             )
         own = {**settings, "data_dir": None}
         folder = load_config(preset, own).run.result_dir or Path("results") / scene.name
-        config = load_config(preset, {**own, "result_dir": folder})
+        resolved = load_config(preset, {**own, "result_dir": folder})
     else:
-        config = load_config(preset, {**settings, "data_dir": scene})
+        resolved = load_config(preset, {**settings, "data_dir": scene})
     watchers = [*watchers, *([_Callback(on_batch)] if on_batch else [])]
     surfaces = [names] if (names := Watchers(watchers).surfaces) else []
-    with closing(open_device(config.run.device, *surfaces)) as device:
+    with closing(open_device(resolved.run.device, *surfaces)) as device:
         loader = Loader(scene) if isinstance(scene, Scene) else None
-        with Trainer(config, watchers, device, loader) as run:
+        with Trainer(resolved, watchers, device, loader) as run:
             return Result(run.folder, run.train())
+
+
+name_settings(train, TrainSettings.__annotations__, {n: f.default for n, f in FIELDS.items()})
