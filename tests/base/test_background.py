@@ -140,11 +140,14 @@ def test_the_process_began_before_its_first_line():
 # -- with a run
 
 
-def test_a_run_reads_each_photograph_once(on_device, scene, tmp_path, monkeypatch):
+def test_a_run_reads_each_photograph_once(on_device, scene, tmp_path, monkeypatch, capfd):
     read, load = [], View.load
     monkeypatch.setattr(View, "load", lambda self: (read.append(self.name), load(self))[1])
     metrics = train(settings(scene, tmp_path, eval_steps=(10, 20)))
     assert len(read) == len(set(read)) > 0 and len(metrics["evaluations"]) == 3
+    said = capfd.readouterr().out
+    steps = re.findall(r"^step (\d+): held-out PSNR", said, re.M)
+    assert steps == ["10", "20"] and len(re.findall(r"^PSNR .* held-out views", said, re.M)) == 1
     seconds = metrics["seconds"]["parts"]
     assert set("load device setup training measuring files total".split()) <= set(seconds)
     assert np.isclose(sum(seconds.values()) - seconds["total"], seconds["total"])

@@ -141,6 +141,13 @@ def test_a_choice_is_remembered(ask, caplog):
     assert caplog.messages[1] == kept
 
 
+def test_it_is_said_once_in_a_process(ask, caplog):
+    caplog.set_level(logging.INFO, "hardsplat")
+    on = machine()
+    assert ask(TRIANGLE, on)[1] and ask(TRIANGLE, on, antialiased=True)[1]
+    assert caplog.messages == ["choosing variants for Some GPU, once ..."]
+
+
 def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatch, tmp_path):
     ask(TRIANGLE)
     assert ask(STRIP, machine(driver="1.1"))[0].shape == "geometry"
