@@ -54,6 +54,6 @@ def test_a_plan_runs_in_small(on_device, tmp_path, capsys, monkeypatch):
     said, found = capsys.readouterr().out, results(tmp_path / "out")
     assert [r["steps"] for r in found] == [10, 10]
     assert "| courtyard | default | 1 |" in said and "| third | default | 1 |" in said
-    assert "default, courtyard: for 35 training views there are 7000 steps" in said
-    assert "default, third: for 12 training views there are 7000 steps" in said
+    assert "default, courtyard: 35 training photographs: at most 20000 splats" in said
+    assert "default, third: 12 training photographs: at most 20000 splats" in said
     assert found[0]["fitted_psnr"] > 5

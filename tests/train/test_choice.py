@@ -32,6 +32,8 @@ def test_settings_of_another_start_are_named_where_the_user_named_them(capsys):
     assert capsys.readouterr().out == words
     print_notes(of(init_num_pts=5, init_type="random"), scene)
     assert not capsys.readouterr().out
+    print_notes(of(gradient="stochastic", strategy="none", block="1x1"), scene)
+    assert "note: --gradient stochastic does not use --block\n" in capsys.readouterr().out
 
 
 def test_photographs_are_left_out(error_of):

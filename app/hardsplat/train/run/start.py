@@ -71,7 +71,7 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
         notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
     if config.poses.pose_opt and any(view.photograph for view in scene.views):
         notes.append("--pose-opt moves each of the six views of a panorama on its own")
-    if idle := unused(config.raster, config.gradient):
+    if idle := [n for n in unused(config.raster, config.gradient) if n in config.typed]:
         flags = ", ".join(map(flag, idle))
         notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")
     for note in notes:
