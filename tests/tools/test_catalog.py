@@ -119,9 +119,9 @@ def choices(f) -> tuple:
 
 
 def train(device, config, channels=3):
-    photos = Photos(device, [np.zeros((SIZE, SIZE, channels), np.uint8)], "gpu", 2)
     views = Views([CAMERA], (SIZE, SIZE), 1.0)
     job = placed(Job.of(config, views, device), device, 1)
+    photos = Photos(device, [np.zeros((SIZE, SIZE, channels), np.uint8)], "gpu", 2)
     session = Session(device, job, photos, lambda batch: None)
     try:
         session.start(SPLATS)
@@ -133,7 +133,7 @@ def train(device, config, channels=3):
 REFUSED = (
     "deterministic takes",
     "gradient stochastic finds no",
-    "--format unorm8: its steps",
+    "the steps of --format unorm8 drown",
     "--blending lists goes with exact gradients",
     " needs --gradient analytic",
     "--background sphere does not go with --gradient stochastic",
