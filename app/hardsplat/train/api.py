@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 class Progress:
     """A run between two batches of steps, as `on_batch` gets it.
 
-    step: steps done, of max_steps. loss: mean over the last batch. psnr: of its training views, dB.
-    splats: how many there were in it. seconds: of training so far, without measurements and files.
-    steps_per_second: of the last batch.
+    step: steps done, of max_steps, which photographs may lower. loss: mean over the last batch.
+    psnr: of its training views, dB. splats: how many there were in it. seconds: of training so far,
+    without measurements and files. steps_per_second: of the last batch.
     """
 
     def __init__(self, run: Running):
         log, session = run.log, run.session
-        self._run, self.step, self.max_steps = run, log.steps[-1], run.config.run.max_steps
+        self._run, self.step, self.max_steps = run, log.steps[-1], session.job.steps
         self.loss, self.psnr, self.splats = log.losses[-1], log.psnrs[-1], log.splats[-1]
         self.seconds, self.steps_per_second = log.seconds[-1], 1 / max(session.step_seconds, 1e-9)
 
