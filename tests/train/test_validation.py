@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import load, path_of
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
@@ -47,13 +48,23 @@ def test_each_face_is_held_of_another_panorama(panoramas):
     held = held_views(TrainConfig(), 6 * panoramas, 6)
     count = min(panoramas, 6)
     assert [i % 6 for i in held] == [*range(count)] and len({i // 6 for i in held}) == count
+    trained = validation.trained_views(held, 6)
+    assert not {*trained} & {*held} and [i // 6 for i in trained] == [i // 6 for i in held]
+
+
+@pytest.mark.parametrize("views", [6, 7, 26, 72, 255])
+def test_as_many_trained_views_are_asked(views):
+    held = held_views(TrainConfig(), views)
+    trained = validation.trained_views(held)
+    assert not {*trained} & {*held} and len(trained) == len(held)
+    assert all(0 <= i < views for i in trained)
 
 
 @pytest.mark.parametrize(
     "flat",
     [
         {"hold_back": False},
-        {"max_steps": 999},
+        {"max_steps": 1_332},
         {"pose_opt": True},
         {"intrinsics_opt": True},
         {"strategy": "mcmc"},
@@ -62,7 +73,7 @@ def test_each_face_is_held_of_another_panorama(panoramas):
 )
 def test_none_is_held_where_none_can_be_asked(flat):
     assert held_views(TrainConfig.of(**flat), 100) == ()
-    assert held_views(TrainConfig.of(max_steps=1_334), 100)
+    assert held_views(TrainConfig.of(max_steps=1_333), 100)
 
 
 def test_looks_become_rare():
@@ -106,7 +117,9 @@ def test_a_run_settles_where_held_photographs_do():
     assert ends(curve(lambda n: n * validation.GAIN / 40_000)) == 500 + validation.PATIENCE
     noise = np.random.default_rng(7).uniform(-0.5, 0.5, 40)
     assert ends(curve(lambda n: n / 2_000 + noise[n // 500])) == 0
-    assert not has_settled(falling[:8], 9_000) and has_settled(falling[:8], 4_000)
+    # pictures get worse by pruning: looks count from its end on
+    assert not has_settled(falling[:8], 9_000) and not has_settled(falling[:8], 3_000)
+    assert has_settled(falling[:11], 3_000)
 
 
 def job_of(**flat) -> Job:
@@ -198,10 +211,16 @@ def test_a_run_that_settles_is_finished(on_device, scene, tmp_path, monkeypatch,
     assert len(metrics["decisions"]) <= 4
     end = load(path_of(tmp_path / "run", 16))
     path_of(tmp_path / "run", 16).unlink()
+    assert "Interrupted" not in (tmp_path / "run/report.html").read_text()
     again = train(load_config(None, {"data_dir": tmp_path / "run", "resume": True}))
     assert again["steps"] == 16 and again["validation"] == metrics["validation"]
     assert same_state(load(path_of(tmp_path / "run", 16)), end)
     assert json.loads((tmp_path / "run/metrics.json").read_text())["steps"] == 16
+    resumed = {"data_dir": tmp_path / "run", "resume": True}
+    with pytest.raises(UserError, match="has 16 steps already, of 16"):
+        train(load_config(None, resumed))
+    # a length that is named is made
+    assert train(load_config(None, resumed | {"max_steps": 20}))["steps"] == 20
 
 
 def test_named_steps_are_made(on_device, scene, tmp_path, monkeypatch, small):
@@ -224,6 +243,8 @@ def test_exposures_are_trained_where_light_differs(
     named = dict(exposure="affine", exposure_until=1.0)
     train(settings(scene, tmp_path / "named", **changes | named))
     ends = [load(path_of(tmp_path / name, 40)) for name in ("differs", "named")]
+    assert (tmp_path / "differs/exposures.json").is_file()
+    assert "Interrupted" not in (tmp_path / "differs/report.html").read_text()
     assert same_state(*ends)
     saved = load_config(None, {"data_dir": tmp_path / "differs", "resume": True})
     assert saved.exposure.exposure == "affine" and saved.exposure.exposure_until == 1

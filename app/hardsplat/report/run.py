@@ -64,7 +64,7 @@ def page_values(
         title=Path(metrics["scene"]).name,
         metrics=metrics,
         last=last,
-        wanted=config["max_steps"],
+        wanted=metrics.get("wanted", config["max_steps"]),
         views=views,
         shown=shown,
         processor=processor(metrics["device"]["kind"]),

@@ -20,8 +20,8 @@ class ExposureSettings(Owner):
         "auto",
         "photographs differ in exposure: affine: each has a map of colour; ppisp: "
         "exposure and white balance, and its camera vignetting and response; auto: affine to "
-        "the end where photographs show the points of the model in colours that differ much, else "
-        "none",
+        "the end where a fit of colours explains much of the error of photographs that are held "
+        "back, else none",
         choices=tuple(EXPOSURES),
     )
     exposure_until: float = share(

@@ -158,8 +158,8 @@ class TrainSettings(RasterizerOptions, total=False):
     """factor of all perturbations in the table of quantities (default: 1.0)"""
     exposure: Literal["none", "auto", "affine", "ppisp"]
     """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white
-    balance, and its camera vignetting and response; auto: affine to the end where photographs show
-    the points of the model in colours that differ much, else none (default: auto)"""
+    balance, and its camera vignetting and response; auto: affine to the end where a fit of colours
+    explains much of the error of photographs that are held back, else none (default: auto)"""
     exposure_until: float
     """share of the steps over which exposures are trained; after them splats are trained to look
     like the photographs as they are; 1: splats stay those of the mean photograph (default: 0.6)"""

@@ -38,8 +38,8 @@ EXPOSURES = {
     "auto": Exposure(
         "",
         "",
-        "affine where photographs show the points of the model in colours that differ much, else "
-        "none",
+        "affine where a fit of colours explains much of the error of photographs that are held "
+        "back, else none",
     ),
     "affine": Exposure(
         "photographs/exposure/affine.glsl", "photographs/exposure/affine_chain.glsl",

@@ -102,10 +102,10 @@ def _age(path: Path) -> tuple[int, int]:
     return path.stat().st_mtime_ns, int(path.stem[5:])
 
 
-def prune(result_dir: Path, keep: Collection[int]) -> None:
-    """Deletes the checkpoints of a run but for the NEWEST newest ones and those of the steps
+def prune(result_dir: Path, keep: Collection[int], most: int = NEWEST) -> None:
+    """Deletes the checkpoints of a run but for the `most` newest ones and those of the steps
     `keep`. What cannot be deleted stays."""
-    for path in sorted(_all(result_dir), key=_age, reverse=True)[NEWEST:]:
+    for path in sorted(_all(result_dir), key=_age, reverse=True)[most:]:
         if int(path.stem[5:]) not in keep:
             with suppress(OSError):
                 path.unlink()

@@ -109,10 +109,11 @@ class Job:
         """The step from which held photographs are trained as well."""
         return self.settled or validation.main_steps(self.planned_steps)
 
-    @property
-    def thinned_until(self) -> int:
-        """The step after which splats are pruned to the number that is to be left, 0 for never."""
-        return max(self.strategy.prunings(), default=0)
+    def alike_since(self, step: int) -> int:
+        """The step from which looks at held photographs up to `step` are alike: after the last
+        pruning, and after the end of exposures where that has passed."""
+        exposed = self.exposed_until if self.exposed_until < step else 0
+        return max(*self.strategy.prunings(), exposed, 0)
 
     @property
     def average_steps(self) -> int:

@@ -72,8 +72,11 @@ def held_views(config: TrainConfig, views: int, faces: int = 1) -> tuple[int, ..
     return tuple(int((i + 0.5) * photographs / count) * faces + i % faces for i in range(count))
 
 
-def trained_views(held: Sequence[int]) -> list[int]:
-    """As many views as are held, which are trained: their neighbours, or their other faces."""
+def trained_views(held: Sequence[int], faces: int = 1) -> list[int]:
+    """As many views as are held, which are trained: their neighbours, or the next face of the same
+    panorama, whose other faces are trained."""
+    if faces > 1:
+        return [i - i % faces + (i + 1) % faces for i in held]
     return [i + 1 if i + 1 not in held else i - 1 for i in held]
 
 
@@ -121,11 +124,15 @@ def look(
     return Look(step, float(np.mean(held)), gap, weight)
 
 
-def has_settled(looks: Sequence[Look], least: int = 0) -> bool:
-    """Whether held photographs have stopped to improve. least: steps that the run has anyhow."""
-    best, gained = -np.inf, 0
+def has_settled(looks: Sequence[Look], since: int = 0) -> bool:
+    """Whether held photographs have stopped to improve. since: a step from which looks count, such
+    as the end of pruning, since pictures get worse by that."""
+    looks = [each for each in looks if each.step >= since]
+    if not looks:
+        return False
+    best, gained = -np.inf, since
     for each in looks:
         if each.psnr >= best + GAIN:
             best, gained = each.psnr, each.step
     step = looks[-1].step
-    return step >= least and step - gained >= max(PATIENCE, SHARE * step)
+    return step - gained >= max(PATIENCE, SHARE * step)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from tqdm import tqdm
 
+from hardsplat.base.background import outcome
 from hardsplat.base.clock import PhaseClock
 from hardsplat.base.files import sync_later
 from hardsplat.io.formats import checkpoint as checkpoints
@@ -42,12 +43,12 @@ LATE = 1 << 25  # bytes of splats from which a finished run has them synced afte
 
 
 class RunFiles:
-    """The files of a run. All but `finish` return at once. apart: the report may be made by another
-    process."""
+    """The files of a run. All but `finish` and `drop_checkpoints` return at once. apart: the report
+    may be made by another process."""
 
     def __init__(self, folder: Path, job: Job, photographs: Loader, apart: bool = False):
         self.folder, self.photographs = folder, photographs
-        self._job, self._may_apart = job, apart
+        self.job, self._may_apart = job, apart
         self.scene, self.background = photographs.scene, photographs.background
         self._photos_saved = self._late = False  # late: large files are synced after the end
         # None: there will be no report
@@ -62,7 +63,7 @@ class RunFiles:
         self._photos_saved = self.photographs.each_held_out(self._save_photo)
 
     def _save_photo(self, name: str, photo: np.ndarray) -> None:
-        background = BACKGROUNDS[self._job.config.scene.background]
+        background = BACKGROUNDS[self.job.config.scene.background]
         save_png(self._path(name, "photo"), over(photo, background))
 
     def _path(self, name: str, part: str) -> Path:
@@ -106,7 +107,7 @@ class RunFiles:
         self._late = over and nbytes > LATE
 
         def work() -> None:
-            durable, antialiased = not self._late, self._job.config.raster.antialiased
+            durable, antialiased = not self._late, self.job.config.raster.antialiased
             all_planes, of_sky = self._all(planes, sky)
             if sky is not None:
                 from hardsplat.io.sky import save_sky
@@ -125,13 +126,18 @@ class RunFiles:
             return planes, 0
         from hardsplat.io.sky import with_sphere
 
-        views = self._job.views
+        views = self.job.views
         return with_sphere(planes, sky, views.cameras, views.extent)
 
     def checkpoint(self, state: Checkpoint) -> Future:
         """A checkpoint; older ones go, but for those of --save-steps."""
         work, nbytes = partial(self._checkpoint, state), _bytes_of(state.buffers)
         return self.background.do("checkpoint", work, nbytes, line="checkpoint")
+
+    def drop_checkpoints(self) -> None:
+        """Deletes all checkpoints, after those that are being written."""
+        work = partial(checkpoints.prune, self.folder, (), 0)
+        outcome(self.background.do("checkpoints", work, line="checkpoint"), "the checkpoints")
 
     def last_checkpoint(self, state: Checkpoint, log: Future[dict], over: bool) -> None:
         """The checkpoint after the last step, written while held-out views are measured. log: its
@@ -148,13 +154,13 @@ class RunFiles:
         self, state: Checkpoint, log: Future[dict] | None = None, durable: bool = True
     ) -> None:
         checkpoints.save(checkpoints.path_of(self.folder, state.step), state, durable, log)
-        checkpoints.prune(self.folder, self._job.config.run.save_steps)
+        checkpoints.prune(self.folder, self.job.config.run.save_steps)
 
     def learnt(self, state: Checkpoint, held_out: Sequence[Camera]) -> None:
         """What was found of photographs, where anything was. held_out: refined cameras of the
         held-out views, if there are any."""
-        if self._job.config.refines_photographs:
-            own = (self.folder, self._job, self.scene, state, held_out)
+        if self.job.config.refines_photographs:
+            own = (self.folder, self.job, self.scene, state, held_out)
             self.background.do("learnt", lambda: save_learnt(*own))
 
     def prepare(self, seconds_left: float) -> None:
@@ -183,7 +189,7 @@ class RunFiles:
             from hardsplat.report.maker import for_viewer
             from hardsplat.report.run import shown_of
 
-            c = self._job.config
+            c = self.job.config
             shown = shown_of(self.scene, c.scene, c.raster.antialiased, name)
             all_planes, _ = self._all(planes, sky)
             own = for_viewer(all_planes, list(shown.cameras.values()))
@@ -224,7 +230,7 @@ class RunFiles:
         """
         metrics["seconds"]["parts"] = clock.read()
         self._report(lambda maker: self._write_report(maker, metrics))
-        metrics["seconds"]["files"] = self.background.finish(self._job.config.run.quiet)
+        metrics["seconds"]["files"] = self.background.finish(self.job.config.run.quiet)
         metrics["seconds"]["parts"] = clock.read()
         path = self.folder / "metrics.json"
         write_json(path, metrics, durable=not self._late)

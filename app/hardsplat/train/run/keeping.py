@@ -30,10 +30,14 @@ class CheckpointKeeper:
     def __init__(self, run: RunState, measurements: Measurements, start: Checkpoint):
         self.run, self.measurements = run, measurements
         self.state, self._taken_at = start, time.monotonic()
-        # to begin again with, as long as photographs that are held back may ask for it
-        self.first: Checkpoint | None = None if start.step else start
         self._copies = SnapshotBuffers(run.files.background)
         self._last_splats: Future | None = None  # while the run is measured after its last step
+
+    def begin_again(self, first: Checkpoint) -> None:
+        """Takes the state at the first step for the newest, and drops checkpoints of what was
+        trained before."""
+        self.state, self._taken_at = first, time.monotonic()
+        self.run.files.drop_checkpoints()
 
     def take(self) -> None:
         """Copies the state of the session."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tqdm import tqdm
 
@@ -17,15 +17,22 @@ from hardsplat.train.run.memory import MemoryWatch
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.stops import batch_steps, next_stop
 from hardsplat.train.run.tuner import RasterizerTuner
+from hardsplat.train.session.session import Session
 
 _log = logging.getLogger("hardsplat")
 
 
 class TrainingLoop:
-    """Trains a run to its end. keeper: saves and measures."""
+    """Trains a run to its end. keeper: saves and measures. first: the state at the first step."""
 
-    def __init__(self, run: RunState, keeper: CheckpointKeeper, tuner: RasterizerTuner):
-        self.run, self.keeper, self._tuner = run, keeper, tuner
+    def __init__(
+        self,
+        run: RunState,
+        keeper: CheckpointKeeper,
+        tuner: RasterizerTuner,
+        first: Callable[[Session], Checkpoint],
+    ):
+        self.run, self.keeper, self._tuner, self._first = run, keeper, tuner, first
         self._memory = MemoryWatch(run, keeper)
         self._warned = False  # that growth has stopped
         self._averages = run.job.average_steps > 0
@@ -114,41 +121,59 @@ class TrainingLoop:
 
     def _look(self) -> bool:
         """Measures the photographs that are held back, where that is due, and does what they
-        decide; whether that is to begin again."""
-        run, s, log = self.run, self.run.session, self.run.log
-        job = s.job
-        due = s.step == validation.next_look(s.step - 1) or s.step == job.main_steps
-        if not (job.validation and due) or s.step > job.main_steps:
+        decide; whether that is to begin again. Without memory for that they decide nothing."""
+        s = self.run.session
+        due = s.step == validation.next_look(s.step - 1) or s.step == s.job.main_steps
+        if not (s.job.validation and due) or s.step > s.job.main_steps:
             return False
         s.drain()
-        train, measurements = run.scene.train, self.keeper.measurements
-        held = measurements.held([run.scene.views[train[i]] for i in job.validation])
-        if self.keeper.first and len(log.looks) >= validation.UNLIT:
-            first, self.keeper.first = self.keeper.first, None
-            if job.config.exposure.exposure == "auto" and self._light_differs(held):
-                self._begin_again(job.exposed(), first)
-                return True
+        try:
+            return self._ask()
+        except OutOfMemory as error:
+            tqdm.write(f"note: step {s.step}: held-back photographs are not measured: {error}")
+            return False
+
+    def _ask(self) -> bool:
+        """Asks the photographs that are held back, see _look."""
+        run, s, log = self.run, self.run.session, self.run.log
+        job, train = s.job, run.scene.train
+        held = self.keeper.measurements.held([run.scene.views[train[i]] for i in job.validation])
+        asks = job.config.exposure.exposure == "auto" and not log.color_gains
+        if asks and len(log.looks) >= validation.UNLIT and self._light_differs(held):
+            self._begin_again(job.exposed())
+            return True
         last = log.looks[-1].step if log.looks else 0
         trained = [db for step, db in zip(log.steps, log.psnrs) if step > last]
         psnrs = [m.psnr if m.half_psnr is None else m.half_psnr for m in held]
-        log.looks.append(validation.look(s.step, psnrs, trained, log.looks))
+        found = validation.look(s.step, psnrs, trained, log.looks)
+        log.looks.append(found if job.weighs else found._replace(weight=0.0))
         if job.weighs:
-            s.regularize(log.looks[-1].weight)
+            s.regularize(found.weight)
         if s.step == job.main_steps:
             log.decide(f"photographs that are held back are trained too from step {s.step} on")
-        elif job.config.run.early_stop and validation.has_settled(log.looks, job.thinned_until):
-            log.settled = s.step
-            s.reschedule(job.ending(s.step))
-            if run.bar is not None:
-                run.bar.total = s.job.steps
-            what = f"photographs that are held back stopped improving at step {s.step}"
-            log.decide(f"{what}: finishing with step {s.job.steps}")
+        elif job.config.run.early_stop and self._settled():
+            self._finish()
         return False
+
+    def _settled(self) -> bool:
+        """Whether held-back photographs have stopped to improve."""
+        s = self.run.session
+        return validation.has_settled(self.run.log.looks, s.job.alike_since(s.step))
+
+    def _finish(self) -> None:
+        """Ends the main phase now."""
+        run, s = self.run, self.run.session
+        run.log.settled = s.step
+        s.reschedule(s.job.ending(s.step))
+        if run.bar is not None:
+            run.bar.total = s.job.steps
+        what = f"photographs that are held back stopped improving at step {s.step}"
+        run.log.decide(f"{what}: finishing with step {s.job.steps}")
 
     def _light_differs(self, held: Sequence[Measured]) -> bool:
         """Whether photographs differ in light; says so. held: those that are held back."""
         run, measurements = self.run, self.keeper.measurements
-        chosen = validation.trained_views(run.job.validation)
+        chosen = validation.trained_views(run.job.validation, run.job.views.faces)
         trained = measurements.fitted([run.scene.views[run.scene.train[i]] for i in chosen])
         gains = validation.color_gain(held), validation.color_gain(trained)
         run.log.color_gains = list(gains)
@@ -158,12 +183,14 @@ class TrainingLoop:
             run.log.decide(f"{what} that are held back: exposures are trained, from the start on")
         return differs
 
-    def _begin_again(self, job: Job, first: Checkpoint) -> None:
+    def _begin_again(self, job: Job) -> None:
         """Begins again with another job and the first splats."""
         run = self.run
-        run.session.begin_again(job, first)
         run.log.forget()
-        self.keeper.state = first
+        first = self._first(run.session)
+        run.session.begin_again(job, first)
+        self.keeper.begin_again(first)
+        run.files.job = job
         run.save_settings()
         if run.bar is not None:
             run.bar.reset()

@@ -79,14 +79,19 @@ class Measurements:
         halves = exposed and run.session.step < (job.exposed_until or job.steps)
         with run.off_clock("measuring"):
             found = self._measures(
-                views, photos=self._held, pictures=False, halves=halves, fitted=not exposed
+                views,
+                as_trained=True,
+                photos=self._held,
+                pictures=False,
+                halves=halves,
+                fitted=not exposed,
             )
             return list(found)
 
     def fitted(self, views: Sequence[View]) -> list[Measured]:
         """Views measured now, also after a fit of colours."""
         with self.run.off_clock("measuring"):
-            return list(self._measures(views, pictures=False, fitted=True))
+            return list(self._measures(views, as_trained=True, pictures=False, fitted=True))
 
     def measure(self, step: int, planes: Mapping[str, np.ndarray] | None = None) -> None:
         """Measures the held-out views. planes: the trained values of the splats, where these are

@@ -10,6 +10,7 @@ from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job.validation import whole_steps
 from hardsplat.train.run.files import is_complete
 
 
@@ -28,6 +29,8 @@ def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None
     if path is None:
         return None
     start = checkpoints.load(path)
+    if settings.early_stop and (settled := start.log.get("settled")):
+        steps = whole_steps(settled)
     saved = path.parent.parent / SAVED_NAME
     degree, filtered = config.model.sh_degree, config.raster.antialiased
     began = bool(read_saved(saved).get("antialiased")) if saved.is_file() else filtered

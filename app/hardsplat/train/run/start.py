@@ -183,17 +183,20 @@ class FirstSplats:
         try:
             if self._random:
                 session.room.check(self.count, session.rasterizer)
-            start = self._checkpoint
-            if start is None:
-                begun = self._begun
-                first, sky = outcome(begun, "the first splats") if begun else self._make()
-                start = session.initial(first)
-                if sky is not None:
-                    _put_sky(start, sky)
+            start = self._checkpoint or self.state(session)
             session.restore(start)
         except OutOfMemory as error:
             grows = "random splats" if self._random else error.grows_with
             raise OutOfMemory(str(error), grows) from None
+        return start
+
+    def state(self, session: Session) -> Checkpoint:
+        """The state of the session at the first step, with new splats."""
+        begun, self._begun = self._begun, None
+        first, sky = outcome(begun, "the first splats") if begun else self._make()
+        start = session.initial(first)
+        if sky is not None:
+            _put_sky(start, sky)
         return start
 
 

@@ -76,6 +76,7 @@ class RunState:
             "auto": list(self.trials),
             "variants": session.raster.rows.names,
             "steps": session.step,
+            "wanted": self.job.steps,
             "splats": session.count(),
             "seconds": {"startup": log.startup_seconds, "training": seconds},
             "steps_per_second": session.step / seconds if seconds else None,

@@ -132,7 +132,9 @@ class Trainer:
         if config.intrinsics.intrinsics_opt:
             check_lenses(self.scene.views)
         views = training_views(self.scene)
-        splats = FirstSplats(config, self.scene, checkpoint, self.photographs.background)
+        splats = self._splats = FirstSplats(
+            config, self.scene, checkpoint, self.photographs.background
+        )
         self.clock.begin("device")
         if isinstance(device, Future):
             device = device.result()
@@ -147,6 +149,8 @@ class Trainer:
         if self.place:
             part = replace(job.part, region=self.place.region)
             job = replace(job, part=part, preferred=self.place.preferred(self.scene))
+        if checkpoint and config.run.early_stop and (settled := checkpoint.log.get("settled")):
+            job = job.ending(settled)
         self._tuner = RasterizerTuner(job.rasterizers)
         how = (self.photographs, self._on_batch, self.clock)
         self.session = open_session(self.device, job, *how)
@@ -191,8 +195,8 @@ class Trainer:
         self.log.restore(start.log)
         if self.log.looks and self.job.weighs:
             self.session.regularize(self.log.looks[-1].weight)
-        if self.log.settled:
-            self.session.reschedule(self.job.ending(self.log.settled))
+        if not self.config.run.early_stop:
+            self.log.settled = 0  # the steps that are named are made
         self.keeping = keeper(self.state, Measurements(self.state), start)
 
     def train(self) -> dict:
@@ -211,7 +215,7 @@ class Trainer:
         try:
             with self.stopping:
                 with self.log.training():
-                    TrainingLoop(self.state, self.keeping, self._tuner).train()
+                    TrainingLoop(self.state, self.keeping, self._tuner, self._splats.state).train()
                 bar.close()
                 metrics = self.write_results()
                 print_outcome(self.state, metrics)

@@ -66,7 +66,7 @@ class Session(SessionBuffers):
         (self.width, self.height), weight = job.views.canvas, job.config.depth.depth_lambda
         self._known: Depths | None = None
         if depths is not None and weight:
-            self._known = Depths(device, depths, weight, job.steps, job.extent, photos)
+            self._known = Depths(device, depths, weight, job.planned_steps, job.extent, photos)
         self.capture = PhotographPasses(job, self._known)
         self._more_opacity_reg = 0.0  # by the strategy, on top of opacity_reg
         self.step, self.bound, self.exposed = 0, 0, job.exposed_until > 0
