@@ -22,6 +22,15 @@ def small(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True, scope="package")
+def no_display():
+    """Windows end with their line instead of opening, and staying, on a screen that other tests of
+    this process have left: GLFW keeps it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("glfw.init", lambda: False)
+        yield
+
+
 DRIVERS = ("first", "swiftshader")
 
 

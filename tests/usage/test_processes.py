@@ -82,16 +82,21 @@ def test_a_served_result(result):
         text=True,
         env=own(),
     ) as process:
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if found := re.search(r"http://\S+", line):
-                with urllib.request.urlopen(found[0], timeout=PATIENCE) as answer:
-                    assert answer.status == 200
-                process.send_signal(signal.SIGINT)
-                break
-        lines += process.stdout
-        assert process.wait(PATIENCE) in (0, 130), lines
+        try:
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                if found := re.search(r"http://\S+", line):
+                    # the token of the address becomes a cookie
+                    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+                    with browser.open(found[0], timeout=PATIENCE) as answer:
+                        assert answer.status == 200
+                    process.send_signal(signal.SIGINT)
+                    break
+            assert process.wait(PATIENCE) in (0, 130), lines
+            lines += process.stdout
+        finally:
+            process.kill()
     assert not any("Traceback" in line for line in lines), lines
 
 
