@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-MOST_BYTES = 1.5e9
+MOST_BYTES = 3e9  # 2.5e9 in the larger of two processes that run all tests
 KINDS = (
     "Buffer Image CommandBuffer Framebuffer QueryPool DescriptorPool Semaphore Fence SwapchainKHR"
 ).split()
