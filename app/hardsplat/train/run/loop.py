@@ -128,20 +128,23 @@ class TrainingLoop:
             return False
         s.drain()
         try:
-            return self._ask()
+            other = self._ask()
         except OutOfMemory as error:
             tqdm.write(f"note: step {s.step}: held-back photographs are not measured: {error}")
             return False
+        if other is not None:
+            self._begin_again(other)
+        return other is not None
 
-    def _ask(self) -> bool:
-        """Asks the photographs that are held back, see _look."""
+    def _ask(self) -> Job | None:
+        """Asks the photographs that are held back, see _look; the job to begin again with, if they
+        want another one."""
         run, s, log = self.run, self.run.session, self.run.log
         job, train = s.job, run.scene.train
         held = self.keeper.measurements.held([run.scene.views[train[i]] for i in job.validation])
         asks = job.config.exposure.exposure == "auto" and not log.color_gains
         if asks and len(log.looks) >= validation.UNLIT and self._light_differs(held):
-            self._begin_again(job.exposed())
-            return True
+            return job.exposed()
         last = log.looks[-1].step if log.looks else 0
         trained = [db for step, db in zip(log.steps, log.psnrs) if step > last]
         psnrs = [m.psnr if m.half_psnr is None else m.half_psnr for m in held]
@@ -153,7 +156,7 @@ class TrainingLoop:
             log.decide(f"photographs that are held back are trained too from step {s.step} on")
         elif job.config.run.early_stop and self._settled():
             self._finish()
-        return False
+        return None
 
     def _settled(self) -> bool:
         """Whether held-back photographs have stopped to improve."""
