@@ -217,6 +217,16 @@ def test_the_budget_is_that_of_the_heap(device, own_capabilities, monkeypatch):
     assert usage.MemoryBudget(4, 3).free == 0
 
 
+def test_the_driver_counts_at_the_peak(device, monkeypatch):
+    """A large buffer that is freed before anybody asks."""
+    counted = lambda self: usage.MemoryBudget(self.usage.on_device + 5, 1 << 40)
+    monkeypatch.setattr(type(device), "memory_budget", counted)
+    device.usage.restart()
+    Buffer(device, 2 << 20, "keys").destroy()
+    peak = device.memory_peak()
+    assert peak["driver"] == peak["allocated"] + 5 > device.usage.on_device + (2 << 20)
+
+
 BOUND = [("splats2d", "splats"), ("ssim_grads", "pixels"), ("other", "")]
 
 

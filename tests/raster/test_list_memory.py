@@ -208,3 +208,27 @@ def test_lists_that_did_not_fit_are_not_tried_again_but_by_a_new_rasterizer():
     assert len(lists.asked) == 2
     needs.fit(lists, new=True)
     assert len(lists.asked) == 3
+
+
+def test_what_another_rasterizer_needed_says_nothing():
+    needs, lists = ListNeeds(), Lists()
+    needs.use("hardware")
+    needs.note(batch([5000], 0))
+    needs.use("tiled")
+    needs.fit(lists, new=True)
+    assert not lists.asked
+    needs.note(batch([100], 2))
+    for name in ("hardware", "tiled"):
+        needs.use(name)
+        needs.fit(lists)
+    assert lists.asked == [(int(n * AHEAD), m, False) for n, m in ((5000, 0), (100, 2))]
+
+
+def test_lists_of_before_go_before_there_are_larger_ones(device, monkeypatch):
+    monkeypatch.setattr(rasterizer, "FEWEST_PAIRS", 64)
+    with Renderer(device, "tiled") as renderer:
+        renderer.forward(*splats_of(deep_scene()))
+        raster, used = renderer.raster, device.usage
+        used.restart()
+        raster.reserve_pairs(4 * raster.pair_capacity, 4 * raster.checkpoint_capacity)
+        assert used.peak == used.on_device

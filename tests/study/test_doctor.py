@@ -49,10 +49,19 @@ def row(text: str, name: str) -> str:
     return next(line for line in table.splitlines() if line.split()[:1] == [name])
 
 
-def test_a_fit_device(capsys, device):
+def test_a_fit_device(capsys, device, monkeypatch):
+    made, begin = [], instance.Instance.__init__
+
+    def noted(self, *how):
+        begin(self, *how)
+        made.append(self)
+
+    monkeypatch.setattr(instance.Instance, "__init__", noted)
     text, code = run(capsys)
     assert code == 0
+    assert len(made) == 2 and all(each.handle is None for each in made)  # both are destroyed
     assert f"  {device.name}  " in text
+    assert "and 225 more while the last steps are averaged" in text  # 59 numbers
     assert text.startswith(f"ready: {device.name}, rasterizer hardware")
     for _, _, rows in doctor.REGISTRIES:
         for name, variant in rows.items():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hardsplat.contract.footprint import averages
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.step import averaging
@@ -33,6 +34,9 @@ def test_the_end_is_the_mean_of_the_samples(device, scene):
     session = open_session(device, settings(scene, **RUN, sh_degree_interval=1))
     samples: list = []
     sampled(session, samples)
+    sizes, each = session.parameters.nbytes(), averages(session.job.config.model.sh_degree)
+    of_all = {name: int(need.total) * session.capacity for name, need in each.items()}
+    assert {name: n for name, n in sizes.items() if name in each} == pytest.approx(of_all, rel=0.1)
     session.take_averages()
     found = session.values()
     assert len(samples) == 4  # after steps 8, 12, 16 and 20

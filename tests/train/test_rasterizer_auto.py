@@ -10,11 +10,13 @@ import pytest
 from hardsplat.base.errors import UserError
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.trial import Trial
+from hardsplat.raster.hardware import listed
+from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.run.trainer import train
 from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.session import Session
-from tests.helpers.training import settings
+from tests.helpers.training import open_session, settings
 
 AUTO = TrainConfig.of(rasterizer="auto")
 
@@ -138,3 +140,20 @@ def test_real_steps_are_timed(on_device, scene, tmp_path, monkeypatch):
     ms = trial["ms"]
     assert set(ms) == set(BACKENDS) and min(ms.values()) > 0
     assert ms[metrics["rasterizer"]] <= min(ms.values()) * 1.04
+
+
+def test_a_rasterizer_makes_no_lists_for_what_another_needed(device, scene, monkeypatch):
+    """Of large splats fragments are many times the pairs of tile and splat."""
+    monkeypatch.setattr(listed, "FIRST_PER_BLOCK", 1)
+    monkeypatch.setattr(tiled, "FEWEST_PAIRS", 64)
+    of = lambda name: settings(scene, rasterizer=name, strategy="none")
+    first = open_session(device, of("tiled")).raster.pair_capacity
+    session = open_session(device, of("hardware"))
+    for _ in range(3):  # in which lists grow
+        session.run(4)
+        session.drain()
+    grown = session.raster.pair_capacity
+    session.switch_rasterizer("tiled")
+    assert session.raster.pair_capacity == first < grown
+    session.switch_rasterizer("hardware")
+    assert session.raster.pair_capacity >= grown

@@ -99,6 +99,12 @@ def needs(
     return out
 
 
+def averages(sh_degree: int) -> dict[str, Need]:
+    """What one splat takes besides while splats are averaged, by name."""
+    widths = {q.average: (q.planes(sh_degree), 4 * q.width) for q in quantities.of("splat")}
+    return {name: Need(planes * item, item, True) for name, (planes, item) in widths.items()}
+
+
 def packed(each: Mapping[str, Need], shown: float, out_of_core: bool) -> dict[str, Need]:
     """What one splat takes on the device where steps draw a working set, from what it takes where
     they draw all. shown: share of the splats that a view shows at most, which has all.

@@ -73,6 +73,7 @@ def page_values(
         passes=metrics["stage_ms"],
         stage_bars=drawn.get(STAGES),
         memory=_memory(metrics),
+        counted_by=_counted_by(metrics),
         memory_bars=drawn[MEMORY],
         about=_about(metrics),
         config=_settings(config),
@@ -100,6 +101,12 @@ def _memory(metrics: dict) -> int:
     those of the end alone."""
     peak = metrics.get("memory_peak", {"driver": None, "allocated": None})
     return peak["driver"] or peak["allocated"] or sum(metrics["memory_bytes"].values())
+
+
+def _counted_by(metrics: dict) -> str:
+    """Who counts what `_memory` returns."""
+    by_driver = metrics.get("memory_peak", {}).get("driver")
+    return "by its driver's count" if by_driver else "in buffers and images of hardsplat"
 
 
 def processor(kind: str) -> str:

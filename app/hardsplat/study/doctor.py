@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 import os
 import re
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from hardsplat.base.errors import UserError
-from hardsplat.contract.footprint import Need, bytes_per_splat, host_bytes, most_splats, packed
+from hardsplat.contract.footprint import (
+    Need,
+    averages,
+    bytes_per_splat,
+    host_bytes,
+    most_splats,
+    packed,
+)
 from hardsplat.gpu.device import drivers
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.fits import FIT_RASTERS
@@ -50,16 +57,19 @@ def report(device: str | int | None = None, pipelines: bool = False) -> tuple[st
     """The text to print, and the exit code: 0 the device can run hardsplat, 1 it cannot, 2 there is
     no such device, or none. pipelines: all variants are run, in a process that may end."""
     tools = [*_tools(), *_drivers()]
-    try:
-        from hardsplat.gpu.device import instance, usage  # fails without a Vulkan loader
+    with ExitStack() as stack:
+        try:
+            from hardsplat.gpu.device import instance, usage  # fails without a Vulkan loader
 
-        usage.memory_limit()  # whether it can be read
-        devices = instance.Instance(instance.validation_wanted()).physical_devices()
-        wanted = os.environ.get("HARDSPLAT_DEVICE") if device is None else str(device)
-        chosen = instance.choose(devices, wanted)
-    except UserError as error:
-        why = str(error).removesuffix(f"; {drivers.explain()}")  # that stands above
-        return "\n".join([f"not ready: {why}", "", *tools]), 2
+            usage.memory_limit()  # whether it can be read
+            opened = stack.enter_context(instance.Instance(instance.validation_wanted()))
+            devices = opened.physical_devices()
+            wanted = os.environ.get("HARDSPLAT_DEVICE") if device is None else str(device)
+            chosen = instance.choose(devices, wanted)
+        except UserError as error:
+            why = str(error).removesuffix(f"; {drivers.explain()}")  # that stands above
+            return "\n".join([f"not ready: {why}", "", *tools]), 2
+        verdict, about, code = _about(devices.index(chosen), chosen, pipelines)
     validation = "not installed (only developers need it)"
     if instance.validation_layer():
         how = "HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too"
@@ -69,7 +79,6 @@ def report(device: str | int | None = None, pipelines: bool = False) -> tuple[st
     for i, d in enumerate(devices):
         mark, (major, minor, *_) = "*" if d is chosen else " ", d.api_version
         lines.append(f"{mark} {i}  {d.name}  [{d.kind}]  Vulkan {major}.{minor}  {d.driver}")
-    verdict, about, code = _about(devices.index(chosen), chosen, pipelines)
     return "\n".join([verdict, "", *lines, "", *about]), code
 
 
@@ -105,13 +114,17 @@ def _about(index: int, physical, pipelines: bool) -> tuple[str, list[str], int]:
     try:
         survey = _survey(index, physical) if pipelines else None
         device = Device(index)
-        probed = _probe(device)
     except UserError as error:
         return f"not ready: {error}", lines, 1
-    table, lacking = _variants(device, survey)
-    lines += [f"  probe     {probed}", *_pipelines(survey), "", *_limits(device), "", *table]
-    lines += _auto(device)
-    verdict, code = _verdict(device, lacking, survey)
+    with closing(device):
+        try:
+            probed = _probe(device)
+        except UserError as error:
+            return f"not ready: {error}", lines, 1
+        table, lacking = _variants(device, survey)
+        lines += [f"  probe     {probed}", *_pipelines(survey), "", *_limits(device), "", *table]
+        lines += _auto(device)
+        verdict, code = _verdict(device, lacking, survey)
     return verdict, lines, code
 
 
@@ -187,6 +200,8 @@ def _limits(device) -> list[str]:
         for name in BACKENDS
     ]
     fitting += _fitting_packed(device, usual)
+    own = bytes_per_splat(_needs("tiled", usual)) * 1e6 / 2**20
+    averaged = bytes_per_splat(averages(TrainConfig.of().model.sh_degree)) * 1e6 / 2**20
     limited = " by HARDSPLAT_MEMORY" * bool(device.memory_limit)
     return [
         "limits",
@@ -197,6 +212,8 @@ def _limits(device) -> list[str]:
         f"  timestamps      {'yes' if device.timestamp_ns else 'no: stages are not timed'}",
         "  splats          in training, beside the photographs, about",
         *(f"                  {line}" for line in fitting),
+        f"  a million       takes {own:.0f} MiB in training with --rasterizer tiled, and "
+        f"{averaged:.0f} more while the last steps are averaged",
     ]
 
 

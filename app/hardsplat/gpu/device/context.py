@@ -181,8 +181,9 @@ class Device:
 
     def memory_peak(self) -> dict[str, int | None]:
         """Bytes on the device at their peak since `usage.restart`: `allocated` by us, and `driver`,
-        which adds what the driver keeps for itself, at the times when this was called; None where
-        it does not count. host: memory of the host that the device reaches, now."""
+        which adds what the driver keeps for itself, asked now and after large allocations that
+        made a new peak; None where it does not count. host: memory of the host that the device
+        reaches, now."""
         if budget := self.memory_budget():
             self.usage.driver = max(self.usage.driver, budget.used)
         host, driver = self.usage.by_kind["host"], self.usage.driver or None

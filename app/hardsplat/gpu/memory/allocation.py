@@ -15,6 +15,8 @@ _DEVICE_ADDRESS = 0x2  # VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT, core in 1.2, not
 _OPAQUE_FD = vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
 _MAPPED = bits("VK_MEMORY_PROPERTY_HOST_{}_BIT", "VISIBLE", "COHERENT")
 
+LARGE = 1 << 20  # bytes from which a driver is asked for its count, which takes some time
+
 # NaN as float, absurd as a count: what tests fill fresh memory with (HARDSPLAT_POISON=1)
 POISON = 0xFFFFFFFF
 
@@ -75,6 +77,8 @@ class Allocation:
         getattr(vk, f"vkBind{kind}Memory")(device.handle, self.handle, self.memory, 0)
         self._counted = "host" if host else f"{kind.lower()}s", name
         device.usage.add(*self._counted, self.nbytes)
+        if device.usage.on_device == device.usage.peak and self.nbytes >= LARGE:
+            device.memory_peak()  # has the driver count
 
     def _type(self, needs, host: bool, name: str) -> int:
         """The index of the memory type to take."""

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer, copy_regions, record_copy
 from hardsplat.gpu.memory.image import Image
-
-
-def exchange(
-    device: Device, own: MutableMapping[str, Buffer | Image], buffers: Mapping[str, Buffer]
-) -> None:
-    """Puts buffers instead of those of `own` with their names, which are destroyed once no
-    work is under way."""
-    device.wait_idle()
-    for name, buffer in buffers.items():
-        own[name].destroy()
-        own[name] = buffer
 
 
 def buffer_in(resources: Mapping[str, Buffer | Image], name: str) -> Buffer:

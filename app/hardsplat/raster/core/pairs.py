@@ -11,7 +11,7 @@ from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import allocate_all, exchange
+from hardsplat.gpu.memory.resources import allocate_all
 
 log = logging.getLogger("hardsplat")
 HEADROOM = 1.5  # what is allocated over what frames need: each replacement takes some 0.3 s
@@ -99,25 +99,22 @@ class PairLists:
         return replaced or self.resources is not before
 
     def _resize_lists(self, pairs: int, checkpoints: int) -> None:
-        """Replaces the buffers whose size changes. Those of before are kept until there are others,
-        unless there is no memory for both."""
+        """Replaces the buffers whose size changes. Those of before go first: frames fill what they
+        read, and there is never memory for both. After OutOfMemory there are those of before."""
         sizes = self._pair_bytes(pairs, checkpoints)
         before = self._pair_bytes(self.pair_capacity, self.checkpoint_capacity)
         changed = {name: n for name, n in sizes.items() if n != before[name]}
         if not changed:
             return
+        self.device.wait_idle()
+        for name in changed:
+            self._own.pop(name).destroy()
         try:
-            exchange(self.device, self._own, allocate_all(self.device, changed))
+            self._own |= allocate_all(self.device, changed)
         except OutOfMemory:
-            self.device.wait_idle()
-            for name in changed:
-                self._own.pop(name).destroy()
-            try:
-                self._own |= allocate_all(self.device, changed)
-            except OutOfMemory:
-                self._own |= allocate_all(self.device, {name: before[name] for name in changed})
-                self._collect()
-                raise
+            self._own |= allocate_all(self.device, {name: before[name] for name in changed})
+            self._collect()
+            raise
         self.pair_capacity, self.checkpoint_capacity = pairs, checkpoints
         self._collect()
 

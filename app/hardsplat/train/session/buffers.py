@@ -60,6 +60,7 @@ class SessionBuffers(SessionContents):
         n = self.count()
         self._release(keep_parameters=True)
         self.rasterizer, self.timed_rows = rasterizer, timed_rows
+        self._lists.use(rasterizer)
         self._draw()
         self._set(n, self.step)
 

@@ -120,7 +120,6 @@ class Drawing:
         self._on_all.destroy()
         self._drawn_from = self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch}
-        inputs.device.memory_peak()  # buffers were replaced
         self._recorded = recorded = Recordings(inputs.device, self.resources)
         step = Step(inputs.device, inputs.job, self.raster, inputs.capture, inputs.photos)
         self._batches.record(recorded, self._poisoned(step.record), inputs.job.strategy.scores)

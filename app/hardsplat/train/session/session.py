@@ -74,6 +74,7 @@ class Session(SessionBuffers):
         self._shown = ShownSplats(job)
         self.averaging = Averaging(job.average_steps, job.strategy)
         self._lists = ListNeeds(len(job.views.cameras))
+        self._lists.use(self.rasterizer)
         self._shared: dict[str, Buffer | Image] = {
             **photos.buffers,
             **(self._known.buffers if self._known else {}),

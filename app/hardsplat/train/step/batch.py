@@ -162,8 +162,14 @@ class ListNeeds:
 
     def __init__(self, window: int = WINDOW):
         self.clipped_steps, self._window = 0, max(window, WINDOW)
-        self._batches: deque[tuple[int, int, int]] = deque()  # steps, most pairs and checkpoints
+        # of each rasterizer, since a pair is another thing there: steps, most pairs and checkpoints
+        self._batches_of: dict[str, deque[tuple[int, int, int]]] = {}
+        self.use("")
         self._refused = False  # there was no memory for more
+
+    def use(self, rasterizer: str) -> None:
+        """What is noted from here on is needed by that rasterizer, and its lists are sized."""
+        self._batches = self._batches_of.setdefault(rasterizer, deque())
 
     def note(self, result: BatchResult) -> None:
         pairs, checkpoints = wanted_pairs(result.records), result.records["checkpoints"]
