@@ -14,7 +14,8 @@ import pytest
 from hardsplat.base.errors import UserError
 from hardsplat.base.paths import SHADERS
 from hardsplat.cli import main
-from hardsplat.export.page import light_degree
+from hardsplat.export.levels import COARSEST
+from hardsplat.export.page import LIGHT, light_degree
 from hardsplat.io.splats import save_splats
 from hardsplat.model import morton
 from hardsplat.model.camera import Camera
@@ -129,6 +130,24 @@ def test_a_page_holds_all_it_needs(tmp_path):
     assert policy.startswith("default-src 'none'; img-src data:;") and "unsafe" not in policy
     assert write_page(tmp_path / "again.html", g, shown) == written
     assert (tmp_path / "again.html").read_text() == text and len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_guide_has_the_numbers_of_the_project():
+    guide = " ".join((SHADERS.parent / "docs/guide/web.md").read_text().split())
+    scripts = (FOLDER / "viewer.js").read_text() + (FOLDER / "stream/load.js").read_text()
+    spaced = lambda n: f"{n:,}".replace(",", " ")
+    for words in (
+        f"keeps the page below {LIGHT / 1e6:g} MB, and 1 at least",
+        f"leave out fainter splats (default: {export.MIN_OPACITY:g})",
+        f"A page holds at most {spaced(pack.MOST_SPLATS)} splats",
+        f"the coarsest level, of at most {spaced(COARSEST)} splats",
+        f"a smaller version of at most {export.SMALL_BYTES / 1e6:g} MB",
+    ):
+        assert words in guide, words
+    assert "longer than 50 ms is drawn coarser" in guide and "const SLOW = 50," in scripts
+    budgets = "500 000 on phones, 3 million on desktops, 1 million where the browser tells of less"
+    assert budgets in guide
+    assert "? 500000 : (navigator.deviceMemory ?? 8) < 8 ? 1000000 : 3000000;" in scripts
 
 
 def test_shaders_have_the_numbers_of_the_project():

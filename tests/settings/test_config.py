@@ -22,6 +22,7 @@ from hardsplat.settings.rasterizers import RASTERIZERS, RasterSettings
 from hardsplat.settings.train import DETERMINISTIC, FIELDS, OWNERS, TrainConfig
 from hardsplat.tables.formats import FORMATS
 from tests.helpers.tables import rows
+from tests.helpers.training import strategy_of
 
 
 def other_value(f):
@@ -282,4 +283,14 @@ def test_schedules_stretch_with_the_run(preset, flags, found):
         c.densify.reset_every,
         c.model.sh_degree_interval,
     ) == found
-    assert c.densify.refine_every == (25 if preset == "quick" else 100)
+    every = 25 if preset == "quick" else 100
+    assert c.densify.refine_every == (40 if found[1] == 500 else every)
+
+
+@pytest.mark.parametrize("steps, growths", [(100, 3), (300, 10), (1_000, 11), (3_000, 12)])
+def test_a_short_run_grows_too(steps, growths):
+    config = load_config(None, {"max_steps": steps})
+    due = [step for step in range(steps) if "densify" in strategy_of(config).due(step)]
+    assert len(due) == growths
+    named = load_config(None, {"max_steps": steps, "refine_every": 100})
+    assert named.densify.refine_every == 100

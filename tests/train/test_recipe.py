@@ -51,13 +51,14 @@ def test_the_share_of_points_in_a_view(share):
 def test_splats_that_few_photographs_show_rest(share, rests):
     views, points = capture(112, share)
     lines: list[str] = []
-    assert with_rest(TrainConfig(), views, points, lines.append).adam.visible_adam is rests
+    keep = lambda what, why: lines.append(f"{why}: {what}")
+    assert with_rest(TrainConfig(), views, points, keep).adam.visible_adam is rests
     assert len(lines) == rests
     for named in (True, False):
         config = TrainConfig.of(visible_adam=named)
-        assert with_rest(config, views, points, lines.append) == config
+        assert with_rest(config, views, points, keep) == config
     assert len(lines) == rests
-    assert with_rest(TrainConfig(), views, points[:0], lines.append).adam.visible_adam is False
+    assert with_rest(TrainConfig(), views, points[:0], keep).adam.visible_adam is False
 
 
 def budget_of(photographs: int, points: int, sizes=(SIZE,)) -> int:
@@ -113,7 +114,7 @@ def test_the_number_of_splats_is_said(points, said):
         config, lines = TrainConfig.of(cap_max=named), list[str]()
         budget = STRATEGIES["budget"].budget(config.densify, views.cameras, 100, points)
         job = Job(config, views, replace(config.densify, cap_max=budget), "float32", ())
-        say_budget(job, 100, points, lines.append)
+        say_budget(job, 100, points, lambda what, why: lines.append(f"{why}: {what}"))
         assert len(lines) == len(expected) and all(
             line.startswith(each) and "--" not in line for line, each in zip(lines, expected)
         )
@@ -122,9 +123,11 @@ def test_the_number_of_splats_is_said(points, said):
 def test_decisions_are_kept(on_device, scene, tmp_path, capfd):
     run = dict(cap_max=0, exposure="auto", visible_adam=None, strategy="budget")
     metrics = train(settings(scene, tmp_path / "run", checkpoint_every=15, **run))
-    said = [line for line in capfd.readouterr().out.splitlines() if line.startswith("note: ")]
+    said = [line for line in capfd.readouterr().out.splitlines() if line.startswith("decided: ")]
     (plan,) = metrics["decisions"]
-    assert f"note: {plan}" in said and "training photographs" in plan
+    why, what = plan.split(": ")
+    assert len(said) == 1 and what in said[0] and why not in said[0]
+    assert why.endswith("training photographs")
     assert plan in html.unescape((tmp_path / "run/report.html").read_text())
     # a run that goes on decides nothing again, and keeps what was decided
     path_of(tmp_path / "run", 30).unlink()

@@ -207,7 +207,8 @@ def test_a_run_that_settles_is_finished(on_device, scene, tmp_path, monkeypatch,
     metrics = train(settings(scene, tmp_path / "run", **changes))
     settled = metrics["validation"]["settled"]
     assert settled == 12 and metrics["steps"] == validation.whole_steps(12) == 16
-    assert "stopped improving at step 12: finishing with step 16" in capfd.readouterr().out
+    assert "finishing with step 16 (why: " in capfd.readouterr().out
+    assert "stopped improving at step 12: finishing with step 16" in metrics["decisions"][-1]
     assert len(metrics["decisions"]) <= 4
     end = load(path_of(tmp_path / "run", 16))
     path_of(tmp_path / "run", 16).unlink()

@@ -113,6 +113,7 @@ output [PAGE.html]: the file to write (default: page.html in the result folder, 
 --up {x,y,z,-x,-y,-z}: world axis that points up (default: the cameras', else -y)
 --title TEXT: title of the page (default: the name of the scene)
 --overwrite: replace PAGE.html where it exists
+--open: open it in the browser
 device
 verbose
 """,
@@ -129,6 +130,7 @@ output [FOLDER]: folder to write (default: lod in the result folder, or next to 
 --up {x,y,z,-x,-y,-z}: world axis that points up (default: the cameras', else -y)
 --title TEXT: title of the page (default: the name of the scene)
 --overwrite: replace FOLDER where an earlier run wrote it
+--open: serve it to this machine and open it in the browser, until Ctrl-C
 quiet
 verbose
 """,
@@ -217,6 +219,7 @@ output [MESH]: file to write, by its ending: .glb .obj .ply .stl (default: mesh.
 --up {x,y,z,-x,-y,-z,none}: world axis that points up; the mesh is turned as its format has up, +y,
     in .ply and .stl +z; none: axes stay those of the result (default: what the cameras have up)
 --overwrite: replace MESH where it exists
+--open: open it in the program that the system has for it
 device
 quiet
 verbose

@@ -57,6 +57,7 @@ class WrittenLevels:
     """counts: splats of each level. bytes: of the folder; of these coarsest, those of the last
     level."""
 
+    folder: Path
     counts: list[int]
     bytes: int
     coarsest: int
@@ -122,7 +123,7 @@ def write_levels(
         meta["hardsplat"] = own | extra(sample)
     text = json.dumps(meta, separators=(",", ":"), allow_nan=False)
     (folder / streamed_sog.NAME).write_text(text)
-    return WrittenLevels(counts, sum(out.bytes) + len(text), out.bytes[-1])
+    return WrittenLevels(folder, counts, sum(out.bytes) + len(text), out.bytes[-1])
 
 
 def _surveyed(splats: SplatStream, source: Path) -> tuple[Gaussians, np.ndarray, np.ndarray]:

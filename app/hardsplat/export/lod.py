@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from hardsplat.base.errors import UserError
@@ -58,6 +59,7 @@ def lod(
     with written(folder), replacing_folder(folder) as partial:
         extra = lambda sample: view_header(sample, shown)  # noqa: E731
         made = write_levels(splats, file, partial, extra, quiet=quiet)
+        made = replace(made, folder=folder)
         write_stream_page(partial, name)
         if (saved := run_of(file) / SAVED_NAME).is_file():
             shutil.copyfile(saved, partial / SAVED_NAME)

@@ -63,8 +63,9 @@ class PageScene:
 
 @dataclass(frozen=True)
 class WrittenPage:
-    """Sizes of a page: splats, bytes of the file, bytes of the packed splats before base64."""
+    """A page and its sizes: splats, bytes of the file, bytes of the packed splats before base64."""
 
+    path: Path
     splats: int
     bytes: int
     packed: int
@@ -97,7 +98,7 @@ def write_page(
     data = page.encode()
     with written(path), replacing(path) as partial:
         partial.write_bytes(data)
-    return WrittenPage(len(chosen), len(data), len(packed.data))
+    return WrittenPage(path, len(chosen), len(data), len(packed.data))
 
 
 def small_viewer(

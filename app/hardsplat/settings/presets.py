@@ -25,6 +25,7 @@ from hardsplat.settings.train import (
 )
 
 WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
+GROWTHS, LEAST_EVERY = 10, 10  # refinements of a short run, and steps from one to the next
 SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
 
 
@@ -100,7 +101,19 @@ def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> di
     for name, (value, of) in steps.items():
         if value and of != length:
             values[name] = _at_length(name, value, length / of)
-    return values | dict(overrides)
+    return _dense(values | dict(overrides), overrides)
+
+
+def _dense(values: dict[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run that is too short for GROWTHS refinements, with as many, unless
+    something of that is named."""
+    names = ("refine_start_iter", "refine_stop_iter", "refine_every")
+    start, stop, every = (values.get(name, FIELDS[name].default) for name in names)
+    if any(name in named for name in names) or stop >= GROWTHS * every:
+        return values
+    start = min(start, stop // 4)
+    every = min(every, max((stop - start) // GROWTHS, LEAST_EVERY))
+    return values | {"refine_start_iter": start, "refine_every": every}
 
 
 def of_length(config: TrainConfig, steps: int, **changes: Any) -> TrainConfig:

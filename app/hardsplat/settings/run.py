@@ -58,7 +58,7 @@ class RunSettings(Owner):
     )
     seed: int = option(42, "seed of view order, random start and splits")
     quiet: bool = option(False, "no progress bar", aka="disable_progress")
-    verbose: bool = option(False, "print which variants auto chose for the device, and why")
+    verbose: bool = option(False, "print each decision of the run with its reason, and phases")
     profile: bool = option(False, "report GPU milliseconds of every stage")
     device: str | None = option(
         None,

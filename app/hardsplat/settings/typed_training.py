@@ -77,7 +77,7 @@ class TrainSettings(RasterizerOptions, total=False):
     quiet: bool
     """no progress bar (default: False)"""
     verbose: bool
-    """print which variants auto chose for the device, and why (default: False)"""
+    """print each decision of the run with its reason, and phases (default: False)"""
     profile: bool
     """report GPU milliseconds of every stage (default: False)"""
     device: str | int

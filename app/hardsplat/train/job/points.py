@@ -13,7 +13,7 @@ from hardsplat.train.job.job import Job
 from hardsplat.train.job.views import Views
 from hardsplat.train.strategies.budget import budget_for
 
-Say = Callable[[str], None]  # prints a decision, and keeps it with the result
+Say = Callable[[str, str], None]  # keeps a decision and its reason with the result
 
 MOST_HIDDEN = 0.05  # of the points that photographs show, nearer than --near-plane without a note
 # Adam's first moments are means over the last ten steps or so. A splat that fewer than one step in
@@ -32,7 +32,7 @@ def with_rest(config: TrainConfig, views: Views, points: np.ndarray, say: Say) -
         return config
     if share < RARELY:
         shown = f"a photograph shows {100 * share:.0f} % of the points"
-        say(f"{shown}: splats rest in steps that do not show them")
+        say("splats rest in steps that do not show them", shown)
     return config.changed(visible_adam=share < RARELY)
 
 
@@ -47,7 +47,7 @@ def say_budget(job: Job, splats: int, points: int, say: Say) -> None:
         why = ", as many as at first"
     elif points and most < budget_for(cameras):
         why = f", since the model has {points / len(cameras):.0f} points a photograph"
-    say(f"{len(cameras)} training photographs: at most {most} splats{why}")
+    say(f"at most {most} splats{why}", f"{len(cameras)} training photographs")
 
 
 def check_shown(config: TrainConfig, depths: np.ndarray) -> None:

@@ -44,7 +44,12 @@ def print_outcome(run: RunState, metrics: dict) -> None:
         f"{quality}{metrics['splats']} splats, {run.log.training_seconds:.1f} s of "
         f"training on {run.device.name}, {run.clock.total():.1f} s in all{since}"
     )
-    _log.info("besides training: %s", besides_training(metrics["seconds"]))
+    decided = [*run.log.decided]
+    if len(run.job.rasterizers) > 1:
+        decided.append(f"rasterizer {metrics['rasterizer']}")
+    if decided:
+        print(f"decided: {'; '.join(decided)} (why: the report, or --verbose)")
+    _log.debug("besides training: %s", besides_training(metrics["seconds"]))
     if place := metrics.get("region"):
         print(f"{place['splats']} of {place['of']} splats are in --region")
     report = f"  report: {run.folder / REPORT}" if run.job.part.reports else ""

@@ -97,7 +97,7 @@ class TrainingLoop:
             trial = tuner.trials[-1]
             ranked = sorted(trial["ms"].items(), key=lambda item: item[1])
             timed, n = ", ".join(f"{name} {ms:.3g} ms" for name, ms in ranked), trial["splats"]
-            _log.info("rasterizer %s: a step with %d splats takes %s", chosen, n, timed)
+            _log.debug("rasterizer %s: a step with %d splats takes %s", chosen, n, timed)
             run.save_settings()
 
     def _refine(self) -> None:
@@ -171,7 +171,7 @@ class TrainingLoop:
         if run.bar is not None:
             run.bar.total = s.job.steps
         what = f"photographs that are held back stopped improving at step {s.step}"
-        run.log.decide(f"{what}: finishing with step {s.job.steps}")
+        run.log.decide(f"finishing with step {s.job.steps}", what)
 
     def _light_differs(self, held: Sequence[Measured]) -> bool:
         """Whether photographs differ in light; says so. held: those that are held back."""
@@ -183,7 +183,9 @@ class TrainingLoop:
         differs = validation.light_differs(*gains)
         if differs:
             what = f"a fit of colours brings renders {gains[0]:.1f} dB nearer to photographs"
-            run.log.decide(f"{what} that are held back: exposures are trained, from the start on")
+            why = f"{what} that are held back"
+            run.log.decide("exposures are trained, from the start on", why)
+            tqdm.write(f"note: {why}: the run begins again and trains exposures")
         return differs
 
     def _begin_again(self, job: Job) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
-from tqdm import tqdm
 
 from hardsplat.train.job.validation import Look
 from hardsplat.train.step.batch import BatchResult
@@ -16,6 +16,7 @@ from hardsplat.train.step.batch import BatchResult
 # what a resumed run continues with
 KEPT = ["training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations"]
 KEPT += ["looks", "settled", "color_gains", "decisions"]
+_log = logging.getLogger("hardsplat")
 
 
 @dataclass
@@ -39,6 +40,7 @@ class Log:
     settled: int = 0  # the step at which they ended the main phase; 0: they did not
     color_gains: list[float] = field(default_factory=list)  # dB, by which light was judged
     decisions: list[str] = field(default_factory=list)  # of the run, each with its reason
+    decided: list[str] = field(default_factory=list)  # in this process, without reasons
     _begun: float = 0.0
     _last_end: float = 0.0
     _pauses: int = 0
@@ -82,10 +84,12 @@ class Log:
             self._pauses -= 1
             self._begun, self._last_end = time.perf_counter(), 0.0
 
-    def decide(self, line: str) -> None:
-        """Prints what the run has decided by its photographs, and keeps it."""
-        tqdm.write(f"note: {line}")
+    def decide(self, what: str, why: str = "") -> None:
+        """Keeps what the run has decided by its photographs; --verbose prints it at once."""
+        line = f"{why}: {what}" if why else what
+        _log.debug("note: %s", line)
         self.decisions.append(line)
+        self.decided.append(what)
 
     def forget(self) -> None:
         """Forgets all batches, since the run begins again; the time that they took counts."""
