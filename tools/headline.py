@@ -57,11 +57,7 @@ class Row:
         return [metrics for metrics in each if metrics]
 
 
-ROWS = (
-    Row("bonsai"),
-    Row("bonsai", ("--config", "fast")),
-    Row("lego", ("--background", "white")),
-)
+ROWS = (Row("bonsai"), Row("bonsai", ("--config", "fast")), Row("lego", ("--background", "white")))
 
 
 def complete(folder: Path) -> dict | None:
