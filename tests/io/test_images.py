@@ -32,7 +32,6 @@ from hardsplat.io.scenes.colmap import (
 )
 from hardsplat.io.scenes.masks import read_mask
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.sfm.job.cameras import device_of
 from hardsplat.sfm.job.exif import taken_of
 from tests.helpers import heic
 from tests.helpers.tables import refusal
@@ -161,7 +160,7 @@ def test_pictures_lie_as_stored_and_stand_upright(tmp_path, mode, orientation, e
     assert upright.flags.c_contiguous and lying.flags.c_contiguous
     with opened(path) as image:
         taken = taken_of(image)
-        assert device_of(image).focal is None
+    assert taken.focal is None
     tops = {3: (0, 1, 0), 4: (0, 1, 0), 5: (-1, 0, 0), 6: (-1, 0, 0), 7: (1, 0, 0), 8: (1, 0, 0)}
     assert taken.up == tops.get(orientation, (0, -1, 0))
 
@@ -177,9 +176,9 @@ def test_heic(tmp_path):
         for at, color in (((8, 6), heic.GREEN), ((24, 6), heic.BLUE), ((16, 18), heic.RED)):
             assert np.abs(got[at].astype(int) - color).max() < 8
     with opened(path) as image:
-        taken, device = taken_of(image), device_of(image)
+        taken = taken_of(image)
     assert taken.up == (0, -1, 0)
-    assert device.focal == pytest.approx(26 * np.hypot(24, 32) / np.hypot(36, 24))
+    assert taken.focal == pytest.approx(26 * np.hypot(24, 32) / np.hypot(36, 24))
 
     path.write_bytes(heic.BYTES[:300])
     assert "it is HEIC or the like, damaged" in refusal(read_pixels, path)

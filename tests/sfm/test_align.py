@@ -1,7 +1,6 @@
 """What photographs say of where they were taken and how they were held, and models turned by it."""
 
 import io
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +94,10 @@ def model():
     return found, centres
 
 
+def spoken(taken: Taken) -> tuple:
+    return taken.gps, taken.up, taken.level
+
+
 def taken(centres, noise=0.0, **how):
     """What each photograph says: positions with noise, metres."""
     import pycolmap
@@ -103,7 +106,7 @@ def taken(centres, noise=0.0, **how):
     for name, centre in centres.items():
         place = (centre + noise * rng.normal(size=3))[None]
         gps = pycolmap.GPSTransform().enu_to_ellipsoid(place, *HERE)[0]
-        out[name] = asdict(Taken(tuple(gps), **how))
+        out[name] = spoken(Taken(gps=tuple(gps), **how))
     return out
 
 
@@ -115,11 +118,11 @@ def test_a_model_in_metres(model, noise):
     found, centres = model
     said = taken(centres, noise)
     names = sorted(said)
-    said[names[0]]["gps"] = None  # one has none, two are wrong
+    said[names[0]] = spoken(Taken())  # one has none, two are wrong
     for name in names[1:3]:
-        said[name]["gps"] = (HERE[0] + 0.01, *HERE[1:])
+        said[name] = spoken(Taken(gps=(HERE[0] + 0.01, *HERE[1:])))
     done = align(found, said)
-    assert done.by == "gps" and "37 of 40 photographs" in done.note, done
+    assert done["by"] == "gps" and "37 of 40 photographs" in done["note"], done
     where = {image.name: image.projection_center() for image in found.images.values()}
     names = names[3:]
     east = np.array([centres[name] for name in names])
@@ -128,7 +131,7 @@ def test_a_model_in_metres(model, noise):
     # the origin is the median of the positions; measured 2e-7 and 0.08 m
     off = np.linalg.norm((got - got.mean(0)) - (wanted - wanted.mean(0)), axis=1).max()
     assert off < 1e-6 + 1.5 * noise, off
-    assert np.linalg.norm(np.median(got, axis=0)) < 1 and done.error < 1e-2 + 3 * noise
+    assert np.linalg.norm(np.median(got, axis=0)) < 1 and done["error"] < 1e-2 + 3 * noise
 
 
 def up_of(model, centres):
@@ -144,13 +147,13 @@ def test_a_model_upright(model):
     from hardsplat.sfm.colmap.aligning import align
 
     found, centres = model
-    nothing = {name: asdict(Taken()) for name in centres}
+    nothing = {name: spoken(Taken()) for name in centres}
     done = align(found, nothing)
-    assert done.by == "gravity" and "no positions in EXIF" in done.note
+    assert done["by"] == "gravity" and "no positions in EXIF" in done["note"]
     # cameras look down by some degrees, and none is rolled: measured 0 degrees
     assert up_of(found, centres)[1] < -0.9999, up_of(found, centres)
     few = taken(dict(list(centres.items())[:3]))
-    assert "only 3 photographs have positions" in align(found, nothing | few).note
+    assert "only 3 photographs have positions" in align(found, nothing | few)["note"]
 
 
 @needs_pycolmap
@@ -172,7 +175,7 @@ def test_a_model_of_photographs_straight_down(model):
         found.frames[i].rig_from_world = pycolmap.Rigid3d(turn, shift)
     q = np.array([0.3, -0.5, 0.2, 0.7])
     found.transform(pycolmap.Sim3d(0.2, pycolmap.Rotation3d(q / np.linalg.norm(q)), [5, -3, 2]))
-    assert align(found, {name: asdict(Taken()) for name in centres}).by == "gravity"
+    assert align(found, {name: spoken(Taken()) for name in centres})["by"] == "gravity"
     heights = [image.projection_center()[1] for image in found.images.values()]
     middle = np.mean([point.xyz[1] for point in found.points3D.values()])
     # the grid is level, and above what it shows; measured: 0.01 of 1.35
@@ -187,16 +190,16 @@ def test_positions_that_do_not_fit_are_not_used(model):
     rng = np.random.default_rng(0)
     anywhere = taken({name: 4000 * rng.normal(size=3) for name in centres})
     done = align(found, anywhere)
-    assert done.by == "gravity" and "do not fit the model" in done.note
+    assert done["by"] == "gravity" and "do not fit the model" in done["note"]
     still = taken(centres, noise=15.0)  # a phone that hardly moves
-    note = align(found, still).note
+    note = align(found, still)["note"]
     assert "too close" in note or "do not fit" in note, note
     for number, name in enumerate(sorted(centres)):  # held at any angle
         turn = 2 * np.pi * number / 7
-        still[name] |= dict(gps=None, up=(np.sin(turn), np.cos(turn), 0.0))
+        still[name] = spoken(Taken(up=(np.sin(turn), np.cos(turn), 0.0)))
     before = up_of(found, centres)
     done = align(found, still)
-    assert done.by == "none" and "held level" in done.note
+    assert done["by"] == "none" and "held level" in done["note"]
     assert np.array_equal(up_of(found, centres), before)
 
 
@@ -216,7 +219,7 @@ def test_positions_on_a_line(model):
     q = np.array([0.3, -0.5, 0.2, 0.7])
     found.transform(pycolmap.Sim3d(0.2, pycolmap.Rotation3d(q / np.linalg.norm(q)), [5, -3, 2]))
     done = align(found, taken(centres))
-    assert done.by == "gps" and "lie on a line" in done.note
+    assert done["by"] == "gps" and "lie on a line" in done["note"]
     where = {image.name: image.projection_center() for image in found.images.values()}
     steps = np.diff([where[name] for name in sorted(where)], axis=0)
     assert np.allclose(steps, [0.3, 0, 2.0], atol=1e-3), steps[:3]  # x is east, z north

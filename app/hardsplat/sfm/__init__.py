@@ -4,8 +4,8 @@
     process.py    the process that does the work; worker.py is its other end
     stages.py     the stages in that process: features.py, pairs.py and matching.py, poses.py
     job/config.py    settings; plan.py: the choices that depend on how many photographs there are
-    job/photographs.py, cameras.py    what is in a folder, and which photographs share a camera
-    job/exif.py   where and how a photograph was taken, and whether it shows all directions
+    job/photographs.py    what is in a folder, and which photographs share a camera
+    job/exif.py   where, how and by which camera a photograph was taken
     job/video.py  a video's frames, and the sharp ones that are worth keeping
     job/state.py  what was done with which settings, and what failed
     colmap/poses.py    the last stage: attempts by mapping.py, lens.py, aligning.py in metres and

@@ -9,9 +9,10 @@ import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing
+from hardsplat.base.files import replacing, replacing_folder
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import FOLDER, Masks
 from hardsplat.sfm.colmap.outcome import Outcome
@@ -25,7 +26,7 @@ from hardsplat.sfm.job.photographs import (
     listed,
     size_and_time,
 )
-from hardsplat.sfm.job.plan import Plan, make_plan, spoken
+from hardsplat.sfm.job.plan import make_plan, spoken
 from hardsplat.sfm.job.sheet import SHEET
 from hardsplat.sfm.job.state import State, digests
 from hardsplat.sfm.job.video import extract_frames, says_panorama
@@ -43,8 +44,7 @@ def sfm(config: SfmConfig) -> Outcome:
     Writes SCENE/sparse/0, see scene_of, and SCENE/sfm. Raises UserError for bad input,
     KeyboardInterrupt when stopped: the same call then continues.
     """
-    started = time.monotonic()
-    data = config.data
+    started, data = time.monotonic(), config.data
     if data is None:
         what = "a folder of photographs or a video"
         raise UserError(f"no photographs given: hardsplat sfm INPUT, {what}")
@@ -57,10 +57,11 @@ def sfm(config: SfmConfig) -> Outcome:
         )
     require_pycolmap()
     scene, video = scene_of(data, config.out), not data.is_dir()
-    state = State(scene / WORK)
-    copied, mode = not video and scene.resolve() != data.resolve(), config.camera_mode
+    folder, copied = scene / WORK, not video and scene.resolve() != data.resolve()
+    state, mode = State(folder), config.camera_mode
+    how = "single" if video and mode == "auto" else mode, config.panorama, config.exclude
     if not video:  # or an error, before anything is written
-        photographs = find_photographs(data, mode, config.panorama, config.exclude)
+        photographs = find_photographs(data, *how)
     try:
         _check_model(scene, state, config.overwrite)
         if video:
@@ -68,29 +69,32 @@ def sfm(config: SfmConfig) -> Outcome:
         elif copied:
             _copy(data, scene)
         if video or copied:
-            mode = "single" if video and mode == "auto" else mode
-            photographs = find_photographs(scene, mode, config.panorama, config.exclude)
+            photographs = find_photographs(scene, *how)
         if len(photographs.items) < 2:
             why = "poses are found by comparing photographs, so take many, from all around"
             raise UserError(f"{photographs.folder}: only one photograph; {why}")
-        (scene / WORK).mkdir(parents=True, exist_ok=True)
-        (scene / WORK / LOG).unlink(missing_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / LOG).unlink(missing_ok=True)
+        filmed = video or bool(state.get("frames"))
+        plan = make_plan(config, [p.size for p in photographs.items], filmed)
+        by = f"{plan['method']} matching and {plan['mapper']} mapping on {plan['threads']} threads"
+        progress = StageProgress(config.quiet, f"{by}, into {scene / 'sparse' / '0'} and {folder}")
+        for line in _introduction(photographs, config.panorama):
+            progress.say(line)
+        found = work(_job(scene, photographs, config) | plan, folder, progress)
+        kept = found.pop("kept", False)
+        missing = photographs.left_out | found["missing"]
+        outcome = Outcome(**found | dict(missing=missing, seconds=progress.spent))
+        with replacing(folder / REPORT) as partial:
+            partial.write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{error.filename or scene}: {error.strerror or error}") from error
-    sizes = [(p.width, p.height) for p in photographs.items]
-    plan = make_plan(config, sizes, video or bool(state.get("frames")))
-    progress = StageProgress(config.quiet, _intention(plan, scene))
-    for line in _introduction(photographs, config.panorama):
+    done = "done before with these settings" if kept else "done in "
+    done += "" if kept else spoken(time.monotonic() - started)
+    for line in _summary(outcome, folder):
         progress.say(line)
-    found = work(_job(scene, photographs, plan, config), scene / WORK, progress)
-    kept = found.pop("kept", False)
-    outcome = Outcome(**found)
-    outcome.missing = photographs.left_out | outcome.missing
-    outcome.seconds = progress.spent
-    with replacing(scene / WORK / REPORT) as partial:
-        partial.write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
-    for line in _summary(outcome, scene, kept, time.monotonic() - started):
-        progress.say(line)
+    next_command = f"hardsplat train {shlex.quote(str(scene))}"
+    progress.say(f"{done}: {scene / 'sparse' / '0'}; next: {next_command}")
     return outcome
 
 
@@ -104,7 +108,7 @@ def _check_model(scene: Path, state: State, overwrite: bool) -> None:
     """Refuses to replace a model that hardsplat did not make; with `overwrite` it is renamed, and
     every stage begins again."""
     folder, model = scene / "sparse", scene / "sparse" / "0"
-    ours = model.is_dir() and digests(model) == state.get("model").get("files")
+    ours = model.is_dir() and digests(model) == state.get("model", {}).get("files")
     if folder.is_dir() and any(folder.iterdir()) and not ours:
         if not overwrite:
             what = "add --overwrite to rename it, or --out SCENE to write elsewhere"
@@ -112,17 +116,17 @@ def _check_model(scene: Path, state: State, overwrite: bool) -> None:
         number = next(n for n in range(1, 10_000) if not (scene / f"sparse_{n}").exists())
         folder.rename(scene / f"sparse_{number}")
     if overwrite:
-        for stage in ("frames", "features", "matches", "model", "crashed"):
-            state.put(stage, None)
+        state.clear()
+        state.put()
 
 
 def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> None:
     """Frames of the video into SCENE/images, unless they are there."""
-    status, images = video.stat(), scene / "images"
+    images, started = scene / "images", time.monotonic()
     panorama = config.panorama == "all" or (config.panorama == "auto" and says_panorama(video))
-    key = [video.name, status.st_size, status.st_mtime_ns, config.num_frames, panorama]
+    key = [video.name, *size_and_time(video), config.num_frames, panorama]
     names = listed(images) if images.is_dir() else []
-    taken = state.get("frames")
+    taken = state.get("frames", {})
     if taken.get("key") == key and taken.get("names") == names:
         return
     if names and taken.get("names") != names and not config.overwrite:
@@ -130,22 +134,16 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
         raise UserError(f"{images}: has photographs that are not of {video.name}; {what}")
     progress = StageProgress(config.quiet)
     progress.begin("frames", 1)
-    fresh, started = scene / WORK / "frames", time.monotonic()
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
     try:
-        count = extract_frames(video, fresh, config.num_frames, progress.at, panorama)
+        with replacing_folder(images) as partial:
+            count = extract_frames(video, partial, config.num_frames, progress.at, panorama)
     except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        with suppress(OSError):  # where nothing else is in them
-            fresh.parent.rmdir()
+        with suppress(OSError):  # where nothing else is in it
             scene.rmdir()
         raise
     finally:
         progress.close()
-    shutil.rmtree(images, ignore_errors=True)
-    fresh.rename(images)
-    state.put("frames", {"key": key, "names": listed(images)})
+    state.put(frames={"key": key, "names": listed(images)})
     spent = spoken(time.monotonic() - started)
     progress.say(f"frames     {count} of {video.name} in {images}, {spent}")
 
@@ -160,47 +158,47 @@ def _copy(data: Path, scene: Path) -> None:
     olds = [path for path in masks.rglob("*") if path.is_file()]
     pairs += [(old, scene / FOLDER / old.relative_to(masks)) for old in olds]
     for old, new in pairs:
-        if not new.is_file() or size_and_time(new) != size_and_time(old):
+        if size_and_time(new) != size_and_time(old):
             try:
                 with replacing(new) as partial:
                     shutil.copy2(old, partial)
             except OSError as error:
-                raise UserError(f"cannot copy {old} to {new}: {error.strerror}") from None
+                raise UserError(f"{old} cannot be copied to {new}: {error.strerror}") from error
 
 
-def _job(scene: Path, photographs: PhotographFolder, plan: Plan, config: SfmConfig) -> dict:
+def _job(scene: Path, photographs: PhotographFolder, config: SfmConfig) -> dict[str, Any]:
+    """What the worker is told, beside the plan."""
     auto = config.camera_model == "auto"
-    chosen = "image_size", "max_features", "error", "method", "mapper", "threads"
+    items = [
+        dict(name=p.name, camera=p.camera, mask=p.mask and str(p.mask), stamp=p.stamp)
+        for p in photographs.items
+    ]
     return {
         "scene": str(scene.absolute()),
         "images": str(photographs.folder.absolute()),
-        "photographs": [
-            {"name": p.name, "camera": p.camera, "mask": p.mask and str(p.mask), "stamp": p.stamp}
-            for p in photographs.items
-        ],
-        "cameras": [asdict(camera) for camera in photographs.cameras],
+        "photographs": items,
+        "cameras": photographs.cameras,
         "camera_model": "SIMPLE_RADIAL" if auto else config.camera_model,
         "lens": auto,
         "seed": config.seed,
         "align": config.align,
-        "taken": {p.name: asdict(p.taken) for p in photographs.items},
-        **{name: getattr(plan, name) for name in chosen},
+        "taken": {p.name: (p.taken.gps, p.taken.up, p.taken.level) for p in photographs.items},
     }
 
 
 def _introduction(photographs: PhotographFolder, panorama: str) -> list[str]:
     items, cameras = photographs.items, photographs.cameras
-    sizes = sorted({f"{p.width}x{p.height}" for p in items})
-    known = sum(camera.focal is not None for camera in cameras)
+    sizes = sorted({p.size for p in items})
+    known = sum(camera["focal"] is not None for camera in cameras)
     focal = f"{known} focal lengths from EXIF" if known else "focal length unknown"
     if known == len(cameras):
         focal = "focal length from EXIF"
-    size = sizes[0] if len(sizes) == 1 else f"{len(sizes)} sizes"
-    if whole := sum(cameras[p.camera].panorama for p in items):
+    size = "{}x{}".format(*sizes[0]) if len(sizes) == 1 else f"{len(sizes)} sizes"
+    if whole := sum(p.panorama for p in items):
         focal = f"{whole} panoramas of all directions (--panorama none: plain photographs)"
     taken = f"{len(cameras)} camera{'s' * (len(cameras) > 1)}, {focal}"
     lines = [f"{len(items)} photographs in {photographs.folder}, {size}, {taken}"]
-    maybe = sum(is_whole(p.width, p.height) for p in items) - whole
+    maybe = sum(is_whole(*p.size) for p in items) - whole
     if maybe and panorama == "auto":
         lines.append(
             f"note: {maybe} photographs are twice as wide as high, but nothing in them says that "
@@ -213,34 +211,24 @@ def _introduction(photographs: PhotographFolder, panorama: str) -> list[str]:
     return lines
 
 
-def _intention(plan: Plan, scene: Path) -> str:
-    how = f"{plan.method} matching and {plan.mapper} mapping on {plan.threads} threads"
-    return f"{how}, into {scene / 'sparse' / '0'} and {scene / WORK}"
-
-
-def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[str]:
+def _summary(outcome: Outcome, folder: Path) -> list[str]:
     n, total = len(outcome.registered), len(outcome.registered) + len(outcome.missing)
     points = f"{outcome.points} points seen by {outcome.track:.1f} photographs"
     error = f"reprojection error {outcome.error:.2f} px"
     lines = [f"{n} of {total} photographs have a pose; {points}, {error}"]
     lines += outcome.cameras[:_LISTED]
-    if outcome.missing:
-        names = list(outcome.missing)
-        lines.append(f"{len(names)} without a pose:")
-        lines += [f"  {name}: {outcome.missing[name]}" for name in names[:_LISTED]]
-        if len(names) > _LISTED:
-            lines.append(f"  and {len(names) - _LISTED} more, all in {scene / WORK / REPORT}")
+    if missing := outcome.missing:
+        lines.append(f"{len(missing)} without a pose:")
+        lines += [f"  {name}: {why}" for name, why in list(missing.items())[:_LISTED]]
+        if len(missing) > _LISTED:
+            lines.append(f"  and {len(missing) - _LISTED} more, all in {folder / REPORT}")
     if len(outcome.parts) > 1:
-        lines.append(f"parts, with pictures in {scene / WORK / SHEET}:")
+        lines.append(f"parts, with pictures in {folder / SHEET}:")
         lines += [f"  {part['line']}" for part in outcome.parts[:_LISTED]]
-    if note := outcome.alignment.get("note"):
-        lines.append(f"alignment: {note}")
+    lines.append(f"alignment: {outcome.alignment['note']}")
     lines += [f"another model, not kept: {line}" for line in outcome.others[:_LISTED]]
     if n < _FEW:
         lines.append(f"note: {n} photographs are few for splats; 30 to 200 are usual")
     if n < 0.7 * total:
         lines.append("note: many photographs have no pose; docs/guide/capture.md says what helps")
-    command = f"hardsplat train {shlex.quote(str(scene))}"
-    done = "done before with these settings" if kept else f"done in {spoken(seconds)}"
-    lines.append(f"{done}: {scene / 'sparse' / '0'}; next: {command}")
     return lines

@@ -4,11 +4,10 @@ on where an earlier process was stopped, or is left out when it is done."""
 from __future__ import annotations
 
 import itertools
-import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +18,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.sfm.colmap import database as db
 from hardsplat.sfm.colmap import pairs
-from hardsplat.sfm.colmap.features import find_features, find_panorama_features
+from hardsplat.sfm.colmap.features import find_features
 from hardsplat.sfm.colmap.matching import match_pairs
 from hardsplat.sfm.colmap.poses import Poses
 from hardsplat.sfm.job.photographs import WORK
@@ -29,116 +28,92 @@ _FOCAL = 1.2  # first guess where EXIF says nothing: focal length over the longe
 
 
 class Stages:
-    """Those of one job. send(**message) tells how far they are, see worker.py."""
+    """Those of one job. send(what, ...) tells how far they are, see worker.py."""
 
     def __init__(self, job: dict[str, Any], send):
         self.job, self.send = job, send
-        self.scene, self.images = Path(job["scene"]), Path(job["images"])
-        self.work = self.scene / WORK
-        self.work.mkdir(parents=True, exist_ok=True)
+        self.images, self.work = Path(job["images"]), Path(job["scene"]) / WORK
         self.path, self.state = self.work / db.NAME, State(self.work)
         self.photographs = job["photographs"]
         self.pool = ThreadPoolExecutor(job["threads"])
         self.unreadable: dict[str, str] = {}
 
     def run(self) -> dict[str, Any]:
-        with pycolmap.Database.open(self._prepared()) as self.database:
-            self._find_features()
+        self._prepare()
+        with pycolmap.Database.open(self.path) as database:
+            self._find_features(database)
         self._find_matches()
         found = self.names, self.ids, self.unreadable
         return Poses(self.job, self.send, self.state, *found, self.pool, self._compare).find()
 
     # -- features ----------------------------------------------------------------------------------
 
-    def _prepared(self) -> Path:
-        """The database, empty where photographs changed or features are to be found in another way;
-        new photographs are added to an old one."""
-        of_features = "camera_model", "image_size", "max_features"
-        settings = fingerprint({name: self.job[name] for name in of_features}, 2)
-        wanted = {
-            "key": settings,
-            "cameras": self.job["cameras"],
-            "photographs": {p["name"]: [p["stamp"], p["camera"]] for p in self.photographs},
-        }
-        found = self.state.get("features")
-        cameras, there = found.get("cameras", []), found.get("photographs", {})
-        same = found.get("key") == settings and cameras == wanted["cameras"][: len(cameras)]
-        same = same and all(wanted["photographs"].get(name) == there[name] for name in there)
+    def _prepare(self) -> None:
+        """Leaves an empty database where photographs changed or features are to be found in another
+        way; new photographs are added to an old one."""
+        settings = [self.job[name] for name in ("camera_model", "image_size", "max_features")]
+        key, cameras = fingerprint(settings, 3), self.job["cameras"]
+        photographs = {p["name"]: [p["stamp"], p["camera"]] for p in self.photographs}
+        found = self.state.get("features", {})
+        before, there = found.get("cameras", []), found.get("photographs", {})
+        same = found.get("key") == key and before == cameras[: len(before)]
+        same = same and all(photographs.get(name) == there[name] for name in there)
         if not same or not self.path.is_file():
-            db.remove(self.work)
-            for stage in ("matches", "model"):
-                self.state.put(stage, None)
-        self.state.put("features", wanted)
-        return self.path
+            for path in self.work.glob(f"{db.NAME}*"):  # and its journals
+                path.unlink()
+            self.state.put(matches="", model={}, crashed={})
+        self.state.put(features={"key": key, "cameras": cameras, "photographs": photographs})
 
-    def _find_features(self) -> None:
-        started = time.monotonic()
-        there = {camera.camera_id for camera in self.database.read_all_cameras()}
+    def _find_features(self, database: pycolmap.Database) -> None:
+        started, total = time.monotonic(), len(self.photographs)
         for number, camera in enumerate(self.job["cameras"], 1):
-            if number not in there:
-                first = next(p for p in self.photographs if p["camera"] == number - 1)
-                focal = camera["focal"] or self._focal_by_sensor(camera, first)
-                size, model = (camera["width"], camera["height"]), self.job["camera_model"]
-                if camera["panorama"]:
-                    focal, model = 1.0, PANORAMA  # it has none, and none is looked for
-                guess = focal or _FOCAL * max(size)
-                row = pycolmap.Camera.create_from_model_name(number, model, guess, *size)
-                row.has_prior_focal_length = bool(focal)
-                db.write_camera(self.database, row)
-        done = db.ids_by_name(self.database)
+            if not database.exists_camera(number):
+                database.write_camera(self._camera(number, camera), use_camera_id=True)
+        done = db.ids_by_name(database)
         todo = [p for p in self.photographs if p["name"] not in done]
-        before = len(self.photographs) - len(todo)
-        self.send(stage="features", total=len(self.photographs), done=before)
-        last = max([image.image_id for image in self.database.read_all_images()], default=0)
-        ids, found_in = itertools.count(last + 1), self._ahead(self._features_of, todo)
-        for number, (photograph, found) in enumerate(zip(todo, found_in), before + 1):
-            name, camera = photograph["name"], photograph["camera"] + 1
+        self.send("begin", "features", total, total - len(todo))
+        last, found_in = max(done.values(), default=0), self.pool.map(self._features_of, todo)
+        for number, (photograph, found) in enumerate(zip(todo, found_in), 1):
             if isinstance(found, str):
-                self.unreadable[name] = found
+                self.unreadable[photograph["name"]] = found
             else:
-                db.write_image(self.database, next(ids), name, camera, *found)
-            self.send(done=number)
+                name, camera = photograph["name"], photograph["camera"] + 1
+                db.write_image(database, last + number, name, camera, *found)
+            self.send("at", total - len(todo) + number)
+        # a rig for each camera, and a frame for each image
+        pycolmap.apply_rig_config([], database)
         spent = time.monotonic() - started if len(todo) > len(self.unreadable) else 0
-        self.send(end="features", seconds=spent)
+        self.send("end", "features", total, spent)
 
-    def _ahead(self, work, items):
-        """work(item) for each, in order, by the pool's threads, of which none is more than a few
-        items ahead."""
-        pending = []
-        for item in items:
-            pending.append(self.pool.submit(work, item))
-            if len(pending) > 2 * self.job["threads"]:
-                yield pending.pop(0).result()
-        while pending:
-            yield pending.pop(0).result()
+    def _camera(self, number: int, camera: dict[str, Any]) -> pycolmap.Camera:
+        (width, height), focal, model = camera["size"], camera["focal"], self.job["camera_model"]
+        if camera["panorama"]:
+            focal, model = 1.0, PANORAMA  # it has none, and none is looked for
+        elif camera["in_mm"] and not focal:  # COLMAP has a list of sensors
+            name = next(p["name"] for p in self.photographs if p["camera"] == number - 1)
+            with suppress(RuntimeError, ValueError):
+                found = pycolmap.infer_camera_from_image(self.images / name)
+                if found.has_prior_focal_length and (found.width, found.height) == (width, height):
+                    focal = found.mean_focal_length()
+        guess = focal or _FOCAL * max(width, height)
+        row = pycolmap.Camera.create_from_model_name(number, model, guess, width, height)
+        row.has_prior_focal_length = bool(focal)
+        return row
 
     def _features_of(self, photograph):
         """Features, or why there are none."""
-        path = self.images / photograph["name"]
-        mask = Path(photograph["mask"]) if photograph["mask"] else None
-        find = find_features
-        if self.job["cameras"][photograph["camera"]]["panorama"]:
-            find = find_panorama_features
+        path, mask = self.images / photograph["name"], photograph["mask"]
+        panorama = self.job["cameras"][photograph["camera"]]["panorama"]
+        how = panorama, self.job["image_size"], self.job["max_features"]
         try:
-            return find(path, mask, self.job["image_size"], self.job["max_features"])
+            return find_features(path, mask and Path(mask), *how)
         except UserError as error:
             return str(error).removeprefix(f"{path}: ")
-
-    def _focal_by_sensor(self, camera: dict, photograph: dict) -> float | None:
-        """Focal length in px from COLMAP's list of sensors, for a device that EXIF names."""
-        if not camera["named"]:
-            return None
-        try:
-            found = pycolmap.infer_camera_from_image(self.images / photograph["name"])
-        except (RuntimeError, ValueError):
-            return None
-        size = camera["width"], camera["height"]
-        known = found.has_prior_focal_length and (found.width, found.height) == size
-        return float(found.params[found.focal_length_idxs()[0]]) if known else None
 
     # -- matches -----------------------------------------------------------------------------------
 
     def _find_matches(self) -> None:
+        job = self.job
         with pycolmap.Database.open(self.path) as database:
             found = db.ids_by_name(database)
             self.names = [p["name"] for p in self.photographs if p["name"] in found]
@@ -148,45 +123,35 @@ class Stages:
                 bad = f"{len(self.unreadable)} of {len(self.photographs)} photographs"
                 what = f"{bad} cannot be read, which leaves too few; {name}: {reason}"
                 raise UserError(f"{self.images}: {what}")
-            job = self.job
-            key = fingerprint(self.state.get("features"), self.names, job["method"], job["seed"])
-            if self.state.get("matches").get("key") == key:
+            key = fingerprint(self.state["features"], self.names, job["method"], job["seed"])
+            if self.state.get("matches") == key:
                 return
-            pairs = self._pairs(database)
-        self._compare(pairs)
-        self.state.put("matches", {"key": key})
+            wanted = self._pairs(database)
+        self._compare(wanted)
+        self.state.put(matches=key, crashed={})
 
-    def _pairs(self, database: pycolmap.Database) -> list[tuple[int, int]]:
+    def _pairs(self, database: pycolmap.Database) -> Collection[tuple[int, int]]:
         """Indices into self.names."""
-        count = len(self.ids)
         if self.job["method"] == "exhaustive":
-            return list(itertools.combinations(range(count), 2))
-        self.send(stage="similar", total=count, done=0)
-        probes = [pairs.probes(database.read_descriptors(i).data) for i in self.ids]
-        similarity = pairs.similarities(probes, self.pool, lambda done: self.send(done=done))
-        self.send(end="similar", seconds=0)
-        if self.job["method"] == "sequential":
-            return pairs.sequential(count, similarity)
-        return pairs.retrieval(similarity)
+            return list(itertools.combinations(range(len(self.ids)), 2))
+        self.send("begin", "comparing", len(self.ids))
+        first = [database.read_descriptors(i).data[: pairs.PROBES] for i in self.ids]
+        similarity = pairs.similarities(first, self.pool, lambda done: self.send("at", done))
+        choose = pairs.sequential if self.job["method"] == "sequential" else pairs.retrieval
+        return choose(similarity)
 
-    def _compare(self, wanted: Sequence[tuple[int, int]]) -> bool:
+    def _compare(self, wanted: Collection[tuple[int, int]]) -> bool:
         """Matches pairs of indices into self.names; whether there were any that are new."""
-        started = time.monotonic()
+        started, total = time.monotonic(), len(wanted)
         with pycolmap.Database.open(self.path) as database:
             # also those that match nowhere, which the list of all matches leaves out
             known = database.exists_matches
-            todo = [(i, j) for i, j in wanted if not known(self.ids[i], self.ids[j])]
-        before, names = len(wanted) - len(todo), [quote(name) for name in self.names]
+            todo = [(i, j) for i, j in sorted(wanted) if not known(self.ids[i], self.ids[j])]
         if todo:
-            self.send(stage="matches", total=len(wanted), done=before)
-            with closing(sqlite3.connect(self.path)) as rows:
-                first = rows.execute("SELECT COUNT(*) FROM matches").fetchone()[0]
+            before, names = total - len(todo), [quote(name) for name in self.names]
+            self.send("begin", "matches", total, before)
             how = self.job["error"], self.job["threads"], self.job["seed"]
-
-            def told(ever: int) -> None:
-                self.send(done=before + ever - first)
-
-            match_pairs(self.path, [(names[i], names[j]) for i, j in todo], *how, told)
-            self.send(done=len(wanted))
-            self.send(end="matches", seconds=time.monotonic() - started)
+            new = [(names[i], names[j]) for i, j in todo]
+            match_pairs(self.path, new, *how, lambda done: self.send("at", before + done))
+            self.send("end", "matches", total, time.monotonic() - started)
         return bool(todo)

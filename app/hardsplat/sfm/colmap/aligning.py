@@ -7,12 +7,12 @@ middle of the photographs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pycolmap
+from scipy.spatial.transform import Rotation
 
 # metres by which positions may lie off: of surveying drones, drones, phones, phones between houses
 _ERRORS = (0.5, 2.0, 8.0, 25.0)
@@ -26,35 +26,31 @@ _TELLS = 0.3  # mean component of photographs' tops, from which they tell which 
 _ROUNDS = 20
 
 
-@dataclass(frozen=True)
-class Alignment:
-    """by: `gps`, `gravity` or `none`. note: what was done and why, a line. origin: latitude and
-    longitude, degrees, and altitude, metres, of the world's origin. error: metres, median distance
-    of photographs from their positions."""
+def align(
+    model: pycolmap.Reconstruction, taken: Mapping[str, tuple[Any, Sequence[float], bool]]
+) -> dict[str, Any]:
+    """Turns, scales and moves the model. taken: by name of the photograph gps, up and level, as
+    Taken has them.
 
-    by: str
-    note: str
-    origin: tuple[float, float, float] | None = None
-    error: float | None = None
-
-
-def align(model: pycolmap.Reconstruction, taken: Mapping[str, Mapping[str, Any]]) -> Alignment:
-    """Turns, scales and moves the model. taken: by name of the photograph `gps`, `up` and `level`,
-    as Taken has them."""
+    Returns by: `gps`, `gravity` or `none`; note: what was done and why, a line; and with positions
+    origin: latitude and longitude, degrees, and altitude, metres, of the world's origin; error:
+    metres, median distance of photographs from their positions.
+    """
     posed = sorted((i for i in model.images.values() if i.has_pose), key=lambda i: i.name)
     by_gps = _by_positions(model, posed, taken)
-    if isinstance(by_gps, Alignment):
+    if isinstance(by_gps, dict):
         return by_gps
     up, how = _up(posed, taken)
     if up is None:
-        return Alignment("none", f"{by_gps}, and {how}: the model stays as it was found")
+        return dict(by="none", note=f"{by_gps}, and {how}: the model stays as it was found")
     model.transform(pycolmap.Sim3d(1.0, pycolmap.Rotation3d(_turn(up)), np.zeros(3)))
-    return Alignment("gravity", f"-y is up by {how}; {by_gps}: lengths are not in metres")
+    note = f"-y is up by {how}; {by_gps}: lengths are not in metres"
+    return dict(by="gravity", note=note)
 
 
-def _by_positions(model, posed, taken) -> Alignment | str:
+def _by_positions(model, posed, taken) -> dict[str, Any] | str:
     """The alignment by positions; why there is none, where the model is left as it is."""
-    known = [(image, taken[image.name]["gps"]) for image in posed if taken[image.name]["gps"]]
+    known = [(image, gps) for image in posed if (gps := taken[image.name][0])]
     if not known:
         return "no positions in EXIF"
     if len(known) < _FEWEST:
@@ -92,8 +88,7 @@ def _by_positions(model, posed, taken) -> Alignment | str:
         sim3 = _along_line(centres[inside], places[inside], up)
         note = f"in metres by the positions of {number}, which lie on a line; -y is up by {how}"
     model.transform(sim3)
-    at = tuple(float(number) for number in origin)
-    return Alignment("gps", note, (at[0], at[1], at[2]), typical)
+    return dict(by="gps", note=note, origin=origin.tolist(), error=typical)
 
 
 def _moved(sim3, points: np.ndarray) -> np.ndarray:
@@ -105,14 +100,12 @@ def _along_line(centres: np.ndarray, places: np.ndarray, up: np.ndarray):
     """The similarity that turns `up` to -y and lays a line of centres along that of places, which
     are level."""
     turn = _turn(up)
-    turned = centres @ turn.T
-    a, b = turned - turned.mean(axis=0), places - places.mean(axis=0)
-    sine = (a[:, 2] * b[:, 0] - a[:, 0] * b[:, 2]).sum()
-    cosine = (a[:, [0, 2]] * b[:, [0, 2]]).sum()
-    angle = np.arctan2(sine, cosine)
-    c, s = np.cos(angle), np.sin(angle)
+    plane = (points[:, 0] + 1j * points[:, 2] for points in (centres @ turn.T, places))
+    a, b = (numbers - numbers.mean() for numbers in plane)
+    ratio = np.vdot(a, b) / max(np.vdot(a, a).real, 1e-12)
+    scale = abs(ratio)
+    c, s = ratio.real / scale, -ratio.imag / scale
     turn = np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]]) @ turn
-    scale = np.sqrt((b[:, [0, 2]] ** 2).sum() / max((a[:, [0, 2]] ** 2).sum(), 1e-12))
     shift = places.mean(axis=0) - scale * turn @ centres.mean(axis=0)
     return pycolmap.Sim3d(scale, pycolmap.Rotation3d(turn), shift)
 
@@ -120,8 +113,8 @@ def _along_line(centres: np.ndarray, places: np.ndarray, up: np.ndarray):
 def _up(posed, taken) -> tuple[np.ndarray | None, str]:
     """Unit vector in the world that points up, and what tells it; None, and why."""
     turns = [np.array(image.cam_from_world().rotation.matrix()) for image in posed]
-    ups = np.array([turn.T @ taken[image.name]["up"] for turn, image in zip(turns, posed)])
-    level = np.array([taken[image.name]["level"] for image in posed])
+    ups = np.array([turn.T @ taken[image.name][1] for turn, image in zip(turns, posed)])
+    level = np.array([taken[image.name][2] for image in posed])
     if level.sum() >= max(_FEWEST, len(posed) / 2):
         return _unit(np.median(ups[level], axis=0)), f"the gimbals of {level.sum()} photographs"
     # a picture is held level: its side, at a right angle to its top and to its view, is horizontal
@@ -156,9 +149,4 @@ def _unit(vector: np.ndarray) -> np.ndarray:
 
 def _turn(up: np.ndarray) -> np.ndarray:
     """(3, 3) the smallest rotation that turns a unit vector to -y."""
-    target = np.array([0.0, -1.0, 0.0])
-    axis, cosine = np.cross(up, target), float(up @ target)
-    if cosine < -1 + 1e-9:
-        return np.diag([1.0, -1.0, -1.0])
-    cross = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
-    return np.eye(3) + cross + cross @ cross / (1 + cosine)
+    return Rotation.align_vectors([[0.0, -1.0, 0.0]], [up])[0].as_matrix()

@@ -10,9 +10,9 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import read_pixels
-from hardsplat.io.media.panorama import FACES, Face
+from hardsplat.io.media.panorama import FACES, Face, face_side
 from hardsplat.io.scenes.masks import read_mask
-from hardsplat.sfm.job.plan import face_size, searched_scale
+from hardsplat.sfm.job.plan import searched_scale
 
 # COLMAP's peak_threshold of 0.02 / 3; OpenCV divides by the three layers of an octave itself
 _CONTRAST = 0.02
@@ -22,62 +22,61 @@ _EDGE = 3  # px around what a mask or transparency leaves out, where features ar
 
 
 def find_features(
-    path: Path, mask: Path | None, image_size: int, most: int
+    path: Path, mask: Path | None, panorama: bool, image_size: int, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """(N, 4) float32 x, y, scale in pixels of the file and orientation in radians, largest scale
-    first, and (N, 128) uint8 RootSIFT descriptors, of at most `most` places.
+    first, and (N, 128) uint8 RootSIFT descriptors, of at most `most` places; of a panorama, from
+    the faces of its cube, at most twice as many.
 
     Nothing is found where the photograph is transparent or its mask black. Raises UserError where
     one of the two cannot be read.
     """
     grey, keep = _read(path, mask)
     height, width = grey.shape
-    scale = searched_scale(width, height, image_size)
-    size = max(1, round(width * scale)), max(1, round(height * scale))
-    points, descriptors = _sift(*_resized(grey, keep, size))
-    across, down = width / size[0], height / size[1]
-    points = points * [across, down, (across + down) / 2, 1]
-    return _largest(points, descriptors, most)
+    if panorama:
+        side = max(1, min(face_side(width), image_size // 2))
+        side = round(side * searched_scale(2 * side, image_size))
+        across = min(width, round(np.pi * side))  # px that the faces need of the panorama
+    else:
+        across = max(1, round(width * searched_scale(max(grey.shape), image_size)))
+    size = across, max(1, round(height * across / width))
+    if size != (width, height):
+        how = cv2.INTER_AREA if across < width else cv2.INTER_CUBIC
+        grey = cv2.resize(grey, size, interpolation=how)
+    if keep is not None:
+        keep = cv2.resize(keep, size, interpolation=cv2.INTER_NEAREST)
+        keep = cv2.erode(keep, np.ones((2 * _EDGE + 1, 2 * _EDGE + 1), np.uint8))
+    points, descriptors = _of_faces(grey, keep, side) if panorama else _sift(grey, keep)
+    points = points * [width / size[0], height / size[1], width / size[0], 1]
+    # at the places of largest scale, each with all of its orientations, as in COLMAP
+    order = np.argsort(-points[:, 2], kind="stable")
+    points, descriptors = points[order].astype(np.float32), descriptors[order]
+    new = np.append(True, (np.diff(points[:, :2], axis=0) != 0).any(axis=1))[: len(points)]
+    kept = np.cumsum(new) <= (2 * most if panorama else most)
+    return points[kept], descriptors[kept]
 
 
-def find_panorama_features(
-    path: Path, mask: Path | None, image_size: int, most: int
+def _of_faces(
+    grey: np.ndarray, keep: np.ndarray | None, side: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What find_features returns, of a panorama, at twice as many places: each face of its cube is
-    cut wider and gives what lies in its own part. Raises UserError like find_features."""
-    grey, keep = _read(path, mask)
+    """Features of a panorama: each face of its cube, `side` px wide, is cut wider and gives what
+    lies in its own part."""
     height, width = grey.shape
-    side = face_size(width, image_size)
-    side = round(side * searched_scale(2 * side, side, image_size))
-    wide = 2 * round(side * _WIDER / 2)
-    fine = min(width, round(np.pi * side))  # px that the faces need of the panorama
-    size = fine, max(1, round(fine * height / width))
-    grey, keep = _resized(grey, keep, size)
-    all_points, all_descriptors = [], []
+    wide, found = 2 * round(side * _WIDER / 2), []
     for name in FACES:
-        face = Face(str(path), name, *size, wide, wide / side)
-        part = None if keep is None else face.undistort(keep)
-        points, descriptors = _sift(face.undistort(grey), part)
+        face = Face("", name, width, height, wide, wide / side)
+        points, descriptors = _sift(
+            face.undistort(grey), None if keep is None else face.undistort(keep)
+        )
         away = np.abs(points[:, :2] - wide / 2)
         own = (away <= side / 2).all(axis=1)
         if name == "down":
             own &= np.hypot(*away.T) > side / 2 * _BELOW
-        points, descriptors = points[own], descriptors[own]
-        points[:, :2] = face.in_panorama(points[:, :2]) * [width / size[0], height / size[1]]
+        points[:, :2] = face.in_panorama(points[:, :2])
         points[:, 2] *= width / np.pi / side
-        all_points.append(points)
-        all_descriptors.append(descriptors)
-    return _largest(np.concatenate(all_points), np.concatenate(all_descriptors), 2 * most)
-
-
-def _largest(points, descriptors, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Those at the `most` places of largest scale, each with all of its orientations, as in
-    COLMAP."""
-    order = np.argsort(-points[:, 2], kind="stable")
-    points, descriptors = points[order].astype(np.float32), descriptors[order]
-    new = np.append(True, (np.diff(points[:, :2], axis=0) != 0).any(axis=1))[: len(points)]
-    kept = np.cumsum(new) <= most
-    return points[kept], descriptors[kept]
+        found.append((points[own], descriptors[own]))
+    all_points, all_descriptors = zip(*found)
+    return np.concatenate(all_points), np.concatenate(all_descriptors)
 
 
 def _read(path: Path, mask: Path | None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -96,18 +95,6 @@ def _read(path: Path, mask: Path | None) -> tuple[np.ndarray, np.ndarray | None]
     return grey, None if keep.all() else keep
 
 
-def _resized(
-    grey: np.ndarray, keep: np.ndarray | None, size: tuple[int, int]
-) -> tuple[np.ndarray, np.ndarray | None]:
-    if size != grey.shape[::-1]:
-        how = cv2.INTER_AREA if size[0] < grey.shape[1] else cv2.INTER_CUBIC
-        grey = cv2.resize(grey, size, interpolation=how)
-    if keep is not None:
-        keep = cv2.resize(keep, size, interpolation=cv2.INTER_NEAREST)
-        keep = cv2.erode(keep, np.ones((2 * _EDGE + 1, 2 * _EDGE + 1), np.uint8))
-    return grey, keep
-
-
 def _sift(grey: np.ndarray, keep: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     sift = cv2.SIFT.create(contrastThreshold=_CONTRAST, enable_precise_upscale=True)
     found, descriptors = sift.detectAndCompute(grey, keep)
@@ -118,10 +105,3 @@ def _sift(grey: np.ndarray, keep: np.ndarray | None) -> tuple[np.ndarray, np.nda
     # RootSIFT (Arandjelovic and Zisserman, CVPR 2012), in bytes as COLMAP stores it
     share = descriptors / np.maximum(descriptors.sum(axis=1, keepdims=True), 1e-6)
     return points, np.minimum(np.rint(512 * np.sqrt(share)), 255).astype(np.uint8)
-
-
-def colours_at(path: Path, xy: np.ndarray) -> np.ndarray:
-    """(N, 3) uint8 of the pixels of a photograph that (N, 2) positions fall in."""
-    image = read_pixels(path)[..., :3]
-    x, y = np.clip(xy.astype(int).T, 0, [[image.shape[1] - 1], [image.shape[0] - 1]])
-    return image[y, x]

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pycolmap
 
-from hardsplat.sfm.colmap.database import is_panorama
 from hardsplat.sfm.colmap.mapping import is_sound
 
 _SWEEPS, _SWEEPS_OF_MANY, _MANY = 50, 15, 100  # most iterations; of more than so many photographs
@@ -48,7 +47,7 @@ def adjusted(model: pycolmap.Reconstruction, threads: int, lens: bool) -> pycolm
     if not np.isfinite(cost):
         return model
     principal = False
-    cameras = [c for c in best.cameras.values() if not is_panorama(c)]
+    cameras = [c for c in best.cameras.values() if not _is_panorama(c)]
     if lens and cameras and best.num_reg_images() >= _SHARED * len(best.cameras):
         moved, less = adjust(best, True, False)
         if principal := less < (1 - _BETTER) * cost:
@@ -58,6 +57,10 @@ def adjusted(model: pycolmap.Reconstruction, threads: int, lens: bool) -> pycolm
         if more <= (1 + _BETTER) * cost:
             best = straight
     return best
+
+
+def _is_panorama(camera: pycolmap.Camera) -> bool:
+    return camera.model == pycolmap.CameraModelId.EQUIRECTANGULAR
 
 
 def _residuals(model: pycolmap.Reconstruction) -> np.ndarray:
@@ -85,7 +88,7 @@ def describe(camera: pycolmap.Camera) -> str:
     """`camera 1: SIMPLE_RADIAL 800x533, f 826.9 px, 0.0044`: model, size, focal lengths, the
     principal point where it is not the middle, and distortion."""
     what = f"camera {camera.camera_id}: {camera.model.name} {camera.width}x{camera.height}"
-    if is_panorama(camera):
+    if _is_panorama(camera):
         return what
     parts = [what, "f " + " ".join(f"{camera.params[i]:.1f}" for i in camera.focal_length_idxs())]
     x, y = (camera.params[i] for i in camera.principal_point_idxs())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,34 +22,22 @@ def match_pairs(
     seed: int,
     progress: Callable[[int], None],
 ) -> None:
-    """Matches pairs of names of a database with COLMAP's defaults, but for those that it has.
+    """Matches pairs of names of a database with COLMAP's defaults.
 
-    error: px within which a match must fit the geometry of its pair. progress(done) is called now
-    and then with how many pairs of the database were ever matched.
+    error: px within which a match must fit the geometry of its pair. progress(done) is called after
+    each block.
     """
     matching, verification = pycolmap.FeatureMatchingOptions(), pycolmap.TwoViewGeometryOptions()
     matching.num_threads = threads
     verification.ransac.max_error, verification.ransac.random_seed = error, seed
     pairing = pycolmap.ImportedPairingOptions()
-    pairing.match_list_path, pairing.block_size = path.with_name("pairs.txt"), _BLOCK
-    lines = "".join(f"{a} {b}\n" for a, b in pairs)
-    pairing.match_list_path.write_text(lines, encoding="utf-8")
-    ended = threading.Event()
-
-    def watch() -> None:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
-            while not ended.wait(0.5):
-                with suppress(sqlite3.OperationalError):  # it is being written to
-                    progress(database.execute("SELECT COUNT(*) FROM matches").fetchone()[0])
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
+    pairing.match_list_path = path.with_name("pairs.txt")
+    for first in range(0, len(pairs), _BLOCK):
+        block = pairs[first : first + _BLOCK]
+        lines = "".join(f"{a} {b}\n" for a, b in block)
+        pairing.match_list_path.write_text(lines, encoding="utf-8")
         pycolmap.match_image_pairs(path, matching, pairing, verification, pycolmap.Device.cpu)
-    finally:
-        ended.set()
-        watcher.join()
-        pairing.match_list_path.unlink()
+        progress(first + len(block))
 
 
 @dataclass
@@ -74,12 +59,14 @@ def read_matches(database: pycolmap.Database, ids: Sequence[int]) -> Matches:
         a, b = (index.get(image) for image in pycolmap.pair_id_to_image_pair(number))
         return None if a is None or b is None else (min(a, b), max(a, b))
 
-    pairs, still = [], set()
-    for number, geometry in zip(*database.read_two_view_geometries()):
-        if len(geometry.inlier_matches) and (pair := between(number)):
-            pairs.append(pair)
-            if geometry.config in _STILL:
-                still.add(pair)
-    found = ((between(number), int(n)) for number, n in zip(*database.read_num_matches()))
-    alike = {pair: count for pair, count in found if pair and count}
-    return Matches(np.array(pairs, np.int64).reshape(-1, 2), still, alike)
+    found = [
+        (pair, geometry.config)
+        for number, geometry in zip(*database.read_two_view_geometries())
+        if len(geometry.inlier_matches) and (pair := between(number))
+    ]
+    alike = {between(number): int(count) for number, count in zip(*database.read_num_matches())}
+    return Matches(
+        np.array([pair for pair, _ in found], np.int64).reshape(-1, 2),
+        {pair for pair, config in found if config in _STILL},
+        {pair: count for pair, count in alike.items() if pair and count},
+    )

@@ -12,19 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pycolmap
 
 from hardsplat.base.errors import UserError, reason
+from hardsplat.base.files import replacing_folder
+from hardsplat.io.media.images import read_pixels
 from hardsplat.sfm.colmap import database as db
-from hardsplat.sfm.colmap import mapping
-from hardsplat.sfm.colmap.aligning import Alignment, align
-from hardsplat.sfm.colmap.features import colours_at
+from hardsplat.sfm.colmap.aligning import align
 from hardsplat.sfm.colmap.lens import adjusted, describe, name_pinholes
-from hardsplat.sfm.colmap.mapping import ATTEMPTS, GO_ON, Attempt
-from hardsplat.sfm.colmap.matching import Matches, read_matches
-from hardsplat.sfm.colmap.outcome import TOO_FEW, Outcome, parts_of, reasons
+from hardsplat.sfm.colmap.mapping import ATTEMPTS, GLOBAL, GO_ON, Mapper, is_sound, rank
+from hardsplat.sfm.colmap.matching import read_matches
+from hardsplat.sfm.colmap.outcome import TOO_FEW, Outcome, Part, parts_of, reasons
 from hardsplat.sfm.job.photographs import WORK
 from hardsplat.sfm.job.sheet import SHEET, write_sheet
 from hardsplat.sfm.job.state import State, digests, fingerprint
@@ -50,167 +51,154 @@ class Poses:
 
     def __post_init__(self):
         job = self.job
-        self.scene, self.images = Path(job["scene"]), Path(job["images"])
-        self.work, self.model = self.scene / WORK, self.scene / "sparse" / "0"
-        self.path = self.work / db.NAME
-        self.settings = mapping.Settings(job["error"], job["threads"], job["seed"])
-        self.others: list[pycolmap.Reconstruction] = []  # models that were not kept
+        self.images, self.work = Path(job["images"]), Path(job["scene"]) / WORK
+        where = self.work / db.NAME, self.images, self.work / "mapping"
+        self.mapper = Mapper(*where, job["error"], job["threads"], job["seed"])
+        self.models: list[tuple[pycolmap.Reconstruction, str]] = []  # each with its attempt
 
     def find(self) -> dict[str, Any]:
         """What became of the photographs, as Outcome has it, once the model is written. Raises
         UserError where no poses are found."""
-        job = self.job
-        of_job = job["mapper"], job["lens"], job["seed"], job["align"], job["taken"], 4
-        key = fingerprint(self.state.get("matches"), *of_job)
-        record = self.state.get("model")
-        if record.get("key") == key and record.get("files") == digests(self.model):
+        job, target = self.job, Path(self.job["scene"]) / "sparse" / "0"
+        of_job = [job[name] for name in ("mapper", "lens", "seed", "align", "taken")]
+        key, record = fingerprint(self.state.get("matches"), of_job, 5), self.state.get("model", {})
+        if record.get("key") == key and record["files"] == digests(target):
             return record["outcome"] | {"kept": True}
         started = time.monotonic()
         self._read_matches()
         if not len(self.matches.pairs):
             raise UserError(self._no_model())
-        self.send(stage="poses", total=len(self.names), done=0)
+        self.send("begin", "poses", len(self.names))
         best, attempt = self._mapped()
         best = self._finished(best)
-        found = Alignment("none", "--align none: the model stays as it was found")
+        alignment = dict(by="none", note="--align none: the model stays as it was found")
         if job["align"] == "auto":
-            found = align(best, job["taken"])
-        mapping.write_model(best, self.scene, self.work)
-        outcome = asdict(self._outcome(best, attempt, found))
-        self.state.put("model", {"key": key, "files": digests(self.model), "outcome": outcome})
-        shutil.rmtree(self.work / "mapping", ignore_errors=True)
-        self.send(end="poses", seconds=time.monotonic() - started)
+            alignment = align(best, job["taken"])
+        with replacing_folder(target) as partial:
+            best.write(partial)
+        outcome = asdict(self._outcome(best, attempt, alignment))
+        self.state.put(model={"key": key, "files": digests(target), "outcome": outcome})
+        shutil.rmtree(self.mapper.work, ignore_errors=True)
+        self.send("end", "poses", len(self.names), time.monotonic() - started)
         return outcome
 
     # -- mapping -----------------------------------------------------------------------------------
 
     def _mapped(self) -> tuple[pycolmap.Reconstruction, str]:
         """The best model of all attempts, and the name of its attempt."""
-        best: pycolmap.Reconstruction | None = None
-        by = ""
-        for number, attempt in enumerate(self._attempts()):
-            if best and not self._worth_another(best, number):
-                break
-            self.send(phase=attempt.name if number else "")
-            for model in self._map(attempt):
-                if best is None or mapping.rank(model) < mapping.rank(best):
-                    best, model, by = model, best, attempt.name
-                if model is not None:
-                    self.others.append(model)
-        if best is None:
+        globally = self.job["mapper"] == "global"
+        order = sorted(ATTEMPTS, key=lambda name: globally and name != GLOBAL)
+        for tried, name in enumerate(order):
+            if self._worth_another(tried):
+                self.send("phase", name if tried else "")
+                self.models += [(model, name) for model in self._map(name)]
+                self.models.sort(key=lambda found: rank(found[0]))
+        if not self.models:
             raise UserError(self._no_model())
+        best, by = self.models[0]
         if self._missing(best):
             if self.job["method"] != "exhaustive":
-                self.send(phase="a second look")
+                self.send("phase", "a second look")
                 if self.compare(self._second_look(best)):
                     self._read_matches()
-            self.send(phase=GO_ON.name)
+            self.send("phase", GO_ON)
             for model in self._map(GO_ON, best)[:1]:
-                if mapping.rank(model)[0] < mapping.rank(best)[0]:
-                    best = model
+                best = min(best, model, key=lambda model: -model.num_reg_images())
         return best, by
 
-    def _attempts(self) -> list[Attempt]:
-        globally = self.job["mapper"] == "global"
-        return sorted(ATTEMPTS, key=lambda attempt: globally and attempt.mapper != "global")
-
-    def _worth_another(self, best, tried: int) -> bool:
+    def _worth_another(self, tried: int) -> bool:
         """Whether another attempt may place more photographs, at a fair price."""
-        if not (missing := self._missing(best)):
-            return False
-        few = best.num_reg_images() < _MOST * (best.num_reg_images() + len(missing))
-        return few or (tried < 2 and len(self.names) <= _AGAIN)
+        if not self.models:
+            return True
+        best = self.models[0][0]
+        placed, missing = best.num_reg_images(), len(self._missing(best))
+        few = placed < _MOST * (placed + missing)
+        return missing > 0 and (few or (tried < 2 and len(self.names) <= _AGAIN))
 
     def _missing(self, model) -> list[int]:
         """Photographs that match others and have no pose."""
-        posed = {image.image_id for image in model.images.values() if image.has_pose}
-        matched = np.unique(self.matches.pairs)
-        return [int(i) for i in matched if self.ids[i] not in posed]
+        posed = set(model.reg_image_ids())
+        return [int(i) for i in np.unique(self.matches.pairs) if self.ids[i] not in posed]
 
     def _second_look(self, best) -> list[tuple[int, int]]:
         """Pairs of photographs that got no pose with all others, where those are few."""
-        posed = {image.image_id for image in best.images.values() if image.has_pose}
-        rich = (i for i, name in enumerate(self.names) if self.features[name] >= TOO_FEW)
+        posed, every = set(best.reg_image_ids()), range(len(self.ids))
+        rich = [i for i in every if self.features[self.names[i]] >= TOO_FEW]
         missing = [i for i in rich if self.ids[i] not in posed]
         if len(missing) > max(10, len(self.names) // 10):
             return []
-        every = range(len(self.ids))
         return sorted({(min(i, j), max(i, j)) for i in missing for j in every if i != j})
 
-    def _map(self, attempt: Attempt, start: pycolmap.Reconstruction | None = None) -> list:
+    def _map(self, attempt: str, start: pycolmap.Reconstruction | None = None) -> list:
         numbers, count = itertools.count(start.num_reg_images() if start else 1), len(self.names)
 
         def seen() -> None:
-            self.send(done=min(next(numbers), count))
+            self.send("at", min(next(numbers), count))
 
-        where = self.path, self.images, self.work / "mapping", self.settings
-        return self._tried(attempt.name, lambda: mapping.map_by(attempt, *where, seen, start)) or []
+        return self._tried(attempt, lambda: self.mapper.run(attempt, seen, start)) or []
 
     def _tried(self, name: str, work: Callable[[], Any]) -> Any:
         """What the work returns; None where it fails, now or in an earlier process. What failed is
         in the log, and is not tried again with these matches."""
-        if name in self.state.crashed():
+        if name in self.state.get("crashed", {}):
             return None
-        self.state.put("trying", {"name": name})
+        self.state.put(trying=name)
         try:
             out = work()
         except Exception as error:  # COLMAP's failed checks, and what numbers without limits become
             traceback.print_exc()
             why = f"{type(error).__name__}: {reason(error)}"
             self.state.note_crash(why)
-            self.send(note=f"{name} failed: {why}; going on without")
+            self.send("say", f"note: {name} failed: {why}; going on without")
             return None
-        self.state.put("trying", None)
+        self.state.put(trying="")
         return out
 
     def _finished(self, model: pycolmap.Reconstruction) -> pycolmap.Reconstruction:
         """The model with its last poses, cameras, points and colours."""
-        self.send(phase="last adjustment")
-        threads, lens = self.settings.threads, self.job["lens"]
-        better = self._tried("last adjustment", lambda: adjusted(model, threads, lens)) or model
-        self.send(phase="points and colours")
-        where = self.path, self.images, self.work / "mapping", self.settings
-        more = self._tried("points of two photographs", lambda: mapping.add_points(better, *where))
-        best = more if more and mapping.is_sound(more) else better
+        self.send("phase", "last adjustment")
+        threads, lens = self.mapper.threads, self.job["lens"]
+        best = self._tried("last adjustment", lambda: adjusted(model, threads, lens)) or model
+        self.send("phase", "points and colours")
+        more = self._tried("points of two photographs", lambda: self.mapper.with_more_points(best))
+        best = more if more and is_sound(more) else best
+        for image in best.images.values():
+            image.name = unquote(image.name)
         self._colour(best)
         name_pinholes(best)
-        for image in best.images.values():
-            image.name = self.names[self.ids.index(image.image_id)]
         return best
 
     def _colour(self, model: pycolmap.Reconstruction) -> None:
         """Gives each point the mean colour of the pixels that it was seen in."""
-        total: dict[int, np.ndarray] = {}
 
-        def seen(image) -> tuple[list[int], np.ndarray]:
-            points = [(p.point3D_id, p.xy) for p in image.points2D if p.has_point3D()]
-            if not points:
-                return [], np.zeros((0, 3))
-            ids, places = zip(*points)
-            path = self.images / self.names[self.ids.index(image.image_id)]
-            return list(ids), colours_at(path, np.array(places))
+        def seen(number: int) -> tuple[list[int], np.ndarray]:
+            image = model.images[number]
+            points = [point for point in image.points2D if point.has_point3D()]
+            pixels = read_pixels(self.images / image.name)[..., :3]
+            xy = np.array([point.xy for point in points], np.int64).reshape(-1, 2)
+            x, y = np.clip(xy, 0, [pixels.shape[1] - 1, pixels.shape[0] - 1]).T
+            return [point.point3D_id for point in points], pixels[y, x]
 
-        posed = [image for image in model.images.values() if image.has_pose]
-        for ids, colours in self.pool.map(seen, posed):
-            for point, rgb in zip(ids, colours.astype(np.float64)):
-                total[point] = total.get(point, 0) + np.append(rgb, 1)
-        for point, sums in total.items():
-            model.points3D[point].color = np.rint(sums[:3] / sums[3]).astype(np.uint8)
+        ids, colours = zip(*self.pool.map(seen, model.reg_image_ids()))
+        numbers, which = np.unique(np.concatenate(ids), return_inverse=True)
+        sums = np.zeros((len(numbers), 4))
+        np.add.at(sums, which, np.insert(np.concatenate(colours).astype(float), 3, 1, axis=1))
+        for number, (*rgb, count) in zip(numbers, sums):
+            model.points3D[int(number)].color = np.rint(np.array(rgb) / count).astype(np.uint8)
 
     # -- words -------------------------------------------------------------------------------------
 
     def _read_matches(self) -> None:
-        with pycolmap.Database.open(self.path) as database:
-            self.matches: Matches = read_matches(database, self.ids)
+        with pycolmap.Database.open(self.mapper.database) as database:
+            self.matches = read_matches(database, self.ids)
             counts = [database.num_keypoints_for_image(i) for i in self.ids]
             self.features = dict(zip(self.names, counts))
 
-    def _lines_of_others(self, registered: set[str]) -> list[str]:
-        """A line for each model that was not kept and holds photographs that the kept one lacks,
-        the largest first."""
+    def _others(self, registered: set[str]) -> list[str]:
+        """A line for each model that holds photographs that the kept one lacks, the best first."""
         lines: dict[tuple[str, ...], str] = {}
-        for model in sorted(self.others, key=mapping.rank):
-            posed = {image.image_id for image in model.images.values() if image.has_pose}
+        for model, _ in self.models:
+            posed = set(model.reg_image_ids())
             more = [n for n, i in zip(self.names, self.ids) if i in posed and n not in registered]
             if more:
                 ends = more[0] if len(more) == 1 else f"{more[0]} to {more[-1]}"
@@ -228,12 +216,12 @@ class Poses:
         if len(parts) > 1:
             few = f"; they are {len(parts)} parts that do not connect: {self.work / SHEET}"
         why = "from too nearly the same point or with too little in common"
-        if failed := self.state.crashed():
+        if failed := self.state.get("crashed", {}):
             name, why = next(iter(failed.items()))
             few += f"; {len(failed)} attempts failed, see {self.work / 'log.txt'}; {name}: {why}"
         return f"{where}: {count} pairs match, but {why}; move sideways between photographs{few}"
 
-    def _parts(self, registered: set[str]) -> list:
+    def _parts(self, registered: set[str]) -> list[Part]:
         """What does not connect, with a page of its pictures; none where all have poses."""
         (self.work / SHEET).unlink(missing_ok=True)
         if registered >= set(self.names):
@@ -243,20 +231,20 @@ class Poses:
         write_sheet(self.work / SHEET, self.images, shown)
         return parts
 
-    def _outcome(self, model, attempt: str, alignment: Alignment) -> Outcome:
-        posed = [image for image in model.images.values() if image.has_pose]
+    def _outcome(self, model, attempt: str, alignment: Mapping[str, Any]) -> Outcome:
+        posed = [model.images[number] for number in model.reg_image_ids()]
         registered = sorted(image.name for image in posed)
         parts = self._parts(set(registered))
-        numbers = sorted({image.camera_id for image in posed})
+        cameras = sorted({image.camera_id for image in posed})
         return Outcome(
             registered,
             missing={**self.unreadable} | reasons(parts, self.features),
             points=model.num_points3D(),
             error=model.compute_mean_reprojection_error(),
             track=model.compute_mean_track_length(),
-            cameras=[describe(model.cameras[number]) for number in numbers],
+            cameras=[describe(model.cameras[number]) for number in cameras],
             attempt=attempt,
-            others=self._lines_of_others(set(registered)),
-            alignment=asdict(alignment),
+            others=self._others(set(registered)),
+            alignment=dict(alignment),
             parts=[asdict(part) | {"line": part.line} for part in parts],
         )

@@ -8,10 +8,8 @@ from hardsplat.base.errors import UserError
 from hardsplat.settings.option import option
 from hardsplat.settings.owner import Owner
 
-CAMERA_MODELS = (
-    "auto SIMPLE_PINHOLE PINHOLE SIMPLE_RADIAL RADIAL OPENCV FULL_OPENCV SIMPLE_RADIAL_FISHEYE "
-    "RADIAL_FISHEYE OPENCV_FISHEYE"
-).split()
+CAMERA_MODELS = "auto SIMPLE_PINHOLE PINHOLE SIMPLE_RADIAL RADIAL OPENCV FULL_OPENCV".split()
+CAMERA_MODELS += "SIMPLE_RADIAL_FISHEYE RADIAL_FISHEYE OPENCV_FISHEYE".split()
 CAMERA_MODES = ("auto", "single", "per-folder", "per-image")
 METHODS = ("auto", "exhaustive", "sequential", "retrieval")
 MAPPERS = ("auto", "incremental", "global")

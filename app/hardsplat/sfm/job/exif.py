@@ -1,8 +1,8 @@
-"""What a photograph says of where it was taken and how it was held: EXIF's position and
-orientation, and what drones and panoramas write in XMP.
+"""What a photograph says of its camera, of where it was taken and of how it was held: EXIF, and
+what drones and panoramas write in XMP.
 
 Positions are WGS 84. XMP is searched, not parsed: it comes from strangers. Sources: Exif 2.32 (CIPA
-DC-008), section 4.6.6; developers.google.com/streetview/spherical-metadata.
+DC-008), sections 4.6.5 and 4.6.6; developers.google.com/streetview/spherical-metadata.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from PIL import Image
 from hardsplat.io.media.images import orientation_of, stored_size
 from hardsplat.io.media.panorama import is_whole
 
-_GPS = 0x8825  # EXIF
+_EXIF, _GPS = 0x8769, 0x8825
+_FOCAL, _FOCAL_35MM, _ZOOM = 0x920A, 0xA405, 0xA404
+_PER_UNIT, _UNIT, _WIDTH = 0xA20E, 0xA210, 0xA002  # of the sensor; px of the picture
+_UNIT_MM = {2: 25.4, 3: 10.0, 4: 1.0, 5: 0.001}
+_NAMES = 0x010F, 0x0110  # maker and model
+_OWN_NAMES = 0xA434, 0xA431  # lens and serial number
+_DIAGONAL_35MM = math.hypot(36, 24)  # mm, by which 35 mm equivalents are defined (CIPA DCG-001)
+_PLAUSIBLE = 0.2, 20.0  # focal length over the longer side
 _XMP_READ = 1 << 16  # characters of XMP that are searched; a JPEG has no more in its first piece
 _ROLLED = 5.0  # degrees, beyond which a gimbal's angles are not used
 # EXIF orientation -> the direction, in the axes of the stored picture (+x right, +y down), that a
@@ -30,29 +37,46 @@ _TOP = 0.0, -1.0, 0.0
 
 @dataclass(frozen=True)
 class Taken:
-    """gps: latitude and longitude, degrees, and altitude, metres, None where it is unknown. up:
-    unit vector in OpenCV axes of the stored picture that pointed up, about.
+    """device: equal for photographs of one camera at one focal length; empty where EXIF names
+    neither. focal: px, None where it is unknown; in_mm: it is there in mm, which COLMAP may know
+    in px by the sensor.
 
-    level: a gimbal measured it. panorama: the picture says that it shows all directions.
+    gps: latitude and longitude, degrees, and altitude, metres, None where it is unknown. up: unit
+    vector in OpenCV axes of the stored picture that pointed up, about; level: a gimbal measured it.
+    panorama: the picture says that it shows all directions.
     """
 
+    device: tuple = ()
+    focal: float | None = None
+    in_mm: bool = False
     gps: tuple[float, float, float | None] | None = None
-    up: tuple[float, float, float] = (0.0, -1.0, 0.0)
+    up: tuple[float, float, float] = _TOP
     level: bool = False
     panorama: bool = False
 
 
 def taken_of(image: Image.Image) -> Taken:
     """What an opened image says; what is missing, damaged or impossible is left out."""
+    size, xmp = stored_size(image), _xmp(image.info)
+    up, panorama = _gimbal(xmp), _is_panorama(xmp, size)
     try:
         exif = image.getexif()
-        gps = _position(exif.get_ifd(_GPS))
-        top = _TOPS.get(orientation_of(image), _TOP)
+        top, gps = _TOPS.get(orientation_of(image), _TOP), _position(exif.get_ifd(_GPS))
+        own = exif.get_ifd(_EXIF)
+        names = [_text(exif.get(tag)) for tag in _NAMES] + [_text(own.get(t)) for t in _OWN_NAMES]
+        mm, mm_35, zoom = (_positive(own.get(tag)) for tag in (_FOCAL, _FOCAL_35MM, _ZOOM))
+        # COLMAP takes the pixels of the sensor for those of a picture that was made smaller
+        shrunk = size[0] / (_positive(own.get(_WIDTH)) or size[0])
+        per_mm = (_positive(own.get(_PER_UNIT)) or 0) / _UNIT_MM.get(own.get(_UNIT, 2), 25.4)
     except Exception:  # Pillow's parser of damaged EXIF raises almost anything
-        gps, top = None, _TOP
-    xmp = _xmp(image.info)
-    up = _gimbal(xmp)
-    return Taken(gps, up or top, bool(up), _is_panorama(xmp, stored_size(image)))
+        return Taken(up=up or _TOP, level=bool(up), panorama=panorama)
+    focal = (mm or 0) * per_mm * shrunk
+    if mm_35:
+        focal = mm_35 * math.hypot(*size) / _DIAGONAL_35MM
+    plausible = _PLAUSIBLE[0] <= focal / max(size) <= _PLAUSIBLE[1]
+    device = (*names, mm, mm_35, zoom) if mm or mm_35 or names[1] else ()
+    of_camera = device, focal if plausible else None, bool(mm)
+    return Taken(*of_camera, gps, up or top, bool(up), panorama)
 
 
 def _position(ifd: Mapping[int, Any]) -> tuple[float, float, float | None] | None:
@@ -86,9 +110,17 @@ def _finite(value) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def _positive(value) -> float | None:
+    number = _finite(value)
+    return number if number and number > 0 else None
+
+
+def _text(value) -> str:
+    return str(value).strip("\0 ") if value is not None else ""
+
+
 def _xmp(info: Mapping[Any, Any]) -> str:
-    found = info.get("xmp") or info.get("XML:com.adobe.xmp") or ""
-    found = found[:_XMP_READ]
+    found = (info.get("xmp") or info.get("XML:com.adobe.xmp") or "")[:_XMP_READ]
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
 
 

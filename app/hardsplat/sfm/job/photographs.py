@@ -1,4 +1,4 @@
-"""What is in a folder of photographs."""
+"""What is in a folder of photographs, and which of them share a camera."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import re
 import shlex
 import warnings
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_listed
@@ -16,11 +17,10 @@ from hardsplat.io.media.images import ENDINGS, image_size, opened
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import Masks
 from hardsplat.io.scenes.source import named
-from hardsplat.sfm.job.cameras import CameraBody, SharedCamera, device_of, shared_cameras
 from hardsplat.sfm.job.exif import Taken, taken_of
 
 HEIC = {".heic", ".heif", ".hif"}
-UNREADABLE = {".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
+RAW = {".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
 VIDEOS = set(".mp4 .mov .m4v .avi .mkv .webm .mts .m2ts .mpg .mpeg .3gp .insv .360".split())
 WORK = "sfm"  # folder of a scene for what is neither photograph nor model
 # folders of a scene
@@ -30,17 +30,17 @@ _NOT_PHOTOGRAPHS = re.compile(_OF_SCENES, re.IGNORECASE)
 
 @dataclass
 class Photograph:
-    """name: path below the folder, with slashes. width, height: px, as stored: EXIF orientation is
-    ignored. camera: index. mask: white where features count, or None. taken: where and how, by
-    EXIF."""
+    """name: path below the folder, with slashes. size: width and height, px, as stored: EXIF
+    orientation is ignored. taken: what it says of itself. panorama: of all directions. mask: white
+    where features count, or None. camera: index."""
 
     name: str
     path: Path
-    width: int
-    height: int
+    size: tuple[int, int]
+    taken: Taken
+    panorama: bool
+    mask: Path | None
     camera: int = 0
-    mask: Path | None = None
-    taken: Taken = field(default_factory=Taken)
 
     @property
     def stamp(self) -> list:
@@ -50,12 +50,13 @@ class Photograph:
 
 @dataclass
 class PhotographFolder:
-    """folder: what names are below. left_out: name and reason for each file that cannot be used."""
+    """folder: what names are below. cameras: size, px, focal, px or None, in_mm and panorama of
+    each. left_out: name and reason for each file that cannot be used."""
 
     folder: Path
-    items: list[Photograph] = field(default_factory=list)
-    cameras: list[SharedCamera] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
+    items: list[Photograph]
+    cameras: list[dict[str, Any]]
+    left_out: dict[str, str]
 
 
 def is_video(path: Path) -> bool:
@@ -73,9 +74,8 @@ def listed(folder: Path, endings: Set[str] = ENDINGS) -> list[str]:
     names = []
     for root, folders, files in os.walk(folder):
         of_scene = Path(root) == folder and folder.name != "images"
-        folders[:] = [f for f in folders if not f.startswith(".")]
-        if of_scene:
-            folders[:] = [f for f in folders if not _NOT_PHOTOGRAPHS.fullmatch(f)]
+        skipped = [f for f in folders if of_scene and _NOT_PHOTOGRAPHS.fullmatch(f)]
+        folders[:] = [f for f in folders if f not in skipped and not f.startswith(".")]
         found = [Path(root, f) for f in files if not f.startswith(".")]
         found = [path for path in found if path.suffix.lower() in endings]
         names += [path.relative_to(folder).as_posix() for path in found]
@@ -85,70 +85,73 @@ def listed(folder: Path, endings: Set[str] = ENDINGS) -> list[str]:
 def find_photographs(
     scene: Path, camera_mode: str = "auto", panorama: str = "auto", exclude: Sequence[str] = ()
 ) -> PhotographFolder:
-    """The photographs of a scene folder with their sizes, cameras and masks. panorama, exclude: as
-    in SfmConfig. UserError where there are none."""
+    """The photographs of a scene folder with their cameras and masks. camera_mode, panorama,
+    exclude: as in SfmConfig. UserError where there are none."""
     check_listed(folder := image_folder(scene))
-    found = PhotographFolder(folder)
-    names = listed(folder)
+    names, left_out, masks = listed(folder), {}, Masks(scene)
     # phones save a photograph as JPEG beside
     beside = {Path(n).with_suffix(""): n for n in listed(folder, ENDINGS - HEIC)}
     for name in listed(folder, HEIC):
         if other := beside.get(Path(name).with_suffix("")):
-            found.left_out[name] = f"{other} has its name and is taken"
+            left_out[name] = f"{other} has its name and is taken"
             names.remove(name)
     stems = {Path(name).with_suffix("") for name in names}
-    for name in listed(folder, UNREADABLE):
+    for name in listed(folder, RAW):
         if Path(name).with_suffix("") not in stems:
             ending = Path(name).suffix[1:].upper()
-            found.left_out[name] = f"{ending} files are not read here; convert it to JPEG"
-    devices, masks, without = [], Masks(scene), named(names, exclude)
-    found.left_out |= dict.fromkeys(sorted(without), "--exclude")
+            left_out[name] = f"{ending} files are not read here; convert it to JPEG"
+    without = named(names, exclude)
+    left_out |= dict.fromkeys(sorted(without), "--exclude")
+    items = []
     for name in names:
         if name in without:
             continue
-        path = folder / name
         try:
-            name.encode()
-            if re.search(r"[\x00-\x1f\x7f]", name):
-                raise ValueError
-            size, device, taken = _looked_at(path)
-        except UserError as error:
-            found.left_out[name] = str(error).removeprefix(f"{path}: ")
-        except ValueError:  # also what cannot be written as UTF-8
-            why = "its name has characters that files of COLMAP cannot hold; rename it"
-            found.left_out[name] = why
-        else:
+            size, taken = _looked_at(folder, name)
             if panorama == "all" and not is_whole(*size):
                 shape = f"is {size[0]}x{size[1]}, and a panorama is twice as wide as high"
-                found.left_out[name] = f"{shape}; leave out --panorama all to use it"
-                continue
-            if panorama == "all" or (panorama == "auto" and taken.panorama):
-                device = CameraBody(panorama=True)
-            devices.append(device)
-            found.items.append(Photograph(name, path, *size, mask=masks.of(name), taken=taken))
-    if not found.items:
-        raise UserError(_nothing(scene, folder, found.left_out))
-    sizes = [(p.width, p.height) for p in found.items]
-    found.cameras, of = shared_cameras([p.name for p in found.items], sizes, devices, camera_mode)
-    for photograph, camera in zip(found.items, of):
-        photograph.camera = camera
-    return found
+                raise UserError(f"{shape}; leave out --panorama all to use it")
+        except UserError as error:
+            left_out[name] = str(error).removeprefix(f"{folder / name}: ")
+        else:
+            whole = panorama == "all" or (panorama == "auto" and taken.panorama)
+            items.append(Photograph(name, folder / name, size, taken, whole, masks.of(name)))
+    if not items:
+        raise UserError(_nothing(folder, left_out))
+    return PhotographFolder(folder, items, _shared_cameras(items, camera_mode), left_out)
 
 
-def _looked_at(path: Path) -> tuple[tuple[int, int], CameraBody, Taken]:
-    """Size and device of a photograph, and where it was taken, from its header. Raises UserError
-    where it is no image."""
+def _shared_cameras(items: Sequence[Photograph], mode: str) -> list[dict[str, Any]]:
+    """The cameras, of which each photograph gets the index of its own. mode: one of CAMERA_MODES.
+    Photographs of different sizes never share a camera, whatever the mode."""
+    index: dict[tuple, int] = {}
+    cameras: list[dict[str, Any]] = []
+    for p in items:
+        folder, device = str(PurePosixPath(p.name).parent), () if p.panorama else p.taken.device
+        key = {"auto": device or folder, "per-folder": folder, "per-image": p.name}.get(mode)
+        p.camera = index.setdefault((key, p.size, p.panorama), len(cameras))
+        if p.camera == len(cameras):
+            of_lens = dict(focal=p.taken.focal, in_mm=p.taken.in_mm, panorama=p.panorama)
+            cameras.append({"size": p.size} | of_lens)
+    return cameras
+
+
+def _looked_at(folder: Path, name: str) -> tuple[tuple[int, int], Taken]:
+    """Size of a photograph and what it says, from its header. Raises UserError where it is no image
+    or cannot be named."""
+    if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", name):  # the last are bytes that are no UTF-8
+        raise UserError("its name has characters that files of COLMAP cannot hold; rename it")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow speaks of damaged EXIF, and of large pictures
-        size = image_size(path)
+        size = image_size(folder / name)
         try:
-            with opened(path) as image:
-                return size, device_of(image), taken_of(image)
+            with opened(folder / name) as image:
+                return size, taken_of(image)
         except Exception:
-            return size, CameraBody(), Taken()
+            return size, Taken()
 
 
-def _nothing(scene: Path, folder: Path, left_out: dict[str, str]) -> str:
+def _nothing(folder: Path, left_out: dict[str, str]) -> str:
     if left_out:
         name, reason = next(iter(left_out.items()))
         return f"{folder}: none of the {len(left_out)} photographs can be used; {name}: {reason}"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
-from hardsplat.io.media.panorama import face_side
 from hardsplat.sfm.job.config import SfmConfig
 
 # px of the longer side, below which photographs are enlarged first, since they have few features
@@ -20,51 +19,30 @@ _BY_COUNT = ((100, 1600, 8192), (300, 1600, 6144), (math.inf, 1200, 4096))
 _ERROR, _OF = 4.0, 640  # px: COLMAP's largest error of a match, and the photographs it belongs to
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is done. image_size: px, longer side that features are found at; max_features: of a
-    photograph; error: px within which a match must fit.
+def make_plan(config: SfmConfig, sizes: Sequence[tuple[int, int]], video: bool) -> dict[str, Any]:
+    """What is done for photographs of these (width, height), px.
 
-    method, mapper: as in SfmConfig, but not auto. threads: of the worker.
+    image_size: px, longer side that features are found at; max_features: of a photograph; error: px
+    within which a match must fit; method, mapper: as in SfmConfig, but not auto; threads: of the
+    worker.
     """
-
-    image_size: int
-    max_features: int
-    error: float
-    method: str
-    mapper: str
-    threads: int
-
-
-def make_plan(config: SfmConfig, sizes: Sequence[tuple[int, int]], video: bool) -> Plan:
-    """The plan for photographs of these (width, height), px."""
     count = len(sizes)
     size, features = next((s, f) for most, s, f in _BY_COUNT if count <= most)
-    method = config.matching_method
-    if method == "auto":
-        method = "sequential" if video else "exhaustive" if count <= EXHAUSTIVE else "retrieval"
-    mapper = config.mapper
-    if mapper == "auto":
-        mapper = "incremental" if count <= GLOBAL else "global"
-    return Plan(
-        config.max_image_size or size,
-        config.max_num_features or features,
-        match_error(max(max(size) for size in sizes)),
-        method,
-        mapper,
-        config.num_threads or cores(),
-    )
+    method = "sequential" if video else "exhaustive" if count <= EXHAUSTIVE else "retrieval"
+    mapper = "incremental" if count <= GLOBAL else "global"
+    return {
+        "image_size": config.max_image_size or size,
+        "max_features": config.max_num_features or features,
+        "error": match_error(max(max(size) for size in sizes)),
+        "method": method if config.matching_method == "auto" else config.matching_method,
+        "mapper": mapper if config.mapper == "auto" else config.mapper,
+        "threads": config.num_threads or cores(),
+    }
 
 
-def searched_scale(width: int, height: int, image_size: int) -> float:
-    """What a photograph is resized by before features are found in it."""
-    longest = max(width, height)
+def searched_scale(longest: int, image_size: int) -> float:
+    """What a photograph with this longer side, px, is resized by before features are found."""
     return min(2.0 if longest < SMALL else 1.0, image_size / longest)
-
-
-def face_size(width: int, image_size: int) -> int:
-    """px of the faces of a panorama in which features are found."""
-    return max(1, min(face_side(width), image_size // 2))
 
 
 def match_error(longest: int) -> float:
