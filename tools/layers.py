@@ -28,6 +28,7 @@ mesh study view
 export render fit fitmesh
 train
 report torch
+step
 results
 edit raster sfm
 gpu io page

@@ -16,11 +16,11 @@ from hardsplat.blocks.tasks import train_task
 from hardsplat.cli import main
 from hardsplat.io.splats import load_splats
 from hardsplat.model.region import Region
+from hardsplat.step.photos import Photos
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.part import ScenePart
 from hardsplat.train.job.views import training_views
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.photos import Photos
 from tests.helpers import needs
 from tests.helpers.tables import argv
 from tests.helpers.training import OPENED, settings, splats_of

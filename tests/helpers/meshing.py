@@ -13,7 +13,7 @@ from hardsplat.fitmesh.session import MeshSession, Scale
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data
-from hardsplat.train.step.photos import Photos
+from hardsplat.step.photos import Photos
 from tests.oracle import mesh as oracle
 
 WIDTH, HEIGHT, NEAR, PIXEL = 64, 48, 0.05, 1 / 30

@@ -14,9 +14,9 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.projection import Perspective
 from hardsplat.raster.core.sinks import adam, plane_groups
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.begin import adam_settings, rate_plans
+from hardsplat.step.loss import loss_terms, term_sums_bytes
 from hardsplat.tables import quantities
-from hardsplat.train.step.loss import loss_terms, term_sums_bytes
-from hardsplat.train.step.schedule import adam_settings, rate_plans
 from hardsplat.train.strategies.refine import allocate_refine, refine_settings
 from tests.helpers.tables import COMMON
 

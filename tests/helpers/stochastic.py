@@ -12,9 +12,9 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.sinks import STORE
 from hardsplat.raster.renderer import Camera, Gaussians
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.step.loss import allocate_loss, loss_passes, loss_terms, record_loss
-from hardsplat.train.step.photos import pack
-from hardsplat.train.step.schedule import FIT_SCHEDULE_PASSES, record_end
+from hardsplat.step.begin import FIT_SCHEDULE_PASSES, record_end
+from hardsplat.step.loss import allocate_loss, loss_passes, loss_terms, record_loss
+from hardsplat.step.photos import pack
 from tests.helpers.goldens import random_scene
 from tests.helpers.tables import COMMON
 from tests.oracle import spsa

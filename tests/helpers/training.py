@@ -10,12 +10,12 @@ from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.photos import Photos
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.memory import placed
 from hardsplat.train.job.views import Views, training_views
 from hardsplat.train.run.start import initial_gaussians
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.photos import Photos
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Strategy
 

@@ -21,10 +21,10 @@ from hardsplat.gpu.device.queue import Fence
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.settings.presets import load_config
+from hardsplat.step import runner
 from hardsplat.train.run import keeping
 from hardsplat.train.run.trainer import Trainer, train
 from hardsplat.train.session import session as sessions
-from hardsplat.train.step import batch
 from tests.helpers.splat_files import some_splats
 from tests.helpers.training import open_session, same_state, settings
 
@@ -309,7 +309,7 @@ def wait_in_vain(fence):
 def fails(patch, error, after=3):
     """Only the first `after` batches of a run can be submitted; on a lost device nothing else can
     be waited for either."""
-    left, submit = iter(range(after)), batch.submit
+    left, submit = iter(range(after)), runner.submit
 
     def broken(device, commands, fence=None):
         if fence is not None and next(left, None) is None:
@@ -318,7 +318,7 @@ def fails(patch, error, after=3):
             raise error
         submit(device, commands, fence)
 
-    for module in (batch, sessions):
+    for module in (runner, sessions):
         patch.setattr(module, "submit", broken)
 
 

@@ -12,8 +12,8 @@ from hardsplat.raster.core import pairs as pair_lists
 from hardsplat.raster.core.pairs import HEADROOM, SPARE
 from hardsplat.raster.renderer import Renderer
 from hardsplat.raster.tiled import rasterizer
+from hardsplat.step.runner import AHEAD, WINDOW, BatchResult, PairDemand
 from hardsplat.train.run.trainer import train
-from hardsplat.train.step.batch import AHEAD, WINDOW, BatchResult, ListNeeds
 from tests.helpers.drawing import PARAMETERS, clear_scene, compare, splats_of
 from tests.helpers.goldens import relative_l2
 from tests.helpers.training import settings
@@ -177,7 +177,7 @@ def batch(pairs: list[int], checkpoints: int, capacity: int = 1 << 20) -> BatchR
 
 
 def test_needs_are_those_of_late():
-    needs, lists = ListNeeds(window=150), Lists()
+    needs, lists = PairDemand(window=150), Lists()
     needs.fit(lists)
     assert not lists.asked  # nothing is known
     needs.note(batch([5000, 3000] * 10, 70))
@@ -190,17 +190,17 @@ def test_needs_are_those_of_late():
     needs.fit(lists)
     most, later = int(5000 * AHEAD), int(1000 * AHEAD)
     assert lists.asked == [(most, 70, False), (most, 70, True), (later, 20, True)]
-    assert ListNeeds(window=3)._window == WINDOW
+    assert PairDemand(window=3)._window == WINDOW
 
 
 def test_steps_without_their_farthest_pairs_are_counted():
-    needs = ListNeeds()
+    needs = PairDemand()
     needs.note(batch([10, 11, 12], 0, capacity=10))
     assert needs.clipped_steps == 2
 
 
 def test_lists_that_did_not_fit_are_not_tried_again_but_by_a_new_rasterizer():
-    needs, lists = ListNeeds(), Lists(full=True)
+    needs, lists = PairDemand(), Lists(full=True)
     needs.note(batch([10], 1))
     needs.fit(lists, new=True)
     needs.fit(lists)
@@ -211,7 +211,7 @@ def test_lists_that_did_not_fit_are_not_tried_again_but_by_a_new_rasterizer():
 
 
 def test_what_another_rasterizer_needed_says_nothing():
-    needs, lists = ListNeeds(), Lists()
+    needs, lists = PairDemand(), Lists()
     needs.use("hardware")
     needs.note(batch([5000], 0))
     needs.use("tiled")

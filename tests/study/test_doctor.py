@@ -11,6 +11,7 @@ from hardsplat.gpu.device import capabilities, context, features, instance
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.sinks import moments_of
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.loss import allocate_loss
 from hardsplat.study import doctor
 from hardsplat.study.pipelines import Survey
 from hardsplat.tables.formats import MOMENT_FORMATS
@@ -18,7 +19,6 @@ from hardsplat.tables.reductions import REDUCTIONS
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.memory import fitting
 from hardsplat.train.job.views import Views
-from hardsplat.train.step.loss import allocate_loss
 
 
 @pytest.fixture

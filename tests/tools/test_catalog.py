@@ -33,6 +33,7 @@ from hardsplat.render.painter import Painter
 from hardsplat.settings.option import kind
 from hardsplat.settings.raster import Stochastic
 from hardsplat.settings.train import FIELDS, TrainConfig
+from hardsplat.step.photos import Photos
 from hardsplat.study.bench.measure import Bench
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS
@@ -43,7 +44,6 @@ from hardsplat.train.job.memory import placed
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.photos import Photos
 from hardsplat.view.gui.canvas import GUI_PASS
 from tests.helpers import meshing
 from tools import catalog

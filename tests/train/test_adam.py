@@ -6,7 +6,7 @@ import pytest
 from hardsplat import contract
 from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
 from hardsplat.io.formats import checkpoint as checkpoints
-from hardsplat.train.step.schedule import BETA2
+from hardsplat.step.begin import BETA2
 from tests.helpers.tables import COMMON
 from tests.helpers.training import open_session, same_state, settings
 from tests.oracle import sh as harmonics

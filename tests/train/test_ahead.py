@@ -12,12 +12,12 @@ from hardsplat.gpu.passes.shader import ShaderError
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.photos import Photos
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.run.start import build_ahead
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.photos import Photos
 
 WIDTH, HEIGHT = 32, 24
 

@@ -15,9 +15,9 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.region import Region
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.scene import SceneSettings
+from hardsplat.step.begin import view_order
 from hardsplat.train.job.place import place_of
 from hardsplat.train.run.start import print_notes
-from hardsplat.train.step.schedule import view_order
 
 COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
 

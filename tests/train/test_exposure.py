@@ -10,27 +10,22 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.passes.declared import filled
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.scenes.masks import masked
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.loss import LOSS_PASSES, allocate_loss, loss_passes, loss_terms, record_loss
+from hardsplat.step.photos import pack
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.run.trainer import train
-from hardsplat.train.step.exposure import exposure_passes, save_exposures
-from hardsplat.train.step.loss import (
-    LOSS_PASSES,
-    allocate_loss,
-    loss_passes,
-    loss_terms,
-    record_loss,
-)
-from hardsplat.train.step.photos import pack
+from hardsplat.train.step.exposure import exposure_fills, exposure_passes, save_exposures
 from tests.helpers.training import open_session, resumed_exactly, settings
 from tests.oracle import exposure as oracle
 
@@ -93,7 +88,7 @@ class Exposing:
         self.own |= allocate_loss(device, *CANVAS, exposed=True)
         for buffer in ("exposure_sums", "ssim_grads", "loss_sums"):
             self.own[buffer].fill(POISON)
-        losses = loss_passes(exposure=name, cameras=cameras)
+        losses = filled(loss_passes(), exposure_fills(name, cameras))
         run = build_all(device, [*losses, *exposure_passes(name, cameras)])
         resources = {**self.parameters.all, **self.own}
         self.exposed, self.plain = (Recorder(device, resources) for _ in range(2))

@@ -12,8 +12,7 @@ from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.scenes.masks import kept_pixels, masked
 from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig
-from hardsplat.tables.formats import FORMATS
-from hardsplat.train.step.loss import (
+from hardsplat.step.loss import (
     LOSS_PASSES,
     METRIC_PASSES,
     allocate_loss,
@@ -24,7 +23,8 @@ from hardsplat.train.step.loss import (
     record_loss,
     record_metrics,
 )
-from hardsplat.train.step.photos import pack
+from hardsplat.step.photos import pack
+from hardsplat.tables.formats import FORMATS
 from tests.oracle import loss as oracle
 
 HISTORY = contract.CONSTANTS["HISTORY"]

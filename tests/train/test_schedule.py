@@ -9,10 +9,10 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.sort import SORT_PASSES
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step import begin
+from hardsplat.step.begin import SCHEDULE_PASSES, rate_plan, rate_plans, view_order
+from hardsplat.step.loss import loss_terms
 from hardsplat.tables import quantities
-from hardsplat.train.step import schedule
-from hardsplat.train.step.loss import loss_terms
-from hardsplat.train.step.schedule import rate_plan, rate_plans, schedule_passes, view_order
 
 HISTORY = contract.CONSTANTS["HISTORY"]
 EXTENT = 3.7
@@ -30,11 +30,11 @@ class Steps:
         sizes |= dict.fromkeys(names.split(), 1)
         sizes |= {"schedule": HISTORY, "history": HISTORY}
         self.resources = {k: Buffer(device, n * contract.itemsize(k), k) for k, n in sizes.items()}
-        run = build_all(device, [*schedule_passes(), *SORT_PASSES[:1]])
+        run = build_all(device, [*SCHEDULE_PASSES, *SORT_PASSES[:1]])
         self.begin, self.end = (Recorder(device, self.resources) for _ in range(2))
-        schedule.record_begin(self.begin, run)
+        begin.record_begin(self.begin, run)
         self.begin.run(run["sizes"], threads=(1,))
-        schedule.record_end(self.end, run)
+        begin.record_end(self.end, run)
         self.begin.end()
         self.end.end()
         rng, words = np.random.default_rng(0), contract.itemsize("views") // 4
@@ -46,7 +46,7 @@ class Steps:
         self.resources["schedule"].upload(self.schedule)
 
     def __call__(
-        self, step: int, config: TrainConfig, beta2: float = schedule.BETA2
+        self, step: int, config: TrainConfig, beta2: float = begin.BETA2
     ) -> tuple[np.void, np.void]:
         """(frame, camera) of a step."""
         frame = np.zeros((), contract.dtype("Frame"))
@@ -55,7 +55,7 @@ class Steps:
         c, planes = config, quantities.plane_count("splat")
         own = c.scene.background, planes, c.model.sh_degree, c.model.sh_degree_interval
         own = *own, c.scene.near_plane
-        told = schedule.step_settings(c.run.seed, c.adam.adam_beta1, beta2, *own)
+        told = begin.step_settings(c.run.seed, c.adam.adam_beta1, beta2, *own)
         self.resources["step_settings"].upload(told)
         self.resources["rate_plans"].upload(rate_plans(config.flat(), EXTENT)[:planes])
         terms = loss_terms(config.flat(), EXTENT, sh_degree=c.model.sh_degree)

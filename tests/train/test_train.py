@@ -25,6 +25,7 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.render.shots import AROUND, VIEWS
 from hardsplat.results.metrics import decibels
 from hardsplat.settings.presets import config_from_file, load_config
+from hardsplat.step.photos import Photos
 from hardsplat.study.compare import NAME as COMPARISON
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.train.job.job import Job
@@ -35,7 +36,6 @@ from hardsplat.train.measure.measure import evaluation_frame, measure_all
 from hardsplat.train.run.closing import besides_training
 from hardsplat.train.run.trainer import train
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.photos import Photos
 from hardsplat.train.strategies.refine import RESET_OPACITY
 from hardsplat.train.watchers.log import Log
 from tests.helpers.tables import COMMON
@@ -195,9 +195,10 @@ def test_deterministic_runs_do_not_depend_on_the_clock(on_device, scene, tmp_pat
     monkeypatch.setattr("hardsplat.raster.tiled.rasterizer.PAIRS_PER_SPLAT", 1)
     monkeypatch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", 1.0)
     left = []
-    clock = "hardsplat.train.step.batch.BatchedSession.step_seconds"
+    clock = "hardsplat.step.runner.StepRunner.step_seconds"
     for seconds, copies in ((1e-6, math.inf), (0.4, 0.0)):
-        monkeypatch.setattr(clock, property(lambda self, seconds=seconds: seconds))
+        frozen = property(lambda self, seconds=seconds: seconds, lambda self, measured: None)
+        monkeypatch.setattr(clock, frozen, raising=False)
         monkeypatch.setattr("hardsplat.train.run.keeping.SNAPSHOT_SECONDS", copies)
         folder = tmp_path / str(seconds)
         own = dict(deterministic=True, rasterizer="auto", init_scale=3.0, grow_grad2d=1e-5)

@@ -11,12 +11,12 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.formats.checkpoint import load, path_of
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.begin import rate_plans, view_order
 from hardsplat.train.job import validation
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.validation import Look, has_settled, held_views, look, next_look
 from hardsplat.train.job.views import Views
 from hardsplat.train.run.trainer import train
-from hardsplat.train.step.schedule import rate_plans, view_order
 from tests.helpers.training import same_state, settings
 
 Shown = namedtuple("Shown", "psnr fitted_psnr")
@@ -146,7 +146,10 @@ def test_rates_fall_from_where_they_were_to_their_ends():
         return float(plan["first"] * (plan["last"] / plan["first"]) ** past)
 
     for settled in (3_000, 12_000):
-        before, after = rate_plans(flat, 2.0), rate_plans(flat, 2.0, settled=settled)
+        before, after = (
+            rate_plans(flat, 2.0),
+            rate_plans(flat, 2.0, falls=(settled, validation.whole_steps(settled))),
+        )
         moved = np.flatnonzero(before["first"])
         assert len(moved) and np.array_equal(moved, np.flatnonzero(after["first"]))
         for plane in moved:

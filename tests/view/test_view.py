@@ -24,8 +24,8 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Renderer
+from hardsplat.step.runner import StepRunner
 from hardsplat.train.run.trainer import train
-from hardsplat.train.step.batch import Batches
 from hardsplat.view import show
 from hardsplat.view.preview import TrainingWindow
 from hardsplat.view.splats.controls import Controls, fitted, placed
@@ -361,13 +361,13 @@ def test_the_window_shows_the_splats_of_the_moment(training, device, display, sc
 def test_the_window_answers_while_a_batch_takes_long(training, monkeypatch):
     """Where no batch is done for three looks at it, the window has a turn at each."""
     monkeypatch.setattr("hardsplat.view.preview.SLOW", 0.0)
-    looks, turns, real = [], [], Batches.ready.fget
+    looks, turns, real = [], [], StepRunner.ready.fget
 
     def ready(batches) -> bool:
         looks.append(len(turns))
         return len(looks) % 4 == 0 and real(batches)
 
-    monkeypatch.setattr(Batches, "ready", property(ready))
+    monkeypatch.setattr(StepRunner, "ready", property(ready))
     waits = Watched(lambda preview, run: turns.append(None))
     training("slow", waits, max_steps=10)
     late = [b - a for a, b, number in zip(looks, looks[1:], range(1, len(looks))) if number % 4]

@@ -29,7 +29,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.exr import read_exr
 from hardsplat.io.media.images import over, read_upright, save_png, to_uint8
 from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
-from hardsplat.train.step.batch import LONGEST_BATCH, BatchResult
+from hardsplat.step.runner import LONGEST_BATCH, BatchResult
 from hardsplat.train.watchers.log import stage_medians
 
 OF_A_FIT = tuple(
@@ -147,7 +147,7 @@ class Fitter:
         while session.step < c.max_steps and not stopping.asked:
             following = next(e for e in events if e > session.step)
             seconds = preview.batch_seconds if preview and preview.shown else BATCH_SECONDS
-            most = max(1, min(LONGEST_BATCH, int(seconds / session.step_seconds)))
+            most = max(1, min(LONGEST_BATCH, int(seconds / session.runner.step_seconds)))
             session.run(min(following - session.step, most if session.step else 1))
             if session.step in self.growth:
                 self._grow(self.growth[session.step])
@@ -196,7 +196,7 @@ class Fitter:
             "variants": session.raster.rows.names,
             "seconds": {"gpu": self.gpu_seconds, "wall": wall},
             "stage_ms": stage_medians(self.stages),
-            "clipped_steps": session.clipped_steps,
+            "clipped_steps": session.pairs.clipped_steps,
             "memory_bytes": session.memory(),
             "settings": {n: str(v) if isinstance(v, Path) else v for n, v in asdict(c).items()},
             "curve": self.curve,

@@ -17,13 +17,12 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.owned import Owned
-from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.model.camera import Camera
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.step import loss, schedule
-from hardsplat.train.step.batch import HISTORY, BatchedSession, Batches, BatchResult, ListNeeds
-from hardsplat.train.step.photos import pack
+from hardsplat.step import begin, loss
+from hardsplat.step.photos import pack
+from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
 
 BETA1, BETA2 = 0.9, 0.999  # Adam's decays
 
@@ -33,19 +32,19 @@ def gpu_settings(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
     order of the contract's RATE_ constants and fall alike."""
     c = config
     first = (c.means_lr * spacing, c.scales_lr, c.angles_lr, c.colors_lr, c.opacities_lr)
-    rates = [schedule.rate_plan(rate, c.final_lr * rate, c.max_steps) for rate in first]
+    rates = [begin.rate_plan(rate, c.final_lr * rate, c.max_steps) for rate in first]
     plans = np.array(rates, contract.dtype("RatePlan"))
     weights = TrainConfig.of(ssim_lambda=c.ssim_lambda).flat()  # none of parameters
     return {
-        "step_settings": schedule.step_settings(c.seed, BETA1, BETA2, c.background),
-        "adam_settings": schedule.adam_settings(BETA1, BETA2),
+        "step_settings": begin.step_settings(c.seed, BETA1, BETA2, c.background),
+        "adam_settings": begin.adam_settings(BETA1, BETA2),
         "loss_terms": loss.loss_terms(weights),
         "rate_plans": plans,
         "rates": np.zeros(len(plans), np.float32),
     }
 
 
-class FitSession(BatchedSession):
+class FitSession:
     """photo: (H, W, 3 or 4) uint8, premultiplied. capacity: most blobs there will be. on_batch:
     called with each finished batch, in order.
 
@@ -60,19 +59,21 @@ class FitSession(BatchedSession):
         capacity: int,
         on_batch: Callable[[BatchResult], None] = lambda batch: None,
     ):
-        self.device, self.config, self.on_batch, self.step = device, config, on_batch, 0
+        self.device, self.config = device, config
         self.height, self.width = photo.shape[:2]
         self.camera = Camera(np.eye(4), np.eye(3), self.width, self.height)
         self.background = np.full(3, float(config.background == "white"))
         self.spacing = float(np.sqrt(self.width * self.height / capacity))
-        self._lists, self._parts, self._recorded = ListNeeds(), Owned(), Recordings(device, {})
+        self.pairs, self._parts, self._recorded = PairDemand(), Owned(), Recordings(device, {})
         try:
-            self._allocate(capacity, pack(photo))
+            self._allocate(capacity, pack(photo), on_batch)
         except BaseException:
             self.destroy()
             raise
 
-    def _allocate(self, capacity: int, words: np.ndarray) -> None:
+    def _allocate(
+        self, capacity: int, words: np.ndarray, on_batch: Callable[[BatchResult], None]
+    ) -> None:
         device, c, size = self.device, self.config, (self.width, self.height)
         own = self._parts
         self.blobs = own.add(BlobBuffers(device, capacity, ("adam_blobs",)))
@@ -81,18 +82,11 @@ class FitSession(BatchedSession):
         filled = gpu_settings(c, self.spacing)
         # of the camera a fit reads its size alone
         filled |= {"photos": words, "views": contract.struct("Camera", size=size)}
-        filled["schedule"] = np.zeros(2 * HISTORY, np.uint32)  # always the one view
-        made = allocate_all(device, {name: values.nbytes for name, values in filled.items()})
-        own.add_all(made.values())
-        for name, values in filled.items():
-            made[name].upload(values)
-        nbytes = HISTORY * contract.itemsize("history")
-        made["history"] = own.add(Buffer(device, nbytes, "history", host=True))
+        self.runner = own.add(StepRunner(device, filled, self.pairs.note, on_batch))
         allocate = loss.allocate_squared if c.loss == "l2" else loss.allocate_loss
         compared = allocate(device, *size)
         own.add_all(compared.values())
-        self._shared: dict[str, Buffer | Image] = {**made, **compared}
-        self._batches = own.add(Batches(device, made["history"], self._on_batch))
+        self._shared: dict[str, Buffer | Image] = {**self.runner.buffers, **compared}
         self._record()
 
     def _record(self) -> None:
@@ -103,24 +97,24 @@ class FitSession(BatchedSession):
         squared = self.config.loss == "l2"
         compared = loss.SQUARED_PASSES if squared else loss.LOSS_PASSES
         record_loss = loss.record_squared if squared else loss.record_loss
-        passes = [*schedule.FIT_SCHEDULE_PASSES, *compared, *loss.METRIC_PASSES]
+        passes = [*begin.FIT_SCHEDULE_PASSES, *compared, *loss.METRIC_PASSES]
         run = build_all(self.device, passes)
 
         def draw(recorder: Recorder) -> None:
-            schedule.record_begin(recorder, run)
+            begin.record_begin(recorder, run)
             self.raster.record_forward(recorder)
 
         def step(recorder: Recorder) -> None:
             draw(recorder)
             record_loss(recorder, run, *size)
             self.raster.record_backward(recorder)
-            schedule.record_end(recorder, run)
+            begin.record_end(recorder, run)
 
         projection = cast(Flat, self.raster.projection)
         self._begin = recorded(lambda r: projection.record_begin(r, self.raster.pipelines))
         self._draw = recorded(draw)
         self._measure = recorded(lambda r: loss.record_metrics(r, run, *size))
-        self._batches.record(recorded, step)
+        self.runner.record(self.resources, step)
 
     # -- blobs in and out --------------------------------------------------------------------------
 
@@ -129,7 +123,7 @@ class FitSession(BatchedSession):
         Adam's, (18, N); zeros by default."""
         self.drain()
         self.blobs.set(blobs, moments)
-        self.step = step
+        self.runner.step = step
         self.resources["frame"].upload(contract.struct("Frame", step=step, seed=self.config.seed))
         self._begin.run_once()
         self._draw.run_once()
@@ -160,16 +154,24 @@ class FitSession(BatchedSession):
 
     # -- running -----------------------------------------------------------------------------------
 
+    @property
+    def step(self) -> int:
+        """Steps that were queued."""
+        return self.runner.step
+
+    def drain(self) -> None:
+        """Waits for all batches in flight."""
+        self.runner.drain()
+
     def run(self, steps: int) -> None:
         """Queues a batch of at most LONGEST_BATCH steps. Waits only for the batch before the
         last."""
-        self._batches.wait_for_turn()
-        self._lists.fit(self.raster)
+        self.runner.wait_for_turn()
+        self.pairs.fit(self.raster)
         if self.raster.resources is not self._drawn_from:
             self.drain()
             self._record()
-        self._batches.submit(self.step, steps, self.raster.pair_capacity)
-        self.step += steps
+        self.runner.run([0] * steps, lambda step, view: 0, self.raster.pair_capacity)
 
     def destroy(self) -> None:
         self.device.settle()

@@ -30,9 +30,9 @@ from hardsplat.report.page import write_comparison
 from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
 from hardsplat.settings.presets import SAVED_NAME, save_settings
 from hardsplat.settings.train import scene_folder
+from hardsplat.step.photos import Photos
+from hardsplat.step.runner import BatchResult
 from hardsplat.train.run.keeping import SNAPSHOT_SECONDS
-from hardsplat.train.step.batch import BatchResult
-from hardsplat.train.step.photos import Photos
 from hardsplat.train.watchers.log import stage_medians, stage_table
 
 OF_A_MESH = (

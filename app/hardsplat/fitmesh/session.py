@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +13,7 @@ from hardsplat.fitmesh.config import MeshConfig
 from hardsplat.fitmesh.model import Mesh
 from hardsplat.fitmesh.passes import mesh_passes, record_adam, record_gather, record_show
 from hardsplat.gpu.commands.recorder import Recorder, Recordings
-from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import DepthImage, Image
 from hardsplat.gpu.memory.owned import Owned
@@ -23,11 +22,11 @@ from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data
 from hardsplat.raster.core.resolve import resolve
+from hardsplat.step import begin
+from hardsplat.step.photos import Photos
+from hardsplat.step.runner import BatchResult, StepRunner
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import ATOMICS
-from hardsplat.train.step import schedule
-from hardsplat.train.step.batch import HISTORY, Batches, BatchResult
-from hardsplat.train.step.photos import Photos
 
 TILE = contract.CONSTANTS["TILE"]
 
@@ -69,56 +68,50 @@ class MeshSession:
         # what the size of the mesh decides, and what it does not; destroyed in this order
         self._sized, self._fixed = Owned(), Owned([photos.buffer])
         try:
-            self._shared = self._allocate_shared(texture)
-            self._batches = Batches(device, buffer_in(self._shared, "mesh_history"), on_batch)
-            self._fixed.add(self._batches)
+            filled = gpu_settings(config, scale)
+            filled["views"] = np.stack([camera_data(v) for v in views])
+            filled["texels"] = texture.astype(np.float32)
+            runner = StepRunner(device, filled, on_batch, history="mesh_history")
+            self.runner = self._fixed.add(runner)
+            self._shared = self._allocate_shared()
             atomics = resolve(device, "float atomics", ATOMICS, config.atomics, "--atomics")
             passes = mesh_passes(atomics, config.loss, *canvas)
-            self.run_of = build_all(device, [*schedule.FIT_SCHEDULE_PASSES, *passes])
+            self.run_of = build_all(device, [*begin.FIT_SCHEDULE_PASSES, *passes])
             self.set_step(0)
             self._allocate(np.zeros((2, len(mesh.vertices), 3)))
         except BaseException:
             self.destroy()
             raise
 
-    def _allocate_shared(self, texture: np.ndarray) -> dict[str, Buffer | Image]:
+    def _allocate_shared(self) -> dict[str, Buffer | Image]:
         """What does not depend on the mesh."""
         device, size, own = self.device, (self.width, self.height), self._fixed
         groups = -(-self.width // TILE) * -(-self.height // TILE)
         numbers = dict(mesh=1, frame=1, camera=1, adam_texels=2 * self.texels, mesh_losses=groups)
-        filled = gpu_settings(self.config, self.scale)
-        filled["views"] = np.stack([camera_data(v) for v in self.views])
-        filled["texels"] = texture.astype(np.float32)
         sizes = {name: n * contract.itemsize(name) for name, n in numbers.items()}
-        sizes |= {name: values.nbytes for name, values in filled.items()}
         made: dict[str, Buffer | Image] = {**allocate_all(device, sizes)}
         own.add_all(made.values())
-        for name, values in filled.items():
-            made[name].upload(values)
-        for name in ("schedule", "mesh_history"):
-            ring = Buffer(device, HISTORY * contract.itemsize(name), name, host=True)
-            made[name] = own.add(ring)
         for name in ("ids", "ids_minus", "target"):
             made[name] = own.add(Image(device, *size, FORMATS["float32"].vk, np.float32, name))
         made["depth"] = own.add(DepthImage(device, *size, "depth"))
         buffer_in(made, "adam_texels").fill(0)
-        return {**made, "photos": self.photos.buffer}
+        return {**self.runner.buffers, **made, "photos": self.photos.buffer}
 
     # -- running -----------------------------------------------------------------------------------
 
+    @property
+    def step(self) -> int:
+        """Steps that were queued."""
+        return self.runner.step
+
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
-        self._batches.wait_for_turn()
-        ring = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
-        order = schedule.view_order(self.config.seed, self.step, steps, len(self.views))
-        for step, view in enumerate(order, self.step):
-            ring[step % HISTORY] = view, self.photos.place(step, int(view))
-        self._batches.submit(self.step, steps)
-        self.step += steps
+        order = begin.view_order(self.config.seed, self.step, steps, len(self.views))
+        self.runner.run(order, self.photos.place)
 
     def drain(self) -> None:
         """Waits for all batches in flight."""
-        self._batches.drain()
+        self.runner.drain()
 
     def subdivide(self) -> None:
         """Splits every triangle in four. A vertex sees a quarter of the pixels afterwards, so
@@ -156,7 +149,7 @@ class MeshSession:
         near, seed = self.scale.near, self.config.seed
         frame = contract.struct("Frame", step=step, near_plane=near, seed=seed)
         self._shared["frame"].upload(frame)
-        self.step = step
+        self.runner.step = step
 
     def _allocate(self, moments: np.ndarray) -> None:
         """What depends on the mesh's size, and the commands for it. moments: (2, V, 3)."""
@@ -182,13 +175,13 @@ class MeshSession:
         self.resources = {**self._shared, **self._own}
 
         def step(recorder: Recorder) -> None:
-            schedule.record_begin(recorder, self.run_of)
+            begin.record_begin(recorder, self.run_of)
             record_gather(recorder, self.run_of, triangles, *size)
             record_adam(recorder, self.run_of, count, texels)
-            schedule.record_end(recorder, self.run_of)
+            begin.record_end(recorder, self.run_of)
 
         recorded = self._sized.add(Recordings(self.device, self.resources))
-        self._batches.record(recorded, step)
+        self.runner.record(self.resources, step)
         self._show = recorded(lambda r: record_show(r, self.run_of, triangles, *size))
 
     def _release(self) -> None:
@@ -197,9 +190,6 @@ class MeshSession:
 
     def destroy(self) -> None:
         """Frees everything, the photographs too."""
-        if hasattr(self, "_batches"):
-            with suppress(DeviceLost):
-                self.drain()
         self.device.settle()
         self._sized.destroy()
         self._fixed.destroy()
@@ -214,11 +204,11 @@ def gpu_settings(c: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
     constants and fall alike."""
     betas = c.adam_beta1, c.adam_beta2
     first = (c.vertices_lr * scale.radius, c.texels_lr, 1.0)
-    rates = [schedule.rate_plan(rate, c.last_lr * rate, c.max_steps) for rate in first]
+    rates = [begin.rate_plan(rate, c.last_lr * rate, c.max_steps) for rate in first]
     plans = np.array(rates, contract.dtype("RatePlan"))
     return {
-        "step_settings": schedule.step_settings(c.seed, *betas, near_plane=scale.near),
-        "adam_settings": schedule.adam_settings(*betas, c.adam_eps),
+        "step_settings": begin.step_settings(c.seed, *betas, near_plane=scale.near),
+        "adam_settings": begin.adam_settings(*betas, c.adam_eps),
         "rate_plans": plans,
         "rates": np.zeros(len(plans), np.float32),
     }

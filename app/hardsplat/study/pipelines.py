@@ -32,6 +32,7 @@ from hardsplat.raster.core.sinks import adam
 from hardsplat.raster.core.sky import behind_pass, gather_passes
 from hardsplat.raster.working.passes import cull_passes, gather_pass, step_passes
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, loss_passes
 from hardsplat.study import tried
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
@@ -41,7 +42,6 @@ from hardsplat.tables.photographs import EXPOSURES, LENSES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
 from hardsplat.train.step.exposure import exposure_passes
-from hardsplat.train.step.loss import FITTED_PASSES, METRIC_PASSES, loss_passes
 from hardsplat.train.strategies import STRATEGIES
 
 PATIENCE = 120.0  # seconds for a pipeline

@@ -20,10 +20,10 @@ from hardsplat.raster.core import trial
 from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
 from hardsplat.settings.typed_rasterizers import RasterizerName
+from hardsplat.step.photos import Photos
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.views import Views
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.photos import Photos
 
 SIZE = 32, 24  # px
 STEPS = 2

@@ -43,7 +43,8 @@ class Progress:
         log, session = run.log, run.session
         self._run, self.step, self.max_steps = run, log.steps[-1], session.job.steps
         self.loss, self.psnr, self.splats = log.losses[-1], log.psnrs[-1], log.splats[-1]
-        self.seconds, self.steps_per_second = log.seconds[-1], 1 / max(session.step_seconds, 1e-9)
+        self.seconds = log.seconds[-1]
+        self.steps_per_second = 1 / max(session.runner.step_seconds, 1e-9)
 
     def gaussians(self) -> Gaussians:
         """A copy of the splats as they are now. Waits for the steps that are queued, which takes

@@ -158,7 +158,7 @@ class TrainingWindow(Watcher):
 
     def answer(self, run: Running) -> bool:
         """On a slow device, where a step takes longer than a hand waits."""
-        if not self.shown or run.session.step_seconds < SLOW:
+        if not self.shown or run.session.runner.step_seconds < SLOW:
             return False
         self.turn(run, wait=True)
         return self.shown
@@ -174,7 +174,7 @@ class TrainingWindow(Watcher):
         if now - self._told_at < TOLD_EVERY:
             return
         self._told_at = now
-        told.pace = 1 / max(session.step_seconds, 1e-6)
+        told.pace = 1 / max(session.runner.step_seconds, 1e-6)
         told.left = (told.steps - told.step) / told.pace if log.steps else None
         told.memory = run.device.memory_peak()["allocated"] or 0
         if log.steps:

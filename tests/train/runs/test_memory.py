@@ -9,11 +9,11 @@ import pytest
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.usage import MemoryBudget
 from hardsplat.io.formats.checkpoint import newest
+from hardsplat.step.photos import Photos
 from hardsplat.train.run import memory
 from hardsplat.train.run.measuring import Measurements
 from hardsplat.train.run.trainer import Trainer, train
 from hardsplat.train.session import capacity
-from hardsplat.train.step.photos import Photos
 from hardsplat.train.watchers.watch import Watcher
 from tests.helpers.training import settings
 

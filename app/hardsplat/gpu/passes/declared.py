@@ -4,7 +4,7 @@ checks it against the SPIR-V, hardsplat.gpu.passes.pipelines makes its pipeline.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from hardsplat.gpu.passes.shader import ShaderSource
 
@@ -55,6 +55,37 @@ class ComputePass(_Pass):
 
     def sources(self) -> list[ShaderSource]:
         return [ShaderSource.of(self.shader, self.slots, self.macros)]
+
+
+@dataclass(frozen=True)
+class Fill:
+    """What a part of a program adds to the passes of a name: files for their slots, and what these
+    read, write, and take as constants and bindings."""
+
+    name: str
+    slots: Mapping[str, str] = field(default_factory=dict)
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    spec: Mapping[str, int | float] = field(default_factory=dict)
+    bind: Mapping[str, str] = field(default_factory=dict)
+    apart: tuple[str, ...] = ()
+
+
+def filled(passes: Iterable[ComputePass], fills: Iterable[Fill]) -> list[ComputePass]:
+    """The passes, each with the fills of its name."""
+    out = {p.name: p for p in passes}
+    for f in fills:
+        if p := out.get(f.name):
+            out[f.name] = replace(
+                p,
+                reads=(*p.reads, *f.reads),
+                writes=(*p.writes, *f.writes),
+                spec={**p.spec, **f.spec},
+                slots={**p.slots, **f.slots},
+                bind={**p.bind, **f.bind},
+                apart=(*p.apart, *f.apart),
+            )
+    return [*out.values()]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.declared import ComputePass, Fill, Pipeline
 from hardsplat.tables import quantities
 
 # What passes over a whole model bind instead of what the working set has under these names.
@@ -25,9 +25,12 @@ _TABLES = ("model_planes", "counts", "shown_bits", "shown_sums")
 _MOVES = "working/moves.glsl"
 
 
-def on_model(p: ComputePass) -> ComputePass:
-    """The pass over the model instead of the working set."""
-    return replace(p, bind={**p.bind, **ON_MODEL})
+# of the step around a working set: what moves splats at random goes over the model, and means of
+# the loss's terms are over it
+WORKING_FILLS = (
+    Fill("noise", bind=ON_MODEL),
+    Fill("loss reduce", {"alive": "working/alive.glsl"}, ("model_counts",)),
+)
 
 
 def cull_passes(geometry: Sequence[str], lens: str) -> list[ComputePass]:
@@ -35,7 +38,7 @@ def cull_passes(geometry: Sequence[str], lens: str) -> list[ComputePass]:
     that fills <lens>."""
     shown = ("shown_bits", "shown_sums")
     reads, slots = (*geometry, "camera", "frame", "counts"), {"lens": lens}
-    cull = on_model(ComputePass("cull", "working/cull.comp", reads, shown, slots=slots))
+    cull = ComputePass("cull", "working/cull.comp", reads, shown, slots=slots, bind=ON_MODEL)
     reads = ("model_counts", "counts", "shown_sums")
     scan = ComputePass("cull scan", "working/scan.comp", reads, ("counts", "shown_sums"))
     listed = ComputePass("cull list", "working/list.comp", ("counts", *shown), ("working",))

@@ -28,20 +28,14 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sinks import adam, moments_of, plane_groups, resolve_moments
 from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.begin import adam_settings
+from hardsplat.step.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss, term_sums_bytes
+from hardsplat.step.photos import pack
 from hardsplat.study.bench.errors import BACKGROUND, NEAR, GradientErrors
 from hardsplat.study.bench.floors import floor_bytes
 from hardsplat.study.bench.tiles import ViewPairs, sort_memory
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
-from hardsplat.train.step.loss import (
-    LOSS_PASSES,
-    allocate_loss,
-    loss_terms,
-    record_loss,
-    term_sums_bytes,
-)
-from hardsplat.train.step.photos import pack
-from hardsplat.train.step.schedule import adam_settings
 
 # pass whose fragments are counted -> its stage
 DRAWS = {"draw": "forward draw", "draw backward": "backward draw", "list fragments": "lists"}

@@ -17,10 +17,10 @@ from hardsplat.settings.learning import GradientSettings, ModelSettings
 from hardsplat.settings.photographs import PoseSettings
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.photos import Photos
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.views import Views, canvas_of
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.poses import moved
 
 STEPS_A_VIEW = 100

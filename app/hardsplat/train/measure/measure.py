@@ -26,17 +26,17 @@ from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.settings.scene import SceneSettings
-from hardsplat.tables.formats import FORMATS
-from hardsplat.train.measure.camera_colors import CameraColors
-from hardsplat.train.measure.fitted import MOMENTS, both_halves, color_map_of, half_psnr
-from hardsplat.train.step.loss import (
+from hardsplat.step.loss import (
     FITTED_PASSES,
     METRIC_PASSES,
     allocate_metrics,
     read_metrics,
     record_metrics,
 )
-from hardsplat.train.step.photos import pack
+from hardsplat.step.photos import pack
+from hardsplat.tables.formats import FORMATS
+from hardsplat.train.measure.camera_colors import CameraColors
+from hardsplat.train.measure.fitted import MOMENTS, both_halves, color_map_of, half_psnr
 
 Colored = Callable[[np.ndarray], np.ndarray]
 _GROUPS = next(n for n in contract.BUFFERS["color_moments"].axes if isinstance(n, int))

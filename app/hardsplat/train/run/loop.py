@@ -42,9 +42,9 @@ class TrainingLoop:
         run, s, settings = self.run, self.run.session, self.run.job.config.run
         deterministic = settings.deterministic
         while s.step < s.job.steps:
-            while not s.ready and run.watchers.answer():
+            while not s.runner.ready and run.watchers.answer():
                 pass  # each takes a while
-            s.wait_for_turn()
+            s.runner.wait_for_turn()
             run.files.background.check()
             self._memory.check()
             self._watch()
@@ -53,14 +53,14 @@ class TrainingLoop:
             stop = next_stop(settings, s)
             self._choose_rasterizer(stop)
             if s.step < stop:
-                limits = (s.step_seconds, run.watchers.batch_seconds)
+                limits = (s.runner.step_seconds, run.watchers.batch_seconds)
                 most = batch_steps(deterministic, s.batch_steps, s.step, *limits)
                 s.run(min(most, stop - s.step))
             if deterministic:
                 # so that room for pairs is made by all steps before, whatever else waits for them
                 s.drain()
             if run.log.steps:
-                run.files.prepare(s.step_seconds * (s.job.steps - s.step))
+                run.files.prepare(s.runner.step_seconds * (s.job.steps - s.step))
             self.keeper.publish(s.step)
             if self._look():
                 continue  # at step 0 again

@@ -26,14 +26,14 @@ from hardsplat.results.model import find_model
 from hardsplat.settings.option import flag
 from hardsplat.settings.scene import StartSettings
 from hardsplat.settings.train import TrainConfig, scene_folder
+from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES
+from hardsplat.step.photos import Photos
+from hardsplat.step.runner import BatchResult
 from hardsplat.train.job.job import Job
 from hardsplat.train.run.cube import random_cube
 from hardsplat.train.run.photographs import Loader
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.batch import BatchResult
 from hardsplat.train.step.capture import PhotographPasses
-from hardsplat.train.step.loss import FITTED_PASSES, METRIC_PASSES
-from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.step import step_passes
 
 # of given splats: formats of 8 bits have opacities of 0 and 1

@@ -80,7 +80,7 @@ class RunState:
             "splats": session.count(),
             "seconds": {"startup": log.startup_seconds, "training": seconds},
             "steps_per_second": session.step / seconds if seconds else None,
-            "clipped_steps": session.clipped_steps,
+            "clipped_steps": session.pairs.clipped_steps,
             "gpu_idle": log.gpu_idle,
             "stage_ms": stages,
             "step_ms": sum(stages.values()),

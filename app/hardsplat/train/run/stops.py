@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hardsplat.settings.run import RunSettings
+from hardsplat.step.runner import LONGEST_BATCH
 from hardsplat.train.job import validation
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.batch import LONGEST_BATCH
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
 

@@ -25,6 +25,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.runner import BatchResult
 from hardsplat.train.job.job import Job, prepare
 from hardsplat.train.job.memory import placed
 from hardsplat.train.job.part import ScenePart
@@ -43,7 +44,6 @@ from hardsplat.train.run.start import FirstSplats, open_session, print_notes
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.batch import BatchResult
 from hardsplat.train.step.intrinsics import check_lenses
 from hardsplat.train.watchers.log import Log
 from hardsplat.train.watchers.logs import log_of

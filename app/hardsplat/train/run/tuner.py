@@ -103,10 +103,10 @@ class RasterizerTuner:
         if (few := _plain(session, FEWEST)) < FEWEST and WARM + few + 1 + FEWEST <= most:
             session.run(few + 1)
         session.drain()
-        enough = max(FEWEST, int(SECONDS / max(session.step_seconds, 1e-6)))
+        enough = max(FEWEST, int(SECONDS / max(session.runner.step_seconds, 1e-6)))
         session.run(max(1, min(last - session.step, _plain(session, TIMED), enough)))
         session.drain()
-        return 1e3 * session.step_seconds
+        return 1e3 * session.runner.step_seconds
 
 
 def _plain(session: Session, most: int) -> int:

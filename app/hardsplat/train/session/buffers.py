@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -10,19 +9,19 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.contract.footprint import by_purpose
-from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.parameters import Gradients, Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer
+from hardsplat.step.photos import Photos
+from hardsplat.step.runner import PairDemand
 from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.contents import SessionContents
 from hardsplat.train.session.drawing import Drawing, StepInputs, has_timed_rows
 from hardsplat.train.session.working import ShownSplats
-from hardsplat.train.step.batch import ListNeeds
 from hardsplat.train.step.capture import PhotographPasses
-from hardsplat.train.step.photos import Photos
 
 
 class SessionBuffers(SessionContents):
@@ -40,7 +39,7 @@ class SessionBuffers(SessionContents):
     bound: int
     timed_rows: bool
     _shown: ShownSplats
-    _lists: ListNeeds
+    pairs: PairDemand
     _shared: dict[str, Buffer | Image]
     _drawing: Drawing | None
 
@@ -60,7 +59,7 @@ class SessionBuffers(SessionContents):
         n = self.count()
         self._release(keep_parameters=True)
         self.rasterizer, self.timed_rows = rasterizer, timed_rows
-        self._lists.use(rasterizer)
+        self.pairs.use(rasterizer)
         self._draw()
         self._set(n, self.step)
 
@@ -113,7 +112,7 @@ class SessionBuffers(SessionContents):
         self._set(n, self.step)
 
     def _fit_lists(self) -> None:
-        self._lists.fit(self.raster)
+        self.pairs.fit(self.raster)
         if self._drawn.outdated:  # an evaluation may have made room too
             self.drain()
             self._drawn.record(self._inputs())
@@ -133,7 +132,7 @@ class SessionBuffers(SessionContents):
         while True:
             shared, inputs = self._shared, self._inputs()
             try:
-                how = (self.parameters, shared, self._batches, self._lists)
+                how = (self.parameters, shared, self.runner, self.pairs)
                 self._drawing = Drawing(inputs, *how)
                 return
             except OutOfMemory:
@@ -174,7 +173,7 @@ class SessionBuffers(SessionContents):
         frame = contract.struct("Frame", step=step, seed=self.job.config.run.seed)
         self.resources["frame"].upload(frame)
         self._drawn.sizes.run_once()
-        self.step, self.bound = step, n
+        self.runner.step, self.bound = step, n
 
     def _release(self, keep_parameters: bool = False) -> None:
         self.device.wait_idle()  # for refinements too, which have no fence
@@ -191,10 +190,8 @@ class SessionBuffers(SessionContents):
 
     def destroy(self) -> None:
         """Frees everything, the photographs too. On a lost device nothing is under way."""
-        if hasattr(self, "_batches"):
-            with suppress(DeviceLost):
-                self.drain()
-            self._batches.destroy()
+        if hasattr(self, "runner"):
+            self.runner.destroy()
         self.device.settle()
         self._free()
         for resource in self._shared.values():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import Device
+from hardsplat.step.photos import Photos
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.memory import fitting
-from hardsplat.train.step.photos import Photos
 
 # capacity: so many times the splats that it was made for, and so many more, since each growth takes
 # a tenth of a second

@@ -14,11 +14,11 @@ from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.sky import Sky
 from hardsplat.raster.core.parameters import Parameters
+from hardsplat.step.runner import StepRunner
 from hardsplat.tables import quantities
 from hardsplat.tables.quantity import Of
 from hardsplat.train.job.job import Job
 from hardsplat.train.session.copies import Allocate, fresh
-from hardsplat.train.step.batch import BatchedSession
 
 
 def of_other_items(
@@ -43,16 +43,25 @@ def of_other_items(
     return found
 
 
-class SessionContents(BatchedSession):
+class SessionContents:
     """The part of a session that reads what it trains.
 
-    job: see Job. step: steps that were queued. parameters: from the first splats on.
+    job: see Job. parameters: from the first splats on.
     """
 
     job: Job
     parameters: Parameters
-    step: int
+    runner: StepRunner
     _shared: dict[str, Buffer | Image]
+
+    @property
+    def step(self) -> int:
+        """Steps that were queued."""
+        return self.runner.step
+
+    def drain(self) -> None:
+        """Waits for all batches in flight."""
+        self.runner.drain()
 
     @property
     def capacity(self) -> int:

@@ -23,11 +23,11 @@ from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.working_set import WorkingSet
+from hardsplat.step.loss import term_sums_bytes
+from hardsplat.step.photos import Photos
+from hardsplat.step.runner import PairDemand, StepRunner
 from hardsplat.train.job.job import Job
-from hardsplat.train.step.batch import Batches, ListNeeds
 from hardsplat.train.step.capture import PhotographPasses
-from hardsplat.train.step.loss import term_sums_bytes
-from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.resort import resort_bytes
 from hardsplat.train.step.step import Step
 from hardsplat.train.strategies.refine import allocate_refine
@@ -75,15 +75,15 @@ class Drawing:
         inputs: StepInputs,
         parameters: Parameters,
         shared: dict[str, Buffer | Image],
-        batches: Batches,
-        lists: ListNeeds,
+        runner: StepRunner,
+        pairs: PairDemand,
     ):
-        self._parameters, self._shared, self._batches = parameters, shared, batches
+        self._parameters, self._shared, self._runner = parameters, shared, runner
         self._device, self._parts = inputs.device, Owned()
-        self._recorded = self._on_all = Recordings(inputs.device, {})
+        self._on_all = Recordings(inputs.device, {})
         try:
             self._allocate(inputs)
-            lists.fit(self.raster, new=True)
+            pairs.fit(self.raster, new=True)
             self.record(inputs)
         except BaseException:
             self.destroy()
@@ -104,7 +104,7 @@ class Drawing:
         scratch: dict[str, Buffer | Image] = {**allocate_refine(device, parameters.capacity)}
         self._scratch = scratch
         self._parts.add_all(scratch.values())
-        self._shared["loss_terms"].upload(inputs.terms)
+        self._runner.update({"loss_terms": inputs.terms})
         sums = Buffer(device, term_sums_bytes(inputs.terms), "term_sums")
         scratch["term_sums"] = self._parts.add(sums)
 
@@ -116,13 +116,12 @@ class Drawing:
 
     def record(self, inputs: StepInputs) -> None:
         """Records the commands again."""
-        self._recorded.destroy()
         self._on_all.destroy()
         self._drawn_from = self.raster.resources
-        self.resources = {**self._shared, **self.raster.resources, **self._scratch}
-        self._recorded = recorded = Recordings(inputs.device, self.resources)
+        own = {**self._runner.buffers, **self._shared, **self._scratch}
+        self.resources = {**own, **self.raster.resources}
         step = Step(inputs.device, inputs.job, self.raster, inputs.capture, inputs.photos)
-        self._batches.record(recorded, self._poisoned(step.record), inputs.job.strategy.scores)
+        self._runner.record(self.resources, self._poisoned(step.record), inputs.job.strategy.scores)
         # between steps all splats are there, not those that one of them sees
         self._on_all = recorded = Recordings(
             inputs.device, {**self.resources, **self._parameters.all}
@@ -170,6 +169,5 @@ class Drawing:
             buffer.destroy()
 
     def destroy(self) -> None:
-        self._recorded.destroy()
         self._on_all.destroy()
         self._parts.destroy()

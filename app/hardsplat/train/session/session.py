@@ -23,6 +23,10 @@ from hardsplat.gpu.memory.resources import buffer_in
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.averages import begin_averages, take_averages
+from hardsplat.step.begin import view_order
+from hardsplat.step.loss import loss_terms
+from hardsplat.step.photos import Photos
+from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
 from hardsplat.tables import quantities
 from hardsplat.train.job.job import Job
 from hardsplat.train.session.buffers import SessionBuffers
@@ -31,14 +35,10 @@ from hardsplat.train.session.contents import of_other_items
 from hardsplat.train.session.drawing import Drawing
 from hardsplat.train.session.working import ShownSplats
 from hardsplat.train.step.averaging import Averaging
-from hardsplat.train.step.batch import HISTORY, Batches, BatchResult, ListNeeds
 from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.depths import Depths
-from hardsplat.train.step.loss import loss_terms
-from hardsplat.train.step.photos import Photos
 from hardsplat.train.step.resort import resort_due
-from hardsplat.train.step.schedule import view_order
-from hardsplat.train.step.step import allocate_step, allocate_weights, gpu_settings
+from hardsplat.train.step.step import allocate_step, allocate_weights, fixed_settings, gpu_settings
 
 GROUP = contract.CONSTANTS["GROUP"]
 
@@ -61,7 +61,7 @@ class Session(SessionBuffers):
         depths: Sequence[np.ndarray] | None = None,
         timed_rows: bool = True,
     ):
-        self.device, self.job, self.photos, self.on_batch = device, job, photos, on_batch
+        self.device, self.job, self.photos, self._on_batch = device, job, photos, on_batch
         self.rasterizer, self.opacity_reg = job.rasterizers[0], job.config.loss.opacity_reg
         (self.width, self.height), weight = job.views.canvas, job.config.depth.depth_lambda
         self._known: Depths | None = None
@@ -69,12 +69,12 @@ class Session(SessionBuffers):
             self._known = Depths(device, depths, weight, job.planned_steps, job.extent, photos)
         self.capture = PhotographPasses(job, self._known)
         self._more_opacity_reg = 0.0  # by the strategy, on top of opacity_reg
-        self.step, self.bound, self.exposed = 0, 0, job.exposed_until > 0
+        self.bound, self.exposed = 0, job.exposed_until > 0
         self.room, self.timed_rows = SplatCapacity(device, job, photos), timed_rows
         self._shown = ShownSplats(job)
         self.averaging = Averaging(job.average_steps, job.strategy)
-        self._lists = ListNeeds(len(job.views.cameras))
-        self._lists.use(self.rasterizer)
+        self.pairs = PairDemand(len(job.views.cameras))
+        self.pairs.use(self.rasterizer)
         self._shared: dict[str, Buffer | Image] = {
             **photos.buffers,
             **(self._known.buffers if self._known else {}),
@@ -92,10 +92,12 @@ class Session(SessionBuffers):
         device, job, terms = self.device, self.job, self.terms()
         # of the loss's terms, in the order of its records
         self.weights = terms["weight"].astype(np.float64)
-        allocate_step(self._shared, device, job, terms, self.photos.fetched)
+        settings = gpu_settings(job, self.photos.fetched) | fixed_settings(job, terms)
+        observers = (self.pairs.note, self._shown.note, self._on_batch)
+        self.runner = StepRunner(device, settings, *observers)
+        self._shared.update(allocate_step(device, job))
         if job.strategy.scores:
             self._shared["weights"] = allocate_weights(device, job.views.canvas)
-        self._batches = Batches(device, buffer_in(self._shared, "history"), self._on_batch)
 
     def terms(self, capacity: int = 0) -> np.ndarray:
         """The contract's LossTerms struct. capacity: of splats."""
@@ -157,7 +159,7 @@ class Session(SessionBuffers):
         there. Raises what the constructor and restore raise."""
         self.drain()
         self._release()
-        self._batches.destroy()
+        self.runner.destroy()
         kept = {*self.photos.buffers, *(self._known.buffers if self._known else ())}
         for name in self._shared.keys() - kept:
             self._shared.pop(name).destroy()
@@ -187,7 +189,7 @@ class Session(SessionBuffers):
         self.drain()
         terms = self.terms(self.capacity)
         self.weights = terms["weight"].astype(np.float64)
-        self._shared["loss_terms"].upload(terms)
+        self.runner.update({"loss_terms": terms})
 
     def reschedule(self, job: Job) -> None:
         """Uses other schedules from the next step on. job: differs from the session's in steps
@@ -195,8 +197,7 @@ class Session(SessionBuffers):
         self.drain()
         self.job = job
         self.averaging = Averaging(job.average_steps, job.strategy)
-        for name, values in gpu_settings(job, self.photos.fetched).items():
-            self._shared[name].upload(values)
+        self.runner.update(gpu_settings(job, self.photos.fetched))
         self._drawn.record(self._inputs())
 
     # -- running -----------------------------------------------------------------------------------
@@ -209,33 +210,17 @@ class Session(SessionBuffers):
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
         job, strategy, first = self.job, self.job.strategy, self.step
-        self.wait_for_turn()
+        self.runner.wait_for_turn()
         if (more := strategy.opacity_reg(first)) != self._more_opacity_reg:
             self._more_opacity_reg = more
             self._weigh_terms()
         self._fit_working()
         self._fit_lists()
-        schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
         held, until = np.flatnonzero(np.isin(job.epoch, job.validation)), job.main_steps
         order = view_order(job.config.run.seed, first, steps, len(job.epoch), held, until)
-        for step, view in enumerate(job.epoch[order], first):
-            schedule[step % HISTORY] = view, self.photos.place(step, int(view))
         scored = [strategy.scored(step) for step in range(first, first + steps)]
-        self._batches.submit(first, steps, self.raster.pair_capacity, scored)
-        self.step += steps
-
-    def _on_batch(self, result: BatchResult) -> None:
-        self._shown.note(result.records)
-        super()._on_batch(result)
-
-    @property
-    def ready(self) -> bool:
-        """Whether wait_for_turn would not wait."""
-        return self._batches.ready
-
-    def wait_for_turn(self) -> None:
-        """Waits for the batch before the last, after which `run` waits for nothing."""
-        self._batches.wait_for_turn()
+        views, most = job.epoch[order], self.raster.pair_capacity
+        self.runner.run(views, self.photos.place, most, scored)
 
     def _queue(self, action: str) -> None:
         submit(self.device, [self._drawn.actions[action]()])

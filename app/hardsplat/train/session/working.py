@@ -9,6 +9,7 @@ from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.working_set import most_shown
+from hardsplat.step.runner import BatchResult
 from hardsplat.tables.photographs import LENSES
 from hardsplat.train.job.job import Job
 
@@ -32,8 +33,8 @@ class ShownSplats:
         most = most_shown(device, model, job.views.packed(), frame, GEOMETRY, lens)
         self.share = max(self.share, most / max(n, 1))
 
-    def note(self, records: np.ndarray) -> None:
-        """records: StepRecords of the contract."""
+    def note(self, result: BatchResult) -> None:
+        records = result.records
         shares = records["visible"] / np.maximum(records["splats"], 1)
         self.share = max(self.share, float(shares.max(initial=0.0)))
 

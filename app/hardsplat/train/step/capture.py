@@ -10,13 +10,14 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.raster.core.sinks import record_others
 from hardsplat.raster.core.sky import gather_passes, record_gather
+from hardsplat.raster.working.passes import WORKING_FILLS
 from hardsplat.tables import quantities
 from hardsplat.train.job.job import Job
 from hardsplat.train.step.depths import DEPTH_PASS, Depths
-from hardsplat.train.step.exposure import CENTRED, centre_pass, exposure_passes
-from hardsplat.train.step.intrinsics import INTRINSICS_PASS
-from hardsplat.train.step.poses import pose_passes
-from hardsplat.train.step.schedule import schedule_passes
+from hardsplat.train.step.exposure import CENTRED, centre_pass, exposure_fills, exposure_passes
+from hardsplat.train.step.intrinsics import INTRINSICS_FILL, INTRINSICS_PASS
+from hardsplat.train.step.poses import POSE_FILL, pose_passes
+from hardsplat.train.strategies.refine import region_fills
 from hardsplat.train.strategies.strategy import Pipelines
 
 RecordPasses = Callable[[Recorder], None]
@@ -40,14 +41,19 @@ class PhotographPasses:
         self._centring = [centre_pass()] if centred else []
         self._sky, self._canvas = items["texel"], job.views.canvas
         self._gathering = gather_passes(job.views.lens) if self._sky else []
-        self._ends = schedule_passes(poses, intrinsics)
+        self.fills = [
+            *exposure_fills(c.exposure.exposure, self.cameras),
+            *[POSE_FILL] * poses,
+            *[INTRINSICS_FILL] * intrinsics,
+            *(region_fills(job.part.region) if job.part.region else ()),
+            *(WORKING_FILLS if job.packed else ()),
+        ]
 
     def passes(self) -> list[ComputePass]:
-        """With those that begin and end a step."""
         depth = [DEPTH_PASS] if self.depths else []
         posing = (*self._posing, *self._focusing)
         others = (*self._exposing, *self._centring, *self._gathering)
-        return [*self._ends, *posing, *depth, *others]
+        return [*posing, *depth, *others]
 
     def record_compared(
         self, recorder: Recorder, run: Pipelines, record_loss: RecordPasses

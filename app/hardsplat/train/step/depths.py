@@ -12,7 +12,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.passes.declared import ComputePass
-from hardsplat.train.step.photos import Photos
+from hardsplat.step.photos import Photos
 
 LAST = 0.01  # share of the weight that is left at max_steps
 _LARGEST = 6e4  # that a float16 holds

@@ -12,12 +12,11 @@ scene after each step, so renders and files need none of this.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from hardsplat.gpu.passes.declared import ComputePass
+from hardsplat.gpu.passes.declared import ComputePass, Fill
 from hardsplat.results.folder import write_json
 from hardsplat.tables import quantities
 from hardsplat.tables.photographs import EXPOSURES
@@ -27,45 +26,39 @@ NAME = "exposures.json"
 CENTRED: tuple[Of, ...] = ("photograph", "camera")  # their planes follow each other in the table
 
 
-@dataclass(frozen=True)
-class Seen:
-    """How passes of the loss see the image. slots, spec, reads: theirs. result: the file that fills
-    <result> of the gradient. writes: what that writes with `d_image`."""
-
-    slots: Mapping[str, str]
-    result: str
-    spec: Mapping[str, int] = field(default_factory=dict)
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-
-
-def seen_by(name: str, cameras: int = 2) -> Seen:
-    """name: a variant of EXPOSURES. cameras: how many there are; the only one has no response,
-    which is kept at a mean of 0."""
+def exposure_fills(name: str, cameras: int = 2) -> list[Fill]:
+    """How the loss sees the image. name: a variant of EXPOSURES. cameras: how many there are; the
+    only one has no response, which is kept at a mean of 0."""
     row = EXPOSURES[name]
     if not row.slot:
-        return Seen({}, "loss/result_derivative.glsl")
+        return []
     slots = {"seen": "photographs/exposure/seen.glsl", "exposure": row.slot}
-    spec = {"RESPONDS": cameras > 1} if row.responds else {}
-    result, reads = "photographs/exposure/result.glsl", tuple(q.name for q in row.quantities)
-    return Seen(slots, result, spec, reads, ("exposure_sums",))
+    reads, spec = tuple(q.name for q in row.quantities), _responds(name, cameras)
+    result = slots | {"result": "photographs/exposure/result.glsl"}
+    return [
+        Fill("loss ssim", slots, reads, spec=spec),
+        Fill("loss gradient", result, reads, ("exposure_sums",), spec),
+    ]
+
+
+def _responds(name: str, cameras: int) -> dict[str, int]:
+    return {"RESPONDS": cameras > 1} if EXPOSURES[name].responds else {}
 
 
 def exposure_passes(name: str, cameras: int = 2) -> tuple[ComputePass, ...]:
     """What follows the loss; nothing where the image stays as it is. name, cameras: as for
-    seen_by."""
-    row, seen = EXPOSURES[name], seen_by(name, cameras)
+    exposure_fills."""
+    row = EXPOSURES[name]
     if not row.slot:
         return ()
-    slots, gradients = {"exposure": row.slot, "chain": row.chain}, [q.d for q in row.quantities]
     return (
         ComputePass(
             "expose gather",
             "photographs/exposure/gather.comp",
-            reads=("camera", "frame", "exposure_sums", *seen.reads),
-            writes=tuple(gradients),
-            spec=seen.spec,
-            slots=slots,
+            reads=("camera", "frame", "exposure_sums", *(q.name for q in row.quantities)),
+            writes=tuple(q.d for q in row.quantities),
+            spec=_responds(name, cameras),
+            slots={"exposure": row.slot, "chain": row.chain},
         ),
     )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.gpu.passes.declared import ComputePass
+from hardsplat.gpu.passes.declared import ComputePass, Fill
 from hardsplat.model.camera import Camera
 from hardsplat.results.folder import write_json
 
@@ -30,6 +30,9 @@ INTRINSICS_PASS = ComputePass(
     "photographs/intrinsics_gather.comp",
     reads=("camera", "frame", "counts", "camera_sums", "intrinsics"),
     writes=("d_intrinsics",),
+)
+INTRINSICS_FILL = Fill(
+    "begin step", {"intrinsics": "photographs/intrinsics_refined.glsl"}, ("intrinsics",)
 )
 
 

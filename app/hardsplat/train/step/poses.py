@@ -13,11 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardsplat.gpu.passes.declared import ComputePass
+from hardsplat.gpu.passes.declared import ComputePass, Fill
 from hardsplat.model.camera import Camera
 
 MOST_TURN = math.radians(3.0)  # of a camera in all
 MOST_SHIFT = 0.03  # the same, of the scene's extent
+
+POSE_FILL = Fill("begin step", {"pose": "photographs/pose_refined.glsl"}, ("turn", "shift"))
 
 
 def pose_passes(extent: float, free: bool = False) -> tuple[ComputePass, ...]:

@@ -3,7 +3,7 @@ passes in their order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 
 import numpy as np
 
@@ -12,31 +12,30 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.passes.declared import ComputePass
+from hardsplat.gpu.passes.declared import ComputePass, filled
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sinks import plane_groups
 from hardsplat.raster.core.sky import allocate_sums
 from hardsplat.raster.core.sort import SORT_PASSES
-from hardsplat.raster.working.passes import on_model
-from hardsplat.tables import quantities
-from hardsplat.tables.formats import FORMATS
-from hardsplat.train.job.job import Job
-from hardsplat.train.step.averaging import Averaging
-from hardsplat.train.step.batch import HISTORY
-from hardsplat.train.step.capture import PhotographPasses, RecordPasses
-from hardsplat.train.step.loss import allocate_loss, loss_passes, record_loss
-from hardsplat.train.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
-from hardsplat.train.step.resort import record_resort, resort_passes
-from hardsplat.train.step.schedule import (
+from hardsplat.step.begin import (
     BETA2,
+    SCHEDULE_PASSES,
     adam_settings,
     rate_plans,
     record_begin,
     record_end,
     step_settings,
 )
-from hardsplat.train.strategies.refine import NOISE, refine_settings, within_region
+from hardsplat.step.loss import allocate_loss, loss_passes, record_loss
+from hardsplat.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
+from hardsplat.tables import quantities
+from hardsplat.tables.formats import FORMATS
+from hardsplat.train.job.job import Job
+from hardsplat.train.step.averaging import Averaging
+from hardsplat.train.step.capture import PhotographPasses, RecordPasses
+from hardsplat.train.step.resort import record_resort, resort_passes
+from hardsplat.train.strategies.refine import refine_settings
 
 
 def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
@@ -45,44 +44,37 @@ def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
     c, planes = job.config, quantities.plane_count("splat")
     decays, bands = (c.adam.adam_beta1, BETA2), c.model
     degrees = (bands.sh_degree, bands.sh_degree_interval)
+    falls = (job.settled, job.steps) if job.settled else None
     return {
         "step_settings": step_settings(
             c.run.seed, *decays, c.scene.background, planes, *degrees, c.scene.near_plane, fetched
         ),
         "rate_plans": rate_plans(
-            job.flat, job.extent, job.frozen, job.exposed_until, job.part.exposures, job.settled
+            job.flat, job.extent, job.frozen, job.exposed_until, job.part.exposures, falls
         ),
         "refine_settings": refine_settings(job.densify, job.extent),
     }
 
 
-def allocate_step(
-    resources: MutableMapping[str, Buffer | Image],
-    device: Device,
-    job: Job,
-    terms: np.ndarray,
-    fetched: bool,
-) -> None:
-    """Adds to `resources` what steps read and write down, whatever the number of splats. With
-    OutOfMemory some of it is there. terms: LossTerms. fetched: see Photos."""
-    c = job.config
-    values = gpu_settings(job, fetched) | {
-        "adam_settings": adam_settings(c.adam.adam_beta1),
+def fixed_settings(job: Job, terms: np.ndarray) -> dict[str, np.ndarray]:
+    """What steps read and leave besides. terms: LossTerms."""
+    rates = sum(map(quantities.plane_count, quantities.ORDER))
+    return {
+        "adam_settings": adam_settings(job.config.adam.adam_beta1),
         "loss_terms": terms,
         "views": job.views.packed(),
+        "rates": np.zeros(rates, np.float32),
+        "moved_planes": np.zeros(contract.itemsize("moved_planes"), np.uint8),
     }
-    sizes = {name: each.size for name, each in values.items()}
-    sizes |= {"rates": values["rate_plans"].size, "moved_planes": 1}
-    sizes |= {"schedule": HISTORY, "history": HISTORY}
-    for name, n in sizes.items():
-        host = name in ("schedule", "history")
-        buffer = resources[name] = Buffer(device, n * contract.itemsize(name), name, host=host)
-        if name in values:
-            buffer.upload(values[name])
-    if texels := job.views.texels:
-        resources["sky_sums"] = allocate_sums(device, texels)
-    exposed = c.exposure.corrected
-    resources.update(allocate_loss(device, *job.views.canvas, job.estimates > 0, exposed))
+
+
+def allocate_step(device: Device, job: Job) -> dict[str, Buffer | Image]:
+    """What steps write for themselves, whatever the number of splats."""
+    exposed, texels = job.config.exposure.corrected, job.views.texels
+    made = allocate_loss(device, *job.views.canvas, job.estimates > 0, exposed)
+    if texels:
+        made["sky_sums"] = allocate_sums(device, texels)
+    return made
 
 
 def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
@@ -96,14 +88,12 @@ def step_passes(
     """All but those of the rasterizer. in_order: it sorts splats by depth, so that they can be put
     in another order too, if their number changes at all."""
     strategy, moments, averages = job.strategy, job.moments, job.average_steps
-    refining = [within_region(p, job.part.region) for p in strategy.passes(moments, photo_bytes)]
-    if job.packed:
-        refining = [on_model(p) if p == NOISE else p for p in refining]
+    refining = strategy.passes(moments, photo_bytes)
     resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()
-    averaging, exposure = Averaging(averages, strategy).passes(), job.config.exposure.exposure
-    how = (job.estimates > 0, exposure, capture.cameras, job.packed)
-    losses = loss_passes(photo_bytes, *how)
-    return [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging]
+    averaging = Averaging(averages, strategy).passes()
+    passes = [*SCHEDULE_PASSES, *loss_passes(photo_bytes, job.estimates > 0), *capture.passes()]
+    passes += [*SORT_PASSES[:1], *refining, *resorting, *averaging]
+    return filled(passes, capture.fills)
 
 
 def record_depth_supervised_step(

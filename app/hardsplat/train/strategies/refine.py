@@ -4,7 +4,6 @@ that are removed."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import allocate_all
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.declared import ComputePass, Fill, Pipeline
 from hardsplat.model.region import Region
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.tables import quantities
@@ -126,9 +125,7 @@ def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:
     return buffers
 
 
-def within_region(p: ComputePass, region: Region | None) -> ComputePass:
-    """The pass, which finds candidates for growth in the region alone."""
-    if region is None or p.name != "densify tickets":
-        return p
-    slots = {**p.slots, "region": "densify/budget/region.glsl"}
-    return replace(p, slots=slots, spec={**p.spec, **region.constants()}, reads=(*p.reads, "means"))
+def region_fills(region: Region) -> list[Fill]:
+    """Candidates for growth are found in the region alone."""
+    slots = {"region": "densify/budget/region.glsl"}
+    return [Fill("densify tickets", slots, ("means",), spec=region.constants())]

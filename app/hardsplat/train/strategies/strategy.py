@@ -20,9 +20,10 @@ class Growing(Protocol):
     """What a strategy may ask of the session before splats are added. bound: most splats there can
     be, known without waiting. capacity: that there is room for."""
 
-    step: int
     bound: int
 
+    @property
+    def step(self) -> int: ...
     @property
     def capacity(self) -> int: ...
 

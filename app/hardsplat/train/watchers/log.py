@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hardsplat.step.runner import BatchResult
 from hardsplat.train.job.validation import Look
-from hardsplat.train.step.batch import BatchResult
 
 # what a resumed run continues with
 KEPT = ["training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations"]

@@ -10,7 +10,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import over
 from hardsplat.io.scenes.masks import downsampled
-from hardsplat.train.step.photos import pack
+from hardsplat.step.photos import pack
 from hardsplat.view.splats.inputs import Viewpoint
 
 

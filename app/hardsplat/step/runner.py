@@ -1,11 +1,12 @@
-"""Batches of training steps: recorded once, submitted together, two in flight, and what comes
-back."""
+"""A step that is recorded once and submitted many times: batches, two of them in flight, and what
+comes back."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +14,11 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.commands.recorder import Recorder, Recordings
-from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.owned import Owned
 from hardsplat.raster.core.pairs import PairLists
 
 HISTORY = contract.CONSTANTS["HISTORY"]
@@ -47,7 +50,7 @@ class BatchResult:
         return 1e-9 * (end - begin) or self.host[1] - self.host[0]
 
 
-class _Slot:
+class InFlight:
     """One batch in flight."""
 
     def __init__(self, device: Device):
@@ -71,20 +74,57 @@ def _nothing(recorder: Recorder) -> None:
     """A command buffer of its own around a batch, for its two timestamps."""
 
 
-class Batches:
-    """A step's command buffer, and two batches of it in flight.
+class StepRunner:
+    """A step's command buffer, two batches of it in flight, and the buffers between host and steps.
 
-    history: row of the contract in host memory, the ring of the steps' records. on_batch: called
-    with each finished batch, in order.
+    settings: what steps read, by contract name. history: row of the contract, the ring of the
+    steps' records. observers: called with each finished batch, in order.
+
+    buffers: those of the settings, the schedule of views, the history. step: steps that were
+    queued. step_seconds: of a step of the last batch; a guess until one has ended.
     """
 
-    def __init__(self, device: Device, history: Buffer, on_batch: Callable[[BatchResult], None]):
-        self.device, self._history, self._on_batch = device, history, on_batch
-        self.step_seconds, self._ended_at = 1.0, 0.0  # of the last batch; a guess before
-        self._submitted, self._turn, self._slots = 0, 0, (_Slot(device), _Slot(device))
+    def __init__(
+        self,
+        device: Device,
+        settings: Mapping[str, np.ndarray],
+        *observers: Callable[[BatchResult], None],
+        history: str = "history",
+    ):
+        self.device, self._observers, self._owned = device, observers, Owned()
+        self.step, self.step_seconds, self._ended_at = 0, 1.0, 0.0
+        self._submitted, self._turn, self._recorded = 0, 0, Recordings(device, {})
+        sizes = {name: values.nbytes for name, values in settings.items()}
+        rings = {name: HISTORY * contract.itemsize(name) for name in ("schedule", history)}
+        self.buffers: dict[str, Buffer] = {}
+        try:
+            for name, size in (sizes | rings).items():
+                buffer = Buffer(device, size, name, host=name in rings)
+                self.buffers[name] = self._owned.add(buffer)
+            self.update(settings)
+            self._slots = [InFlight(device) for _ in range(2)]
+            self._owned.add_all(slot.fence for slot in self._slots)
+        except BaseException:
+            self._owned.destroy()
+            raise
+        self._views = self.buffers["schedule"].array(np.uint32).reshape(-1, 2)
+        self._history = self.buffers[history].array(contract.dtype(contract.BUFFERS[history].type))
 
-    def record(self, recorded: Recordings, step: Callable[..., None], scores: bool = False) -> None:
-        """Nothing may be in flight. scores: some steps are recorded with `scores=True`."""
+    def update(self, settings: Mapping[str, np.ndarray]) -> None:
+        """Gives the next steps other settings. Nothing may be in flight."""
+        for name, values in settings.items():
+            self.buffers[name].upload(values)
+
+    def record(
+        self,
+        resources: Mapping[str, Buffer | Image],
+        step: Callable[..., None],
+        scores: bool = False,
+    ) -> None:
+        """Records the step anew; nothing may be in flight. resources: of its passes, by contract
+        name. scores: some steps are recorded with `scores=True`."""
+        self._recorded.destroy()
+        self._recorded = recorded = Recordings(self.device, resources)
         # the last command buffer of a batch shows what all have written
         self._step = recorded(step, shown=False)
         self._scored = recorded(lambda r: step(r, scores=True), shown=False) if scores else None
@@ -98,14 +138,23 @@ class Batches:
         return not slot.count or slot.fence.done()
 
     def wait_for_turn(self) -> None:
-        """Waits for the batch before the last, after which `submit` waits for nothing."""
+        """Waits for the batch before the last, after which `run` waits for nothing."""
         self._collect(self._slots[self._turn])
 
-    def submit(
-        self, first: int, steps: int, pair_capacity: int = 0, scored: Sequence[bool] = ()
+    def run(
+        self,
+        order: Sequence[int] | np.ndarray,
+        place: Callable[[int, int], int],
+        pair_capacity: int = 0,
+        scored: Sequence[bool] = (),
     ) -> None:
-        """Queues a batch of at most LONGEST_BATCH steps from step `first` on, after wait_for_turn.
-        scored: which of them draw scores, by default none; those are not timed."""
+        """Queues a batch of at most LONGEST_BATCH steps. order: the view of each. place: from a
+        step and its view to the first pixel of the photograph. scored: which of the steps draw
+        scores, by default none; those are not timed."""
+        self.wait_for_turn()
+        first, steps = self.step, len(order)
+        for step, view in enumerate(order, first):
+            self._views[step % HISTORY] = view, place(step, int(view))
         slot, scored = self._slots[self._turn], scored or [False] * steps
         self._turn, self._submitted = 1 - self._turn, self._submitted + 1
         commands = [self._scored if each else self._step for each in scored]
@@ -116,44 +165,45 @@ class Batches:
         if plain is not None:
             commands[plain] = slot.timed
         submit(self.device, [slot.head, *commands, slot.tail], slot.fence)
-        slot.first, slot.count, slot.pair_capacity, slot.begun_at = (
-            first,
-            steps,
-            pair_capacity,
-            time.perf_counter(),
-        )
+        slot.first, slot.count, slot.pair_capacity = first, steps, pair_capacity
+        slot.begun_at = time.perf_counter()
+        self.step += steps
 
     def drain(self) -> None:
         """Waits for all batches in flight."""
         for slot in (self._slots[self._turn], self._slots[1 - self._turn]):
             self._collect(slot)
 
-    def _collect(self, slot: _Slot) -> None:
+    def _collect(self, slot: InFlight) -> None:
         if slot.count == 0:
             return
         slot.fence.wait()
         slot.fence.reset()
         begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
         self.step_seconds = (self._ended_at - begun) / slot.count
-        rows = self._history.array(contract.dtype(contract.BUFFERS[self._history.name].type))
-        records = rows[np.arange(slot.first, slot.first + slot.count) % HISTORY]
+        records = self._history[np.arange(slot.first, slot.first + slot.count) % HISTORY]
         begin, end = slot.head.stamps(), slot.tail.stamps()
         busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
         slot.count, stages = 0, slot.timed.times() if slot.timed_here else {}
         host = (begun, self._ended_at)
-        self._on_batch(BatchResult(slot.first, records, stages, busy, slot.pair_capacity, host))
+        result = BatchResult(slot.first, records, stages, busy, slot.pair_capacity, host)
+        for observe in self._observers:
+            observe(result)
 
     def destroy(self) -> None:
-        for slot in self._slots:
-            slot.fence.destroy()
+        """Frees everything after the batches in flight. On a lost device nothing is under way."""
+        with suppress(DeviceLost):
+            self.drain()
+        self._recorded.destroy()
+        self._owned.destroy()
 
 
-def wanted_pairs(records: np.ndarray) -> np.ndarray:
+def required_pairs(records: np.ndarray) -> np.ndarray:
     """(steps,) int64: pairs of tile and splat that each step asked for."""
     return records["pairs"].astype(np.int64) + (records["pairs_high"].astype(np.int64) << 32)
 
 
-class ListNeeds:
+class PairDemand:
     """Sizes of a rasterizer's lists from what steps of late needed: the last `window` of them at
     least. Lists grow before steps need more than fits, and are given back when they need less.
 
@@ -172,7 +222,7 @@ class ListNeeds:
         self._batches = self._batches_of.setdefault(rasterizer, deque())
 
     def note(self, result: BatchResult) -> None:
-        pairs, checkpoints = wanted_pairs(result.records), result.records["checkpoints"]
+        pairs, checkpoints = required_pairs(result.records), result.records["checkpoints"]
         self._batches.append((len(pairs), int(pairs.max()), int(checkpoints.max())))
         while self._steps - self._batches[0][0] >= self._window:
             self._batches.popleft()
@@ -193,29 +243,3 @@ class ListNeeds:
             raster.reserve_pairs(int(pairs * AHEAD), checkpoints, give_back)
         except OutOfMemory:
             self._refused = self._refused or not new
-
-
-class BatchedSession:
-    """What sessions of splats and of blobs say of their `_batches` and `_lists`, which they make
-    themselves. on_batch: called with each finished batch, in order."""
-
-    on_batch: Callable[[BatchResult], None]
-    _batches: Batches
-    _lists: ListNeeds
-
-    def drain(self) -> None:
-        """Waits for all batches in flight."""
-        self._batches.drain()
-
-    def _on_batch(self, result: BatchResult) -> None:
-        self._lists.note(result)
-        self.on_batch(result)
-
-    @property
-    def step_seconds(self) -> float:
-        """Seconds a step of the last batch; a guess until one has ended."""
-        return self._batches.step_seconds
-
-    @property
-    def clipped_steps(self) -> int:
-        return self._lists.clipped_steps

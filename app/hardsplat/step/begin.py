@@ -14,9 +14,8 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.declared import ComputePass, Fill, Pipeline, filled
 from hardsplat.tables import quantities
-from hardsplat.train.job.validation import whole_steps
 
 # as StepSettings numbers them; a sky is put over black
 BACKGROUND_MODES = {"black": 0, "white": 1, "random": 2, "sphere": 0}
@@ -25,35 +24,21 @@ _END_READS = ("frame", "counts", "loss_terms", "term_sums")
 _END = ComputePass("end step", "optim/end_step.comp", _END_READS, ("frame", "history"))
 _END_FIT = ComputePass("end step", "optim/end_fit_step.comp", ("frame",), ("frame",))
 
-
-def _begin(
-    moved: str = "",
-    reads: tuple[str, ...] = (),
-    writes: tuple[str, ...] = (),
-    pose: str = "",
-    intrinsics: str = "",
-) -> ComputePass:
-    return ComputePass(
-        "begin step",
-        "optim/begin_step.comp",
-        reads=("step_settings", "schedule", "views", "rate_plans", "frame", *reads),
-        writes=("camera", "frame", "rates", *writes),
-        apart=("indirect",) if "indirect" in writes else (),
-        slots={"moved": moved, "pose": pose, "intrinsics": intrinsics},
-    )
-
-
-FIT_SCHEDULE_PASSES = (_begin(), _END_FIT)  # of fits that have no planes of splats
-
-
-def schedule_passes(poses: bool = False, intrinsics: bool = False) -> tuple[ComputePass, ...]:
-    """Those that begin and end a step. poses, intrinsics: these are trained."""
-    seen = (*(("turn", "shift") if poses else ()), *(("intrinsics",) if intrinsics else ()))
-    slots = (
-        f"photographs/{name}_refined.glsl" if on else ""
-        for name, on in (("pose", poses), ("intrinsics", intrinsics))
-    )
-    return (_begin("optim/moved_planes.glsl", seen, ("indirect", "moved_planes"), *slots), _END)
+_BEGIN = ComputePass(
+    "begin step",
+    "optim/begin_step.comp",
+    reads=("step_settings", "schedule", "views", "rate_plans", "frame"),
+    writes=("camera", "frame", "rates"),
+)
+_MOVED = Fill(
+    "begin step",
+    {"moved": "optim/moved_planes.glsl"},
+    writes=("indirect", "moved_planes"),
+    apart=("indirect",),
+)
+# what begins and ends a step; that of fits has no planes of splats
+FIT_SCHEDULE_PASSES = (_BEGIN, _END_FIT)
+SCHEDULE_PASSES = (*filled([_BEGIN], [_MOVED]), _END)
 
 
 def record_begin(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
@@ -100,14 +85,14 @@ def rate_plans(
     frozen: bool = False,
     exposed_until: int = 0,
     known: Container[str] = (),
-    settled: int = 0,
+    falls: tuple[int, int] | None = None,
 ) -> np.ndarray:
     """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and
     quantities that the settings do not train.
 
     settings: all by name. extent: scene radius, world units. frozen: splats and the sky rest too.
     exposed_until: step from which exposures rest, if not 0. known: names of quantities that rest.
-    settled: step from which the rates of that step fall to their ends, if not 0.
+    falls: steps from and to which the rates of the former fall to their ends, where it is so.
     """
     planes = sum(quantities.plane_count(kind) for kind in quantities.ORDER)
     plans, steps = np.zeros(planes, contract.dtype("RatePlan")), settings["max_steps"]
@@ -126,9 +111,9 @@ def rate_plans(
         warm_up = settings[rate.warm_up] if rate.warm_up else 0
         ends = exposed_until if quantities.is_exposure(q) else 0
         until = steps
-        if settled:
-            past = np.clip((settled - since) / (steps - since), 0, 1)
-            first, since, until = first * (last / first) ** past, settled, whole_steps(settled)
+        if falls:
+            past = np.clip((falls[0] - since) / (steps - since), 0, 1)
+            first, (since, until) = first * (last / first) ** past, falls
         for k in range(q.planes(settings["sh_degree"])):
             own = (float(first), float(last), until, every, q.joins(k), warm_up, int(since), ends)
             plans[place.plane + k] = rate_plan(*own)

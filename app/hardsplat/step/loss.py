@@ -35,7 +35,6 @@ from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
 from hardsplat.tables.quantity import Of
-from hardsplat.train.step.exposure import seen_by
 
 # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
 _TILE, _GROUP = contract.CONSTANTS["TILE"], contract.CONSTANTS["GROUP"]
@@ -43,33 +42,24 @@ _COMPARED = ("target", "photos", "camera", "frame")
 _SUMS = ("ssim_grads", "loss_sums")
 
 
-def loss_passes(
-    photo_bytes: int = 4,
-    differences: bool = False,
-    exposure: str = "none",
-    cameras: int = 2,
-    packed: bool = False,
-) -> tuple[ComputePass, ...]:
-    """photo_bytes: of a pixel in `photos`, 3 or 4. exposure: a variant of EXPOSURES; `target` is
-    compared as that makes it. cameras: see `seen_by`. packed: the splats are a working set.
-
-    differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel,
-    instead of the derivative; the record is of `target`."""
-    seen = seen_by(exposure, cameras)
-    spec, reads = {"PHOTO_BYTES": photo_bytes, **seen.spec}, (*_COMPARED, *seen.reads)
-    compared, slots = [*reads, "ssim_grads", "loss_terms"], {**seen.slots, "result": seen.result}
-    writes = ["d_image", *seen.writes]
+def loss_passes(photo_bytes: int = 4, differences: bool = False) -> tuple[ComputePass, ...]:
+    """photo_bytes: of a pixel in `photos`, 3 or 4. differences: for stochastic gradients, `target`
+    against `target_minus`, pixel by pixel, instead of the derivative; the record is of `target`."""
+    spec, result = {"PHOTO_BYTES": photo_bytes}, "loss/result_derivative.glsl"
+    reads: tuple[str, ...] = (*_COMPARED, "ssim_grads", "loss_terms")
+    writes = ("d_image",)
     if differences:
-        slots["result"] = "loss/result_difference.glsl"
-        compared, writes = [*compared, "target_minus"], ["loss_differences"]
-    reduced = ("loss_sums", "camera", "frame", "counts", *("model_counts",) * packed)
-    alive = {"alive": "working/alive.glsl"} if packed else {}
+        result, writes = "loss/result_difference.glsl", ("loss_differences",)
+        reads = (*reads, "target_minus")
     return (
-        ComputePass("loss ssim", "loss/ssim.comp", reads, _SUMS, spec, seen.slots),
+        ComputePass("loss ssim", "loss/ssim.comp", _COMPARED, _SUMS, spec),
+        ComputePass("loss gradient", "loss/gradient.comp", reads, writes, spec, {"result": result}),
         ComputePass(
-            "loss gradient", "loss/gradient.comp", tuple(compared), tuple(writes), spec, slots
+            "loss reduce",
+            "loss/reduce.comp",
+            ("loss_sums", "camera", "frame", "counts"),
+            ("history",),
         ),
-        ComputePass("loss reduce", "loss/reduce.comp", reduced, ("history",), slots=alive),
     )
 
 
