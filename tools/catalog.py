@@ -41,7 +41,7 @@ from hardsplat.tables.photographs import EXPOSURES, LENSES
 from hardsplat.tables.pictures import PICTURES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
-from hardsplat.train.step.averaging import Averaging
+from hardsplat.train.job.schedule import Averaging
 from hardsplat.train.step.depths import DEPTH_PASS
 from hardsplat.train.step.exposure import centre_pass, exposure_fills, exposure_passes
 from hardsplat.train.step.intrinsics import INTRINSICS_FILL, INTRINSICS_PASS

@@ -17,13 +17,12 @@ from hardsplat.cli import main
 from hardsplat.io.splats import load_splats
 from hardsplat.model.region import Region
 from hardsplat.step.photos import Photos
-from hardsplat.train.job.job import Job
-from hardsplat.train.job.part import ScenePart
+from hardsplat.train.job.facts import ScenePart
 from hardsplat.train.job.views import training_views
 from hardsplat.train.session.session import Session
 from tests.helpers import needs
 from tests.helpers.tables import argv
-from tests.helpers.training import OPENED, settings, splats_of
+from tests.helpers.training import OPENED, job_of, settings, splats_of
 
 FAST = "--max-steps 60 --sh-degree 1 --deterministic --cap-max 700 --refine-start-iter 5"
 FAST += " --refine-every 10 --refine-stop-iter 50 --checkpoint-every 10 --polish-steps 4 --quiet"
@@ -48,7 +47,7 @@ def test_splats_outside_of_a_region_do_not_grow(device, scene, shape):
     half = float(np.median(np.linalg.norm(first.means - middle, axis=1)))
     numbers = (middle[0], *[-1e29] * 2, *[1e29] * 3) if shape == "box" else (*middle, half)
     region = replace(Region.of(numbers), outside=0.0)
-    job = Job.of(config, training_views(loaded), device, part=ScenePart(region))
+    job = job_of(device, config, training_views(loaded), part=ScenePart(region))
     photos = Photos(device, [loaded.views[i].load() for i in loaded.train], "gpu", 100)
     OPENED.append(session := Session(device, job, photos, lambda batch: None, None))
     session.start(first)

@@ -11,8 +11,9 @@ from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
+from hardsplat.train.job.decide import decide
+from hardsplat.train.job.facts import DeviceFacts, Facts
 from hardsplat.train.job.job import Job
-from hardsplat.train.job.memory import placed
 from hardsplat.train.job.views import Views, training_views
 from hardsplat.train.run.start import initial_gaussians
 from hardsplat.train.session.session import Session
@@ -40,13 +41,17 @@ def splats_of(config: TrainConfig, scene: Scene) -> Gaussians:
     return initial_gaussians(config.start, scene, config.model.sh_degree, config.run.seed)
 
 
+def job_of(device, config: TrainConfig, views: Views, **facts) -> Job:
+    return decide(config, Facts(views, DeviceFacts.of(device, config), **facts))
+
+
 def open_session(device, config: TrainConfig, batches: list | None = None) -> Session:
     """A session with the scene's first splats at step 0, which ends with the test. batches: gets
     the BatchResult of each."""
     c = config.scene
     scene = load_scene(c.data_dir, c.data_factor, c.test_every, c.mask_mode)
     views = [scene.views[i] for i in scene.train]
-    job = placed(Job.of(config, training_views(scene), device), device, len(scene.points))
+    job = job_of(device, config, training_views(scene), splats=len(scene.points))
     how = dict(ring=2 * config.run.batch_steps, fetches=not config.depth.depth_lambda)
     photos = Photos(device, [v.load() for v in views], config.run.images, **how)
     on_batch = (lambda result: None) if batches is None else batches.append
@@ -63,7 +68,7 @@ def frozen(device, config, cameras, photos, size=None, extent=1.0, depths=None, 
     default that of the first camera. depths: see Session. more: of Views."""
     views = Views(cameras, size or (cameras[0].width, cameras[0].height), extent, **more)
     photos = Photos(device, photos, "gpu", 2 * config.run.batch_steps)
-    job = replace(Job.of(config, views, device), validation=(), frozen=True)
+    job = replace(job_of(device, config, views, frozen=True), validation=())
     OPENED.append(Session(device, job, photos, lambda batch: None, depths))
     return OPENED[-1]
 

@@ -16,9 +16,9 @@ from hardsplat.study import doctor
 from hardsplat.study.pipelines import Survey
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
-from hardsplat.train.job.job import Job
 from hardsplat.train.job.memory import fitting
 from hardsplat.train.job.views import Views
+from tests.helpers.training import job_of
 
 
 @pytest.fixture
@@ -154,6 +154,6 @@ def test_as_many_splats_as_training_takes(device, capsys, monkeypatch, rasterize
         named = f" --moments {moments}" if moments != moments_of(device, "auto") else ""
         when = f" with --rasterizer {rasterizer}{named};"
         said = next(line for line in doctor._limits(device) if when in line)
-        wanted = fitting(device, Job.of(config, Views([], (1, 1), 1.0), device), rasterizer)
+        wanted = fitting(device, job_of(device, config, Views([], (1, 1), 1.0)).config, rasterizer)
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million")
         assert f"bound by {word}" in said

@@ -39,13 +39,12 @@ from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.hardware import BLENDINGS, ORDERINGS, QUADS
 from hardsplat.tables.pictures import PICTURES
-from hardsplat.train.job.job import Job
-from hardsplat.train.job.memory import placed
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.session.session import Session
 from hardsplat.view.gui.canvas import GUI_PASS
 from tests.helpers import meshing
+from tests.helpers.training import job_of
 from tools import catalog
 
 SIZE = 16
@@ -120,7 +119,7 @@ def choices(f) -> tuple:
 
 def train(device, config, channels=3):
     views = Views([CAMERA], (SIZE, SIZE), 1.0)
-    job = placed(Job.of(config, views, device), device, 1)
+    job = job_of(device, config, views, splats=1)
     photos = Photos(device, [np.zeros((SIZE, SIZE, channels), np.uint8)], "gpu", 2)
     session = Session(device, job, photos, lambda batch: None)
     try:

@@ -13,11 +13,11 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
-from hardsplat.train.job.job import Job
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.run.start import build_ahead
 from hardsplat.train.session.session import Session
+from tests.helpers.training import job_of
 
 WIDTH, HEIGHT = 32, 24
 
@@ -38,7 +38,7 @@ def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
     device = nothing_built
     K = np.array([[30.0, 0, WIDTH / 2], [0, 30.0, HEIGHT / 2], [0, 0, 1]])
     views = Views([Camera(np.eye(4), K, WIDTH, HEIGHT)], (WIDTH, HEIGHT), 1.0)
-    job = replace(Job.of(config, views, device), rasterizers=("tiled", "hardware"))
+    job = replace(job_of(device, config, views), rasterizers=("tiled", "hardware"))
     build_ahead(device, job)
     begun = set(device.pipelines)
     photos = Photos(device, [np.zeros((HEIGHT, WIDTH, 3), np.uint8)], "gpu", 2)

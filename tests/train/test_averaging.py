@@ -6,20 +6,20 @@ import pytest
 from hardsplat.contract.footprint import averages
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.step import averaging
+from hardsplat.train.job import schedule
 from tests.helpers.training import open_session, same_state, settings, strategy_of
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(averaging, "SAMPLES", 3)
+    monkeypatch.setattr(schedule, "SAMPLES", 3)
 
 
 def sampled(session, values: list | None = None) -> None:
     """Goes on to the end of the run with samples where they are due. values: gets the splats of
     each."""
-    when = session.averaging
-    while session.step < session.job.steps:
+    when = session.schedule.averaging
+    while session.step < session.schedule.steps:
         session.run(when.next_sample(session.step) - session.step)
         if when.is_sample(session.step):
             session.average()
@@ -85,7 +85,7 @@ BEGINNINGS = [
 def test_averages_begin_when_splats_no_longer_come_or_go(flags, first):
     config = TrainConfig.of(**flags)
     when, last = (
-        averaging.Averaging(config.adam.average_steps, strategy_of(config)),
+        schedule.Averaging(config.adam.average_steps, strategy_of(config)),
         config.run.max_steps,
     )
     assert when.begins == first and when.next_sample(0) == (min(first, last) or when.every)

@@ -19,7 +19,8 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.step.depths import LAST
+from hardsplat.train.job.validation import whole_steps
+from hardsplat.train.step.depths import LAST, depth_settings
 from hardsplat.train.step.poses import refined
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import frozen
@@ -211,3 +212,20 @@ def test_depths_that_cannot_be_used(scene, tracked):
     loaded = load_scene(scene, test_every=0)
     with pytest.raises(UserError, match="truncated"):
         known_disparities(tracked, loaded, range(len(loaded.views)))
+
+
+@pytest.mark.parametrize("settled", [3_000, 12_000])
+def test_the_weight_falls_to_its_end_where_a_run_settles(settled):
+    """As rates do: it goes on from where it was, and ends as it would have ended."""
+
+    def weight(settings, step):  # as shaders/photographs/depth_loss.comp has it
+        first, last, until = (settings[name].astype(float) for name in ("weight", "last", "until"))
+        return float(first * np.exp(step / until * np.log(last / first)))
+
+    steps, end = 18_000, whole_steps(settled)
+    before = depth_settings(WEIGHT, steps, EXTENT)
+    after = depth_settings(WEIGHT, steps, EXTENT, (settled, end))
+    assert weight(before, 0) == pytest.approx(WEIGHT)
+    assert weight(after, settled) == pytest.approx(weight(before, settled), rel=1e-5)
+    assert weight(after, end) == pytest.approx(LAST * WEIGHT, rel=1e-5)
+    assert weight(after, end - 1) > weight(after, end)

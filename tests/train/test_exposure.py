@@ -282,7 +282,7 @@ def test_exposures_end_and_splats_go_on(on_device, scene, tmp_path, name):
     config = settings(scene, exposure=name, exposure_until=0.5, max_steps=20)
     of = [q.name for q in EXPOSURES[name].quantities]
     session = open_session(on_device, config)
-    assert session.job.exposed_until == 10 and session.exposed
+    assert session.schedule.exposed_until == 10 and session.exposed
     session.run(10)
     before = session.snapshot()
     assert any(before.buffers[q].any() for q in of)

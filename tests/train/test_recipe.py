@@ -1,7 +1,6 @@
 """What a run decides before its first step: for captures that are small, large, or at a limit."""
 
 import html
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +10,11 @@ from hardsplat.io.formats.checkpoint import path_of
 from hardsplat.model.camera import Camera
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job.decide import decide
+from hardsplat.train.job.facts import DeviceFacts, Facts
 from hardsplat.train.job.job import Job
-from hardsplat.train.job.points import check_shown, say_budget, with_rest
 from hardsplat.train.job.views import Views
+from hardsplat.train.run.gather import check_points
 from hardsplat.train.run.trainer import train
 from hardsplat.train.strategies import STRATEGIES
 from tests.helpers.training import settings
@@ -47,18 +48,26 @@ def test_the_share_of_points_in_a_view(share):
     assert views.shown(far)[0] == pytest.approx(share or 1.0, abs=0.01)
 
 
+def decided(config: TrainConfig, views: Views, **facts) -> Job:
+    device = DeviceFacts("a device", ("tiled",), "float32", *[1e12] * 3)
+    return decide(config, Facts(views, device, **facts))
+
+
+def spoken(job: Job) -> list[str]:
+    return [f"{each.why}: {each.what}" for each in job.decisions if each.what]
+
+
 @pytest.mark.parametrize("share, rests", [(0.06, True), (0.15, False), (0.6, False)])
 def test_splats_that_few_photographs_show_rest(share, rests):
     views, points = capture(112, share)
-    lines: list[str] = []
-    keep = lambda what, why: lines.append(f"{why}: {what}")
-    assert with_rest(TrainConfig(), views, points, keep).adam.visible_adam is rests
-    assert len(lines) == rests
+    facts = dict(points=len(points), seen=views.shown(points)[0])
+    job = decided(TrainConfig.of(cap_max=1), views, **facts)
+    assert job.config.adam.visible_adam is rests and len(spoken(job)) == rests
     for named in (True, False):
-        config = TrainConfig.of(visible_adam=named)
-        assert with_rest(config, views, points, keep) == config
-    assert len(lines) == rests
-    assert with_rest(TrainConfig(), views, points[:0], keep).adam.visible_adam is False
+        job = decided(TrainConfig.of(cap_max=1, visible_adam=named), views, **facts)
+        assert job.config.adam.visible_adam is named and not spoken(job)
+    unknown = decided(TrainConfig.of(cap_max=1), views, seen=views.shown(points[:0])[0])
+    assert unknown.config.adam.visible_adam is False
 
 
 def budget_of(photographs: int, points: int, sizes=(SIZE,)) -> int:
@@ -111,22 +120,32 @@ def test_numbers_of_splats_at_the_limits():
 def test_the_number_of_splats_is_said(points, said):
     views, _ = capture(84, 0.6)
     for named, expected in ((0, said), (50_000, [])):
-        config, lines = TrainConfig.of(cap_max=named), list[str]()
-        budget = STRATEGIES["budget"].budget(config.densify, views.cameras, 100, points)
-        job = Job(config, views, replace(config.densify, cap_max=budget), "float32", ())
-        say_budget(job, 100, points, lambda what, why: lines.append(f"{why}: {what}"))
+        job = decided(TrainConfig.of(cap_max=named), views, splats=100, points=points)
+        lines = spoken(job)
         assert len(lines) == len(expected) and all(
             line.startswith(each) and "--" not in line for line, each in zip(lines, expected)
         )
 
 
+@pytest.mark.parametrize("exposure", ["auto", "none", "ppisp"])
+def test_photographs_of_other_light_have_exposures(exposure):
+    """Nothing else is decided by them, and where a setting names exposures nothing is."""
+    views, _ = capture(84, 0.6)
+    config = TrainConfig.of(exposure=exposure)
+    jobs = [decided(config, views, color_gains=gains) for gains in (None, (1.0, 0.3), (3.0, 1.0))]
+    assert jobs[0] == jobs[1] and jobs[0].config.exposure == config.exposure
+    lit = jobs[0].config.changed(exposure="affine", exposure_until=1.0)
+    assert jobs[2].config == (lit if exposure == "auto" else jobs[0].config)
+    assert len(spoken(jobs[2])) - len(spoken(jobs[0])) == (exposure == "auto")
+
+
 def test_decisions_are_kept(on_device, scene, tmp_path, capfd):
     run = dict(cap_max=0, exposure="auto", visible_adam=None, strategy="budget")
     metrics = train(settings(scene, tmp_path / "run", checkpoint_every=15, **run))
-    said = [line for line in capfd.readouterr().out.splitlines() if line.startswith("decided: ")]
+    last = [line for line in capfd.readouterr().out.splitlines() if line.startswith("decided: ")]
     (plan,) = metrics["decisions"]
     why, what = plan.split(": ")
-    assert len(said) == 1 and what in said[0] and why not in said[0]
+    assert len(last) == 1 and what in last[0] and why not in last[0]
     assert why.endswith("training photographs")
     assert plan in html.unescape((tmp_path / "run/report.html").read_text())
     # a run that goes on decides nothing again, and keeps what was decided
@@ -140,10 +159,9 @@ def test_points_that_no_photograph_shows_are_told(capsys):
     K = np.array([[10.0, 0, 5], [0, 10.0, 5], [0, 0, 1]])
     views = Views([Camera(np.eye(4), K, 10, 10)] * 3, (10, 10), 1.0)
     points = np.array([[0, 0, z] for z in (0.1, 0.15, *np.linspace(1, 2, 8))])
-    check_shown(TrainConfig(), views.shown(points)[1])
+    check_points(TrainConfig(), views.shown(points)[1])
     assert "20 % of the points that photographs show are nearer than" in capsys.readouterr().out
     with pytest.raises(UserError, match="--near-plane 0.2; choose 0.0001 or so"):
-        check_shown(TrainConfig(), views.shown(0.01 * points)[1])
+        check_points(TrainConfig(), views.shown(0.01 * points)[1])
     with pytest.raises(UserError, match="shows a point of the model; cameras and points do not"):
-        check_shown(TrainConfig(), views.shown(-points)[1])
-    with_rest(TrainConfig.of(init_type="random"), views, -points, print)
+        check_points(TrainConfig(), views.shown(-points)[1])

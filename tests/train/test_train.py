@@ -28,7 +28,6 @@ from hardsplat.settings.presets import config_from_file, load_config
 from hardsplat.step.photos import Photos
 from hardsplat.study.compare import NAME as COMPARISON
 from hardsplat.tables.formats import MOMENT_FORMATS
-from hardsplat.train.job.job import Job
 from hardsplat.train.job.memory import fitting
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.command import evaluate_run
@@ -39,7 +38,7 @@ from hardsplat.train.session.session import Session
 from hardsplat.train.strategies.refine import RESET_OPACITY
 from hardsplat.train.watchers.log import Log
 from tests.helpers.tables import COMMON
-from tests.helpers.training import open_session, same_state, settings, splats_of
+from tests.helpers.training import job_of, open_session, same_state, settings, splats_of
 
 # For runs so short that the published rates hardly move anything.
 FAST = {"opacities_lr": 0.1, "sh0_lr": 0.01, "scales_lr": 0.01}
@@ -193,7 +192,7 @@ def test_deterministic_runs_do_not_depend_on_the_clock(on_device, scene, tmp_pat
     however long steps take, and however often the state is copied."""
     monkeypatch.setattr("hardsplat.raster.tiled.rasterizer.FEWEST_PAIRS", 1)
     monkeypatch.setattr("hardsplat.raster.tiled.rasterizer.PAIRS_PER_SPLAT", 1)
-    monkeypatch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", 1.0)
+    monkeypatch.setattr("hardsplat.train.run.loop.BATCH_SECONDS", 1.0)
     left = []
     clock = "hardsplat.step.runner.StepRunner.step_seconds"
     for seconds, copies in ((1e-6, math.inf), (0.4, 0.0)):
@@ -377,7 +376,7 @@ def test_nothing_is_left_where_memory_gives_out(device, scene, leaves_nothing, c
 
     def make():
         photos = Photos(device, [photo] * 2, "gpu", 2)
-        job = Job.of(settings(scene, **changes), Views(views, (32, 24), 1.0), device)
+        job = job_of(device, settings(scene, **changes), Views(views, (32, 24), 1.0))
         return Session(device, job, photos, print)
 
     assert leaves_nothing(make) == 14
@@ -393,7 +392,7 @@ def test_memory_of_moments(device, scene, monkeypatch):
         used = session.memory()
         assert used["optimizer"] == pytest.approx(times * used["parameters"], rel=0.01)
         assert used["parameters"] > 0
-        assert fitting(device, session.job, "hardware", session.photos.device_bytes) == most
+        assert fitting(device, session.job.config, "hardware", session.photos.device_bytes) == most
         session._grow(10 * most, session.count())
         assert session.parameters.capacity == most
 

@@ -13,9 +13,8 @@ from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.begin import rate_plans, view_order
 from hardsplat.train.job import validation
-from hardsplat.train.job.job import Job
+from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.job.validation import Look, has_settled, held_views, look, next_look
-from hardsplat.train.job.views import Views
 from hardsplat.train.run.trainer import train
 from tests.helpers.training import same_state, settings
 
@@ -122,19 +121,19 @@ def test_a_run_settles_where_held_photographs_do():
     assert has_settled(falling[:11], 3_000)
 
 
-def job_of(**flat) -> Job:
-    config = TrainConfig.of(**flat)
-    return Job(config, Views([], (1, 1), 1.0), config.densify, "float32", ())
-
-
 def test_a_run_that_settles_ends_soon():
-    job = job_of()
-    ended = job.ending(6_000)
-    assert job.steps == 18_000 and job.main_steps == 13_500
+    config = TrainConfig()
+    whole = Schedule(config, held=True)
+    ended = whole.shortened(6_000)
+    assert whole.steps == 18_000 and whole.main_steps == 13_500
     assert ended.steps == ended.strategy.steps == 8_000 and ended.main_steps == 6_000
-    assert ended.densify.refine_stop_iter == 6_000 and ended.config == job.config
-    assert not ended.strategy.due(6_000) and job.strategy.due(6_000)
-    assert 0 < ended.average_steps <= 667
+    assert ended.densify.refine_stop_iter == 6_000 and ended.config == whole.config
+    assert not ended.strategy.due(6_000) and whole.strategy.due(6_000)
+    assert 0 < ended.averaging.steps <= 667
+    assert whole.next_stop(6_000) == 6_100 and ended.next_stop(6_000) == 7_000
+    asked = [n for n in range(1, 18_001) if whole.asks(n)]
+    assert asked[:2] == [500, 1_000] and asked[-1] == 13_500
+    assert not any(replace(whole, held=False).asks(n) for n in asked)
 
 
 def test_rates_fall_from_where_they_were_to_their_ends():
@@ -254,6 +253,6 @@ def test_exposures_are_trained_where_light_differs(
     assert saved.exposure.exposure == "affine" and saved.exposure.exposure_until == 1
 
 
-def test_a_weight_that_is_named_stays():
-    config = TrainConfig.of(opacity_reg=0.02)
-    assert not replace(job_of(), config=config, weighs=False).weighs
+@pytest.mark.parametrize("named", ["opacity_reg", "scale_reg"])
+def test_a_weight_that_is_named_stays(named):
+    assert validation.weighs(TrainConfig()) and not validation.weighs(TrainConfig.of(**{named: 1}))

@@ -51,7 +51,7 @@ class FullDevice(Watcher):
 
     def turn(self, run: Running, wait: bool = False) -> None:
         session = run.session
-        if session.room.stopped and session.bound < GROWN * session.job.densify.cap_max:
+        if session.room.stopped and session.bound < GROWN * session.job.config.densify.cap_max:
             run.stop()
 
 

@@ -22,7 +22,7 @@ from hardsplat.model.region import Region
 from hardsplat.settings.presets import SAVED_NAME, config_from_file, of_length
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.tables import quantities
-from hardsplat.train.job.part import ScenePart
+from hardsplat.train.job.facts import ScenePart
 from hardsplat.train.step.exposure import NAME as EXPOSURES
 from hardsplat.train.step.intrinsics import NAME as INTRINSICS
 from hardsplat.train.step.intrinsics import focused_scene
@@ -104,7 +104,7 @@ class Scaffold:
         is without exposures where blocks end without them."""
         weight = given.loss.opacity_reg or self.opacity_reg
         lit = given.exposure.exposure == "auto" and self.config.exposure.corrected
-        until = 1.0 if lit else given.exposure.exposure_until  # as auto decides: Job.exposed
+        until = 1.0 if lit else given.exposure.exposure_until  # as auto decides
         exposure = self.config.exposure.exposure if self.config.exposure.corrected else "none"
         if ends and until < 1:
             exposure = "none"

@@ -141,7 +141,7 @@ class Server(Watcher):
         pace = f"{1 / max(run.session.runner.step_seconds, 1e-6):.1f} a second"
         if self._pausing:
             pace = "paused"
-        lines = [f"**step {run.session.step}** of {run.session.job.steps}, {pace}"]
+        lines = [f"**step {run.session.step}** of {run.session.schedule.steps}, {pace}"]
         if log.steps:
             lines.append(f"loss {log.losses[-1]:.4f}, PSNR {log.psnrs[-1]:.2f} dB")
             lines.append(f"{log.splats[-1]} splats")

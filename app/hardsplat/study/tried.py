@@ -21,7 +21,8 @@ from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
 from hardsplat.settings.typed_rasterizers import RasterizerName
 from hardsplat.step.photos import Photos
-from hardsplat.train.job.job import Job
+from hardsplat.train.job.decide import decide
+from hardsplat.train.job.facts import DeviceFacts, Facts
 from hardsplat.train.job.views import Views
 from hardsplat.train.session.session import Session
 
@@ -57,12 +58,12 @@ def trained(device: Device, options: Mapping[str, str]) -> list[str]:
     """Steps of a training on one photograph."""
     gaussians, camera = trial.scene(*SIZE)
     config = TrainConfig.of(strategy="none", max_steps=STEPS, sh_degree=0, **options)
-    job = Job.of(config, Views([camera], SIZE, 1.0), device)
+    facts = Facts(Views([camera], SIZE, 1.0), DeviceFacts.of(device, config))
     photo = np.full((camera.height, camera.width, 3), 128, np.uint8)
     photos = Photos(device, [photo], "gpu", 2 * config.run.batch_steps)
     session = None
     try:
-        session = Session(device, job, photos, lambda batch: None)
+        session = Session(device, decide(config, facts), photos, lambda batch: None)
         session.start(gaussians)
         session.run(STEPS)
         session.drain()

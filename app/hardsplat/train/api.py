@@ -41,7 +41,7 @@ class Progress:
 
     def __init__(self, run: Running):
         log, session = run.log, run.session
-        self._run, self.step, self.max_steps = run, log.steps[-1], session.job.steps
+        self._run, self.step, self.max_steps = run, log.steps[-1], session.schedule.steps
         self.loss, self.psnr, self.splats = log.losses[-1], log.psnrs[-1], log.splats[-1]
         self.seconds = log.seconds[-1]
         self.steps_per_second = 1 / max(session.runner.step_seconds, 1e-9)

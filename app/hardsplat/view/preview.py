@@ -145,7 +145,7 @@ class TrainingWindow(Watcher):
         if "stop" in viewer.asked:
             viewer.asked.clear()
             run.stop()
-        if log.steps and log.steps[-1] >= session.job.steps and self.viewer.busy:
+        if log.steps and log.steps[-1] >= session.schedule.steps and self.viewer.busy:
             self.viewer.busy = False  # nothing else needs the GPU any more
             self.viewer.inputs.changed = True  # the last frame may be of long ago
         self._tell(run, viewer)
@@ -169,7 +169,7 @@ class TrainingWindow(Watcher):
         facts = viewer.facts
         facts.splats = log.splats[-1] if log.splats else 0
         told = facts.training = facts.training or TrainingFacts()
-        told.step, told.steps = session.step, session.job.steps
+        told.step, told.steps = session.step, session.schedule.steps
         told.done = session.step >= told.steps or not viewer.busy
         if now - self._told_at < TOLD_EVERY:
             return

@@ -2,7 +2,6 @@
 of training on the device."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,13 +14,12 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.raster.backends import training_needs
 from hardsplat.study import doctor
-from hardsplat.train.job.job import Job
-from hardsplat.train.job.memory import fitting, placed
+from hardsplat.train.job.memory import fitting
 from hardsplat.train.job.views import Views
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import drawing, working
 from tests.helpers.tables import COMMON
-from tests.helpers.training import open_session, resumed_exactly, same_state, settings
+from tests.helpers.training import job_of, open_session, resumed_exactly, same_state, settings
 
 MIB = 1 << 20
 EXACT = dict(rasterizer="tiled", tile_backward="gather", moments="bfloat16", visible_adam=True)
@@ -117,19 +115,21 @@ def test_a_working_set_grows_with_what_steps_see(device, scene, monkeypatch):
 
 def test_auto_where_memory_is_short(device, scene, tmp_path, monkeypatch, capfd):
     """A run whose splats do not fit says so, trains out of core, and resumes so."""
-    job = Job.of(settings(scene, sh_degree=3), Views([], (1, 1), 1.0), device)
-    assert not placed(job, device, fitting(device, job, "hardware")).out_of_core
+    config = settings(scene, sh_degree=3)
+    views, needs = Views([], (1, 1), 1.0), (config, "hardware")
+    job = job_of(device, config, views, splats=fitting(device, *needs))
+    assert not job.out_of_core and not any(each.note for each in job.decisions)
     monkeypatch.setattr(device, "memory_bytes", MIB)
-    most = fitting(device, job, "hardware")
-    assert not placed(job, device, most).packed
-    few, many = placed(job, device, most + 1), placed(job, device, 3 * most)
+    most = fitting(device, *needs)
+    assert not job_of(device, config, views, splats=most).packed
+    few, many = (job_of(device, config, views, splats=n) for n in (most + 1, 3 * most))
     assert few.packed and not few.out_of_core and many.packed and many.out_of_core
-    first, second = capfd.readouterr().out.splitlines()
-    assert first.startswith(f"note: {most + 1} splats are planned, {device.name} holds {most}: ")
+    first, second = few.decisions[-1].note, many.decisions[-1].note
+    assert first.startswith(f"{most + 1} splats are planned, {device.name} holds {most}: ")
     assert "(--packed)" in first and "go to the host's memory" in second
-    assert not placed(
-        replace(job, config=job.config.changed(out_of_core="off")), device, 1 << 40
-    ).packed
+    packed = job_of(device, config.changed(packed=True), views, splats=3 * most)
+    assert packed.out_of_core and packed.config.adam.visible_adam
+    assert not job_of(device, config.changed(out_of_core="off"), views, splats=1 << 40).packed
     own = dict(sh_degree=3, strategy="none", init_type="random", init_num_pts=1_300, max_steps=6)
     own |= dict(rasterizer="tiled", init_extent=20.0)
     metrics = Trainer(settings(scene, tmp_path / "run", **own), device=device).train()
@@ -144,13 +144,13 @@ def test_auto_where_memory_is_short(device, scene, tmp_path, monkeypatch, capfd)
 def test_stochastic_gradients_stay_on_the_device(device, scene):
     config = settings(scene, gradient="stochastic", strategy="mcmc")
     views = Views([], (1, 1), 1.0)
-    assert not placed(Job.of(config, views, device), device, 1 << 40).packed
+    assert not job_of(device, config, views, splats=1 << 40).packed
     for flag, named in (
         ("--packed", {"packed": True}),
         ("--out-of-core on", {"out_of_core": "on"}),
     ):
         with pytest.raises(UserError, match=f"^{flag} needs --gradient analytic$"):
-            placed(Job.of(config.changed(**named), views, device), device, 1)
+            job_of(device, config.changed(**named), views, splats=1)
 
 
 def test_less_room_where_memory_is_short(device, scene, monkeypatch):

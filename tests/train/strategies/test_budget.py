@@ -333,7 +333,7 @@ def test_a_budget_follows_from_the_photographs(on_device, scene, tmp_path):
     crowd = dict(init_type="random", init_num_pts=30_000)
     for name, more, splats in (("run", {}, 20_000), ("crowd", crowd, 30_000)):
         run = Trainer(settings(scene, tmp_path / name, **BUDGET | {"cap_max": 0}, **more))
-        assert run.job.densify.cap_max == splats
+        assert run.config.densify.cap_max == splats
         run.close()
 
 

@@ -80,6 +80,11 @@ def trained_views(held: Sequence[int], faces: int = 1) -> list[int]:
     return [i + 1 if i + 1 not in held else i - 1 for i in held]
 
 
+def weighs(config: TrainConfig) -> bool:
+    """Whether held photographs decide the weight of the mean opacity: where no setting does."""
+    return not (config.loss.opacity_reg or config.loss.scale_reg)
+
+
 def main_steps(steps: int) -> int:
     """Steps of the main phase of a run of so many."""
     return round((1 - FINISH) * steps)

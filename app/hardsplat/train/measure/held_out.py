@@ -18,6 +18,8 @@ from hardsplat.settings.photographs import PoseSettings
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
+from hardsplat.train.job.decide import decide
+from hardsplat.train.job.facts import DeviceFacts, Facts
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.views import Views, canvas_of
 from hardsplat.train.session.session import Session
@@ -64,8 +66,9 @@ def refining_job(
         poses=PoseSettings(pose_opt=True, **RATES),
         densify=DensifySettings(strategy="none"),
     )
-    job = Job.of(settings, Views(cameras, canvas_of(cameras), extent, numbers), device)
-    return replace(job, rasterizers=(rasterizer,), validation=(), frozen=True)
+    facts = replace(DeviceFacts.of(device, settings), rasterizers=(rasterizer,))
+    shown = Views(cameras, canvas_of(cameras), extent, numbers)
+    return decide(settings, Facts(shown, facts, frozen=True))
 
 
 def refine_held_out(
@@ -92,10 +95,10 @@ def refine_held_out(
         if sky is not None:
             first.buffers["sky"] = sky.texels[None]
         session.restore(first)
-        while session.step < job.steps:
+        while session.step < job.schedule.steps:
             if stopped():
                 return []
-            session.run(min(session.batch_steps, job.steps - session.step))
+            session.run(min(session.batch_steps, job.schedule.steps - session.step))
         return moved(job.views.cameras, session.snapshot().buffers)
     finally:
         session.destroy()

@@ -20,7 +20,7 @@ def print_outcome(run: RunState, metrics: dict) -> None:
     """metrics: what metrics.json holds."""
     settings, folder = run.job.config.run, shlex.quote(str(run.folder))
     interrupted = bool(run.stop.asked)
-    if metrics["steps"] < run.job.steps:
+    if metrics["steps"] < run.session.schedule.steps:
         tqdm.write(
             f"{'interrupted' if interrupted else 'stopped'} at step {metrics['steps']}: "
             f"checkpoint and splats.ply saved; continue with {resume_command(run.folder)}"

@@ -68,7 +68,7 @@ class CheckpointKeeper:
         opacities and new splats take steps to recover from."""
         run, settings = self.run, self.run.job.config.run
         measure, ply = step in settings.eval_steps, step in settings.save_steps
-        if step == run.job.steps or not (measure or ply):
+        if step == run.session.schedule.steps or not (measure or ply):
             return
         run.session.drain()
         if measure:
@@ -82,7 +82,7 @@ class CheckpointKeeper:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a
         refinement, which a resumed run must not miss."""
         run, every = self.run, self.run.job.config.run.checkpoint_every
-        if step >= run.job.steps:
+        if step >= run.session.schedule.steps:
             return
         checkpoint = every and step % every == 0
         if checkpoint or time.monotonic() - self._taken_at > SNAPSHOT_SECONDS:
@@ -97,7 +97,7 @@ class CheckpointKeeper:
         """Everything that the run leaves after its last step: files from the host's copy of the
         state, while held-out views are measured on the device."""
         run, files, allocate = self.run, self.run.files, self._copies.begin()
-        planes, over = run.session.values(allocate), step == self.run.job.steps
+        planes, over = run.session.values(allocate), step == run.session.schedule.steps
         first = next((run.scene.views[i].name for i in run.scene.test), None)
         sky = run.session.fill_sky() if over else run.session.sky()
         self._take(allocate, planes)  # before the device is given more to do

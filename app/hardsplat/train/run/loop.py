@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tqdm import tqdm
 
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.step.runner import LONGEST_BATCH
 from hardsplat.train.job import validation
+from hardsplat.train.job.decide import decide
 from hardsplat.train.job.job import Job
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.keeping import CheckpointKeeper
 from hardsplat.train.run.memory import MemoryWatch
 from hardsplat.train.run.state import RunState
-from hardsplat.train.run.stops import batch_steps, next_stop
 from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.session import Session
 
+BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
 _log = logging.getLogger("hardsplat")
 
 
@@ -35,13 +38,13 @@ class TrainingLoop:
         self.run, self.keeper, self._tuner, self._first = run, keeper, tuner, first
         self._memory = MemoryWatch(run, keeper)
         self._warned = False  # that growth has stopped
-        self._averages = run.job.average_steps > 0
+        self._averages = run.session.schedule.averaging.steps > 0
 
     def train(self) -> None:
         """Makes all steps, or those up to a wish to stop, and what the last one leaves."""
-        run, s, settings = self.run, self.run.session, self.run.job.config.run
-        deterministic = settings.deterministic
-        while s.step < s.job.steps:
+        run, s = self.run, self.run.session
+        deterministic = run.job.config.run.deterministic
+        while s.step < s.schedule.steps:
             while not s.runner.ready and run.watchers.answer():
                 pass  # each takes a while
             s.runner.wait_for_turn()
@@ -50,7 +53,7 @@ class TrainingLoop:
             self._watch()
             if run.ending:
                 break
-            stop = next_stop(settings, s)
+            stop = s.schedule.next_stop(s.step)
             self._choose_rasterizer(stop)
             if s.step < stop:
                 limits = (s.runner.step_seconds, run.watchers.batch_seconds)
@@ -60,18 +63,18 @@ class TrainingLoop:
                 # so that room for pairs is made by all steps before, whatever else waits for them
                 s.drain()
             if run.log.steps:
-                run.files.prepare(s.runner.step_seconds * (s.job.steps - s.step))
+                run.files.prepare(s.runner.step_seconds * (s.schedule.steps - s.step))
             self.keeper.publish(s.step)
             if self._look():
                 continue  # at step 0 again
             if s.step == stop:
                 self._refine()
             self._average()
-            if s.exposed and s.step >= s.job.exposed_until:
+            if s.exposed and s.step >= s.schedule.exposed_until:
                 s.end_exposures()
             self.keeper.keep(s.step)
         s.drain()
-        if s.step == s.job.steps:
+        if s.step == s.schedule.steps:
             s.take_averages()
         with run.off_clock("files"):
             self.keeper.leave(s.step)
@@ -112,7 +115,7 @@ class TrainingLoop:
         """Takes a sample of the splats for their averages, where one is due. Without memory for
         those the run ends with its last step."""
         session = self.run.session
-        if self._averages and session.averaging.is_sample(session.step):
+        if self._averages and session.schedule.averaging.is_sample(session.step):
             try:
                 session.average()
             except OutOfMemory as error:
@@ -123,8 +126,7 @@ class TrainingLoop:
         """Measures the photographs that are held back, where that is due, and does what they
         decide; whether that is to begin again. Without memory for that they decide nothing."""
         s = self.run.session
-        due = s.step == validation.next_look(s.step - 1) or s.step == s.job.main_steps
-        if not (s.job.validation and due) or s.step > s.job.main_steps:
+        if not s.schedule.asks(s.step):
             return False
         s.drain()
         try:
@@ -144,15 +146,16 @@ class TrainingLoop:
         held = self.keeper.measurements.held([run.scene.views[train[i]] for i in job.validation])
         asks = job.config.exposure.exposure == "auto" and not log.color_gains
         if asks and len(log.looks) >= validation.UNLIT and self._light_differs(held):
-            return job.exposed()
+            gains = log.color_gains[0], log.color_gains[1]
+            return decide(run.given, replace(run.facts, weight=0.0, color_gains=gains))
         last = log.looks[-1].step if log.looks else 0
         trained = [db for step, db in zip(log.steps, log.psnrs) if step > last]
         psnrs = [m.psnr if m.half_psnr is None else m.half_psnr for m in held]
         found = validation.look(s.step, psnrs, trained, log.looks)
-        log.looks.append(found if job.weighs else found._replace(weight=0.0))
-        if job.weighs:
-            s.regularize(found.weight)
-        if s.step == job.main_steps:
+        log.looks.append(found if validation.weighs(job.config) else found._replace(weight=0.0))
+        if validation.weighs(job.config):
+            s.reschedule(s.schedule.regularized(found.weight))
+        if s.step == s.schedule.main_steps:
             log.decide(f"photographs that are held back are trained too from step {s.step} on")
         elif job.config.run.early_stop and self._settled():
             self._finish()
@@ -161,36 +164,31 @@ class TrainingLoop:
     def _settled(self) -> bool:
         """Whether held-back photographs have stopped to improve."""
         s = self.run.session
-        return validation.has_settled(self.run.log.looks, s.job.alike_since(s.step))
+        return validation.has_settled(self.run.log.looks, s.schedule.alike_since(s.step))
 
     def _finish(self) -> None:
         """Ends the main phase now."""
         run, s = self.run, self.run.session
         run.log.settled = s.step
-        s.reschedule(s.job.ending(s.step))
+        s.reschedule(s.schedule.shortened(s.step))
         if run.bar is not None:
-            run.bar.total = s.job.steps
+            run.bar.total = s.schedule.steps
         what = f"photographs that are held back stopped improving at step {s.step}"
-        run.log.decide(f"finishing with step {s.job.steps}", what)
+        run.log.decide(f"finishing with step {s.schedule.steps}", what)
 
     def _light_differs(self, held: Sequence[Measured]) -> bool:
-        """Whether photographs differ in light; says so. held: those that are held back."""
+        """Whether photographs differ in light. held: those that are held back."""
         run, measurements = self.run, self.keeper.measurements
         chosen = validation.trained_views(run.job.validation, run.job.views.faces)
         trained = measurements.fitted([run.scene.views[run.scene.train[i]] for i in chosen])
         gains = validation.color_gain(held), validation.color_gain(trained)
         run.log.color_gains = list(gains)
-        differs = validation.light_differs(*gains)
-        if differs:
-            what = f"a fit of colours brings renders {gains[0]:.1f} dB nearer to photographs"
-            why = f"{what} that are held back"
-            run.log.decide("exposures are trained, from the start on", why)
-            tqdm.write(f"note: {why}: the run begins again and trains exposures")
-        return differs
+        return validation.light_differs(*gains)
 
     def _begin_again(self, job: Job) -> None:
         """Begins again with another job and the first splats."""
         run = self.run
+        run.log.keep(job.decisions[len(run.job.decisions) :])
         run.log.forget()
         first = self._first(run.session)
         run.session.begin_again(job, first)
@@ -199,3 +197,18 @@ class TrainingLoop:
         run.save_settings()
         if run.bar is not None:
             run.bar.reset()
+
+
+def batch_steps(
+    deterministic: bool, longest: int, step: int, step_seconds: float, seconds: float
+) -> int:
+    """Steps of the batch after `step`: as many as take BATCH_SECONDS or `seconds`.
+
+    deterministic: no clock decides, since what a batch clips depends on its end. longest: that the
+    settings and the photographs in flight allow. step_seconds: the time of a step, as far as that
+    is known. seconds: the most that watchers want.
+    """
+    if deterministic:
+        return min(longest - step % longest, LONGEST_BATCH)
+    steps = max(1, min(BATCH_SECONDS, seconds) / max(step_seconds, 1e-6))
+    return int(min(longest, LONGEST_BATCH, steps))

@@ -76,7 +76,8 @@ class Measurements:
         if not self._held:
             self._held = [view.load() for view in views]
         exposed = job.config.exposure.corrected
-        halves = exposed and run.session.step < (job.exposed_until or job.steps)
+        schedule = run.session.schedule
+        halves = exposed and run.session.step < (schedule.exposed_until or schedule.steps)
         with run.off_clock("measuring"):
             found = self._measures(
                 views,

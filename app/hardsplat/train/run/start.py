@@ -229,7 +229,7 @@ def build_ahead(device: Device, job: Job) -> None:
         sink = job.sink(bool(job.config.depth.depth_lambda))
         begin_all(device, backend.passes(device, planes, *job.views.canvas, first, sink))
         if name == job.rasterizers[0]:
-            begin_all(device, step_passes(job, PhotographPasses(job), PHOTO_BYTES))
+            begin_all(device, step_passes(job, job.schedule, PhotographPasses(job), PHOTO_BYTES))
     begin_all(device, (*METRIC_PASSES, *FITTED_PASSES))
 
 

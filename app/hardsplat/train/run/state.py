@@ -15,6 +15,8 @@ from hardsplat.base.version import __version__
 from hardsplat.gpu.device.context import Device
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.settings.presets import SAVED_NAME, save_config
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.job.facts import Facts
 from hardsplat.train.job.job import Job
 from hardsplat.train.run.files import RunFiles
 from hardsplat.train.session.session import Session
@@ -24,7 +26,8 @@ from hardsplat.train.watchers.watch import Watchers
 
 @dataclass
 class RunState:
-    """A run from its first splats on. trials: see RasterizerTuner. stopped: by a watcher."""
+    """A run from its first splats on. trials: see RasterizerTuner. given, facts: what the job was
+    decided by. stopped: by a watcher."""
 
     scene: Scene
     folder: Path
@@ -36,6 +39,8 @@ class RunState:
     stop: StopRequest
     watchers: Watchers
     trials: list[dict]
+    given: TrainConfig
+    facts: Facts
     bar: Bar | None = None
     stopped: bool = False
 
@@ -76,7 +81,7 @@ class RunState:
             "auto": list(self.trials),
             "variants": session.raster.rows.names,
             "steps": session.step,
-            "wanted": self.job.steps,
+            "wanted": self.session.schedule.steps,
             "splats": session.count(),
             "seconds": {"startup": log.startup_seconds, "training": seconds},
             "steps_per_second": session.step / seconds if seconds else None,

@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
 
 from tqdm import tqdm
 
@@ -26,15 +25,14 @@ from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.runner import BatchResult
-from hardsplat.train.job.job import Job, prepare
-from hardsplat.train.job.memory import placed
-from hardsplat.train.job.part import ScenePart
+from hardsplat.train.job.decide import decide
+from hardsplat.train.job.facts import WHOLE, ScenePart
+from hardsplat.train.job.job import Job
 from hardsplat.train.job.place import place_of
-from hardsplat.train.job.points import say_budget, with_rest
-from hardsplat.train.job.views import training_views
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.closing import print_outcome
 from hardsplat.train.run.files import RunFiles
+from hardsplat.train.run.gather import gather
 from hardsplat.train.run.keeping import CheckpointKeeper
 from hardsplat.train.run.loop import TrainingLoop
 from hardsplat.train.run.measuring import Measurements
@@ -44,7 +42,6 @@ from hardsplat.train.run.start import FirstSplats, open_session, print_notes
 from hardsplat.train.run.state import RunState
 from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.intrinsics import check_lenses
 from hardsplat.train.watchers.log import Log
 from hardsplat.train.watchers.logs import log_of
 from hardsplat.train.watchers.watch import Watcher, Watchers
@@ -129,9 +126,6 @@ class Trainer:
     ) -> None:
         """Everything up to the first step. checkpoint: where an earlier run ended. Splats are made
         by a thread while the device is opened."""
-        if config.intrinsics.intrinsics_opt:
-            check_lenses(self.scene.views)
-        views = training_views(self.scene)
         splats = self._splats = FirstSplats(
             config, self.scene, checkpoint, self.photographs.background
         )
@@ -141,16 +135,14 @@ class Trainer:
         surfaces = [self.watchers.surfaces] if self.watchers.surfaces else []
         self.device = device or open_device(config.run.device, *surfaces)
         self.clock.compiling = lambda: self.device.build_seconds
-        say, points = self.log.decide, self.scene.points
-        config = with_rest(config, views, points, say)
-        job = prepare(config, views, self.device, splats.count, part, len(points))
-        say_budget(job, splats.count, len(points), say)
-        job = placed(job, self.device, splats.count)
-        if self.place:
-            part = replace(job.part, region=self.place.region)
-            job = replace(job, part=part, preferred=self.place.preferred(self.scene))
-        if checkpoint and config.run.early_stop and (settled := checkpoint.log.get("settled")):
-            job = job.ending(settled)
+        if checkpoint:
+            self.log.restore(checkpoint.log)
+        if not config.run.early_stop:
+            self.log.settled = 0  # the steps that are named are made
+        own = self.log, part or WHOLE, self.place
+        facts = gather(config, self.scene, self.device, splats.count, *own)
+        job = decide(config, facts)
+        self.log.keep(job.decisions)
         self._tuner = RasterizerTuner(job.rasterizers)
         how = (self.photographs, self._on_batch, self.clock)
         self.session = open_session(self.device, job, *how)
@@ -167,6 +159,8 @@ class Trainer:
             self.stopping,
             self.watchers,
             self._tuner.trials,
+            config,
+            facts,
         )
         self.prepare_folder(splats.put(self.session))
         self.watchers.open(self)
@@ -191,19 +185,14 @@ class Trainer:
         self.files.begin()
 
     def begin_keeping(self, keeper: type[CheckpointKeeper], start: Checkpoint) -> None:
-        """Continues the log of `start`. keeper: decides what is saved from here on."""
-        self.log.restore(start.log)
-        if self.log.looks and self.job.weighs:
-            self.session.regularize(self.log.looks[-1].weight)
-        if not self.config.run.early_stop:
-            self.log.settled = 0  # the steps that are named are made
+        """keeper: decides what is saved from here on. start: what the session begins with."""
         self.keeping = keeper(self.state, Measurements(self.state), start)
 
     def train(self) -> dict:
         s = self.session
         self.clock.begin("training")
         bar = self.state.bar = Bar(
-            total=self.job.steps,
+            total=s.schedule.steps,
             initial=s.step,
             unit="",
             desc=self.scene.name,
@@ -229,7 +218,7 @@ class Trainer:
             bar.close()
             self.watchers.close()  # batches in flight that come back find them closed
             self._close_files()
-        if metrics["steps"] < self.job.steps and self.stopping.asked:
+        if metrics["steps"] < s.schedule.steps and self.stopping.asked:
             raise KeyboardInterrupt(self.stopping.asked)
         self.close()
         return metrics

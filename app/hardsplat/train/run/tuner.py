@@ -111,7 +111,7 @@ class RasterizerTuner:
 
 def _plain(session: Session, most: int) -> int:
     """Steps before the next that draws scores, which takes longer, or `most`."""
-    scored = session.job.strategy.scored
+    scored = session.schedule.strategy.scored
     return next((n for n in range(most) if scored(session.step + n)), most)
 
 

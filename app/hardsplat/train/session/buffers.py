@@ -17,6 +17,7 @@ from hardsplat.raster.core.parameters import Gradients, Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import PairDemand
+from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.contents import SessionContents
 from hardsplat.train.session.drawing import Drawing, StepInputs, has_timed_rows
@@ -32,6 +33,7 @@ class SessionBuffers(SessionContents):
     """
 
     device: Device
+    schedule: Schedule
     rasterizer: str
     capture: PhotographPasses
     photos: Photos
@@ -143,6 +145,7 @@ class SessionBuffers(SessionContents):
         return StepInputs(
             self.device,
             self.job,
+            self.schedule,
             self.rasterizer,
             self.capture,
             self.photos,

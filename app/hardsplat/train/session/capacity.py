@@ -24,14 +24,14 @@ class SplatCapacity:
 
     def __init__(self, device: Device, job: Job, photos: Photos):
         self._device, self._job, self._photos = device, job, photos
-        self._most = job.densify.cap_max
+        self._most = job.config.densify.cap_max
         self.stopped = ""
         self._refused, self._why = 0, ""  # capacity that did not fit
 
     def _limit(self, rasterizer: str) -> tuple[int, str]:
         """Most splats that the device holds, or --cap-max if that is fewer; as a number and in
         words."""
-        limit = fitting(self._device, self._job, rasterizer, self._photos.device_bytes)
+        limit = fitting(self._device, self._job.config, rasterizer, self._photos.device_bytes)
         limit = min(limit, self._most or limit)
         by = "--cap-max" if limit == self._most else f"the most that {self._device.name} holds"
         return limit, f"{by} is {limit}"
@@ -60,7 +60,7 @@ class SplatCapacity:
         """Capacity for `wanted` splats, or as many as fit; `before`, that of now, where there is to
         be no other."""
         limit, why = self._limit(rasterizer)
-        reached = self._job.strategy.reached()
+        reached = self._job.schedule.strategy.reached()
         capacity = min(reached if wanted <= reached else roomy(wanted), limit)
         if capacity < wanted:
             self.stopped = f"growth stops at {max(capacity, before)} splats: {why}"

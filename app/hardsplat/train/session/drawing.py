@@ -27,6 +27,7 @@ from hardsplat.step.loss import term_sums_bytes
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import PairDemand, StepRunner
 from hardsplat.train.job.job import Job
+from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.resort import resort_bytes
 from hardsplat.train.step.step import Step
@@ -49,6 +50,7 @@ class StepInputs:
 
     device: Device
     job: Job
+    schedule: Schedule
     rasterizer: str
     capture: PhotographPasses
     photos: Photos
@@ -120,7 +122,8 @@ class Drawing:
         self._drawn_from = self.raster.resources
         own = {**self._runner.buffers, **self._shared, **self._scratch}
         self.resources = {**own, **self.raster.resources}
-        step = Step(inputs.device, inputs.job, self.raster, inputs.capture, inputs.photos)
+        job = inputs.job, inputs.schedule
+        step = Step(inputs.device, *job, self.raster, inputs.capture, inputs.photos)
         self._runner.record(self.resources, self._poisoned(step.record), inputs.job.strategy.scores)
         # between steps all splats are there, not those that one of them sees
         self._on_all = recorded = Recordings(

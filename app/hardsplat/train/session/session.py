@@ -29,12 +29,12 @@ from hardsplat.step.photos import Photos
 from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
 from hardsplat.tables import quantities
 from hardsplat.train.job.job import Job
+from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.session.buffers import SessionBuffers
 from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.contents import of_other_items
 from hardsplat.train.session.drawing import Drawing
 from hardsplat.train.session.working import ShownSplats
-from hardsplat.train.step.averaging import Averaging
 from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.depths import Depths
 from hardsplat.train.step.resort import resort_due
@@ -62,17 +62,16 @@ class Session(SessionBuffers):
         timed_rows: bool = True,
     ):
         self.device, self.job, self.photos, self._on_batch = device, job, photos, on_batch
-        self.rasterizer, self.opacity_reg = job.rasterizers[0], job.config.loss.opacity_reg
+        self.rasterizer, self.schedule = job.rasterizers[0], job.schedule
         (self.width, self.height), weight = job.views.canvas, job.config.depth.depth_lambda
         self._known: Depths | None = None
         if depths is not None and weight:
-            self._known = Depths(device, depths, weight, job.planned_steps, job.extent, photos)
+            self._known = Depths(device, depths, job.extent, photos)
         self.capture = PhotographPasses(job, self._known)
-        self._more_opacity_reg = 0.0  # by the strategy, on top of opacity_reg
-        self.bound, self.exposed = 0, job.exposed_until > 0
+        self._more_opacity_reg = 0.0  # by the strategy, on top of the schedule's
+        self.bound, self.exposed = 0, job.schedule.exposed_until > 0
         self.room, self.timed_rows = SplatCapacity(device, job, photos), timed_rows
         self._shown = ShownSplats(job)
-        self.averaging = Averaging(job.average_steps, job.strategy)
         self.pairs = PairDemand(len(job.views.cameras))
         self.pairs.use(self.rasterizer)
         self._shared: dict[str, Buffer | Image] = {
@@ -92,7 +91,8 @@ class Session(SessionBuffers):
         device, job, terms = self.device, self.job, self.terms()
         # of the loss's terms, in the order of its records
         self.weights = terms["weight"].astype(np.float64)
-        settings = gpu_settings(job, self.photos.fetched) | fixed_settings(job, terms)
+        settings = gpu_settings(job, self.schedule, self.photos.fetched)
+        settings |= fixed_settings(job, terms)
         observers = (self.pairs.note, self._shown.note, self._on_batch)
         self.runner = StepRunner(device, settings, *observers)
         self._shared.update(allocate_step(device, job))
@@ -101,7 +101,7 @@ class Session(SessionBuffers):
 
     def terms(self, capacity: int = 0) -> np.ndarray:
         """The contract's LossTerms struct. capacity: of splats."""
-        job, weight = self.job, self.opacity_reg + self._more_opacity_reg
+        job, weight = self.job, self.schedule.opacity_reg + self._more_opacity_reg
         settings, degree = job.flat | {"opacity_reg": weight}, job.config.model.sh_degree
         return loss_terms(settings, job.extent, job.views.items, degree, capacity)
 
@@ -132,7 +132,7 @@ class Session(SessionBuffers):
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         self.parameters.forget(moments=checkpoint.fresh)
         rest = {*others, *STATISTICS, *averages} - {*self.job.strategy.follows}
-        if averages[0] in checkpoint.buffers and self.averaging.is_open(checkpoint.step):
+        if averages[0] in checkpoint.buffers and self.schedule.averaging.is_open(checkpoint.step):
             begin_averages(self.parameters, n)
             rest -= {*averages}
         if checkpoint.fresh:
@@ -163,17 +163,11 @@ class Session(SessionBuffers):
         kept = {*self.photos.buffers, *(self._known.buffers if self._known else ())}
         for name in self._shared.keys() - kept:
             self._shared.pop(name).destroy()
-        self.job, self.opacity_reg = job, job.config.loss.opacity_reg
-        self.capture, self.exposed = PhotographPasses(job, self._known), job.exposed_until > 0
-        self.averaging = Averaging(job.average_steps, job.strategy)
+        self.job, self.schedule, self.exposed = job, job.schedule, job.schedule.exposed_until > 0
+        self.capture = PhotographPasses(job, self._known)
         self.room = SplatCapacity(self.device, job, self.photos)
         self._allocate_shared()
         self.restore(first)
-
-    def regularize(self, opacity: float) -> None:
-        """Gives the mean opacity this weight in the loss, from the next step on."""
-        self.opacity_reg = opacity
-        self._weigh_terms()
 
     def end_exposures(self) -> None:
         """Leaves photographs as they are from the next step on: the splats learn what is common to
@@ -191,14 +185,15 @@ class Session(SessionBuffers):
         self.weights = terms["weight"].astype(np.float64)
         self.runner.update({"loss_terms": terms})
 
-    def reschedule(self, job: Job) -> None:
-        """Uses other schedules from the next step on. job: differs from the session's in steps
-        alone."""
+    def reschedule(self, schedule: Schedule) -> None:
+        """Goes by another schedule of the job from the next step on."""
         self.drain()
-        self.job = job
-        self.averaging = Averaging(job.average_steps, job.strategy)
-        self.runner.update(gpu_settings(job, self.photos.fetched))
-        self._drawn.record(self._inputs())
+        before, self.schedule = self.schedule, schedule
+        if schedule.opacity_reg != before.opacity_reg:
+            self._weigh_terms()
+        if schedule.steps != before.steps:
+            self.runner.update(gpu_settings(self.job, schedule, self.photos.fetched))
+            self._drawn.record(self._inputs())
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -209,14 +204,14 @@ class Session(SessionBuffers):
 
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
-        job, strategy, first = self.job, self.job.strategy, self.step
+        job, strategy, first = self.job, self.schedule.strategy, self.step
         self.runner.wait_for_turn()
         if (more := strategy.opacity_reg(first)) != self._more_opacity_reg:
             self._more_opacity_reg = more
             self._weigh_terms()
         self._fit_working()
         self._fit_lists()
-        held, until = np.flatnonzero(np.isin(job.epoch, job.validation)), job.main_steps
+        held, until = np.flatnonzero(np.isin(job.epoch, job.validation)), self.schedule.main_steps
         order = view_order(job.config.run.seed, first, steps, len(job.epoch), held, until)
         scored = [strategy.scored(step) for step in range(first, first + steps)]
         views, most = job.epoch[order], self.raster.pair_capacity
@@ -227,7 +222,7 @@ class Session(SessionBuffers):
 
     def refine(self) -> None:
         """Queues what the strategy has to do after as many steps as were made."""
-        strategy = self.job.strategy
+        strategy = self.schedule.strategy
         for name in strategy.due(self.step):
             self.densify() if name == "densify" else self._queue(name)
         if resort_due(strategy, self.step):
@@ -248,7 +243,7 @@ class Session(SessionBuffers):
 
     def densify(self) -> None:
         """Queues a densification, after making room for what it will add."""
-        n, wanted = self.job.strategy.growth(self)
+        n, wanted = self.schedule.strategy.growth(self)
         if wanted > self.capacity:
             self.drain()
             self._grow(wanted, n)

@@ -25,20 +25,26 @@ DEPTH_PASS = ComputePass(
 )
 
 
-class Depths:
-    """known: (H, W) of each training view, 1 / world units, 0 where it is not known. weight: of the
-    first step. extent: of the scene, world units. Raises UserError where photographs are
-    streamed."""
+def depth_settings(
+    weight: float, steps: int, extent: float, falls: tuple[int, int] | None = None
+) -> np.ndarray:
+    """The contract's DepthSettings struct. weight: of the first step, which falls to LAST of it in
+    so many steps. falls: steps from and to which it falls faster, to the same end, if it does."""
+    first, last, until = weight, weight * LAST, steps
+    if falls:
+        # the curve of first and last that is at `now` after `since` steps
+        since, until = falls
+        now = weight * LAST ** (since / steps)
+        first = now * (now / last) ** (since / (until - since))
+    own = {"weight": first, "last": last, "until": until, "extent": extent}
+    return contract.struct("DepthSettings", **own)
 
-    def __init__(
-        self,
-        device: Device,
-        known: Sequence[np.ndarray],
-        weight: float,
-        steps: int,
-        extent: float,
-        photos: Photos,
-    ):
+
+class Depths:
+    """known: (H, W) of each training view, 1 / world units, 0 where it is not known. extent: of the
+    scene, world units. Raises UserError where photographs are streamed."""
+
+    def __init__(self, device: Device, known: Sequence[np.ndarray], extent: float, photos: Photos):
         if photos.streamed:
             raise UserError(
                 "--depth-lambda needs the photographs on the device, where they do not fit: "
@@ -47,13 +53,10 @@ class Depths:
         self._photos = photos
         known = [np.minimum(k * np.float32(extent), _LARGEST).astype(np.float16) for k in known]
         sizes = {
-            "depth_settings": contract.itemsize("depth_settings"),
             "disparities": -(-photos.pixels // 2) * 4,
             "depth_shares": len(known) * contract.itemsize("depth_shares"),
         }
         self.buffers = {name: Buffer(device, size, name) for name, size in sizes.items()}
-        own = {"weight": weight, "last": weight * LAST, "until": steps, "extent": extent}
-        self.buffers["depth_settings"].upload(contract.struct("DepthSettings", **own))
         self._upload(known)
 
     def _upload(self, maps: Sequence[np.ndarray]) -> None:

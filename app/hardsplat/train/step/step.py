@@ -32,28 +32,37 @@ from hardsplat.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.train.job.job import Job
-from hardsplat.train.step.averaging import Averaging
+from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.step.capture import PhotographPasses, RecordPasses
+from hardsplat.train.step.depths import depth_settings
 from hardsplat.train.step.resort import record_resort, resort_passes
 from hardsplat.train.strategies.refine import refine_settings
 
 
-def gpu_settings(job: Job, fetched: bool = False) -> dict[str, np.ndarray]:
+def gpu_settings(job: Job, schedule: Schedule, fetched: bool = False) -> dict[str, np.ndarray]:
     """What steps read that follows from the length of the run, by contract name. fetched: see
     Photos."""
     c, planes = job.config, quantities.plane_count("splat")
     decays, bands = (c.adam.adam_beta1, BETA2), c.model
     degrees = (bands.sh_degree, bands.sh_degree_interval)
-    falls = (job.settled, job.steps) if job.settled else None
-    return {
+    found = {
         "step_settings": step_settings(
             c.run.seed, *decays, c.scene.background, planes, *degrees, c.scene.near_plane, fetched
         ),
         "rate_plans": rate_plans(
-            job.flat, job.extent, job.frozen, job.exposed_until, job.part.exposures, falls
+            job.flat,
+            job.extent,
+            job.frozen,
+            schedule.exposed_until,
+            job.part.exposures,
+            schedule.falls,
         ),
-        "refine_settings": refine_settings(job.densify, job.extent),
+        "refine_settings": refine_settings(schedule.densify, job.extent),
     }
+    if weight := c.depth.depth_lambda:
+        own = c.run.max_steps, job.extent, schedule.falls
+        found["depth_settings"] = depth_settings(weight, *own)
+    return found
 
 
 def fixed_settings(job: Job, terms: np.ndarray) -> dict[str, np.ndarray]:
@@ -83,14 +92,14 @@ def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
 
 
 def step_passes(
-    job: Job, capture: PhotographPasses, photo_bytes: int, in_order: bool = True
+    job: Job, schedule: Schedule, capture: PhotographPasses, photo_bytes: int, in_order: bool = True
 ) -> list[ComputePass]:
     """All but those of the rasterizer. in_order: it sorts splats by depth, so that they can be put
     in another order too, if their number changes at all."""
-    strategy, moments, averages = job.strategy, job.moments, job.average_steps
+    strategy, moments = job.strategy, job.moments
     refining = strategy.passes(moments, photo_bytes)
     resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()
-    averaging = Averaging(averages, strategy).passes()
+    averaging = schedule.averaging.passes()
     passes = [*SCHEDULE_PASSES, *loss_passes(photo_bytes, job.estimates > 0), *capture.passes()]
     passes += [*SORT_PASSES[:1], *refining, *resorting, *averaging]
     return filled(passes, capture.fills)
@@ -127,12 +136,13 @@ class Step:
         self,
         device: Device,
         job: Job,
+        schedule: Schedule,
         raster: Rasterizer,
         capture: PhotographPasses,
         photos: Photos,
     ):
-        self.strategy, self.raster, self.capture = job.strategy, raster, capture
-        passes = step_passes(job, capture, photos.pixel_bytes, raster.projection.in_order)
+        self.strategy, self.raster, self.capture = schedule.strategy, raster, capture
+        passes = step_passes(job, schedule, capture, photos.pixel_bytes, raster.projection.in_order)
         self._run = build_all(device, passes)
         fetches = [fetch_pass(photos.pixel_bytes)] if photos.fetched else []
         self._fetch = build_all(device, fetches).get("fetch")

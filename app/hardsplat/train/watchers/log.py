@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
+from tqdm import tqdm
 
 from hardsplat.step.runner import BatchResult
+from hardsplat.train.job.job import Decision
 from hardsplat.train.job.validation import Look
 
 # what a resumed run continues with
@@ -91,6 +93,14 @@ class Log:
         self.decisions.append(line)
         self.decided.append(what)
 
+    def keep(self, decisions: Iterable[Decision]) -> None:
+        """Keeps what rules have decided, and prints their notes."""
+        for each in decisions:
+            if each.note:
+                tqdm.write(f"note: {each.note}")
+            if each.what:
+                self.decide(each.what, each.why)
+
     def forget(self) -> None:
         """Forgets all batches, since the run begins again; the time that they took counts."""
         for values in (self.steps, self.losses, self.psnrs, self.splats, self.seconds):
@@ -105,13 +115,10 @@ class Log:
         return {name: list(v) if isinstance(v, list) else v for name, v in values.items()}
 
     def restore(self, history: dict) -> None:
-        own = self.decisions  # before the first step
         for name in KEPT:
             if name in history:
                 setattr(self, name, history[name])
         self.looks = [Look(*each) for each in self.looks]
-        if own is not self.decisions:
-            self.decisions = [*self.decisions, *own]
         # checkpoints of before these were kept
         self.seconds = [*([None] * (len(self.steps) - len(self.seconds))), *self.seconds]
 

@@ -1,0 +1,155 @@
+"""How long a training is, and what follows from its length and from the weight of opacities: all
+that may change while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from hardsplat.gpu.passes.declared import ComputePass
+from hardsplat.settings.densify import DensifySettings
+from hardsplat.settings.train import TrainConfig
+from hardsplat.tables import quantities
+from hardsplat.train.job import validation
+from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.strategies.strategy import Strategy
+
+SAMPLES, RAREST = 10, 50  # at least so many samples, and one in so many steps
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """When samples are taken for the averages of the splats over the last steps of a run, which
+    take their place at its end.
+
+    A step follows one photograph, so splats drift about what all of them want; the average of many
+    steps is nearer to that than the last one (Polyak & Juditsky 1992). Samples are taken between
+    batches and count alike. The number of splats must be fixed by then. steps: the last ones of a
+    run, over which splats are averaged; 0 for none. strategy: of the run.
+    """
+
+    steps: int
+    strategy: Strategy
+
+    @property
+    def every(self) -> int:
+        """Steps from one sample to the next. The last step leaves one."""
+        return max(min(self.steps // SAMPLES, RAREST), 1)
+
+    @cached_property
+    def begins(self) -> int:
+        """The step after which the first sample is due, once the number of splats is fixed; above
+        the steps of the run where splats are not averaged."""
+        last = self.strategy.steps
+        if not self.steps:
+            return last + 1
+        step = max(last - self.steps, 0)
+        while step < last and (due := self.strategy.next_due(step)) < last:
+            step = due
+        return last - (last - step) // self.every * self.every
+
+    def next_sample(self, step: int) -> int:
+        """The first step above `step` after which a sample is due, or the last of the run."""
+        later = step + self.every - (step - self.begins) % self.every
+        return min(self.begins if step < self.begins else later, self.strategy.steps)
+
+    def is_open(self, step: int) -> bool:
+        """Whether the averages have begun after so many steps."""
+        return self.begins <= step
+
+    def is_sample(self, step: int) -> bool:
+        return self.is_open(step) and (self.strategy.steps - step) % self.every == 0
+
+    def passes(self) -> list[ComputePass]:
+        """The pass that takes a sample, where there are any."""
+        reads = ("frame", "counts", *quantities.values(), *quantities.averages())
+        spec = {"SINCE": self.begins, "EVERY": self.every}
+        each = ComputePass("average", "optim/average.comp", reads, quantities.averages(), spec)
+        return [each] if self.steps else []
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """config: as decided. held: photographs are held back in the main phase. frozen: poses alone
+    move. settled: the step at which photographs that are held back ended the main phase; 0 as long
+    as they have not. opacity_reg: weight of the mean opacity in the loss."""
+
+    config: TrainConfig
+    held: bool = False
+    frozen: bool = False
+    settled: int = 0
+    opacity_reg: float = 0.0
+
+    def shortened(self, step: int) -> Schedule:
+        """The schedule whose main phase ends after that step: no splats are added from there on,
+        and all rates fall to their ends."""
+        return replace(self, settled=step)
+
+    def regularized(self, weight: float) -> Schedule:
+        """The schedule with that weight of the mean opacity."""
+        return replace(self, opacity_reg=weight)
+
+    @property
+    def steps(self) -> int:
+        """Steps of the run, as far as that is known."""
+        whole = self.config.run.max_steps
+        return validation.whole_steps(self.settled) if self.settled else whole
+
+    @property
+    def main_steps(self) -> int:
+        """The step from which held photographs are trained as well."""
+        return self.settled or validation.main_steps(self.steps)
+
+    @property
+    def falls(self) -> tuple[int, int] | None:
+        """Steps from and to which all rates fall to their ends, where held photographs say so."""
+        return (self.settled, self.steps) if self.settled else None
+
+    @cached_property
+    def densify(self) -> DensifySettings:
+        """Settings of densification, which ends with the main phase."""
+        c = self.config.densify
+        stop = min(c.refine_stop_iter, self.settled or c.refine_stop_iter)
+        return replace(c, refine_stop_iter=stop)
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        return STRATEGIES[self.densify.strategy](self.densify, self.steps)
+
+    @cached_property
+    def averaging(self) -> Averaging:
+        steps = self.config.adam.average_steps
+        if self.settled:
+            steps = min(steps, (self.steps - self.settled) // 3)
+        return Averaging(steps, self.strategy)
+
+    @property
+    def exposed_until(self) -> int:
+        """The step after which exposures are dropped; 0: never, or there are none."""
+        exposure = self.config.exposure
+        ends = exposure.corrected and exposure.exposure_until < 1 and not self.frozen
+        return max(round(exposure.exposure_until * self.steps), 1) if ends else 0
+
+    def asks(self, step: int) -> bool:
+        """Whether photographs that are held back are measured after that step."""
+        due = step == validation.next_look(step - 1) or step == self.main_steps
+        return self.held and due and step <= self.main_steps
+
+    def alike_since(self, step: int) -> int:
+        """The step from which looks at held photographs up to `step` are alike: after the last
+        pruning, and after the end of exposures where that has passed."""
+        exposed = self.exposed_until if self.exposed_until < step else 0
+        return max(*self.strategy.prunings(), exposed, 0)
+
+    def next_stop(self, step: int) -> int:
+        """The next step count after which a batch must end: for a refinement, a measurement, a
+        file, or the end."""
+        run = self.config.run
+        stops = [self.steps, *(n for n in (*run.eval_steps, *run.save_steps) if n > step)]
+        if self.held and step < self.main_steps:
+            stops += [validation.next_look(step), self.main_steps]
+        if step < self.exposed_until:
+            stops.append(self.exposed_until)
+        if every := run.checkpoint_every:
+            stops.append((step // every + 1) * every)
+        return min(*stops, self.averaging.next_sample(step), self.strategy.next_due(step))
