@@ -12,8 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hardsplat.blocks.scaffold import train_scaffold
 from hardsplat.blocks.tasks import train_task
 from hardsplat.cli import main
+from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.model.region import Region
 from hardsplat.step.photos import Photos
@@ -84,6 +86,18 @@ def children(folder) -> list[int]:
 
 def parent(process: int) -> int:
     return int((open(f"/proc/{process}/stat").read().rpartition(")")[2].split())[1])
+
+
+def test_a_scaffold_begins_with_no_more_random_splats_than_it_may_have(
+    scene, tmp_path, monkeypatch
+):
+    made = []
+    monkeypatch.setattr(
+        "hardsplat.train.run.trainer.train", lambda config, **how: made.append(config)
+    )
+    config = settings(scene, init_type="random")
+    train_scaffold(config, load_scene(scene), tmp_path, 30, 60_000)
+    assert made[0].start.init_num_pts == made[0].densify.cap_max == 20_000
 
 
 def test_a_killed_worker_costs_nothing_but_time(planned, tmp_path, capfd):

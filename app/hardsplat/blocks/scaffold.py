@@ -49,6 +49,7 @@ def train_scaffold(
     own |= dict(data_factor=factor * config.scene.data_factor, cap_max=min(budget, most))
     own |= dict(sh_degree=min(1, config.model.sh_degree), early_stop=False)
     own |= dict(save_steps=(steps,), eval_steps=(steps,), exposure_until=1.0)
+    own |= dict(init_num_pts=min(config.start.init_num_pts, own["cap_max"]))
     from hardsplat.train.run.photographs import Loader
     from hardsplat.train.run.trainer import train  # which blocks import later
 

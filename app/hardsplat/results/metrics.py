@@ -16,6 +16,10 @@ def last_evaluation(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def decibels(evaluation: dict) -> str:
     """PSNR of an evaluation, and under their own names those that were measured beside it."""
-    beside = {"fitted_psnr": "with colours fitted", "psnr_antialiased": "with the 2D filter"}
+    beside = {
+        "fitted_psnr": "with colours fitted",
+        "psnr_antialiased": "with the 2D filter",
+        "psnr_as_splats": "with the sky as splats, as other viewers draw it",
+    }
     found = [f"{evaluation[name]:.2f} {how}" for name, how in beside.items() if name in evaluation]
     return f"{evaluation['psnr']:.2f} dB" + f" ({', '.join(found)})" * bool(found)

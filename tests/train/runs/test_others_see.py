@@ -60,3 +60,17 @@ def test_the_psnr_of_a_run_is_what_others_see(on_device, scene, tmp_path, flags)
     assert last["psnr"] == pytest.approx(others_see(tmp_path / "splats.ply", scene), abs=MOST)
     if flags == "--antialiased":
         assert abs(last["psnr_antialiased"] - last["psnr"]) > 0.01
+
+
+def test_what_others_see_of_a_sky_is_measured_beside_it(on_device, outdoors, tmp_path, capsys):
+    words = "--background sphere --max-steps 40 --cap-max 400 --data-factor 1 --quiet"
+    assert main(argv("train", outdoors, words, "--result-dir", tmp_path)) == 0
+    last = json.loads((tmp_path / "metrics.json").read_text())["evaluations"][-1]
+    seen = last["psnr_as_splats"]
+    assert seen == pytest.approx(others_see(tmp_path / "splats.ply", outdoors), abs=MOST)
+    assert abs(seen - last["psnr"]) > 2 * MOST  # the sky itself is another picture
+    words = f"{seen:.2f} with the sky as splats, as other viewers draw it"
+    assert words in capsys.readouterr().out
+    assert main(argv("eval", tmp_path)) == 0
+    words = f"with the sky as splats, as other viewers draw it: PSNR {seen:.2f} dB"
+    assert words in capsys.readouterr().out

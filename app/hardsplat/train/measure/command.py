@@ -11,6 +11,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.sky import load_drawn
+from hardsplat.io.splats import load_splats
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.sky import drawn
 from hardsplat.results.edited import scene_of
@@ -117,6 +118,15 @@ def evaluate_run(
     for raster in rasters:
         raster.destroy()
     parameters.destroy()
+    if sky is not None:  # whose splats other programs draw
+        parameters = drawn(gpu, load_splats(ply))
+        plain = replace(options, antialiased=False)
+        raster = backend.rasterizer(gpu, parameters, *canvas, plain, sink=None)
+        again = measure_all(gpu, raster, scene.held_out, frame, quiet, pictures=False)
+        found = summary([replace(m, target=None) for m in again])
+        table |= {f"{name}_as_splats": found[name] for name in ("psnr", "ssim")}
+        raster.destroy()
+        parameters.destroy()
     if distance:
         table["lpips"] = {"mean": float(np.mean(distances)), "views": distances, **distance.named}
     write_json(out / "eval.json", table)
@@ -138,6 +148,9 @@ def _print(table: dict) -> None:
             both = f"{line['psnr_antialiased']:6.2f} dB  {line['ssim_antialiased']:.4f}"
             print(f"   with the 2D filter {both}", end="")
         print()
+    if "psnr_as_splats" in table:
+        both = f"PSNR {table['psnr_as_splats']:.2f} dB, SSIM {table['ssim_as_splats']:.4f}"
+        print(f"with the sky as splats, as other viewers draw it: {both}")
     if d := table.get("lpips"):
         what = f"{d['variant']}: {d['what']}; version {d['version']}"
         print(f"LPIPS {d['mean']:.4f} ({what})")

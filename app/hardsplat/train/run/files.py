@@ -108,7 +108,7 @@ class RunFiles:
 
         def work() -> None:
             durable, antialiased = not self._late, self.job.config.raster.antialiased
-            all_planes, of_sky = self._all(planes, sky)
+            all_planes, of_sky = self.with_sky(planes, sky)
             if sky is not None:
                 from hardsplat.io.sky import save_sky
 
@@ -118,7 +118,7 @@ class RunFiles:
 
         return self.background.do("splats", work, nbytes, line="splats")
 
-    def _all(
+    def with_sky(
         self, planes: Mapping[str, np.ndarray], sky: Sky | None
     ) -> tuple[Mapping[str, np.ndarray], int]:
         """Splats and those of the sky, and how many the sky has."""
@@ -191,7 +191,7 @@ class RunFiles:
 
             c = self.job.config
             shown = shown_of(self.scene, c.scene, c.raster.antialiased, name)
-            all_planes, _ = self._all(planes, sky)
+            all_planes, _ = self.with_sky(planes, sky)
             own = for_viewer(all_planes, list(shown.cameras.values()))
             maker.viewer(own, shown)
 

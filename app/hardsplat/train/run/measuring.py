@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.core.sky import drawn
 from hardsplat.results.metrics import decibels
 from hardsplat.tables import quantities
 from hardsplat.train.measure.camera_colors import COLORS, CameraColors
@@ -137,6 +139,8 @@ class Measurements:
                 f"step {step}: held-out PSNR {decibels(result)}, SSIM {result['ssim']:.4f}, "
                 f"{result['splats']} splats, {result['training_seconds']:.1f} s"
             )
+        if planes is not None and (sky := run.session.sky()) is not None:
+            result |= self._measure_as_splats(files.with_sky(planes, sky)[0])
         if planes is not None and c.poses.pose_opt:
             result["refined"] = self._measure_refined(Gaussians.from_planes(planes))
         if note := uneven([outcome(gain, "a fit of colours") for gain in gains]):
@@ -151,6 +155,25 @@ class Measurements:
         log.evaluations[:] = [*(e for e in log.evaluations if e["step"] != step), result]
         self.run.watchers.measured(result, example)
         return result
+
+    def _measure_as_splats(self, planes: Mapping[str, np.ndarray]) -> dict[str, float]:
+        """PSNR and SSIM of what other programs draw, whose sky is splats too; empty where there is
+        no memory for that. planes: trained values of all splats of splats.ply."""
+        run, views, gaussians = self.run, self._scene().held_out, Gaussians.from_planes(planes)
+        frame = evaluation_frame(run.job.config.scene, gaussians.sh_degree)
+        try:
+            with ExitStack() as stack:
+                parameters = drawn(run.device, gaussians)
+                stack.callback(parameters.destroy)
+                raster = run.session.raster_without_filter(parameters)
+                stack.callback(raster.destroy)
+                photos = run.files.photographs.held_out()
+                measured = measure_all(run.device, raster, views, frame, True, photos, False)
+                found = summary([replace(m, target=None) for m in measured])
+        except OutOfMemory as error:
+            tqdm.write(f"note: not measured as other viewers draw it: {error}")
+            return {}
+        return {f"{name}_as_splats": found[name] for name in ("psnr", "ssim")}
 
     def _measure_refined(self, gaussians: Gaussians) -> dict:
         """The summary of held-out views from refined poses; empty where there is no memory for

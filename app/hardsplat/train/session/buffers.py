@@ -65,15 +65,15 @@ class SessionBuffers(SessionContents):
         self._draw()
         self._set(n, self.step)
 
-    def raster_without_filter(self) -> Rasterizer:
-        """Draws the splats of now as other programs do, without the 2D filter; it is the caller's.
-        Raises OutOfMemory."""
+    def raster_without_filter(self, others: Parameters | None = None) -> Rasterizer:
+        """Draws the splats of now, or others, as other programs do, without the 2D filter; it is
+        the caller's. Raises OutOfMemory."""
         job, backend = self.job, BACKENDS[self.rasterizer]
         options = backend.first_runnable(self.device, job.options(self.rasterizer))
-        drawn = self._drawing.working if self._drawing else None
+        drawn = self._drawing.working if self._drawing and not others else None
         sink = job.sink(self.capture.depths is not None) if drawn else None  # which gathers them
         how = *job.views.canvas, replace(options, antialiased=False), sink
-        return backend.rasterizer(self.device, drawn or self.parameters, *how)
+        return backend.rasterizer(self.device, others or drawn or self.parameters, *how)
 
     def has_timed_rows(self, rasterizer: str) -> bool:
         """Whether a switch to that rasterizer would look for the fastest rows."""
