@@ -3,14 +3,11 @@
 import csv
 import json
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
-from hardsplat.study import workers
 from hardsplat.study.sweep import one_run, run_file
 from hardsplat.study.sweep.plan import plan
 from hardsplat.study.sweep.sweep_plots import PLOTS, write_plots
@@ -18,6 +15,7 @@ from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
 from tests.helpers import needs
 from tests.helpers.browser import all_grey, open_page, parts
+from tests.helpers.sweeping import in_this_process
 from tests.helpers.tables import argv
 
 FEW = "--max-steps 2 --sh-degree 0 --strategy none --block 1x1 --quiet"
@@ -31,39 +29,13 @@ def few(scene, **settings) -> dict:
     return {"data_dir": scene, **settings}
 
 
-class InProcess:
-    """Stands in for the process of a run."""
-
-    stdin = None
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def wait(self, timeout):
-        try:
-            return int(one_run.run(self.folder)["status"] == "failed")
-        except KeyboardInterrupt:
-            return 130
-
-
 @pytest.fixture
 def in_process(device, monkeypatch):
-    """Runs are made in this process, without plots. Returns the folders of those made."""
-    made, popen = [], subprocess.Popen
-    monkeypatch.setattr("hardsplat.report.maker.save_plots", lambda folder, metrics: None)
-    monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", lambda folder, records: {})
-
-    def start(command, **how):
-        if one_run.__name__ not in command:
-            return popen(command, **how)
-        made.append(Path(command[3]))
-        return InProcess(made[-1])
-
+    """Runs are made in this process. Returns the folders of those made."""
     monkeypatch.setattr(device, "close", lambda: None)  # others need it still
     for module in ("hardsplat.train.run.trainer", "hardsplat.study.sweep.one_run"):
         monkeypatch.setattr(f"{module}.open_device", lambda wanted: device)
-    monkeypatch.setattr(workers.subprocess, "Popen", start)
-    return made
+    return in_this_process(monkeypatch)
 
 
 def records(folder) -> dict[str, dict]:

@@ -17,6 +17,7 @@ from hardsplat.io.formats import writable
 from hardsplat.io.splats import load_splats
 from hardsplat.tables.pictures import PICTURES
 from tests.helpers.offered import Item, cover, offered
+from tests.helpers.sweeping import in_this_process
 from tools.make_mesh_scene import make_mesh_scene
 
 STEPS = 8
@@ -78,6 +79,14 @@ def fitted_mesh(folder: Path) -> None:
     triangles(folder / "mesh.ply")
 
 
+def swept(folder: Path) -> None:
+    """All runs of a sweep are done, and were measured."""
+    runs = [json.loads(file.read_text()) for file in folder.glob("runs/*/run.json")]
+    assert runs and {run["status"] for run in runs} == {"done"}, runs
+    assert all(np.isfinite(run["metrics"]["evaluations"][-1]["psnr"]) for run in runs)
+    page(folder / "report.html")
+
+
 def levels(folder: Path) -> None:
     splats(folder / "lod-meta.json")
     page(folder / "index.html")
@@ -128,8 +137,12 @@ CASES = {
     "fit-mesh": Case(
         f"SILHOUETTES --max-steps {STEPS} --texture-size 32 --result-dir OUT", fitted_mesh
     ),
+    # a cluster is that of tests/study
+    "sweep": Case(
+        f"SCENE --max-steps {STEPS} --format float16 --result-dir OUT", swept, without=("executor",)
+    ),
 }
-APART = {"train", "view", "sweep", "sfm", "doctor"}  # test_train.py and test_processes.py
+APART = {"train", "view", "sfm", "doctor"}  # test_train.py and test_processes.py
 
 
 def test_every_command_is_here():
@@ -158,6 +171,7 @@ RUNS += [
 @pytest.mark.parametrize("driver, command", RUNS, indirect=["driver"], scope="module")
 def test_every_choice(start, given, command, without_reports, monkeypatch):
     monkeypatch.setattr("hardsplat.study.bench.measure.WARM_SECONDS", 0.0)
+    in_this_process(monkeypatch)
     case, numbers = CASES[command], count()
 
     def run(row: list[Item]) -> str | None:
@@ -172,6 +186,17 @@ def test_every_choice(start, given, command, without_reports, monkeypatch):
     flags = offered(command, **case.more)
     flags = {name: items for name, items in flags.items() if name not in case.without}
     cover(flags, run, case.paired)
+
+
+@pytest.mark.parametrize("axis", ["rasterizer", "format", "strategy"])
+def test_all_of_an_axis(start, small, without_reports, monkeypatch, axis):
+    made = in_this_process(monkeypatch)
+    how = ("--max-steps", STEPS, f"--{axis}", "all", "--result-dir", "all")
+    assert start("sweep", small, *how) is None
+    swept(Path("all"))
+    records = [json.loads((folder / "run.json").read_text()) for folder in made]
+    choices = {item[1] for item in offered("sweep")[axis]} - {"auto"}
+    assert {record["settings"][axis] for record in records} == choices
 
 
 def test_every_choice_of_poses(start, small, tmp_path):

@@ -1,0 +1,38 @@
+"""Runs of a sweep in the process of the test, where pipelines are built already."""
+
+import subprocess
+from pathlib import Path
+
+from hardsplat.study import workers
+from hardsplat.study.sweep import one_run
+
+
+class InProcess:
+    """Stands in for the process of a run."""
+
+    stdin = None
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def wait(self, timeout):
+        try:
+            return int(one_run.run(self.folder)["status"] == "failed")
+        except KeyboardInterrupt:
+            return 130
+
+
+def in_this_process(monkeypatch) -> list[Path]:
+    """Has runs made here, without plots. Returns the folders of those made."""
+    made, popen = [], subprocess.Popen
+    monkeypatch.setattr("hardsplat.report.maker.save_plots", lambda folder, metrics: None)
+    monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", lambda folder, records: {})
+
+    def start(command, **how):
+        if one_run.__name__ not in command:
+            return popen(command, **how)
+        made.append(Path(command[3]))
+        return InProcess(made[-1])
+
+    monkeypatch.setattr(workers.subprocess, "Popen", start)
+    return made
