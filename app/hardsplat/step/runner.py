@@ -107,8 +107,7 @@ class StepRunner:
         except BaseException:
             self._owned.destroy()
             raise
-        self._views = self.buffers["schedule"].array(np.uint32).reshape(-1, 2)
-        self._history = self.buffers[history].array(contract.dtype(contract.BUFFERS[history].type))
+        self._history = history  # not as arrays: those would hold the device
 
     def update(self, settings: Mapping[str, np.ndarray]) -> None:
         """Gives the next steps other settings. Nothing may be in flight."""
@@ -153,8 +152,9 @@ class StepRunner:
         scores, by default none; those are not timed."""
         self.wait_for_turn()
         first, steps = self.step, len(order)
+        views = self.buffers["schedule"].array(np.uint32).reshape(-1, 2)
         for step, view in enumerate(order, first):
-            self._views[step % HISTORY] = view, place(step, int(view))
+            views[step % HISTORY] = view, place(step, int(view))
         slot, scored = self._slots[self._turn], scored or [False] * steps
         self._turn, self._submitted = 1 - self._turn, self._submitted + 1
         commands = [self._scored if each else self._step for each in scored]
@@ -181,7 +181,9 @@ class StepRunner:
         slot.fence.reset()
         begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
         self.step_seconds = (self._ended_at - begun) / slot.count
-        records = self._history[np.arange(slot.first, slot.first + slot.count) % HISTORY]
+        kind = contract.dtype(contract.BUFFERS[self._history].type)
+        records = self.buffers[self._history].array(kind)
+        records = records[np.arange(slot.first, slot.first + slot.count) % HISTORY]
         begin, end = slot.head.stamps(), slot.tail.stamps()
         busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
         slot.count, stages = 0, slot.timed.times() if slot.timed_here else {}
