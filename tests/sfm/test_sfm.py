@@ -299,8 +299,7 @@ def unmatched(tmp_path):
 def poses_of(stages):
     from hardsplat.sfm.colmap.poses import Poses
 
-    found = stages.names, stages.ids, {}
-    return Poses(stages.job, stages.send, stages.state, *found, stages.pool, stages._compare)
+    return Poses(stages)
 
 
 @needs_pycolmap
@@ -315,16 +314,16 @@ def test_pairs_that_match_nowhere_are_compared_once(unmatched):
     stages.state.put(matches="")
     said.clear()
     stages._find_matches()
-    assert not said
+    assert said == [("begin", "comparing", 4)]  # and nothing to match
     poses = poses_of(stages)
     poses._read_matches()
     best = SimpleNamespace(reg_image_ids=lambda: [1, 2, 3])
     again = poses._second_look(best)
-    assert again == [(0, 3), (1, 3), (2, 3)] and not stages._compare(again)
+    assert again == [(0, 3), (1, 3), (2, 3)] and not stages.compare(again)
     with pycolmap.Database.open(stages.path) as database:
         stages.job["photographs"].append(unlike(database, "4.jpg"))
     stages._find_matches()
-    assert said[0] == ("begin", "matches", 10, 6)
+    assert said[2] == ("begin", "matches", 10, 6)
 
 
 @needs_pycolmap

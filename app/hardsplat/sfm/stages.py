@@ -3,14 +3,12 @@ on where an earlier process was stopped, or is left out when it is done."""
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pycolmap
 
@@ -19,7 +17,6 @@ from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.sfm.colmap import database as db
 from hardsplat.sfm.colmap import pairs
 from hardsplat.sfm.colmap.features import find_features
-from hardsplat.sfm.colmap.matching import match_pairs
 from hardsplat.sfm.colmap.poses import Poses
 from hardsplat.sfm.job.photographs import WORK
 from hardsplat.sfm.job.state import State, fingerprint
@@ -28,7 +25,10 @@ _FOCAL = 1.2  # first guess where EXIF says nothing: focal length over the longe
 
 
 class Stages:
-    """Those of one job. send(what, ...) tells how far they are, see worker.py."""
+    """Those of one job. send(what, ...) tells how far they are, see worker.py.
+
+    names, ids: of the photographs in the database; unreadable: why others are not there, by name.
+    """
 
     def __init__(self, job: dict[str, Any], send):
         self.job, self.send = job, send
@@ -43,26 +43,24 @@ class Stages:
         with pycolmap.Database.open(self.path) as database:
             self._find_features(database)
         self._find_matches()
-        found = self.names, self.ids, self.unreadable
-        return Poses(self.job, self.send, self.state, *found, self.pool, self._compare).find()
+        return Poses(self).find()
 
     # -- features ----------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         """Leaves an empty database where photographs changed or features are to be found in another
         way; new photographs are added to an old one."""
-        settings = [self.job[name] for name in ("camera_model", "image_size", "max_features")]
-        key, cameras = fingerprint(settings, 3), self.job["cameras"]
-        photographs = {p["name"]: [p["stamp"], p["camera"]] for p in self.photographs}
-        found = self.state.get("features", {})
-        before, there = found.get("cameras", []), found.get("photographs", {})
-        same = found.get("key") == key and before == cameras[: len(before)]
-        same = same and all(photographs.get(name) == there[name] for name in there)
-        if not same or not self.path.is_file():
+        job, there = self.job, self.state.get("features", {})
+        settings = job["camera_model"], job["image_size"], job["max_features"], 3
+        wanted = {
+            p["name"]: fingerprint(settings, p["stamp"], p["camera"], job["cameras"][p["camera"]])
+            for p in self.photographs
+        }
+        if not self.path.is_file() or any(wanted.get(name) != there[name] for name in there):
             for path in self.work.glob(f"{db.NAME}*"):  # and its journals
                 path.unlink()
             self.state.put(matches="", model={}, crashed={})
-        self.state.put(features={"key": key, "cameras": cameras, "photographs": photographs})
+        self.state.put(features=wanted)
 
     def _find_features(self, database: pycolmap.Database) -> None:
         started, total = time.monotonic(), len(self.photographs)
@@ -126,21 +124,11 @@ class Stages:
             key = fingerprint(self.state["features"], self.names, job["method"], job["seed"])
             if self.state.get("matches") == key:
                 return
-            wanted = self._pairs(database)
-        self._compare(wanted)
+        self.send("begin", "comparing", len(self.ids))
+        self.compare(pairs.choose(job["method"], self.path, self.ids, job["threads"]))
         self.state.put(matches=key, crashed={})
 
-    def _pairs(self, database: pycolmap.Database) -> Collection[tuple[int, int]]:
-        """Indices into self.names."""
-        if self.job["method"] == "exhaustive":
-            return list(itertools.combinations(range(len(self.ids)), 2))
-        self.send("begin", "comparing", len(self.ids))
-        first = [database.read_descriptors(i).data[: pairs.PROBES] for i in self.ids]
-        similarity = pairs.similarities(first, self.pool, lambda done: self.send("at", done))
-        choose = pairs.sequential if self.job["method"] == "sequential" else pairs.retrieval
-        return choose(similarity)
-
-    def _compare(self, wanted: Collection[tuple[int, int]]) -> bool:
+    def compare(self, wanted: Collection[tuple[int, int]]) -> bool:
         """Matches pairs of indices into self.names; whether there were any that are new."""
         started, total = time.monotonic(), len(wanted)
         with pycolmap.Database.open(self.path) as database:
@@ -148,10 +136,10 @@ class Stages:
             known = database.exists_matches
             todo = [(i, j) for i, j in sorted(wanted) if not known(self.ids[i], self.ids[j])]
         if todo:
-            before, names = total - len(todo), [quote(name) for name in self.names]
+            before, names = total - len(todo), self.names
             self.send("begin", "matches", total, before)
             how = self.job["error"], self.job["threads"], self.job["seed"]
             new = [(names[i], names[j]) for i, j in todo]
-            match_pairs(self.path, new, *how, lambda done: self.send("at", before + done))
+            db.match_pairs(self.path, new, *how, lambda done: self.send("at", before + done))
             self.send("end", "matches", total, time.monotonic() - started)
         return bool(todo)

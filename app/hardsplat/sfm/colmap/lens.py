@@ -85,14 +85,8 @@ def name_pinholes(model: pycolmap.Reconstruction) -> None:
 
 
 def describe(camera: pycolmap.Camera) -> str:
-    """`camera 1: SIMPLE_RADIAL 800x533, f 826.9 px, 0.0044`: model, size, focal lengths, the
-    principal point where it is not the middle, and distortion."""
-    what = f"camera {camera.camera_id}: {camera.model.name} {camera.width}x{camera.height}"
-    if _is_panorama(camera):
-        return what
-    parts = [what, "f " + " ".join(f"{camera.params[i]:.1f}" for i in camera.focal_length_idxs())]
-    x, y = (camera.params[i] for i in camera.principal_point_idxs())
-    if abs(x - camera.width / 2) > 0.5 or abs(y - camera.height / 2) > 0.5:
-        parts.append(f"middle at {x:.1f} {y:.1f}")
-    extra = " ".join(f"{camera.params[i]:.4f}" for i in camera.extra_params_idxs())
-    return f"{', '.join(parts)} px" + f", distortion {extra}" * bool(extra)
+    """`camera 1: SIMPLE_RADIAL 800x533, f 826.9, cx 400, cy 266.5, k 0.0044`: px but for k."""
+    names = filter(None, camera.params_info.split(", "))
+    numbers = [f", {name} {value:.5g}" for name, value in zip(names, camera.params)]
+    size = f"{camera.model.name} {camera.width}x{camera.height}"
+    return f"camera {camera.camera_id}: {size}{''.join(numbers)}"

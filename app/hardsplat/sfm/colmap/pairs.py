@@ -3,79 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+import pycolmap
 
-# of a photograph, in retrieval: the most similar ones, and others spread over similar ones
-NEIGHBOURS, SPREAD = 14, 8
-OVERLAP = 8  # sequential: following frames that each is matched with
-PROBES = 256  # features of largest scale that represent a photograph
-LIKELY = 8  # matches among those from which two photographs probably show the same
-_RATIO = 0.85
-_FARTHEST = 0.7  # radians between two features that match, as in COLMAP
-_BLOCK = 64  # photographs that are compared at once, so that products stay in the cache
+SIMILAR, RETURNS = 24, 12  # photographs that each is matched with: retrieval; where a video returns
+OVERLAP = 8  # sequential: following frames that each is matched with, and 2, 4, ... 512 after it
+PROBES = 256  # features of largest scale that represent a photograph: they are few and repeat well
+_PER_WORD, _DIMENSIONS, _ROUNDS = 100, 64, 10  # of the vocabulary: features, embedding, iterations
 
 
-def sequential(similarity: np.ndarray) -> set[tuple[int, int]]:
-    """Each frame with the OVERLAP next ones, with those 16, 32, 64, ... after it, and with others
-    that look alike, where the camera comes back."""
-    count = len(similarity)
-    steps = [*range(1, OVERLAP + 1), *(2**k for k in range(4, max(5, count.bit_length())))]
-    apart = np.abs(np.subtract.outer(range(count), range(count)))
-    far = np.where(apart > OVERLAP, similarity, 0)
-    following = {(i, i + step) for step in steps for i in range(count - step)}
-    return following | retrieval(far, NEIGHBOURS // 2, SPREAD // 2)
+def choose(method: str, path: Path, ids: Sequence[int], threads: int) -> set[tuple[int, int]]:
+    """Pairs of indices of the images with these ids in a database. method: as in SfmConfig, but not
+    auto."""
+    count = len(ids)
+    if method == "exhaustive":
+        return set(combinations(range(count), 2))
+    vocabulary = path.with_name("vocabulary.bin")
+    with pycolmap.Database.open(path) as database:
+        _write_vocabulary(vocabulary, database, ids, threads)
+        found, near = [], set()
+        if method == "sequential":
+            near = {(i, i + step) for step in range(1, OVERLAP + 1) for i in range(count - step)}
+            sequence = pycolmap.SequentialPairingOptions()
+            sequence.loop_detection, sequence.loop_detection_period = True, 1
+            sequence.loop_detection_min_index_distance = OVERLAP
+            sequence.loop_detection_num_images = RETURNS
+            sequence.loop_detection_max_num_features = PROBES
+            sequence.vocab_tree_path, sequence.num_threads = vocabulary, threads
+            found = pycolmap.SequentialPairGenerator(sequence, database).all_pairs()
+        else:
+            pairing = pycolmap.VocabTreePairingOptions()
+            pairing.num_images, pairing.max_num_features = SIMILAR, PROBES
+            pairing.vocab_tree_path, pairing.num_threads = vocabulary, threads
+            found = pycolmap.VocabTreePairGenerator(pairing, database).all_pairs()
+    vocabulary.unlink()
+    index = {image: i for i, image in enumerate(ids)}
+    both = (sorted((index[a], index[b])) for a, b in found)
+    return near | {(a, b) for a, b in both}
 
 
-def retrieval(
-    similarity: np.ndarray, nearest: int = NEIGHBOURS, spread: int = SPREAD
-) -> set[tuple[int, int]]:
-    """Each photograph with the `nearest` most similar ones, and with `spread` of the other similar
-    ones, which tie distant parts of the scene together."""
-    pairs = set()
-    for i, similar in enumerate(similarity):
-        order = np.argsort(-similar, kind="stable")
-        order = order[similar[order] > 0]
-        rest = order[nearest:]
-        rest = rest[similar[rest] >= LIKELY]
-        some = np.linspace(0, len(rest) - 1, min(spread, len(rest))).astype(int)
-        pairs |= {(min(i, int(j)), max(i, int(j))) for j in [*order[:nearest], *rest[some]]}
-    return pairs
-
-
-def similarities(descriptors: Sequence[np.ndarray], pool: Executor, progress) -> np.ndarray:
-    """(N, N) int32: how many of the PROBES first features of two photographs match. descriptors:
-    each (M, 128) uint8, largest scale first.
-
-    This is the preemptive matching of Wu, "Towards Linear-time Incremental Structure from Motion"
-    (3DV 2013). Features of large scale are few, repeat well, and tell whether two photographs
-    overlap at a 200th of the cost of matching all. progress(done) is called after each photograph.
-    """
-    count = len(descriptors)
-    # short ones are filled with zeros, which match nothing
-    probes = np.zeros((count, PROBES, 128), np.float32)
-    for mine, found in zip(probes, descriptors):
-        mine[: len(found)] = found[:PROBES]
-    probes /= np.maximum(np.linalg.norm(probes, axis=2, keepdims=True), 1e-6)
-    out = np.zeros((count, count), np.int32)
-
-    def compare(i: int) -> None:
-        for first in range(i + 1, count, _BLOCK):
-            others = probes[first : first + _BLOCK]
-            out[i, first : first + len(others)] = _matches(probes[i], others)
-
-    for done, _ in enumerate(pool.map(compare, range(count)), 1):
-        progress(done)
-    return out + out.T
-
-
-def _matches(one: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """(M,) matches of (P, 128) features with each of (M, P, 128): nearest to each other, and
-    clearly nearer than the second."""
-    products = (one @ others.reshape(-1, 128).T).reshape(len(one), len(others), -1)
-    top = np.partition(products, -2, axis=2)
-    second, best = top[..., -2], top[..., -1]
-    mutual = ((products == best[..., None]) & (products == products.max(axis=0))).any(axis=2)
-    near, next_near = (np.arccos(np.clip(cosine, -1, 1)) for cosine in (best, second))
-    return (mutual & (near < _RATIO * next_near) & (near < _FARTHEST)).sum(axis=0)
+def _write_vocabulary(
+    path: Path, database: pycolmap.Database, ids: Sequence[int], threads: int
+) -> None:
+    """A vocabulary of the photographs' own features, so that none needs to be downloaded."""
+    first = [database.read_descriptors(i).data[:PROBES] for i in ids]
+    features = np.concatenate(first).astype(np.float32)
+    sift = pycolmap.FeatureExtractorType.SIFT
+    options = pycolmap.VisualIndex.BuildOptions()
+    options.num_visual_words = max(1, len(features) // _PER_WORD)
+    options.num_iterations, options.num_threads = _ROUNDS, threads
+    vocabulary = pycolmap.VisualIndex.create(128, _DIMENSIONS)
+    vocabulary.build(options, pycolmap.FeatureDescriptorsFloat(sift, features))
+    vocabulary.write(path)
