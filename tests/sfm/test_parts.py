@@ -46,7 +46,7 @@ def test_parts():
     assert "2 photographs (g, h): match no other photograph" in others[2].line
     why = reasons(parts, dict.fromkeys(names, 900) | {"h": 3})
     assert why.keys() == set("defgh") and "only 3 features" in why["h"]
-    assert "a group of 2" in why["e"] and "no pose fits" in why["f"]
+    assert "not the model; d and c (11" in why["e"] and "no pose fits" in why["f"]
     whole = parts_of(names, matched(pairs), set())  # no model at all
     assert [(p.kind, "".join(p.names)) for p in whole] == [
         ("apart", "abcf"),

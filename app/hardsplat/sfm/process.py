@@ -32,12 +32,11 @@ def require_pycolmap() -> None:
 
 
 class StageProgress:
-    """A bar for each stage, and a line when one ends. intention: said before the first that has
-    work to do. The worker's messages are calls of these methods."""
+    """A bar for each stage, and a line when one ends. The worker's messages are calls of these
+    methods."""
 
-    def __init__(self, quiet: bool, intention: str = ""):
-        self._quiet, self._intention = quiet, intention
-        self._bar = Bar(disable=True)
+    def __init__(self, quiet: bool):
+        self._quiet, self._bar = quiet, Bar(disable=True)
         self.spent: dict[str, float] = {}
 
     def say(self, text: str) -> None:
@@ -46,9 +45,6 @@ class StageProgress:
 
     def begin(self, stage: str, total: int, done: int = 0) -> None:
         self.close()
-        if done < total and self._intention:
-            self.say(self._intention)
-            self._intention = ""
         how = dict(unit="", leave=False, disable=self._quiet)
         self._bar = Bar(total=total, initial=done, desc=stage, **how)
 

@@ -77,10 +77,11 @@ def sfm(config: SfmConfig) -> Outcome:
         (folder / LOG).unlink(missing_ok=True)
         filmed = video or bool(state.get("frames"))
         plan = make_plan(config, [p.size for p in photographs.items], filmed)
-        by = f"{plan['method']} matching and {plan['mapper']} mapping on {plan['threads']} threads"
-        progress = StageProgress(config.quiet, f"{by}, into {scene / 'sparse' / '0'} and {folder}")
+        progress = StageProgress(config.quiet)
         for line in _introduction(photographs, config.panorama):
             progress.say(line)
+        by = f"{plan['method']} matching and {plan['mapper']} mapping on {plan['threads']} threads"
+        progress.say(f"{by}, into {scene / 'sparse' / '0'} and {folder}")
         found = work(_job(scene, photographs, config) | plan, folder, progress)
         kept = found.pop("kept", False)
         missing = photographs.left_out | found["missing"]

@@ -4,8 +4,6 @@ on where an earlier process was stopped, or is left out when it is done."""
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,32 +16,20 @@ from hardsplat.sfm.colmap import database as db
 from hardsplat.sfm.colmap import pairs
 from hardsplat.sfm.colmap.features import find_features
 from hardsplat.sfm.colmap.poses import Poses
-from hardsplat.sfm.job.photographs import WORK
-from hardsplat.sfm.job.state import State, fingerprint
+from hardsplat.sfm.job.state import fingerprint
 
 _FOCAL = 1.2  # first guess where EXIF says nothing: focal length over the longer side, as in COLMAP
 
 
-class Stages:
-    """Those of one job. send(what, ...) tells how far they are, see worker.py.
-
-    names, ids: of the photographs in the database; unreadable: why others are not there, by name.
-    """
-
-    def __init__(self, job: dict[str, Any], send):
-        self.job, self.send = job, send
-        self.images, self.work = Path(job["images"]), Path(job["scene"]) / WORK
-        self.path, self.state = self.work / db.NAME, State(self.work)
-        self.photographs = job["photographs"]
-        self.pool = ThreadPoolExecutor(job["threads"])
-        self.unreadable: dict[str, str] = {}
+class Stages(Poses):
+    """All stages of a job, one after the other."""
 
     def run(self) -> dict[str, Any]:
         self._prepare()
         with pycolmap.Database.open(self.path) as database:
             self._find_features(database)
         self._find_matches()
-        return Poses(self).find()
+        return self.find_poses()
 
     # -- features ----------------------------------------------------------------------------------
 
@@ -54,7 +40,7 @@ class Stages:
         settings = job["camera_model"], job["image_size"], job["max_features"], 3
         wanted = {
             p["name"]: fingerprint(settings, p["stamp"], p["camera"], job["cameras"][p["camera"]])
-            for p in self.photographs
+            for p in self.job["photographs"]
         }
         if not self.path.is_file() or any(wanted.get(name) != there[name] for name in there):
             for path in self.work.glob(f"{db.NAME}*"):  # and its journals
@@ -63,12 +49,12 @@ class Stages:
         self.state.put(features=wanted)
 
     def _find_features(self, database: pycolmap.Database) -> None:
-        started, total = time.monotonic(), len(self.photographs)
+        started, total = time.monotonic(), len(self.job["photographs"])
         for number, camera in enumerate(self.job["cameras"], 1):
             if not database.exists_camera(number):
                 database.write_camera(self._camera(number, camera), use_camera_id=True)
         done = db.ids_by_name(database)
-        todo = [p for p in self.photographs if p["name"] not in done]
+        todo = [p for p in self.job["photographs"] if p["name"] not in done]
         self.send("begin", "features", total, total - len(todo))
         last, found_in = max(done.values(), default=0), self.pool.map(self._features_of, todo)
         for number, (photograph, found) in enumerate(zip(todo, found_in), 1):
@@ -88,7 +74,7 @@ class Stages:
         if camera["panorama"]:
             focal, model = 1.0, PANORAMA  # it has none, and none is looked for
         elif camera["in_mm"] and not focal:  # COLMAP has a list of sensors
-            name = next(p["name"] for p in self.photographs if p["camera"] == number - 1)
+            name = next(p["name"] for p in self.job["photographs"] if p["camera"] == number - 1)
             with suppress(RuntimeError, ValueError):
                 found = pycolmap.infer_camera_from_image(self.images / name)
                 if found.has_prior_focal_length and (found.width, found.height) == (width, height):
@@ -114,11 +100,11 @@ class Stages:
         job = self.job
         with pycolmap.Database.open(self.path) as database:
             found = db.ids_by_name(database)
-            self.names = [p["name"] for p in self.photographs if p["name"] in found]
+            self.names = [p["name"] for p in self.job["photographs"] if p["name"] in found]
             self.ids = [found[name] for name in self.names]
             if len(self.names) < 2:
                 name, reason = next(iter(self.unreadable.items()))
-                bad = f"{len(self.unreadable)} of {len(self.photographs)} photographs"
+                bad = f"{len(self.unreadable)} of {len(self.job['photographs'])} photographs"
                 what = f"{bad} cannot be read, which leaves too few; {name}: {reason}"
                 raise UserError(f"{self.images}: {what}")
             key = fingerprint(self.state["features"], self.names, job["method"], job["seed"])
@@ -127,19 +113,3 @@ class Stages:
         self.send("begin", "comparing", len(self.ids))
         self.compare(pairs.choose(job["method"], self.path, self.ids, job["threads"]))
         self.state.put(matches=key, crashed={})
-
-    def compare(self, wanted: Collection[tuple[int, int]]) -> bool:
-        """Matches pairs of indices into self.names; whether there were any that are new."""
-        started, total = time.monotonic(), len(wanted)
-        with pycolmap.Database.open(self.path) as database:
-            # also those that match nowhere, which the list of all matches leaves out
-            known = database.exists_matches
-            todo = [(i, j) for i, j in sorted(wanted) if not known(self.ids[i], self.ids[j])]
-        if todo:
-            before, names = total - len(todo), self.names
-            self.send("begin", "matches", total, before)
-            how = self.job["error"], self.job["threads"], self.job["seed"]
-            new = [(names[i], names[j]) for i, j in todo]
-            db.match_pairs(self.path, new, *how, lambda done: self.send("at", before + done))
-            self.send("end", "matches", total, time.monotonic() - started)
-        return bool(todo)

@@ -73,7 +73,8 @@ def _by_positions(model, posed, taken) -> dict[str, Any] | str:
             break
     else:
         return f"positions of {len(known)} photographs in EXIF do not fit the model"
-    offs = np.linalg.norm(_moved(sim3, centres[inside]) - places[inside], axis=1)
+    moved = np.array([sim3 * centre for centre in centres[inside]])
+    offs = np.linalg.norm(moved - places[inside], axis=1)
     spread = np.linalg.svd(places[inside] - places[inside].mean(axis=0), compute_uv=False)
     spread /= np.sqrt(inside.sum())
     typical = max(float(np.median(offs)), 1e-3)
@@ -89,11 +90,6 @@ def _by_positions(model, posed, taken) -> dict[str, Any] | str:
         note = f"in metres by the positions of {number}, which lie on a line; -y is up by {how}"
     model.transform(sim3)
     return dict(by="gps", note=note, origin=origin.tolist(), error=typical)
-
-
-def _moved(sim3, points: np.ndarray) -> np.ndarray:
-    matrix = np.array(sim3.matrix())
-    return points @ matrix[:, :3].T + matrix[:, 3]
 
 
 def _along_line(centres: np.ndarray, places: np.ndarray, up: np.ndarray):

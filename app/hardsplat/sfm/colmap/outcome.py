@@ -57,31 +57,25 @@ class Part:
 
     @property
     def line(self) -> str:
-        """What it is and what helps, in a sentence or two."""
+        """What it is and what helps."""
         shown = ", ".join(self.names[:_NAMED]) + ", ..." * (len(self.names) > _NAMED)
-        what = f"{len(self.names)} photograph{'s' * (len(self.names) > 1)} ({shown})"
-        if self.kind == "model":
-            return f"{what}: the model"
-        if self.kind == "alone":
-            advice = "leave them out, or take some between them and the rest"
-            return f"{what}: match no other photograph; {advice}"
-        attached = "matched with the model, but no pose fits"
-        advice = "take some that show both"
-        if self.link:
-            advice = "{} and {} ({} alike) come nearest: ".format(*self.link)
-            advice += "take some between these two"
-        if self.still:
-            advice += ", which are from nearly one point, or of one plane: step aside"
-        return f"{what}: {attached if self.kind == 'attached' else 'not connected'}; {advice}"
+        return f"{len(self.names)} photograph{'s' * (len(self.names) > 1)} ({shown}): {self.advice}"
 
     @property
-    def reason(self) -> str:
-        """Why one of its photographs has no pose."""
-        group = f"matches a group of {len(self.names)} that the model has nothing in common with"
-        return {
-            "alone": "matches no other photograph: nothing else shows the same from nearby",
-            "apart": f"{group}: take some between the two",
-        }.get(self.kind, "matches photographs of the model, but no pose fits: take more around it")
+    def advice(self) -> str:
+        """Why its photographs have no pose, and what helps, in a sentence or two."""
+        why = {
+            "model": "the model",
+            "attached": "matched with the model, but no pose fits; take some that show both",
+            "apart": "match each other, but not the model; take some that show both",
+            "alone": "match no other photograph; leave them out, or take some between them and the "
+            "rest",
+        }[self.kind]
+        if self.link:
+            near = "{} and {} ({} alike) come nearest: take some between these two"
+            why = f"{why.split(';')[0]}; {near.format(*self.link)}"
+        turned = ", which are from nearly one point, or of one plane: step aside"
+        return why + turned * self.still
 
 
 def parts_of(names: Sequence[str], matches: Matches, registered: Set[str]) -> list[Part]:
@@ -120,7 +114,7 @@ def reasons(parts: Sequence[Part], features: Mapping[str, int]) -> dict[str, str
     """Why each photograph without a pose has none. features: how many each has."""
     few = "only {} features: blurred, dark or without texture"
     return {
-        name: few.format(features[name]) if features[name] < TOO_FEW else part.reason
+        name: few.format(features[name]) if features[name] < TOO_FEW else part.advice
         for part in parts
         for name in part.names
         if part.kind != "model"

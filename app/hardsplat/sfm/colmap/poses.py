@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -21,31 +21,27 @@ from hardsplat.base.files import replacing_folder
 from hardsplat.io.media.images import read_pixels
 from hardsplat.sfm.colmap.aligning import align
 from hardsplat.sfm.colmap.database import read_matches
+from hardsplat.sfm.colmap.job import Job
 from hardsplat.sfm.colmap.lens import adjusted, describe, name_pinholes
 from hardsplat.sfm.colmap.mapping import ATTEMPTS, GLOBAL, GO_ON, Mapper, is_sound, rank
 from hardsplat.sfm.colmap.outcome import TOO_FEW, Outcome, Part, parts_of, reasons
 from hardsplat.sfm.job.sheet import SHEET, write_sheet
 from hardsplat.sfm.job.state import digests, fingerprint
 
-if TYPE_CHECKING:
-    from hardsplat.sfm.stages import Stages
-
 _MOST = 2 / 3  # share of the photographs that a model should hold
 _AGAIN = 60  # photographs up to which a second attempt is made for those that one left out
 
 
-class Poses:
-    """Those of the photographs of stages that have done the rest."""
+class Poses(Job):
+    """The stage in which photographs that match each other get their poses."""
 
-    def __init__(self, stages: Stages):
-        self.job, self.send, self.state = stages.job, stages.send, stages.state
-        self.names, self.ids, self.stages = stages.names, stages.ids, stages
-        self.images, self.work = stages.images, stages.work
-        how = self.job["error"], self.job["threads"], self.job["seed"]
-        self.mapper = Mapper(stages.path, self.images, self.work / "mapping", *how)
+    def __init__(self, job: dict[str, Any], send: Callable[..., None]):
+        super().__init__(job, send)
+        how = job["error"], job["threads"], job["seed"]
+        self.mapper = Mapper(self.path, self.images, self.work / "mapping", *how)
         self.models: list[tuple[pycolmap.Reconstruction, str]] = []  # each with its attempt
 
-    def find(self) -> dict[str, Any]:
+    def find_poses(self) -> dict[str, Any]:
         """What became of the photographs, as Outcome has it, once the model is written. Raises
         UserError where no poses are found."""
         job, target = self.job, Path(self.job["scene"]) / "sparse" / "0"
@@ -88,7 +84,7 @@ class Poses:
         if self._missing(best):
             if self.job["method"] != "exhaustive":
                 self.send("phase", "a second look")
-                if self.stages.compare(self._second_look(best)):
+                if self.compare(self._second_look(best)):
                     self._read_matches()
             self.send("phase", GO_ON)
             for model in self._map(GO_ON, best)[:1]:
@@ -168,7 +164,7 @@ class Poses:
             x, y = np.clip(xy, 0, [pixels.shape[1] - 1, pixels.shape[0] - 1]).T
             return [point.point3D_id for point in points], pixels[y, x]
 
-        ids, colours = zip(*self.stages.pool.map(seen, model.reg_image_ids()))
+        ids, colours = zip(*self.pool.map(seen, model.reg_image_ids()))
         numbers, which = np.unique(np.concatenate(ids), return_inverse=True)
         sums = np.zeros((len(numbers), 4))
         np.add.at(sums, which, np.insert(np.concatenate(colours).astype(float), 3, 1, axis=1))
@@ -227,7 +223,7 @@ class Poses:
         cameras = sorted({image.camera_id for image in posed})
         return Outcome(
             registered,
-            missing={**self.stages.unreadable} | reasons(parts, self.features),
+            missing={**self.unreadable} | reasons(parts, self.features),
             points=model.num_points3D(),
             error=model.compute_mean_reprojection_error(),
             track=model.compute_mean_track_length(),

@@ -92,12 +92,11 @@ def find_photographs(
     # phones save a photograph as JPEG beside
     beside = {Path(n).with_suffix(""): n for n in listed(folder, ENDINGS - HEIC)}
     for name in listed(folder, HEIC):
-        if other := beside.get(Path(name).with_suffix("")):
+        if other := beside.setdefault(Path(name).with_suffix(""), ""):
             left_out[name] = f"{other} has its name and is taken"
             names.remove(name)
-    stems = {Path(name).with_suffix("") for name in names}
     for name in listed(folder, RAW):
-        if Path(name).with_suffix("") not in stems:
+        if Path(name).with_suffix("") not in beside:
             ending = Path(name).suffix[1:].upper()
             left_out[name] = f"{ending} files are not read here; convert it to JPEG"
     without = named(names, exclude)
