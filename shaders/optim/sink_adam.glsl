@@ -7,9 +7,6 @@
 BUFFER_rates(readonly)
 #include <terms>
 BUFFER_term_sums(writeonly)
-// Terms of the parameters move only items that are seen: in the other steps nothing else would move
-// these, and Adam makes long steps of the smallest gradient that is always the same.
-layout(constant_id = 3) const bool SEEN_TERMS = false;
 // items_in_all(items), noise_of(...)
 #include <working>
 #ifndef FILLED_working
@@ -64,13 +61,23 @@ Stored stored_of(Plane plane, uint i) {
                   loaded(any_moment_plane(plane.second).at[i]));
 }
 
+// How far opacities decay in a step: along the derivative of their mean, and at the same rate for
+// all, whatever gradients they have (Loshchilov & Hutter 2019, arXiv 1711.05101). Adam would make
+// long steps of a term in the loss where gradients are small. Splats that are not seen stay.
+vec4 decay_of(Plane plane, vec4 logit, uvec4 item, uint items) {
+    if (plane.quantity != QUANTITY_logit_opacities || adam_settings.opacity_decay == 0.0)
+        return vec4(0.0);
+    vec4 opacity = 1.0 / (1.0 + exp(-logit)),
+         decay = adam_settings.opacity_decay * opacity * (1.0 - opacity);
+    return mix(vec4(0.0), decay, visible(item, items));
+}
+
 void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, float rate,
                Stored before, vec4 gradient) {
-    vec4 d = d_parameter_terms(plane, before.value, items_in_all(items));
-    if (SEEN_TERMS) d = mix(vec4(0.0), d, visible(item, items));
-    d += gradient;
+    vec4 d = d_parameter_terms(plane, before.value, items_in_all(items)) + gradient;
     Stored after = before;
     adam(after.value, after.first, after.second, d, rate);
+    after.value -= rate * decay_of(plane, before.value, item, items);
     for (uint t = FIRST_PARAMETER_TERM; t < PARAMETER_TERMS_END; ++t)
         if (has_term(plane, t))
             terms_here[t - FIRST_PARAMETER_TERM] +=

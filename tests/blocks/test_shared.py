@@ -23,7 +23,7 @@ from tests.helpers.tables import argv
 FAST = "--max-steps 30 --sh-degree 1 --deterministic --cap-max 700 --refine-start-iter 5"
 FAST += " --refine-every 5 --refine-stop-iter 25 --polish-steps 4 --quiet --blocks 2"
 SOLVED = "--pose-opt --intrinsics-opt --pose-warm-up 1 --exposure affine --exposure-until 1"
-SOLVED += " --opacity-reg 0.01"
+SOLVED += " --opacity-decay 0.01"
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,7 @@ def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkey
     assert train(scene, out, SOLVED, "plan") == 0
     assert train(scene, out, SOLVED) == 0
     said = "".join(capsys.readouterr())
-    assert "share --exposure affine, poses, intrinsics, --opacity-reg 0.01" in said
+    assert "share --exposure affine, poses, intrinsics, --opacity-decay 0.01" in said
     scaffold, loaded = Scaffold.of(out / "scaffold"), load_scene(scene)
     assert len(load_splats(scaffold.splats)) <= 233 < len(loaded.points)
     moved = scaffold.scene(loaded)
@@ -106,7 +106,7 @@ def test_exposures_and_cameras_are_those_of_the_scaffold(scene, tmp_path, monkey
     runs = [(out / "blocks" / b.name, b.photographs) for b in plan.blocks]
     for folder, photographs in [*runs, (out / "polish", names)]:
         own = config_from_file(folder / SAVED_NAME)
-        assert (own.exposure.exposure_until, own.loss.opacity_reg) == (1, 0.01)
+        assert (own.exposure.exposure_until, own.adam.opacity_decay) == (1, 0.01)
         mine = [i for i, name in enumerate(names) if name in photographs]
         for name, values in scaffold.found.items():
             if name == "affine":
@@ -136,7 +136,7 @@ def test_a_polish_has_exposures_where_blocks_end_with_them(tmp_path):
         assert scaffold.settings(given, ends=True).exposure.exposure == kept
         blocks = scaffold.settings(given)
         assert blocks.exposure.exposure == "affine" and not blocks.poses.pose_opt
-        assert blocks.loss.opacity_reg == 0.01
+        assert blocks.adam.opacity_decay == 0.01
 
 
 def test_a_block_that_fills_its_device_splits_and_seams_are_polished(

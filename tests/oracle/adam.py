@@ -4,6 +4,13 @@ positions."""
 import numpy as np
 
 
+def decayed(logits, seen, lr, decay):
+    """What a step takes from logit opacities besides: of those that are seen, the decay along the
+    derivative of their mean (AdamW, Loshchilov and Hutter 2019, algorithm 2)."""
+    opacity = 1 / (1 + np.exp(-logits))
+    return lr * decay * np.where(seen, opacity * (1 - opacity), 0)
+
+
 def adam_step(param, d_param, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-15):
     """One step with bias correction; `step` counts from 1. Returns the new (param, m, v); eps as in
     Inria's training setup."""

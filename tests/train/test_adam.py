@@ -10,7 +10,7 @@ from hardsplat.step.begin import BETA2
 from tests.helpers.tables import COMMON
 from tests.helpers.training import open_session, same_state, settings
 from tests.oracle import sh as harmonics
-from tests.oracle.adam import adam_step
+from tests.oracle.adam import adam_step, decayed
 
 PLANES = 9
 GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")
@@ -64,6 +64,8 @@ def spacing(values: np.ndarray) -> np.ndarray:
 WAYS = [
     ("hardware", {"visible_adam": False}),
     ("hardware", {"visible_adam": True}),
+    ("hardware", {"visible_adam": False, "opacity_decay": 0.7}),
+    ("tiled", {"visible_adam": True, "opacity_decay": 0.7}),
     ("tiled", {"visible_adam": False}),
     ("tiled", {"visible_adam": True}),
     ("hardware", {"visible_adam": False, "moments": "bfloat16"}),
@@ -103,6 +105,9 @@ def test_steps_against_float64(device, scene, rasterizer, way):
             m, v = moments(before, name)
             value = before.buffers[name].astype(np.float64)
             wanted = adam_step(value, d[name], m, v, step + 1, rates[name], *betas)
+            if name == "logit_opacities":
+                less = decayed(value, seen[:, None], rates[name], config.adam.opacity_decay)
+                wanted = (wanted[0] - less, *wanted[1:])
             found = (after.buffers[name], *moments(after, name))
             terms = np.abs(m) + np.abs(d[name])
             for i, (x, y, old) in enumerate(zip(found, wanted, (value, m, v))):

@@ -82,17 +82,20 @@ def test_looks_become_rare():
     assert steps[1:12] == [*range(500, 5_001, 500), 6_000] and len(steps) < 25
 
 
-def test_the_gap_decides_the_weight():
+def test_the_gap_decides_the_decay():
     """In proportion to the squared errors, whatever a batch after a refinement shows."""
     trained = [30.0, 30.0, 12.0]
     same = look(500, [30.0, 30.0], trained, [])
-    assert same.gap == pytest.approx(0) and same.weight == pytest.approx(0) and same.psnr == 30
+    assert (
+        same.gap == pytest.approx(0)
+        and same.decay == pytest.approx(0, abs=1e-6)
+        and same.psnr == 30
+    )
     worse = look(500, [27.0], trained, [])
     assert worse.gap == pytest.approx(10**-2.7 - 10**-3)
-    assert worse.weight == pytest.approx(validation.WEIGHT * worse.gap)
-    assert look(1_000, [27.0], trained, [same]).weight == pytest.approx(worse.weight / 2)
-    assert look(500, [33.0], trained, []).weight == 0
-    assert look(500, [15.0], trained, []).weight == validation.HEAVIEST
+    assert worse.decay == pytest.approx(validation.DECAY * worse.gap**0.5)
+    assert look(1_000, [27.0], trained, [same]).decay == pytest.approx(worse.decay / 2**0.5)
+    assert look(500, [33.0], trained, []).decay == 0
 
 
 @pytest.mark.parametrize("held, trained, differs", [(3, 1, True), (3, 0.3, False), (1, 1, False)])
@@ -110,8 +113,8 @@ def test_a_run_settles_where_held_photographs_do():
     ends = lambda looks: next((n for n in range(1, 33) if has_settled(looks[:n])), 0) * 500
     rising, falling = curve(lambda n: 20 + n / 4_000), curve(lambda n: 30 - n / 4_000)
     assert ends(rising) == 0 and ends(falling) == 500 + validation.PATIENCE
-    # a quarter of the steps made, where that is more; what is gained slowly counts
-    assert ends(curve(lambda n: min(n, 9_000) / 500)) == 12_000
+    # a third of the steps made, where that is more; what is gained slowly counts
+    assert ends(curve(lambda n: min(n, 9_000) / 500)) == 13_500
     assert ends(curve(lambda n: n * validation.GAIN / 1_900)) == 0
     assert ends(curve(lambda n: n * validation.GAIN / 40_000)) == 500 + validation.PATIENCE
     noise = np.random.default_rng(7).uniform(-0.5, 0.5, 40)
@@ -165,7 +168,7 @@ def small(monkeypatch):
     monkeypatch.setattr(validation, "ONE_IN", 3)
     monkeypatch.setattr(validation, "LOOK", 4)
     monkeypatch.setattr(validation, "PATIENCE", 8)
-    monkeypatch.setattr(validation, "LIGHT_HELD", 100.0)
+    monkeypatch.setattr(validation, "LIGHT", 100.0)
 
 
 RUN = dict(
@@ -182,14 +185,13 @@ RUN = dict(
 
 def test_a_run_that_overfits_is_regularized(on_device, scene, tmp_path, monkeypatch, small):
     ends = {}
-    for name, weight in (("never", 0.0), ("found", 1e3)):
-        monkeypatch.setattr(validation, "WEIGHT", weight)
-        monkeypatch.setattr(validation, "HEAVIEST", 1.0)
+    for name, decay in (("never", 0.0), ("found", 1.0)):
+        monkeypatch.setattr(validation, "DECAY", decay)
         monkeypatch.setattr(validation, "squared_error", lambda psnrs: float(len(psnrs)))
         metrics = train(settings(scene, tmp_path / name, **RUN))
         looks = metrics["validation"]["looks"]
         assert [each["step"] for each in looks][:2] == [4, 8] and metrics["steps"] == 40
-        assert all((each["weight"] > 0) is (name == "found") for each in looks)
+        assert all((each["decay"] > 0) is (name == "found") for each in looks)
         ends[name] = load(path_of(tmp_path / name, 40))
     opacity = {
         name: float(np.mean(1 / (1 + np.exp(-end.buffers["logit_opacities"]))))
@@ -197,7 +199,7 @@ def test_a_run_that_overfits_is_regularized(on_device, scene, tmp_path, monkeypa
     }
     assert opacity["found"] < 0.97 * opacity["never"]
 
-    # As if it had been killed after step 30, with the weight that it had there.
+    # As if it had been killed after step 30, with the decay that it had there.
     path_of(tmp_path / "found", 40).unlink()
     train(settings(scene, tmp_path / "found", **RUN, resume=True))
     assert same_state(load(path_of(tmp_path / "found", 40)), ends["found"])
@@ -253,6 +255,6 @@ def test_exposures_are_trained_where_light_differs(
     assert saved.exposure.exposure == "affine" and saved.exposure.exposure_until == 1
 
 
-@pytest.mark.parametrize("named", ["opacity_reg", "scale_reg"])
+@pytest.mark.parametrize("named", ["opacity_reg", "scale_reg", "opacity_decay"])
 def test_a_weight_that_is_named_stays(named):
-    assert validation.weighs(TrainConfig()) and not validation.weighs(TrainConfig.of(**{named: 1}))
+    assert validation.decays(TrainConfig()) and not validation.decays(TrainConfig.of(**{named: 1}))

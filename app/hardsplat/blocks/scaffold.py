@@ -66,13 +66,13 @@ def train_scaffold(
 @dataclass(frozen=True)
 class Scaffold:
     """folder: of the scaffold. config: its settings, with the exposures that `auto` found.
-    opacity_reg: weight that it gave the mean opacity, where it overfitted or its photographs differ
+    opacity_decay: of opacities, where it overfitted or its photographs differ
     in light. step_seconds: of a step, in the mean. found: (planes, items, width) by quantity of
     photographs and cameras."""
 
     folder: Path
     config: TrainConfig
-    opacity_reg: float
+    opacity_decay: float
     step_seconds: float
     found: Mapping[str, np.ndarray]
 
@@ -93,9 +93,9 @@ class Scaffold:
                 with arrays_of(newest(folder) or folder / "ckpts") as data:
                     found = {q.name: data[q.name] for q in own}
             looks = table["validation"]["looks"]
-            weight = max(looks[-1]["weight"] if looks else 0.0, config.loss.opacity_reg)
+            decay = max(looks[-1]["decay"] if looks else 0.0, config.adam.opacity_decay)
             seconds = table["seconds"]["training"] / max(table["steps"], 1)
-            return cls(folder, config, weight, seconds, found)
+            return cls(folder, config, decay, seconds, found)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"{folder}: not a scaffold that is trained ({reason(error)})"
             raise UserError(f"{what}; delete it to train it again") from None
@@ -103,13 +103,14 @@ class Scaffold:
     def settings(self, given: TrainConfig, ends: bool = False) -> TrainConfig:
         """`given` as blocks have it: cameras are refined already. ends: as a polish has it, which
         is without exposures where blocks end without them."""
-        weight = given.loss.opacity_reg or self.opacity_reg
         lit = given.exposure.exposure == "auto" and self.config.exposure.corrected
         until = 1.0 if lit else given.exposure.exposure_until  # as auto decides
         exposure = self.config.exposure.exposure if self.config.exposure.corrected else "none"
         if ends and until < 1:
             exposure = "none"
-        own: dict[str, Any] = {"exposure": exposure, "exposure_until": until, "opacity_reg": weight}
+        own: dict[str, Any] = {"exposure": exposure, "exposure_until": until}
+        if not (given.loss.opacity_reg or given.adam.opacity_decay):
+            own["opacity_decay"] = self.opacity_decay
         return given.changed(pose_opt=False, intrinsics_opt=False, **own)
 
     def scene(self, scene: Scene) -> Scene:
@@ -156,7 +157,7 @@ class Scaffold:
         """What there is to say of it, in words."""
         said = [f"--exposure {self.config.exposure.exposure}"]
         said += ["poses"] * ("turn" in self.found) + ["intrinsics"] * ("intrinsics" in self.found)
-        said += [f"--opacity-reg {self.opacity_reg:.3g}"] * bool(self.opacity_reg)
+        said += [f"--opacity-decay {self.opacity_decay:.3g}"] * bool(self.opacity_decay)
         return ", ".join(said)
 
 

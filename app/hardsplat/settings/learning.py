@@ -88,6 +88,11 @@ class AdamSettings(Owner):
         "took 0.025 later)",
         aka="opacity_lr lr_opac",
     )
+    opacity_decay: float = weight(
+        0.0,
+        "decay of the opacities of splats that a step shows, over --opacities-lr; 0, without "
+        "--opacity-reg: as fast as held-back photographs say",
+    )
     quats_lr: float = option(2e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
     sh0_lr: float = option(5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
     sky_lr: float = option(0.01, "rate of the colours of the sky, with --background sphere")

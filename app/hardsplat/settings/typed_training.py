@@ -138,6 +138,9 @@ class TrainSettings(RasterizerOptions, total=False):
     opacities_lr: float
     """rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025
     later) (default: 0.05)"""
+    opacity_decay: float
+    """decay of the opacities of splats that a step shows, over --opacities-lr; 0, without
+    --opacity-reg: as fast as held-back photographs say (default: 0.0)"""
     quats_lr: float
     """rate of quaternions (default: 0.002)"""
     sh0_lr: float

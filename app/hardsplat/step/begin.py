@@ -147,9 +147,12 @@ def step_settings(
     )
 
 
-def adam_settings(beta1: float = 0.9, beta2: float = BETA2, eps: float = EPS) -> np.ndarray:
+def adam_settings(
+    beta1: float = 0.9, beta2: float = BETA2, eps: float = EPS, opacity_decay: float = 0.0
+) -> np.ndarray:
     """The contract's AdamSettings struct."""
-    return contract.struct("AdamSettings", beta1=beta1, beta2=beta2, eps=eps)
+    own = {"beta1": beta1, "beta2": beta2, "eps": eps, "opacity_decay": opacity_decay}
+    return contract.struct("AdamSettings", **own)
 
 
 def view_order(

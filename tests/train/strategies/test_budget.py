@@ -202,7 +202,6 @@ def test_opacities_are_regularized_while_splats_are_thinned_out(device, scene):
     assert strategy_of(config.changed(refine_stop_iter=25)).next_due(20) == 25
     opacity = ordered().index("opacity")
     for step, weight in ((29, 0.03), (30, 0.13), (49, 0.13), (50, 0.03)):
-        session.step = step
         session._set(session.count(), step)
         session.run(1)
         session.drain()
@@ -285,7 +284,6 @@ def test_scores_leave_out_what_masks_hide(device, scene, tmp_path):
 def check_scores(device, scene, rasterizer, way):
     run = dict(**BUDGET, rasterizer=rasterizer, format="float32", test_every=0)
     session = open_session(device, settings(scene, **run, **way))
-    session.step = 1
     session._set(300, 1)  # the second step draws scores
     session.run(1)
     session.drain()

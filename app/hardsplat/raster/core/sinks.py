@@ -26,9 +26,8 @@ class Sink:
     """stores: gradients are left for the Python API, and no other pass makes `d_image`. slots,
     reads, writes: what the last pass of the backward pass takes for it.
 
-    visible_only: splats that were not visible are left alone. seen_terms: terms of the loss that
-    splats have themselves, such as the mean opacity, move only those that were visible. grows: the
-    statistics of densification are collected. scores: there are draws of SCORES. cameras: what the
+    visible_only: splats that were not visible are left alone. grows: the statistics of
+    densification are collected. scores: there are draws of SCORES. cameras: what the
     camera gets is summed too. depths: steps draw depth as well, see raster/core/depth.py. flat:
     weight of the mean thickness in the loss, per world unit. rows: splats are read, and their
     gradients stored, as PyTorch has them. Then the planes of log_scales and
@@ -42,7 +41,6 @@ class Sink:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     visible_only: bool = False
-    seen_terms: bool = False
     grows: bool = False
     scores: bool = False
     cameras: bool = False
@@ -80,12 +78,11 @@ def adam(
     depths: bool = False,
     packed: bool = False,
     flat: float = 0.0,
-    seen_terms: bool = False,
 ) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot}
     reads, writes = ("adam_settings", "rates", "loss_terms"), ("term_sums",)
-    flags = visible_only, seen_terms, grows, scores, cameras, depths
+    flags = visible_only, grows, scores, cameras, depths
     return Sink(False, slots, reads, writes, *flags, flat, packed=packed, own=("values", "moments"))
 
 
@@ -129,12 +126,7 @@ def splats_pass(
         "optim/planes.comp",
         tuple(dict.fromkeys(needed)),
         (*owned, *sink.writes),
-        {
-            "LOCAL_SIZE": LANES,
-            "VISIBLE_ONLY": sink.visible_only,
-            **({} if sink.stores else {"SEEN_TERMS": sink.seen_terms}),
-            **spec,
-        },
+        {"LOCAL_SIZE": LANES, "VISIBLE_ONLY": sink.visible_only, **spec},
         {
             **_slots(sink, "splat"),
             "gradient": gradient,

@@ -128,12 +128,12 @@ def decide(config: TrainConfig, facts: Facts) -> Job:
     held = validation.held_views(config, len(views.cameras), views.faces)
     if config.scene.background == "sphere":
         views = replace(views, texels=SIDE**2)
-    weight = facts.weight if validation.weighs(config) else config.loss.opacity_reg
+    decay = facts.decay if validation.decays(config) else config.adam.opacity_decay
     return Job(
         config,
         views,
         facts.device.rasterizers,
-        Schedule(config, bool(held), facts.frozen, facts.settled, weight),
+        Schedule(config, bool(held), facts.frozen, facts.settled, decay),
         held,
         facts.part,
         facts.preferred,

@@ -68,7 +68,7 @@ class Facts:
     frozen: the splats stay as they are, poses alone move.
 
     Photographs that were held back, so far: settled: the step at which they ended the main phase;
-    0: they have not. weight: which they gave the mean opacity. color_gains: dB by a fit of colours,
+    0: they have not. decay: which they gave opacities. color_gains: dB by a fit of colours,
     of them and of trained photographs; none before they are measured.
     """
 
@@ -81,5 +81,5 @@ class Facts:
     preferred: tuple[int, ...] = ()
     frozen: bool = False
     settled: int = 0
-    weight: float = 0.0
+    decay: float = 0.0
     color_gains: tuple[float, float] | None = None

@@ -122,5 +122,4 @@ class Job:
             depths,
             self.packed,
             c.loss.flat_lambda / self.extent,
-            seen_terms=c.densify.strategy == "budget",
         )

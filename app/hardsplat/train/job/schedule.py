@@ -1,5 +1,5 @@
-"""How long a training is, and what follows from its length and from the weight of opacities: all
-that may change while it runs."""
+"""How long a training is, what follows from that, and how fast opacities decay: all that may change
+while it runs."""
 
 from __future__ import annotations
 
@@ -72,22 +72,22 @@ class Averaging:
 class Schedule:
     """config: as decided. held: photographs are held back in the main phase. frozen: poses alone
     move. settled: the step at which photographs that are held back ended the main phase; 0 as long
-    as they have not. opacity_reg: weight of the mean opacity in the loss."""
+    as they have not. opacity_decay: over their rate."""
 
     config: TrainConfig
     held: bool = False
     frozen: bool = False
     settled: int = 0
-    opacity_reg: float = 0.0
+    opacity_decay: float = 0.0
 
     def shortened(self, step: int) -> Schedule:
         """The schedule whose main phase ends after that step: no splats are added from there on,
         and all rates fall to their ends."""
         return replace(self, settled=step)
 
-    def regularized(self, weight: float) -> Schedule:
-        """The schedule with that weight of the mean opacity."""
-        return replace(self, opacity_reg=weight)
+    def regularized(self, opacity_decay: float) -> Schedule:
+        """The schedule by which opacities decay so fast."""
+        return replace(self, opacity_decay=opacity_decay)
 
     @property
     def steps(self) -> int:

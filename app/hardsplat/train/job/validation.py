@@ -5,8 +5,8 @@ then. They decide three things, and nothing else does:
 
 - *Exposures*: where a fit of colours explains much of their error, and of the error of trained
   ones, photographs differ in light, and the run begins again with exposures that are trained.
-- *Regularization*: the mean opacity has a weight in the loss that is proportional to their squared
-  error less that of trained photographs. A run that does not overfit has none.
+- *Regularization*: opacities decay, in proportion to the root of their squared error less that of
+  trained photographs. Those of a run that does not overfit stay.
 - *Length*: when their PSNR does not rise any more the main phase ends. Then they are trained like
   the others, while all rates fall to their ends and the splats are averaged.
 
@@ -16,6 +16,7 @@ part in this. docs/results/generalization.md has what each constant does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -26,14 +27,13 @@ from hardsplat.settings.train import TrainConfig
 ONE_IN, MOST = 6, 12  # one photograph in so many is held, and at most so many are
 LOOK = 500  # steps from one measurement to the next; later, more
 # The main phase ends where held photographs have not gained so many dB for PATIENCE steps, and for
-# this share of the steps made.
-GAIN, PATIENCE, SHARE = 0.1, 2_000, 0.25
+# as many steps as would follow it.
+GAIN, PATIENCE = 0.1, 2_000
 FINISH = 0.25  # share of all steps that follow the main phase
-# Weight of the mean opacity in the loss over the gap of squared errors, and the largest weight.
-WEIGHT, HEAVIEST = 20.0, 0.05
-# dB that a fit of colours must gain, of held and of trained photographs, for exposures to be
-# trained; and the looks before this is asked.
-LIGHT_HELD, LIGHT_TRAINED, UNLIT = 2.0, 0.6, 1
+DECAY = 8.0  # of opacities, over the root of the gap of squared errors
+# dB that a fit of colours must gain, the geometric mean of held and of trained photographs, for
+# exposures to be trained
+LIGHT = 1.2
 
 
 class Measured(Protocol):
@@ -46,14 +46,14 @@ class Measured(Protocol):
 class Look(NamedTuple):
     """What held photographs showed after a step.
 
-    psnr: their mean, dB. gap: their mean squared error less that of trained photographs. weight: of
-    the mean opacity in the loss from here on.
+    psnr: their mean, dB. gap: their mean squared error less that of trained photographs. decay: of
+    opacities from here on.
     """
 
     step: int
     psnr: float
     gap: float
-    weight: float
+    decay: float
 
 
 def held_views(config: TrainConfig, views: int, faces: int = 1) -> tuple[int, ...]:
@@ -80,9 +80,9 @@ def trained_views(held: Sequence[int], faces: int = 1) -> list[int]:
     return [i + 1 if i + 1 not in held else i - 1 for i in held]
 
 
-def weighs(config: TrainConfig) -> bool:
-    """Whether held photographs decide the weight of the mean opacity: where no setting does."""
-    return not (config.loss.opacity_reg or config.loss.scale_reg)
+def decays(config: TrainConfig) -> bool:
+    """Whether held photographs decide how fast opacities decay: where no setting does."""
+    return not (config.loss.opacity_reg or config.loss.scale_reg or config.adam.opacity_decay)
 
 
 def main_steps(steps: int) -> int:
@@ -109,7 +109,7 @@ def color_gain(photographs: Sequence[Measured]) -> float:
 def light_differs(held: float, trained: float) -> bool:
     """Whether photographs differ in light. held, trained: color_gain of held photographs, which
     also gain where few others show a place, and of as many trained ones."""
-    return held > LIGHT_HELD and trained > LIGHT_TRAINED
+    return math.sqrt(max(held, 0) * max(trained, 0)) > LIGHT
 
 
 def squared_error(psnrs: Sequence[float]) -> float:
@@ -121,12 +121,12 @@ def look(
     step: int, held: Sequence[float], trained: Sequence[float], before: Sequence[Look]
 ) -> Look:
     """held, trained: PSNR of held photographs and of batches of trained ones, dB. before: earlier
-    looks. The weight follows from the mean of the last two gaps."""
+    looks. The decay follows from the mean of the last two gaps."""
     # the median, since a batch may have a step just after splats were added
     gap = squared_error(held) - squared_error([float(np.median(trained))])
-    smooth = np.mean([*[each.gap for each in before[-1:]], gap])
-    weight = float(np.clip(WEIGHT * smooth, 0, HEAVIEST))
-    return Look(step, float(np.mean(held)), gap, weight)
+    smooth = float(np.mean([*[each.gap for each in before[-1:]], gap]))
+    decay = DECAY * math.sqrt(max(smooth, 0))
+    return Look(step, float(np.mean(held)), gap, decay)
 
 
 def has_settled(looks: Sequence[Look], since: int = 0) -> bool:
@@ -140,4 +140,4 @@ def has_settled(looks: Sequence[Look], since: int = 0) -> bool:
         if each.psnr >= best + GAIN:
             best, gained = each.psnr, each.step
     step = looks[-1].step
-    return step - gained >= max(PATIENCE, SHARE * step)
+    return step - gained >= max(PATIENCE, whole_steps(step) - step)

@@ -46,7 +46,7 @@ def gather(
         replace(part, region=place.region) if place else part,
         place.preferred(scene) if place else (),
         settled=log.settled,
-        weight=log.looks[-1].weight if log.looks else 0.0,
+        decay=log.looks[-1].decay if log.looks else 0.0,
     )
 
 

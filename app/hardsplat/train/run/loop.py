@@ -145,16 +145,17 @@ class TrainingLoop:
         job, train = s.job, run.scene.train
         held = self.keeper.measurements.held([run.scene.views[train[i]] for i in job.validation])
         asks = job.config.exposure.exposure == "auto" and not log.color_gains
-        if asks and len(log.looks) >= validation.UNLIT and self._light_differs(held):
+        if asks and log.looks and self._light_differs(held):
             gains = log.color_gains[0], log.color_gains[1]
-            return decide(run.given, replace(run.facts, weight=0.0, color_gains=gains))
+            return decide(run.given, replace(run.facts, decay=0.0, color_gains=gains))
         last = log.looks[-1].step if log.looks else 0
         trained = [db for step, db in zip(log.steps, log.psnrs) if step > last]
         psnrs = [m.psnr if m.half_psnr is None else m.half_psnr for m in held]
         found = validation.look(s.step, psnrs, trained, log.looks)
-        log.looks.append(found if validation.weighs(job.config) else found._replace(weight=0.0))
-        if validation.weighs(job.config):
-            s.reschedule(s.schedule.regularized(found.weight))
+        decays = validation.decays(job.config)
+        log.looks.append(found if decays else found._replace(decay=0.0))
+        if decays:
+            s.reschedule(s.schedule.regularized(found.decay))
         if s.step == s.schedule.main_steps:
             log.decide(f"photographs that are held back are trained too from step {s.step} on")
         elif job.config.run.early_stop and self._settled():

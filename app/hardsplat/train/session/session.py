@@ -44,7 +44,7 @@ GROUP = contract.CONSTANTS["GROUP"]
 
 
 class Session(SessionBuffers):
-    """What changes while a job runs: splats, step, rasterizer, weight of the mean opacity.
+    """What changes while a job runs: splats, step, rasterizer, how fast opacities decay.
 
     photos: those of the job's views, the session's from here on. on_batch: called with each
     finished batch, in order. depths: what is known of the views' depth, (H, W) of 1 / world units,
@@ -68,7 +68,7 @@ class Session(SessionBuffers):
         if depths is not None and weight:
             self._known = Depths(device, depths, job.extent, photos)
         self.capture = PhotographPasses(job, self._known)
-        self._more_opacity_reg = 0.0  # by the strategy, on top of the schedule's
+        self._more_opacity_reg = 0.0  # by the strategy, on top of what settings have
         self.bound, self.exposed = 0, job.schedule.exposed_until > 0
         self.room, self.timed_rows = SplatCapacity(device, job, photos), timed_rows
         self._shown = ShownSplats(job)
@@ -101,7 +101,8 @@ class Session(SessionBuffers):
 
     def terms(self, capacity: int = 0) -> np.ndarray:
         """The contract's LossTerms struct. capacity: of splats."""
-        job, weight = self.job, self.schedule.opacity_reg + self._more_opacity_reg
+        job = self.job
+        weight = job.config.loss.opacity_reg + self._more_opacity_reg
         settings, degree = job.flat | {"opacity_reg": weight}, job.config.model.sh_degree
         return loss_terms(settings, job.extent, job.views.items, degree, capacity)
 
@@ -189,10 +190,8 @@ class Session(SessionBuffers):
         """Goes by another schedule of the job from the next step on."""
         self.drain()
         before, self.schedule = self.schedule, schedule
-        if schedule.opacity_reg != before.opacity_reg:
-            self._weigh_terms()
+        self.runner.update(gpu_settings(self.job, schedule, self.photos.fetched))
         if schedule.steps != before.steps:
-            self.runner.update(gpu_settings(self.job, schedule, self.photos.fetched))
             self._drawn.record(self._inputs())
 
     # -- running -----------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from hardsplat.train.strategies.refine import refine_settings
 
 
 def gpu_settings(job: Job, schedule: Schedule, fetched: bool = False) -> dict[str, np.ndarray]:
-    """What steps read that follows from the length of the run, by contract name. fetched: see
+    """What steps read that follows from the schedule, by contract name. fetched: see
     Photos."""
     c, planes = job.config, quantities.plane_count("splat")
     decays, bands = (c.adam.adam_beta1, BETA2), c.model
@@ -57,6 +57,7 @@ def gpu_settings(job: Job, schedule: Schedule, fetched: bool = False) -> dict[st
             job.part.exposures,
             schedule.falls,
         ),
+        "adam_settings": adam_settings(c.adam.adam_beta1, opacity_decay=schedule.opacity_decay),
         "refine_settings": refine_settings(schedule.densify, job.extent),
     }
     if weight := c.depth.depth_lambda:
@@ -69,7 +70,6 @@ def fixed_settings(job: Job, terms: np.ndarray) -> dict[str, np.ndarray]:
     """What steps read and leave besides. terms: LossTerms."""
     rates = sum(map(quantities.plane_count, quantities.ORDER))
     return {
-        "adam_settings": adam_settings(job.config.adam.adam_beta1),
         "loss_terms": terms,
         "views": job.views.packed(),
         "rates": np.zeros(rates, np.float32),
