@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 
 from hardsplat.io.splats import load_splats
 from tests.helpers.offered import Item, offered
+from tests.helpers.xvfb import NEEDS_DISPLAY
 
 STEPS = 8
 PATIENCE = 120  # s
@@ -100,8 +102,34 @@ def test_a_served_result(result):
     assert not any("Traceback" in line for line in lines), lines
 
 
+WINDOWS = ("view RESULT", f"train SCENE --max-steps {STEPS} --result-dir OUT --view")
+
+
+@NEEDS_DISPLAY
+@pytest.mark.parametrize("line", WINDOWS)
+def test_a_window(result, small, screenless, tmp_path, line):
+    """It shows the splats, goes on after the last step, and ends with Ctrl-C."""
+    given = {"RESULT": result, "SCENE": small, "OUT": tmp_path / "out"}
+    words, before = [given.get(word, word) for word in line.split()], screenless.pixels()
+    with open(tmp_path / "said", "w+") as said:
+        how = dict(stdout=said, stderr=subprocess.STDOUT, env=own(DISPLAY=screenless.name))
+        with subprocess.Popen(command(*words), **how) as process:
+            try:
+                until = time.monotonic() + PATIENCE
+                done = lambda: "--view" not in words or (given["OUT"] / "report.html").is_file()
+                while not done() or np.mean(screenless.pixels() != before) < 0.1:
+                    assert process.poll() is None and time.monotonic() < until
+                    time.sleep(0.1)
+                process.send_signal(signal.SIGINT)
+                assert process.wait(PATIENCE) in (0, 130)
+            finally:
+                process.kill()
+        said.seek(0)
+        assert "Traceback" not in (text := said.read()) and "error" not in text, text
+
+
 @pytest.mark.parametrize("item", [item for some in offered("view").values() for item in some])
 def test_no_window_without_a_display(result, item: Item):
-    """Windows as such are tested in tests/view."""
+    """What windows show and do is tested in tests/view."""
     code, said = ended("view", result, *item)
     assert code == 2 and said.startswith("hardsplat: error: no window: "), said

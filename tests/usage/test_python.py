@@ -18,6 +18,7 @@ from hardsplat.settings.train import TrainConfig, looked_at
 STEPS = 8
 # packages that are functions too: where the function is
 HOMES = {"export": "export.page", "fit": "fit.api", "mesh": "mesh.build", "train": "train.api"}
+RETURNED = {"Result": "train.api", "Fitted": "fit.api"}  # classes without a public name
 APART = ("UserError", "__version__", "Server")  # raised, text, and a watcher, see tests/serve
 GIVEN: dict[str, set[str]] = defaultdict(set)  # public name -> keywords that it was called with
 # choices that bring all settings in: others are not looked at with the defaults
@@ -32,7 +33,8 @@ CHOICES = (
 def function(name: str):
     """The callable of a public name, or of a method of one, as `Renderer.forward`."""
     name, _, method = name.partition(".")
-    home = import_module(f"hardsplat.{HOMES[name]}") if name in HOMES else hardsplat
+    homes = HOMES | RETURNED
+    home = import_module(f"hardsplat.{homes[name]}") if name in homes else hardsplat
     found = getattr(home, name)
     return getattr(found, method) if method else found
 
@@ -44,7 +46,7 @@ def call(name: str, /, *given, **named):
     for word, value in bound.arguments.items():
         GIVEN[name].update(value if word in several else [word])
     owner, _, method = name.partition(".")
-    public = getattr(hardsplat, owner)
+    public = function(owner) if owner in RETURNED else getattr(hardsplat, owner)
     return (getattr(public, method) if method else public)(*given, **named)
 
 
@@ -56,12 +58,12 @@ def plain(member: object) -> bool:
 def keywords() -> dict[str, set[str]]:
     """Public name, or method of one -> its keywords."""
     found = {}
-    for name in hardsplat.__all__:
+    for name in (*hardsplat.__all__, *RETURNED):
         if name in APART:
             continue
-        parts = {name: function(name)}
-        if inspect.isclass(parts[name]):
-            members = inspect.getmembers(parts[name], plain)
+        parts = {} if name in RETURNED else {name: function(name)}
+        if inspect.isclass(function(name)):
+            members = inspect.getmembers(function(name), plain)
             parts |= {f"{name}.{m}": f for m, f in members if not m.startswith("_")}
         for each, called in parts.items():
             parameters = inspect.signature(called).parameters.values()
@@ -76,7 +78,11 @@ def result(opened, small, tmp_path_factory):
     folder, seen = tmp_path_factory.mktemp("python") / "result", []
     own = {"max_steps": STEPS, "result_dir": folder, "quiet": True}
     made = call("train", small, seen.append, preset="quick", watchers=[], **own)
-    assert seen and made.psnr == call("load_result", made.folder).psnr
+    again = call("load_result", made.folder)
+    assert seen and made.psnr == again.psnr and str(made) == str(again)
+    assert len(made.gaussians) == made.metrics["splats"] and not made.antialiased
+    assert "<iframe" in call("Result.show", made, height=99)._repr_html_()
+    assert call("Result.plot", made)._repr_svg_().startswith("<")
     return made.folder
 
 
@@ -112,7 +118,8 @@ def test_a_fit(start, small, tmp_path):
     photo = next((small / "images").iterdir())
     own = {"max_steps": STEPS, "frames": 0, "quiet": True, "result_dir": tmp_path / "fit"}
     named = {name: f.default for name, f in FIT_FIELDS.items()} | own
-    assert np.isfinite(call("fit", photo, **named).psnr)
+    made = call("fit", photo, **named)
+    assert np.isfinite(made.psnr) and made.image.shape == (24, 32, 3)
 
 
 def test_scenes_and_renderers(start, small, opened):

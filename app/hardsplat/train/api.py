@@ -117,7 +117,7 @@ class Result:
     @property
     def psnr(self) -> float | None:
         """dB, mean over the held-out views after the last step, of what any viewer draws of
-        splats.ply; None where none is held out."""
+        splats.ply, but for a sky, see `psnr_as_splats` in metrics; None where none is held out."""
         last = last_evaluation(self.metrics)
         return last["psnr"] if last else None
 
