@@ -1,6 +1,7 @@
 """What photographs say of where they were taken and how they were held, and models turned by it."""
 
 import io
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -94,10 +95,6 @@ def model():
     return found, centres
 
 
-def spoken(taken: Taken) -> tuple:
-    return taken.gps, taken.up, taken.level
-
-
 def taken(centres, noise=0.0, **how):
     """What each photograph says: positions with noise, metres."""
     import pycolmap
@@ -106,7 +103,7 @@ def taken(centres, noise=0.0, **how):
     for name, centre in centres.items():
         place = (centre + noise * rng.normal(size=3))[None]
         gps = pycolmap.GPSTransform().enu_to_ellipsoid(place, *HERE)[0]
-        out[name] = spoken(Taken(gps=tuple(gps), **how))
+        out[name] = asdict(Taken(gps=tuple(gps), **how))
     return out
 
 
@@ -118,9 +115,9 @@ def test_a_model_in_metres(model, noise):
     found, centres = model
     said = taken(centres, noise)
     names = sorted(said)
-    said[names[0]] = spoken(Taken())  # one has none, two are wrong
+    said[names[0]] = asdict(Taken())  # one has none, two are wrong
     for name in names[1:3]:
-        said[name] = spoken(Taken(gps=(HERE[0] + 0.01, *HERE[1:])))
+        said[name] = asdict(Taken(gps=(HERE[0] + 0.01, *HERE[1:])))
     done = align(found, said)
     assert done["by"] == "gps" and "37 of 40 photographs" in done["note"], done
     where = {image.name: image.projection_center() for image in found.images.values()}
@@ -147,7 +144,7 @@ def test_a_model_upright(model):
     from hardsplat.sfm.colmap.aligning import align
 
     found, centres = model
-    nothing = {name: spoken(Taken()) for name in centres}
+    nothing = {name: asdict(Taken()) for name in centres}
     done = align(found, nothing)
     assert done["by"] == "gravity" and "no positions in EXIF" in done["note"]
     # cameras look down by some degrees, and none is rolled: measured 0 degrees
@@ -175,7 +172,7 @@ def test_a_model_of_photographs_straight_down(model):
         found.frames[i].rig_from_world = pycolmap.Rigid3d(turn, shift)
     q = np.array([0.3, -0.5, 0.2, 0.7])
     found.transform(pycolmap.Sim3d(0.2, pycolmap.Rotation3d(q / np.linalg.norm(q)), [5, -3, 2]))
-    assert align(found, {name: spoken(Taken()) for name in centres})["by"] == "gravity"
+    assert align(found, {name: asdict(Taken()) for name in centres})["by"] == "gravity"
     heights = [image.projection_center()[1] for image in found.images.values()]
     middle = np.mean([point.xyz[1] for point in found.points3D.values()])
     # the grid is level, and above what it shows; measured: 0.01 of 1.35
@@ -196,7 +193,7 @@ def test_positions_that_do_not_fit_are_not_used(model):
     assert "too close" in note or "do not fit" in note, note
     for number, name in enumerate(sorted(centres)):  # held at any angle
         turn = 2 * np.pi * number / 7
-        still[name] = spoken(Taken(up=(np.sin(turn), np.cos(turn), 0.0)))
+        still[name] = asdict(Taken(up=(np.sin(turn), np.cos(turn), 0.0)))
     before = up_of(found, centres)
     done = align(found, still)
     assert done["by"] == "none" and "held level" in done["note"]

@@ -99,7 +99,7 @@ def test_which_are_panoramas(panoramas, tmp_path):
 
     def found(panorama):
         folder = find_photographs(tmp_path, "single", panorama)
-        whole = [p.name for p in folder.items if folder.cameras[p.camera]["panorama"]]
+        whole = [p.name for p in folder.items if p.panorama]
         return sorted(whole), folder.left_out
 
     assert found("auto") == (["says.jpg"], {})

@@ -110,7 +110,8 @@ def _check_model(scene: Path, state: State, overwrite: bool) -> None:
     every stage begins again."""
     folder, model = scene / "sparse", scene / "sparse" / "0"
     ours = model.is_dir() and digests(model) == state.get("model", {}).get("files")
-    if folder.is_dir() and any(folder.iterdir()) and not ours:
+    left = folder.iterdir() if folder.is_dir() else ()  # .part: of a process that was killed
+    if any(path.suffix != ".part" for path in left) and not ours:
         if not overwrite:
             what = "add --overwrite to rename it, or --out SCENE to write elsewhere"
             raise UserError(f"{folder}: has a model that hardsplat sfm did not make; {what}")
@@ -170,27 +171,21 @@ def _copy(data: Path, scene: Path) -> None:
 def _job(scene: Path, photographs: PhotographFolder, config: SfmConfig) -> dict[str, Any]:
     """What the worker is told, beside the plan."""
     auto = config.camera_model == "auto"
-    items = [
-        dict(name=p.name, camera=p.camera, mask=p.mask and str(p.mask), stamp=p.stamp)
-        for p in photographs.items
-    ]
     return {
         "scene": str(scene.absolute()),
         "images": str(photographs.folder.absolute()),
-        "photographs": items,
-        "cameras": photographs.cameras,
+        "photographs": [asdict(p) for p in photographs.items],
         "camera_model": "SIMPLE_RADIAL" if auto else config.camera_model,
         "lens": auto,
         "seed": config.seed,
         "align": config.align,
-        "taken": {p.name: (p.taken.gps, p.taken.up, p.taken.level) for p in photographs.items},
     }
 
 
 def _introduction(photographs: PhotographFolder, panorama: str) -> list[str]:
-    items, cameras = photographs.items, photographs.cameras
-    sizes = sorted({p.size for p in items})
-    known = sum(camera["focal"] is not None for camera in cameras)
+    items = photographs.items
+    sizes, cameras = sorted({p.size for p in items}), {p.camera for p in items}
+    known = len({p.camera for p in items if p.taken.focal})
     focal = f"{known} focal lengths from EXIF" if known else "focal length unknown"
     if known == len(cameras):
         focal = "focal length from EXIF"

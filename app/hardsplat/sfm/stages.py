@@ -38,10 +38,7 @@ class Stages(Poses):
         way; new photographs are added to an old one."""
         job, there = self.job, self.state.get("features", {})
         settings = job["camera_model"], job["image_size"], job["max_features"], 3
-        wanted = {
-            p["name"]: fingerprint(settings, p["stamp"], p["camera"], job["cameras"][p["camera"]])
-            for p in self.job["photographs"]
-        }
+        wanted = {p["name"]: fingerprint(settings, p) for p in job["photographs"]}
         if not self.path.is_file() or any(wanted.get(name) != there[name] for name in there):
             for path in self.work.glob(f"{db.NAME}*"):  # and its journals
                 path.unlink()
@@ -50,9 +47,9 @@ class Stages(Poses):
 
     def _find_features(self, database: pycolmap.Database) -> None:
         started, total = time.monotonic(), len(self.job["photographs"])
-        for number, camera in enumerate(self.job["cameras"], 1):
-            if not database.exists_camera(number):
-                database.write_camera(self._camera(number, camera), use_camera_id=True)
+        for photograph in self.job["photographs"]:
+            if not database.exists_camera(number := photograph["camera"] + 1):
+                database.write_camera(self._camera(number, photograph), use_camera_id=True)
         done = db.ids_by_name(database)
         todo = [p for p in self.job["photographs"] if p["name"] not in done]
         self.send("begin", "features", total, total - len(todo))
@@ -69,14 +66,15 @@ class Stages(Poses):
         spent = time.monotonic() - started if len(todo) > len(self.unreadable) else 0
         self.send("end", "features", total, spent)
 
-    def _camera(self, number: int, camera: dict[str, Any]) -> pycolmap.Camera:
-        (width, height), focal, model = camera["size"], camera["focal"], self.job["camera_model"]
-        if camera["panorama"]:
+    def _camera(self, number: int, first: dict[str, Any]) -> pycolmap.Camera:
+        """The camera of which this is the first photograph."""
+        (width, height), focal = first["size"], first["taken"]["focal"]
+        model = self.job["camera_model"]
+        if first["panorama"]:
             focal, model = 1.0, PANORAMA  # it has none, and none is looked for
-        elif camera["in_mm"] and not focal:  # COLMAP has a list of sensors
-            name = next(p["name"] for p in self.job["photographs"] if p["camera"] == number - 1)
+        elif first["taken"]["in_mm"] and not focal:  # COLMAP has a list of sensors
             with suppress(RuntimeError, ValueError):
-                found = pycolmap.infer_camera_from_image(self.images / name)
+                found = pycolmap.infer_camera_from_image(self.images / first["name"])
                 if found.has_prior_focal_length and (found.width, found.height) == (width, height):
                     focal = found.mean_focal_length()
         guess = focal or _FOCAL * max(width, height)
@@ -87,8 +85,7 @@ class Stages(Poses):
     def _features_of(self, photograph):
         """Features, or why there are none."""
         path, mask = self.images / photograph["name"], photograph["mask"]
-        panorama = self.job["cameras"][photograph["camera"]]["panorama"]
-        how = panorama, self.job["image_size"], self.job["max_features"]
+        how = photograph["panorama"], self.job["image_size"], self.job["max_features"]
         try:
             return find_features(path, mask and Path(mask), *how)
         except UserError as error:

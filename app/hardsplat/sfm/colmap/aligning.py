@@ -7,7 +7,7 @@ middle of the photographs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,8 @@ _TELLS = 0.3  # mean component of photographs' tops, from which they tell which 
 _ROUNDS = 20
 
 
-def align(
-    model: pycolmap.Reconstruction, taken: Mapping[str, tuple[Any, Sequence[float], bool]]
-) -> dict[str, Any]:
-    """Turns, scales and moves the model. taken: by name of the photograph gps, up and level, as
-    Taken has them.
+def align(model: pycolmap.Reconstruction, taken: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Turns, scales and moves the model. taken: by name of the photograph, as Taken has it.
 
     Returns by: `gps`, `gravity` or `none`; note: what was done and why, a line; and with positions
     origin: latitude and longitude, degrees, and altitude, metres, of the world's origin; error:
@@ -50,7 +47,7 @@ def align(
 
 def _by_positions(model, posed, taken) -> dict[str, Any] | str:
     """The alignment by positions; why there is none, where the model is left as it is."""
-    known = [(image, gps) for image in posed if (gps := taken[image.name][0])]
+    known = [(image, gps) for image in posed if (gps := taken[image.name]["gps"])]
     if not known:
         return "no positions in EXIF"
     if len(known) < _FEWEST:
@@ -109,8 +106,8 @@ def _along_line(centres: np.ndarray, places: np.ndarray, up: np.ndarray):
 def _up(posed, taken) -> tuple[np.ndarray | None, str]:
     """Unit vector in the world that points up, and what tells it; None, and why."""
     turns = [np.array(image.cam_from_world().rotation.matrix()) for image in posed]
-    ups = np.array([turn.T @ taken[image.name][1] for turn, image in zip(turns, posed)])
-    level = np.array([taken[image.name][2] for image in posed])
+    ups = np.array([turn.T @ taken[image.name]["up"] for turn, image in zip(turns, posed)])
+    level = np.array([taken[image.name]["level"] for image in posed])
     if level.sum() >= max(_FEWEST, len(posed) / 2):
         return _unit(np.median(ups[level], axis=0)), f"the gimbals of {level.sum()} photographs"
     # a picture is held level: its side, at a right angle to its top and to its view, is horizontal

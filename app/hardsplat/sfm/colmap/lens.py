@@ -86,7 +86,6 @@ def name_pinholes(model: pycolmap.Reconstruction) -> None:
 
 def describe(camera: pycolmap.Camera) -> str:
     """`camera 1: SIMPLE_RADIAL 800x533, f 826.9, cx 400, cy 266.5, k 0.0044`: px but for k."""
-    names = filter(None, camera.params_info.split(", "))
-    numbers = [f", {name} {value:.5g}" for name, value in zip(names, camera.params)]
-    size = f"{camera.model.name} {camera.width}x{camera.height}"
-    return f"camera {camera.camera_id}: {size}{''.join(numbers)}"
+    size = f"camera {camera.camera_id}: {camera.model.name} {camera.width}x{camera.height}"
+    named = zip(camera.params_info.split(", "), camera.params)
+    return size if _is_panorama(camera) else ", ".join([size, *(f"{n} {v:.5g}" for n, v in named)])

@@ -45,7 +45,7 @@ class Poses(Job):
         """What became of the photographs, as Outcome has it, once the model is written. Raises
         UserError where no poses are found."""
         job, target = self.job, Path(self.job["scene"]) / "sparse" / "0"
-        of_job = [job[name] for name in ("mapper", "lens", "seed", "align", "taken")]
+        of_job = [job[name] for name in ("mapper", "lens", "seed", "align")]
         key, record = fingerprint(self.state.get("matches"), of_job, 5), self.state.get("model", {})
         if record.get("key") == key and record["files"] == digests(target):
             return record["outcome"] | {"kept": True}
@@ -58,7 +58,7 @@ class Poses(Job):
         best = self._finished(best)
         alignment = dict(by="none", note="--align none: the model stays as it was found")
         if job["align"] == "auto":
-            alignment = align(best, job["taken"])
+            alignment = align(best, {p["name"]: p["taken"] for p in job["photographs"]})
         with replacing_folder(target) as partial:
             best.write(partial)
         outcome = asdict(self._outcome(best, attempt, alignment))

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_listed
@@ -32,30 +31,23 @@ _NOT_PHOTOGRAPHS = re.compile(_OF_SCENES, re.IGNORECASE)
 class Photograph:
     """name: path below the folder, with slashes. size: width and height, px, as stored: EXIF
     orientation is ignored. taken: what it says of itself. panorama: of all directions. mask: white
-    where features count, or None. camera: index."""
+    where features count, or None. stamp: changes when file or mask do. camera: index."""
 
     name: str
-    path: Path
     size: tuple[int, int]
     taken: Taken
     panorama: bool
-    mask: Path | None
+    mask: str | None
+    stamp: list
     camera: int = 0
-
-    @property
-    def stamp(self) -> list:
-        """Changes when the file or its mask does."""
-        return [[path.name, *size_and_time(path)] for path in (self.path, self.mask) if path]
 
 
 @dataclass
 class PhotographFolder:
-    """folder: what names are below. cameras: size, px, focal, px or None, in_mm and panorama of
-    each. left_out: name and reason for each file that cannot be used."""
+    """folder: what names are below. left_out: name and reason for each file that cannot be used."""
 
     folder: Path
     items: list[Photograph]
-    cameras: list[dict[str, Any]]
     left_out: dict[str, str]
 
 
@@ -114,25 +106,23 @@ def find_photographs(
             left_out[name] = str(error).removeprefix(f"{folder / name}: ")
         else:
             whole = panorama == "all" or (panorama == "auto" and taken.panorama)
-            items.append(Photograph(name, folder / name, size, taken, whole, masks.of(name)))
+            mask = masks.of(name)
+            stamp = [[path.name, *size_and_time(path)] for path in (folder / name, mask) if path]
+            items.append(Photograph(name, size, taken, whole, str(mask) if mask else None, stamp))
     if not items:
         raise UserError(_nothing(folder, left_out))
-    return PhotographFolder(folder, items, _shared_cameras(items, camera_mode), left_out)
+    _share_cameras(items, camera_mode)
+    return PhotographFolder(folder, items, left_out)
 
 
-def _shared_cameras(items: Sequence[Photograph], mode: str) -> list[dict[str, Any]]:
-    """The cameras, of which each photograph gets the index of its own. mode: one of CAMERA_MODES.
-    Photographs of different sizes never share a camera, whatever the mode."""
+def _share_cameras(items: Sequence[Photograph], mode: str) -> None:
+    """Gives each photograph the index of its camera. mode: one of CAMERA_MODES. Photographs of
+    different sizes never share a camera, whatever the mode."""
     index: dict[tuple, int] = {}
-    cameras: list[dict[str, Any]] = []
     for p in items:
         folder, device = str(PurePosixPath(p.name).parent), () if p.panorama else p.taken.device
         key = {"auto": device or folder, "per-folder": folder, "per-image": p.name}.get(mode)
-        p.camera = index.setdefault((key, p.size, p.panorama), len(cameras))
-        if p.camera == len(cameras):
-            of_lens = dict(focal=p.taken.focal, in_mm=p.taken.in_mm, panorama=p.panorama)
-            cameras.append({"size": p.size} | of_lens)
-    return cameras
+        p.camera = index.setdefault((key, p.size, p.panorama), len(index))
 
 
 def _looked_at(folder: Path, name: str) -> tuple[tuple[int, int], Taken]:
