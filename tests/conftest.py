@@ -168,7 +168,7 @@ def sessions_end(monkeypatch):
 def batches_of_any_duration():
     """A busy machine makes the same batches."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hardsplat.train.run.loop.BATCH_SECONDS", math.inf)
+        patch.setattr("hardsplat.train.run.trainer.BATCH_SECONDS", math.inf)
         yield
 
 

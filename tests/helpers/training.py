@@ -15,7 +15,7 @@ from hardsplat.train.job.decide import decide
 from hardsplat.train.job.facts import DeviceFacts, Facts
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.views import Views, training_views
-from hardsplat.train.run.start import initial_gaussians
+from hardsplat.train.run.first_splats import initial_gaussians
 from hardsplat.train.session.session import Session
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Strategy

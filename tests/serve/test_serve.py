@@ -345,7 +345,7 @@ class Then(Watcher):
 def test_browsers_follow_pause_save_and_stop_a_training(
     viser, on_device, scene, tmp_path, monkeypatch, quick
 ):
-    monkeypatch.setattr("hardsplat.train.run.loop.BATCH_SECONDS", 1e9)
+    monkeypatch.setattr("hardsplat.train.run.trainer.BATCH_SECONDS", 1e9)
     server, viewers, seen = Server(0), [], {}
     camera = Camera(np.eye(4), [[40, 0, 24], [0, 40, 16], [0, 0, 1]], 48, 32)
 

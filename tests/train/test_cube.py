@@ -5,8 +5,7 @@ import numpy as np
 from hardsplat import Camera, Scene
 from hardsplat.model.framing import look_at
 from hardsplat.settings.scene import StartSettings
-from hardsplat.train.run.cube import OF_DISTANCE, OF_EXTENT, random_cube
-from hardsplat.train.run.start import initial_gaussians
+from hardsplat.train.run.first_splats import OF_DISTANCE, OF_EXTENT, initial_gaussians, random_cube
 
 MIDDLE, AWAY = np.array([5.0, -3.0, 40.0]), 12.0
 K = np.array([[20, 0, 8], [0, 20, 6], [0, 0, 1.0]])

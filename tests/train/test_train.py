@@ -32,7 +32,7 @@ from hardsplat.train.job.memory import fitting
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.measure.measure import evaluation_frame, measure_all
-from hardsplat.train.run.closing import besides_training
+from hardsplat.train.run.outcome import besides_training
 from hardsplat.train.run.trainer import train
 from hardsplat.train.session.session import Session
 from hardsplat.train.strategies.refine import RESET_OPACITY
@@ -192,7 +192,7 @@ def test_deterministic_runs_do_not_depend_on_the_clock(on_device, scene, tmp_pat
     however long steps take, and however often the state is copied."""
     monkeypatch.setattr("hardsplat.raster.tiled.rasterizer.FEWEST_PAIRS", 1)
     monkeypatch.setattr("hardsplat.raster.tiled.rasterizer.PAIRS_PER_SPLAT", 1)
-    monkeypatch.setattr("hardsplat.train.run.loop.BATCH_SECONDS", 1.0)
+    monkeypatch.setattr("hardsplat.train.run.trainer.BATCH_SECONDS", 1.0)
     left = []
     clock = "hardsplat.step.runner.StepRunner.step_seconds"
     for seconds, copies in ((1e-6, math.inf), (0.4, 0.0)):
@@ -339,7 +339,7 @@ def test_batches_are_as_short_as_one_buffer_asks_for(on_device, scene, tmp_path,
                 super().__init__(device, images, mode, ring, fetches)
             rings.append(self.most_steps)
 
-    monkeypatch.setattr("hardsplat.train.run.start.Photos", Small)
+    monkeypatch.setattr("hardsplat.train.run.open.Photos", Small)
     for name in ("any", "short"):
         run = dict(max_steps=12, batch_steps=10, images="stream", deterministic=True)
         train(settings(scene, tmp_path / name, **run | {"rasterizer": "auto"}))

@@ -12,6 +12,7 @@ from hardsplat.io.formats.checkpoint import load, path_of
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.begin import rate_plans, view_order
+from hardsplat.train.api import _Callback
 from hardsplat.train.job import validation
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.job.validation import Look, has_settled, held_views, look, next_look
@@ -207,11 +208,14 @@ def test_a_run_that_overfits_is_regularized(on_device, scene, tmp_path, monkeypa
 
 def test_a_run_that_settles_is_finished(on_device, scene, tmp_path, monkeypatch, small, capfd):
     monkeypatch.setattr(validation, "GAIN", 100.0)
-    changes = RUN | dict(max_steps=400, early_stop=True, checkpoint_every=9)
-    metrics = train(settings(scene, tmp_path / "run", **changes))
+    changes = RUN | dict(max_steps=400, early_stop=True, checkpoint_every=9, save_steps=(9, 300))
+    config = settings(scene, tmp_path / "run", **changes)
+    metrics = train(replace(config, typed=frozenset({"save_steps"})))
     settled = metrics["validation"]["settled"]
     assert settled == 12 and metrics["steps"] == validation.whole_steps(12) == 16
-    assert "finishing with step 16 (why: " in capfd.readouterr().out
+    out = capfd.readouterr().out
+    assert "finishing with step 16 (why: " in out
+    assert "note: --save-steps 300: the run ends before" in out
     assert "stopped improving at step 12: finishing with step 16" in metrics["decisions"][-1]
     assert len(metrics["decisions"]) <= 4
     end = load(path_of(tmp_path / "run", 16))
@@ -242,7 +246,12 @@ def test_exposures_are_trained_where_light_differs(
     quiet = train(settings(scene, tmp_path / "alike", **changes))
     assert "exposures" not in " ".join(quiet["decisions"])
     monkeypatch.setattr(validation, "light_differs", lambda *gains: True)
-    metrics = train(settings(scene, tmp_path / "differs", **changes))
+    seen: list[int] = []
+    callback = _Callback(lambda progress: seen.append(progress.step))
+    metrics = train(settings(scene, tmp_path / "differs", **changes), [callback])
+    rows = [json.loads(line) for line in open(tmp_path / "differs/metrics.jsonl")]
+    assert [row["step"] for row in rows if "loss" in row] == metrics["curve"]["step"]
+    assert seen.count(metrics["curve"]["step"][0]) == 2  # once in each attempt
     assert "exposures are trained, from the start on" in capfd.readouterr().out
     assert metrics["curve"]["step"][0] <= 10 and metrics["steps"] == 40
     named = dict(exposure="affine", exposure_until=1.0)

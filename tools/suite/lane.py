@@ -25,14 +25,14 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.scenes.views import View, load_images
-from hardsplat.train.run.keeping import CheckpointKeeper
-from hardsplat.train.run.measuring import Measurements
-from hardsplat.train.run.photographs import Loader
-from hardsplat.train.run.state import RunState
+from hardsplat.train.job.facts import ScenePart
+from hardsplat.train.run.held_out import HeldOut
+from hardsplat.train.run.keeping import Keeper
+from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.run.trainer import Trainer
+from hardsplat.train.watchers.watch import Running, Watcher
 from tools.suite.plan import Plan, Run
 
 MEASURED = ("step", "psnr", "ssim", "fitted_psnr", "fitted_ssim", "splats", "training_seconds")
@@ -48,7 +48,7 @@ class Loaded(View):
         return self.image
 
 
-class Fitted(Measurements):
+class Fitted(HeldOut):
     """Held-out views are measured after a fit of colours as well, whatever the run trains."""
 
     def _measures(self, views, quiet=True, **how):
@@ -56,31 +56,37 @@ class Fitted(Measurements):
         return super()._measures(views, quiet, **how | {"fitted": fitted})
 
 
-class Nothing(CheckpointKeeper):
-    """Keeps no files and no copies; what is measured is measured. most: steps after which the run
-    stops, 0 for none."""
+class Nothing(Keeper):
+    """Keeps no files and no copies."""
 
-    most = 0
+    def keep(self) -> None:
+        pass
 
-    def __init__(self, run: RunState, measurements: Measurements, start: Checkpoint):
-        super().__init__(run, Fitted(run), start)
 
-    def keep(self, step: int) -> None:
-        self.run.stopped = 0 < self.most <= step
+class Ending(Watcher):
+    """Ends a run after so many steps, 0 for none."""
 
-    def leave(self, step: int) -> None:
-        self.measurements.measure(step)
+    def __init__(self, steps: int):
+        self.steps = steps
+
+    def turn(self, run: Running, wait: bool = False) -> None:
+        if 0 < self.steps <= run.session.step:
+            run.stop()
 
 
 class Measuring(Trainer):
     """A training that leaves its numbers alone: no splats, checkpoints or pictures."""
 
-    def prepare_folder(self, start: Checkpoint) -> None:
-        self.begin_keeping(Nothing, start)
-        self.files.prepare = lambda seconds_left: None  # no report
+    def prepare_folder(self) -> None:
+        own = self.session, self.files, self.log
+        self.keeper = Nothing(*own, self.keeper.state)
+        self.held_out = Fitted(*own, self.watchers, self.stopping)
+
+    def write_last(self) -> None:
+        self.held_out.measure()
 
     def write_results(self) -> dict:
-        metrics = self.state.metrics()
+        metrics = self.metrics()
         metrics["seconds"] |= {"parts": self.clock.read(), "files": {}}
         return metrics
 
@@ -169,9 +175,9 @@ def train(run: Run, device: Device, scene: Scene, folder: Path, steps: int = 0) 
     try:
         with patch.object(tqdm, "write", notes.append):  # what the run decides, and why
             config = run.settings(folder, result)
-            training = Measuring(config, device=device, photographs=Loader(scene))
-            training.keeping.most = steps
-            metrics = training.train()
+            own = [Ending(steps)], device, PhotographLoader(scene)
+            with Measuring(config, *own, part=ScenePart()) as training:  # without a report
+                metrics = training.train()
     except UserError as error:
         return numbers | {"error": str(error)}
     except Exception as error:  # whatever it is, the other runs go on

@@ -35,7 +35,7 @@ from hardsplat.results.folder import write_json
 from hardsplat.settings.presets import of_length
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.study.workers import as_child
-from hardsplat.train.run.photographs import Loader
+from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.watchers.watch import Running, Watcher
 
 TASK, OUTCOME, START = "task.json", "block.json", "start.ply"
@@ -74,7 +74,7 @@ def _train_block(folder: Path, quiet: bool, device: Future[Device]) -> dict[str,
     names = [whole.views[i].name for i in whole.train]
     plan, block = load_plan(Path(task["plan"]), names, whole.name), block_of(task["block"])
     scene, first, resumed = part_of(whole, block), folder / START, newest(folder) is not None
-    photographs = Loader(scene)  # whose threads read them
+    photographs = PhotographLoader(scene)  # whose threads read them
     region = block.region(plan.axes)
     if resumed and first.is_file():
         count, outside = _counts(open_splats(first).pieces(), region)
@@ -100,7 +100,7 @@ def _train_block(folder: Path, quiet: bool, device: Future[Device]) -> dict[str,
             return {"status": "split", "splats": count, **parts}
         if not made:
             raise full
-        config, photographs = config.changed(resume=True), Loader(scene)
+        config, photographs = config.changed(resume=True), PhotographLoader(scene)
         metrics = train(config, device=device, photographs=photographs, part=part)
     seconds = metrics["seconds"]
     own = {"seconds": seconds["training"], "parts": seconds["parts"], "outside": outside}

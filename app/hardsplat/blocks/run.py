@@ -32,11 +32,17 @@ from hardsplat.blocks.seams import at_seams
 from hardsplat.blocks.tasks import follow, outcome_of, train_tasks, write_task
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
-from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder, write_json
+from hardsplat.results.folder import (
+    archive_run,
+    check_folder,
+    folder_of,
+    make_folder,
+    resume_command,
+    write_json,
+)
 from hardsplat.settings.presets import SAVED_NAME, of_length, save_config
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.train.measure.command import evaluate_run
-from hardsplat.train.run.resume import resume_command
 from hardsplat.train.strategies.budget import budget_for
 
 MOST_SPLATS = 10**10

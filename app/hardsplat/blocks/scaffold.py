@@ -50,7 +50,7 @@ def train_scaffold(
     own |= dict(sh_degree=min(1, config.model.sh_degree), early_stop=False)
     own |= dict(save_steps=(steps,), eval_steps=(steps,), exposure_until=1.0)
     own |= dict(init_num_pts=min(config.start.init_num_pts, own["cap_max"]))
-    from hardsplat.train.run.photographs import Loader
+    from hardsplat.train.run.photographs import PhotographLoader
     from hardsplat.train.run.trainer import train  # which blocks import later
 
     settings = of_length(config, steps).changed(**own)
@@ -60,7 +60,7 @@ def train_scaffold(
     if n > most:  # as evenly as the points of a model come
         kept = np.linspace(0, n - 1, most).astype(np.int64)
         coarse = replace(coarse, points=coarse.points[kept], colors=coarse.colors[kept])
-    train(settings, photographs=Loader(coarse))
+    train(settings, photographs=PhotographLoader(coarse))
 
 
 @dataclass(frozen=True)

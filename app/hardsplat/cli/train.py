@@ -97,11 +97,11 @@ def plan(flags):
 def reading(config, parts):
     """The photographs, which threads decode while this one imports what trains."""
     from hardsplat.results.folder import check_folder, folder_of
-    from hardsplat.train.run.photographs import Loader
+    from hardsplat.train.run.photographs import PhotographLoader
 
     parts.begin("load")
     check_folder(folder_of(config.run, config.scene))
-    photographs = Loader.of(config.scene)
+    photographs = PhotographLoader.of(config.scene)
     parts.begin("imports")
     try:
         yield photographs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
@@ -102,3 +103,17 @@ def write_json(path: Path, table: dict, durable: bool = True) -> None:
             partial.write_text(json.dumps(table, indent=1) + "\n")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+def is_complete(folder: Path, steps: int) -> bool:
+    """Whether a run of so many steps has written all its files: metrics.json is the last of
+    them."""
+    try:
+        metrics = json.loads((folder / "metrics.json").read_text())
+        return metrics["steps"] == steps and (folder / "splats.ply").is_file()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def resume_command(folder: Path) -> str:
+    return f"hardsplat train {shlex.quote(str(folder))} --resume"

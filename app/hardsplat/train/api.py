@@ -23,7 +23,7 @@ from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import FIELDS, NAMES
 from hardsplat.settings.typed_training import TrainSettings
 from hardsplat.train.inline import InlinePage, inline_page
-from hardsplat.train.run.photographs import Loader
+from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.watchers.watch import Running, Watcher, Watchers
 
@@ -50,7 +50,7 @@ class Progress:
         """A copy of the splats as they are now. Waits for the steps that are queued, which takes
         milliseconds, and copies 100 to 240 bytes a splat."""
         self._run.session.drain()
-        with self._run.log.off_clock():
+        with self._run.log.off_clock("copies"):
             return self._run.session.gaussians()
 
     def save(self) -> None:
@@ -77,6 +77,8 @@ class _Callback(Watcher):
 
     def open(self, run: Running) -> None:
         self._seen = len(run.log.steps)  # those of the run that this one continues
+
+    begin_again = open
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,7 @@ def train(
     watchers = [*watchers, *([_Callback(on_batch)] if on_batch else [])]
     surfaces = [names] if (names := Watchers(watchers).surfaces) else []
     with closing(open_device(resolved.run.device, *surfaces)) as device:
-        loader = Loader(scene) if isinstance(scene, Scene) else None
+        loader = PhotographLoader(scene) if isinstance(scene, Scene) else None
         with Trainer(resolved, watchers, device, loader) as run:
             return Result(run.folder, run.train())
 

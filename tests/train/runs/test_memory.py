@@ -10,8 +10,8 @@ from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.usage import MemoryBudget
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.step.photos import Photos
-from hardsplat.train.run import memory
-from hardsplat.train.run.measuring import Measurements
+from hardsplat.train.run import keeping
+from hardsplat.train.run.held_out import HeldOut
 from hardsplat.train.run.trainer import Trainer, train
 from hardsplat.train.session import capacity
 from hardsplat.train.watchers.watch import Watcher
@@ -35,7 +35,7 @@ def test_a_run_is_saved_before_others_have_taken_all_memory(
     device, scene, tmp_path, monkeypatch, capfd
 ):
     """Once each time. It goes on with the memory that it has."""
-    monkeypatch.setattr(memory, "SECONDS", 0.0)
+    monkeypatch.setattr(keeping, "SECONDS", 0.0)
     monkeypatch.setattr(capacity, "MORE", 0)
     monkeypatch.setattr(capacity, "TIMES", 1.0)
     taking = Takes(device, monkeypatch)
@@ -54,9 +54,10 @@ def test_a_run_is_saved_before_others_have_taken_all_memory(
 
 @pytest.mark.parametrize("budget", [None, MemoryBudget(GIB, GIB + (100 << 20))])
 def test_a_run_that_fills_the_memory_itself_is_left_alone(monkeypatch, budget):
-    monkeypatch.setattr(memory, "SECONDS", 0.0)
+    monkeypatch.setattr(keeping, "SECONDS", 0.0)
     device = SimpleNamespace(memory_budget=lambda: budget, memory_bytes=8 * GIB)
-    memory.MemoryWatch(SimpleNamespace(device=device), None).check()
+    session, files = SimpleNamespace(device=device), SimpleNamespace(background=None)
+    keeping.Keeper(session, files, None, None).check_memory()
 
 
 def test_fewer_photographs_are_in_flight_where_little_memory_is_free(device, monkeypatch):
@@ -77,7 +78,7 @@ def test_held_out_views_that_do_not_fit_cost_a_note(on_device, scene, tmp_path, 
         raise OutOfMemory("no memory for it")
         yield
 
-    monkeypatch.setattr(Measurements, "_measures", full)
+    monkeypatch.setattr(HeldOut, "_measures", full)
     metrics = train(settings(scene, tmp_path / "run", max_steps=10, eval_steps=(5,)))
     assert metrics["steps"] == 10 and not metrics["evaluations"]
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["steps"] == 10

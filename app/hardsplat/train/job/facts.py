@@ -82,4 +82,4 @@ class Facts:
     frozen: bool = False
     settled: int = 0
     decay: float = 0.0
-    color_gains: tuple[float, float] | None = None
+    color_gains: tuple[float, ...] = ()

@@ -3,6 +3,7 @@ while it runs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,6 +12,7 @@ from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables import quantities
 from hardsplat.train.job import validation
+from hardsplat.train.job.validation import Look
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Strategy
 
@@ -80,14 +82,20 @@ class Schedule:
     settled: int = 0
     opacity_decay: float = 0.0
 
+    def judged(self, looks: Sequence[Look]) -> Schedule:
+        """The schedule that looks at held photographs decide: how fast opacities decay, and,
+        where they have stopped to improve, the end of the main phase after the last one."""
+        last, found = looks[-1], self
+        if validation.decays(self.config):
+            found = replace(self, opacity_decay=last.decay)
+        may = self.config.run.early_stop and last.step < self.main_steps
+        ends = may and validation.has_settled(looks, self.alike_since(last.step))
+        return found.shortened(last.step) if ends else found
+
     def shortened(self, step: int) -> Schedule:
         """The schedule whose main phase ends after that step: no splats are added from there on,
         and all rates fall to their ends."""
         return replace(self, settled=step)
-
-    def regularized(self, opacity_decay: float) -> Schedule:
-        """The schedule by which opacities decay so fast."""
-        return replace(self, opacity_decay=opacity_decay)
 
     @property
     def steps(self) -> int:

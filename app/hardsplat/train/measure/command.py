@@ -108,7 +108,7 @@ def evaluate_run(
     }
     if pose_opt or config.poses.pose_opt:
         # a session, which most measurements do without
-        from hardsplat.train.measure.held_out import refine_held_out, refining_job
+        from hardsplat.train.measure.refining import refine_held_out, refining_job
 
         views = scene.held_out
         job = refining_job(gpu, config, rasterizer, views, scene.extent, gaussians)

@@ -6,7 +6,6 @@ The report of a long run is made by a process of its own, see hardsplat.report.p
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -28,7 +27,8 @@ from hardsplat.results.folder import write_json
 from hardsplat.train.job.job import Job
 from hardsplat.train.measure.learnt import save_learnt
 from hardsplat.train.measure.measure import BACKGROUNDS, Measured
-from hardsplat.train.run.photographs import Loader
+from hardsplat.train.run.photographs import PhotographLoader
+from hardsplat.train.session.session import Session
 
 if TYPE_CHECKING:
     from hardsplat.report.maker import Maker
@@ -46,17 +46,23 @@ class RunFiles:
     """The files of a run. All but `finish` and `drop_checkpoints` return at once. apart: the report
     may be made by another process."""
 
-    def __init__(self, folder: Path, job: Job, photographs: Loader, apart: bool = False):
+    def __init__(
+        self, folder: Path, session: Session, photographs: PhotographLoader, apart: bool = False
+    ):
         self.folder, self.photographs = folder, photographs
-        self.job, self._may_apart = job, apart
+        self._session, self._may_apart = session, apart
         self.scene, self.background = photographs.scene, photographs.background
         self._photos_saved = self._late = False  # late: large files are synced after the end
         # None: there will be no report
         self._making: Future[Maker | ReportProcesses | None] | None = None
-        self._failed = not job.part.reports  # no report is made, or something of it failed
+        self._failed = not self.job.part.reports  # no report is made, or something of it failed
         self._unsynced: tuple[Path, ...] = ()  # what a finished run has left to be synced
         # renders, which threads make, and photographs that the report shows
         self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}
+
+    @property
+    def job(self) -> Job:
+        return self._session.job
 
     def begin(self) -> None:
         """Makes what can be made before the first step: the held-out photographs as pictures."""
@@ -273,13 +279,3 @@ def _maker(apart: bool) -> Maker | ReportProcesses:
     maker = Maker()
     maker.warm()
     return maker
-
-
-def is_complete(folder: Path, steps: int) -> bool:
-    """Whether a run of so many steps has written all its files: metrics.json is the last of
-    them."""
-    try:
-        metrics = json.loads((folder / "metrics.json").read_text())
-        return metrics["steps"] == steps and (folder / "splats.ply").is_file()
-    except (OSError, ValueError, KeyError, TypeError):
-        return False

@@ -1,19 +1,30 @@
-"""What is known of a run before its first step, from its scene and device."""
+"""What is known of a run before its first step, from an earlier run, its scene and its device."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import Device
+from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scenes.scene import Scene
+from hardsplat.raster.backends import unused
+from hardsplat.results.folder import is_complete
+from hardsplat.results.model import find_model
+from hardsplat.settings.option import flag
+from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job.facts import WHOLE, DeviceFacts, Facts, ScenePart
 from hardsplat.train.job.place import Place
+from hardsplat.train.job.validation import whole_steps
 from hardsplat.train.job.views import training_views
+from hardsplat.train.run.first_splats import is_random, random_cube
 from hardsplat.train.step.intrinsics import check_lenses
 from hardsplat.train.watchers.log import Log
 
@@ -64,3 +75,87 @@ def check_points(config: TrainConfig, depths: np.ndarray) -> None:
     if hidden > MOST_HIDDEN:
         what = f"{100 * hidden:.0f} % of the points that photographs show are nearer than"
         tqdm.write(f"note: {what} --near-plane {near:g}, which hides them: {advice}")
+
+
+def checkpoint_to_resume(config: TrainConfig, folder: Path) -> Checkpoint | None:
+    """The checkpoint that the settings name, or the newest of the result folder with `resume`; None
+    for a run from the start.
+
+    Raises UserError where there is none, and where there is nothing to continue.
+    """
+    settings = config.run
+    path, steps = settings.ckpt, settings.max_steps
+    if settings.resume:
+        path = checkpoints.newest(folder)
+        if path is None:
+            raise UserError(f"{folder}: no checkpoint to resume from; start without --resume")
+    if path is None:
+        return None
+    start = checkpoints.load(path)
+    if settings.early_stop and (settled := start.log.get("settled")):
+        steps = whole_steps(settled)
+    saved = path.parent.parent / SAVED_NAME
+    degree, filtered = config.model.sh_degree, config.raster.antialiased
+    began = bool(read_saved(saved).get("antialiased")) if saved.is_file() else filtered
+    made, this = "", ""
+    if start.sh_degree != degree:
+        made, this = f"--sh-degree {start.sh_degree}", str(degree)
+    elif began != filtered:
+        made, this = (f"--{'' if each else 'no-'}antialiased" for each in (began, filtered))
+    if made:
+        helps = saved.is_file() and not settings.resume
+        advice = f"; add --config {shlex.quote(str(saved))}" if helps else ""
+        raise UserError(f"{path}: made with {made}, this run has {this}{advice}")
+    complete = not settings.resume or is_complete(folder, start.step)
+    if start.step > steps or (start.step == steps and complete):
+        raise UserError(
+            f"{path}: has {start.step} steps already, of {steps}; continue with more --max-steps"
+        )
+    return start
+
+
+def print_notes(config: TrainConfig, scene: Scene) -> None:
+    """Prints what the user should know of the scene before the training begins."""
+    start, run, antialiased = config.start, config.run, config.raster.antialiased
+    notes = [*scene.notes]
+    if start.init is None and start.init_type == "sfm" and not len(scene.points):
+        centre, reach = random_cube(start, scene)
+        around = "({:.3g}, {:.3g}, {:.3g})".format(*centre)
+        notes.append(
+            f"{scene.name} has no points: starting from {start.init_num_pts} random ones up to "
+            f"{reach:.3g} from {around} along each axis"
+        )
+    most = config.densify.cap_max
+    given = None if run.resume or run.ckpt else start.init
+    by_points = not (run.resume or run.ckpt or start.init or is_random(start, scene))
+    if by_points and 0 < most < len(scene.points):
+        of = f"{most} of the scene's {len(scene.points)} points"
+        notes.append(f"starting from {of}, since the run may have no more splats")
+    if given is not None and (was := find_model(given)[1].raster.antialiased) != antialiased:
+        were, now = ("with", "without") if was else ("without", "with")
+        notes.append(f"the splats of {given} were trained {were} --antialiased and go on {now} it")
+    if config.densify.strategy == "none" and not (run.resume or run.ckpt or given):
+        notes.append("--strategy none keeps the first splats; --init RESULT trains a result on")
+    if not (run.resume or run.ckpt) and (idle := _idle(config, scene)):
+        begins = f"those of {given}" if given is not None else "the points of the scene"
+        notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
+    if config.poses.pose_opt and any(view.photograph for view in scene.views):
+        notes.append("--pose-opt moves each of the six views of a panorama on its own")
+    if idle := [n for n in unused(config.raster, config.gradient) if n in config.typed]:
+        flags = ", ".join(map(flag, idle))
+        notes.append(f"--gradient {config.gradient.gradient} does not use {flags}")
+    for note in notes:
+        tqdm.write(f"note: {note}")
+
+
+def _idle(config: TrainConfig, scene: Scene) -> list[str]:
+    """Settings of the first splats that the user named, and that this start does not look at."""
+    start = config.start
+    if is_random(start, scene):
+        return []
+    names = [
+        "init_num_pts",
+        "init_extent",
+        *["init_type", "init_opa", "init_scale"] * bool(start.init),
+    ]
+    return [name for name in names if name in config.typed]

@@ -22,7 +22,7 @@ KEPT_BYTES = 2 << 30
 _NAMED = 5  # blurred photographs that a note names
 
 
-class Loader:
+class PhotographLoader:
     """scene: whose photographs they are. background: the threads that decode them, free for
     more."""
 
@@ -38,7 +38,7 @@ class Loader:
             self._held_out = [do("held-out photographs", view.load) for view in held_out]
 
     @classmethod
-    def of(cls, c: SceneSettings) -> Loader:
+    def of(cls, c: SceneSettings) -> PhotographLoader:
         """Those of the scene that the settings name. Raises UserError where it cannot be opened."""
         return cls(load_scene(scene_folder(c.data_dir), undistort=c.undistort, **c.reading))
 

@@ -6,10 +6,12 @@ splats.ply, ckpts/, renders/ (renders and their photographs).
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 
 from tqdm import tqdm
 
@@ -23,23 +25,25 @@ from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder
+from hardsplat.settings.option import flag
+from hardsplat.settings.presets import SAVED_NAME, save_config
 from hardsplat.settings.train import TrainConfig
-from hardsplat.step.runner import BatchResult
+from hardsplat.step.runner import LONGEST_BATCH, BatchResult
+from hardsplat.train.job import validation
 from hardsplat.train.job.decide import decide
 from hardsplat.train.job.facts import WHOLE, ScenePart
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.place import place_of
+from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.measure.measure import Measured
-from hardsplat.train.run.closing import print_outcome
 from hardsplat.train.run.files import RunFiles
-from hardsplat.train.run.gather import gather
-from hardsplat.train.run.keeping import CheckpointKeeper
-from hardsplat.train.run.loop import TrainingLoop
-from hardsplat.train.run.measuring import Measurements
-from hardsplat.train.run.photographs import Loader
-from hardsplat.train.run.resume import checkpoint_to_resume
-from hardsplat.train.run.start import FirstSplats, open_session, print_notes
-from hardsplat.train.run.state import RunState
+from hardsplat.train.run.first_splats import FirstSplats
+from hardsplat.train.run.gather import checkpoint_to_resume, gather, print_notes
+from hardsplat.train.run.held_out import HeldOut
+from hardsplat.train.run.keeping import Keeper
+from hardsplat.train.run.open import open_session
+from hardsplat.train.run.outcome import metrics_of, print_outcome
+from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.log import Log
@@ -51,6 +55,8 @@ BAR = (
     "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} "
     "{rate_noinv_fmt}{postfix}"
 )
+BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
+_log = logging.getLogger("hardsplat")
 
 
 def train(
@@ -58,8 +64,8 @@ def train(
     watchers: Sequence[Watcher] = (),
     clock: PhaseClock | None = None,
     device: Device | Future[Device] | None = None,
-    photographs: Loader | None = None,
-    part: ScenePart | None = None,
+    photographs: PhotographLoader | None = None,
+    part: ScenePart = WHOLE,
 ) -> dict:
     """Trains by these settings and returns what metrics.json holds. watchers: windows and other
     observers. clock: of the command that this is. device, photographs, part: see Trainer.
@@ -72,63 +78,64 @@ def train(
 
 
 class Trainer:
-    """One training run: scene, device and session, from the first splats to the run folder.
+    """One training run, which owns all that it consists of, from the first splats to the run
+    folder.
 
     session: there is one from the first splats to the last measurement, or as long as watchers keep
     the run open. device: one that is open or about to be; by default opened as the settings say. It
     is left open. photographs: by default those of the scene that the settings name. The run closes
-    them. part: of the scene that is trained, by default all of it.
+    them. part: of the scene that is trained, by default all of it. given, facts: what the job was
+    decided by.
     """
 
     session: Session
     device: Device
-    state: RunState
-    keeping: CheckpointKeeper
+    files: RunFiles
+    keeper: Keeper
+    held_out: HeldOut
 
     def __init__(
         self,
         config: TrainConfig,
         watchers: Sequence[Watcher] = (),
         device: Device | Future[Device] | None = None,
-        photographs: Loader | None = None,
+        photographs: PhotographLoader | None = None,
         clock: PhaseClock | None = None,
-        part: ScenePart | None = None,
+        part: ScenePart = WHOLE,
     ):
-        self.log, self.stopping = Log(), StopRequest()
+        self.given, self.clock, self._apart = config, clock or PhaseClock("load"), clock is not None
+        self.log, self.stopping = Log(self.clock), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.run.log)]), *watchers])
-        self.clock, self._apart, self._open = clock or PhaseClock("load"), clock is not None, False
+        self.bar: Bar | None = None
+        self._on_device, self._in_use = ExitStack(), ExitStack()  # what is freed, what is closed
+        self._stopped, self._full, self._averages = False, False, True
         self.folder = folder_of(config.run, config.scene)
         check_folder(self.folder)
         self.clock.begin("load")
-        start = checkpoint_to_resume(config, self.folder)
-        self.photographs = photographs or Loader.of(config.scene)
+        checkpoint = checkpoint_to_resume(config, self.folder)
+        self.photographs = photographs or PhotographLoader.of(config.scene)
         self.scene = self.photographs.scene
-        self._lock: FolderLock | None = None
+        self._in_use.callback(self.photographs.close)
         try:
             self.place = place_of(config.scene, self.scene)
             print_notes(config, self.scene)
             if self.place:
                 tqdm.write(f"note: {self.place.note(self.scene)}")
             make_folder(self.folder)
-            self._lock = FolderLock(self.folder)
+            self._in_use.callback(FolderLock(self.folder).release)
             remove_abandoned(self.folder)
-            self._begin(config, device, start, part)
+            self._begin(device, checkpoint, part)
         except BaseException:
             self.close()
             raise
 
     def _begin(
-        self,
-        config: TrainConfig,
-        device: Device | Future[Device] | None,
-        checkpoint: Checkpoint | None,
-        part: ScenePart | None,
+        self, device: Device | Future[Device] | None, checkpoint: Checkpoint | None, part: ScenePart
     ) -> None:
         """Everything up to the first step. checkpoint: where an earlier run ended. Splats are made
         by a thread while the device is opened."""
-        splats = self._splats = FirstSplats(
-            config, self.scene, checkpoint, self.photographs.background
-        )
+        config, background = self.given, self.photographs.background
+        self._first = first = FirstSplats(config, self.scene, checkpoint, background)
         self.clock.begin("device")
         if isinstance(device, Future):
             device = device.result()
@@ -139,30 +146,20 @@ class Trainer:
             self.log.restore(checkpoint.log)
         if not config.run.early_stop:
             self.log.settled = 0  # the steps that are named are made
-        own = self.log, part or WHOLE, self.place
-        facts = gather(config, self.scene, self.device, splats.count, *own)
-        job = decide(config, facts)
+        own = self.log, part, self.place
+        self.facts = gather(config, self.scene, self.device, first.count, *own)
+        job = decide(config, self.facts)
         self.log.keep(job.decisions)
-        self._tuner = RasterizerTuner(job.rasterizers)
-        how = (self.photographs, self._on_batch, self.clock)
-        self.session = open_session(self.device, job, *how)
-        self._open = True
-        self.files = RunFiles(self.folder, self.job, self.photographs, self._apart)
-        self.state = RunState(
-            self.scene,
-            self.folder,
-            self.device,
-            self.session,
-            self.log,
-            self.files,
-            self.clock,
-            self.stopping,
-            self.watchers,
-            self._tuner.trials,
-            config,
-            facts,
+        self.tuner = RasterizerTuner(job.rasterizers)
+        session = self.session = open_session(
+            self.device, job, self.photographs, self._on_batch, self.clock
         )
-        self.prepare_folder(splats.put(self.session))
+        self._on_device.callback(session.destroy)
+        self.files = RunFiles(self.folder, session, self.photographs, self._apart)
+        self._in_use.callback(self.files.close)
+        self.held_out = HeldOut(session, self.files, self.log, self.watchers, self.stopping)
+        self.keeper = Keeper(session, self.files, self.log, first.put(session))
+        self.prepare_folder()
         self.watchers.open(self)
         self.log.startup_seconds = time.perf_counter() - self.log.started
 
@@ -174,24 +171,94 @@ class Trainer:
     def config(self) -> TrainConfig:
         return self.job.config
 
-    def prepare_folder(self, start: Checkpoint) -> None:
-        """Makes the result folder ready for the first step. start: what the session begins with."""
+    @property
+    def ending(self) -> bool:
+        """Whether the run is to end before its next batch."""
+        return bool(self.stopping.asked or self._stopped)
+
+    def prepare_folder(self) -> None:
+        """Makes the result folder ready for the first step."""
         run = self.config.run
         ours = run.ckpt and self.folder.resolve() in run.ckpt.resolve().parents
         if not (run.resume or ours) and (earlier := archive_run(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
-        self.state.save_settings()
-        self.begin_keeping(CheckpointKeeper, start)
+        self.save_settings()
         self.files.begin()
 
-    def begin_keeping(self, keeper: type[CheckpointKeeper], start: Checkpoint) -> None:
-        """keeper: decides what is saved from here on. start: what the session begins with."""
-        self.keeping = keeper(self.state, Measurements(self.state), start)
+    def save_settings(self) -> None:
+        """Saves the settings that repeat the run, which a resumed one must end by as well."""
+        save_config(self.job.resolved(self.session.rasterizer), self.folder / SAVED_NAME)
+
+    # -- the steps ---------------------------------------------------------------------------------
 
     def train(self) -> dict:
+        """Makes all steps, or those up to a wish to stop, and what the last one leaves. Returns
+        what metrics.json holds. Raises KeyboardInterrupt, with the signal's number, after saving
+        what is trained."""
         s = self.session
         self.clock.begin("training")
-        bar = self.state.bar = Bar(
+        with self._rescued(), self.stopping:
+            with self._shown_bar(), self.log.training():
+                while s.step < s.schedule.steps:
+                    self._wait_for_turn()
+                    self.files.background.check()
+                    self.keeper.check_memory()
+                    self._watch()
+                    if self.ending:
+                        break
+                    stop = s.schedule.next_stop(s.step)
+                    self._choose_rasterizer(stop)
+                    if s.step < stop:
+                        s.run(self._batch_steps(stop))
+                    if self.given.run.deterministic:
+                        # so that room for pairs is made by all steps before, whatever else waits
+                        s.drain()
+                    if self.log.steps:
+                        self.files.prepare(s.runner.step_seconds * (s.schedule.steps - s.step))
+                    self._publish()
+                    if self._validate():
+                        continue  # at step 0 again
+                    if s.step == stop:
+                        self._refine()
+                    self._average()
+                    if s.exposed and s.step >= s.schedule.exposed_until:
+                        s.end_exposures()
+                    self.keeper.keep()
+                s.drain()
+                if s.step == s.schedule.steps:
+                    s.take_averages()
+                with self.log.off_clock("files"):
+                    self.write_last()
+            metrics = self.write_results()
+            interrupted = bool(self.stopping.asked)
+            print_outcome(
+                metrics, self.folder, self.job, self.log, len(self.scene.test), interrupted
+            )
+            while self.watchers.lingering and not self.stopping.asked:
+                self.watchers.turn(wait=True)
+        if self.stopping.asked and metrics["steps"] < metrics["wanted"]:
+            raise KeyboardInterrupt(self.stopping.asked)
+        self.close()
+        return metrics
+
+    @contextmanager
+    def _rescued(self) -> Iterator[None]:
+        """Saves what is trained where memory, device or disk fail: nothing of it may be lost."""
+        try:
+            yield
+        except UserError as error:
+            kind = OutOfMemory if isinstance(error, OutOfMemory) else UserError
+            step, saved = self.session.step, self.keeper.rescue(error)
+            raise kind(f"{error} (step {step}); {saved}") from None
+        finally:
+            self.watchers.close()  # batches in flight that come back find them closed
+            self._in_use.close()
+            self.files.sync()
+
+    @contextmanager
+    def _shown_bar(self) -> Iterator[None]:
+        s = self.session
+        with Bar(
             total=s.schedule.steps,
             initial=s.step,
             unit="",
@@ -200,44 +267,164 @@ class Trainer:
             smoothing=0.05,
             bar_format=BAR,
             dynamic_ncols=True,
-        )
-        try:
-            with self.stopping:
-                with self.log.training():
-                    TrainingLoop(self.state, self.keeping, self._tuner, self._splats.state).train()
-                bar.close()
-                metrics = self.write_results()
-                print_outcome(self.state, metrics)
-                while self.watchers.lingering and not self.stopping.asked:
+        ) as self.bar:
+            yield
+
+    def _wait_for_turn(self) -> None:
+        """Waits for the batch before the last, while watchers answer."""
+        while not self.session.runner.ready and self.watchers.answer():
+            pass  # each takes a while
+        self.session.runner.wait_for_turn()
+
+    def _watch(self) -> None:
+        """Gives watchers their turn; while one of them wants a pause, nothing else has one."""
+        self.watchers.turn()
+        if self.watchers.paused:
+            self.session.drain()
+            with self.log.off_clock("paused"):
+                while self.watchers.paused and not self.ending:
                     self.watchers.turn(wait=True)
-        except UserError as error:
-            # memory, device or disk failed: nothing that was trained may be lost
-            kind = OutOfMemory if isinstance(error, OutOfMemory) else UserError
-            raise kind(f"{error} (step {s.step}); {self.keeping.rescue(error)}") from None
-        finally:
-            bar.close()
-            self.watchers.close()  # batches in flight that come back find them closed
-            self._close_files()
-        if metrics["steps"] < s.schedule.steps and self.stopping.asked:
-            raise KeyboardInterrupt(self.stopping.asked)
-        self.close()
-        return metrics
+
+    def _choose_rasterizer(self, stop: int) -> None:
+        """Finds, where it is time to, the fastest rasterizer by steps of the run."""
+        s, tuner = self.session, self.tuner
+        splats = self.log.splats[-1] if self.log.splats else self.keeper.state.splats
+        work = splats * s.width * s.height
+        if not tuner.due(work):
+            return
+        if chosen := tuner.choose(s, stop - s.step, work, lambda: self.log.off_clock("auto")):
+            trial = tuner.trials[-1]
+            ranked = sorted(trial["ms"].items(), key=lambda item: item[1])
+            timed, n = ", ".join(f"{name} {ms:.3g} ms" for name, ms in ranked), trial["splats"]
+            _log.debug("rasterizer %s: a step with %d splats takes %s", chosen, n, timed)
+            self.save_settings()
+
+    def _batch_steps(self, stop: int) -> int:
+        """Steps of the next batch: as many as take BATCH_SECONDS, or what watchers want.
+        Deterministic, no clock decides, since what a batch clips depends on its end."""
+        s, longest = self.session, min(self.session.batch_steps, LONGEST_BATCH)
+        seconds = min(BATCH_SECONDS, self.watchers.batch_seconds)
+        steps = min(longest, max(1, seconds / max(s.runner.step_seconds, 1e-6)))
+        if self.given.run.deterministic:
+            steps = min(s.batch_steps - s.step % s.batch_steps, LONGEST_BATCH)
+        return min(int(steps), stop - s.step)
+
+    def _publish(self) -> None:
+        """Measurements and splats for the user: before a refinement of the same step, which
+        opacities and new splats take steps to recover from."""
+        s, run = self.session, self.config.run
+        if s.step < s.schedule.steps:
+            if s.step in run.eval_steps:
+                s.drain()
+                self.held_out.measure()
+            if s.step in run.save_steps:
+                self.keeper.publish()
+
+    def _refine(self) -> None:
+        """Does what the strategy has to do after this step."""
+        self.session.refine()
+        if self.session.room.stopped and not self._full:
+            self._full = True
+            tqdm.write(f"note: {self.session.room.stopped}")
+
+    def _average(self) -> None:
+        """Takes a sample of the splats for their averages, where one is due. Without memory for
+        those the run ends with its last step."""
+        s = self.session
+        if self._averages and s.schedule.averaging.is_sample(s.step):
+            try:
+                s.average()
+            except OutOfMemory as error:
+                self._averages = False
+                tqdm.write(f"note: no averages over the last steps: {error}")
+
+    # -- photographs that are held back --------------------------------------------------------
+
+    def _validate(self) -> bool:
+        """Measures the photographs that are held back, where that is due, and does what they
+        decide; whether that is to begin again. Without memory for that they decide nothing."""
+        s, log, job = self.session, self.log, self.job
+        if not s.schedule.asks(s.step):
+            return False
+        s.drain()
+        try:
+            held = self.held_out.held_back()
+            asks = job.config.exposure.exposure == "auto" and not log.color_gains
+            if asks and log.looks:
+                log.color_gains = self.held_out.color_gains(held)
+                gains = tuple(log.color_gains)
+                facts = replace(self.facts, settled=0, decay=0.0, color_gains=gains)
+                job = decide(self.given, facts)
+        except OutOfMemory as error:
+            tqdm.write(f"note: step {s.step}: held-back photographs are not measured: {error}")
+            return False
+        if job.config != self.config:
+            self._begin_again(job)
+            return True
+        psnrs = [m.psnr if m.half_psnr is None else m.half_psnr for m in held]
+        log.look(s.step, psnrs, validation.decays(self.config))
+        self._reschedule(s.schedule.judged(log.looks))
+        return False
+
+    def _reschedule(self, schedule: Schedule) -> None:
+        """Goes by what photographs that are held back have decided."""
+        s, before, run = self.session, self.session.schedule, self.config.run
+        s.reschedule(schedule)
+        if schedule.settled != before.settled:
+            self.log.settled = schedule.settled
+            if self.bar is not None:
+                self.bar.total = schedule.steps
+            what = f"photographs that are held back stopped improving at step {s.step}"
+            self.log.decide(f"finishing with step {schedule.steps}", what)
+            named = {"eval_steps": run.eval_steps, "save_steps": run.save_steps}
+            for name in named.keys() & self.given.typed:
+                if late := [str(n) for n in named[name] if n > schedule.steps]:
+                    tqdm.write(f"note: {flag(name)} {','.join(late)}: the run ends before")
+        elif s.step == before.main_steps:
+            self.log.decide(f"photographs that are held back are trained too from step {s.step} on")
+
+    def _begin_again(self, job: Job) -> None:
+        """Begins again with another job and the first splats."""
+        self.log.keep(each for each in job.decisions if each not in self.job.decisions)
+        self.log.forget()
+        first = self._first.state(self.session)
+        self.session.begin_again(job, first)
+        self.keeper.begin_again(first)
+        self.watchers.begin_again()
+        self.save_settings()
+        if self.bar is not None:
+            self.bar.reset()
+
+    # -- after the last step -----------------------------------------------------------------------
+
+    def write_last(self) -> None:
+        """Everything that the run leaves after its last step: files from the host's copy of the
+        state, while held-out views are measured on the device."""
+        first = next((view.name for view in self.scene.held_out), None)
+        with self.keeper.last(None if self.stopping.asked else first) as planes:
+            self.files.plots(self.metrics())
+            self.held_out.measure(planes)
+        self.files.learnt(self.keeper.state, self.held_out.refined)
+
+    def metrics(self) -> dict:
+        """See metrics_of."""
+        return metrics_of(self.session, self.log, self.tuner.trials, self.folder)
 
     def write_results(self) -> dict:
         """Writes what is left to write and returns what metrics.json holds."""
         self.clock.begin("files")
-        metrics = self.state.metrics() | {"photographs": self.photographs.about}
+        metrics = self.metrics() | {"photographs": self.photographs.about}
         if self.place:
             metrics["region"] = self.place.about(self.session.gaussians().means)
         if not self.watchers.lingering:
             self.watchers.close()
-            self._free()  # while threads write files
+            self._on_device.close()  # while threads write files
         return self.files.finish(metrics, self.clock)
 
     def close(self) -> None:
         """Frees what the run has on the device. May be called again."""
-        self._close_files()
-        self._free()
+        self._in_use.close()
+        self._on_device.close()
 
     def __enter__(self) -> Trainer:
         return self
@@ -246,39 +433,25 @@ class Trainer:
         with suppress(DeviceLost):  # which was raised already
             self.close()
 
-    def _close_files(self) -> None:
-        self.photographs.close()
-        if hasattr(self, "files"):
-            self.files.close()
-        if self._lock:
-            self._lock.release()
-        if hasattr(self, "files"):
-            self.files.sync()
-
-    def _free(self) -> None:
-        if self._open:
-            self._open = False
-            self.session.destroy()
-
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.session.weights)
         self.watchers.batch()
-        if bar := self.state.bar:
+        if self.bar is not None:
             psnr, splats = self.log.psnrs[-1], self.log.splats[-1] / 1000
-            bar.set_postfix_str(f"{psnr:.1f} dB, {splats:.0f}k splats", refresh=False)
-            bar.update(len(result.records))
+            self.bar.set_postfix_str(f"{psnr:.1f} dB, {splats:.0f}k splats", refresh=False)
+            self.bar.update(len(result.records))
 
     # -- for watchers ------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Ends the run before its next batch, as after its last step."""
-        self.state.stopped = True
+        self._stopped = True
 
     def save(self) -> None:
         """A checkpoint and splats.ply, now."""
-        self.keeping.save()
+        self.keeper.save()
 
     def example(self) -> Measured | None:
         """The first held-out view, measured now; None where none is held out, and while they all
         are being measured."""
-        return self.keeping.measurements.example()
+        return self.held_out.example()

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from tqdm import tqdm
 
+from hardsplat.base.clock import PhaseClock
 from hardsplat.step.runner import BatchResult
+from hardsplat.train.job import validation
 from hardsplat.train.job.job import Decision
 from hardsplat.train.job.validation import Look
 
@@ -26,6 +28,7 @@ class Log:
     """History of every batch: the steps done at its end, mean loss, PSNR of its training views (dB,
     not clamped), splats and seconds of training at its end, ms by stage."""
 
+    clock: PhaseClock = field(default_factory=lambda: PhaseClock("training"))
     started: float = field(default_factory=time.perf_counter)
     startup_seconds: float = 0.0
     training_seconds: float = 0.0
@@ -74,17 +77,31 @@ class Log:
             self.training_seconds += time.perf_counter() - self._begun
 
     @contextmanager
-    def off_clock(self) -> Iterator[None]:
-        """With nothing in flight: time that is not training, in which the GPU is not idle but does
-        other work. May be nested, and used before and after training()."""
+    def off_clock(self, phase: str) -> Iterator[None]:
+        """With nothing in flight: time that is not training but of another phase, in which the GPU
+        is not idle but does other work. May be nested, and used before and after training()."""
         if self._pauses == 0 and self._training:
             self.training_seconds += time.perf_counter() - self._begun
         self._pauses += 1
         try:
-            yield
+            with self.clock.within(phase):
+                yield
         finally:
             self._pauses -= 1
             self._begun, self._last_end = time.perf_counter(), 0.0
+
+    def evaluated(self, result: dict) -> None:
+        """Writes down a measurement of the held-out views. A resumed run may measure again."""
+        others = [each for each in self.evaluations if each["step"] != result["step"]]
+        self.evaluations[:] = [*others, result]
+
+    def look(self, step: int, held: Sequence[float], decays: bool) -> None:
+        """Writes down a look at photographs that are held back. held: their PSNR, dB. decays:
+        whether they decide how fast opacities decay."""
+        last = self.looks[-1].step if self.looks else 0
+        trained = [db for n, db in zip(self.steps, self.psnrs) if n > last]
+        found = validation.look(step, held, trained, self.looks)
+        self.looks.append(found if decays else found._replace(decay=0.0))
 
     def decide(self, what: str, why: str = "") -> None:
         """Keeps what the run has decided by its photographs; --verbose prints it at once."""

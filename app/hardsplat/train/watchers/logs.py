@@ -73,6 +73,10 @@ class _Records(Watcher):
         except OSError as error:
             raise _unwritable(path, error) from None
 
+    def begin_again(self, run: Running) -> None:
+        self.close()
+        self.open(run)
+
     def begin(self, path: Path, step: int) -> Iterable[str]:
         """The lines that the file begins with: of an earlier part of the run, those that are not
         after `step`."""
@@ -166,6 +170,10 @@ class TensorBoard(Watcher):
         except OSError as error:
             raise _unwritable(folder, error) from None
         self._pictured = time.monotonic()
+
+    def begin_again(self, run: Running) -> None:
+        self.close()
+        self._writer = self._make(str(run.folder / TENSORBOARD), purge_step=1)
 
     def _scalars(self, folder: str, record: dict[str, float]) -> None:
         for name, value in record.items():

@@ -72,6 +72,9 @@ class Watcher:
     def open(self, run: Running) -> None:
         """Before the first step."""
 
+    def begin_again(self, run: Running) -> None:
+        """The run goes back to its first step: its history is forgotten."""
+
     def turn(self, run: Running, wait: bool = False) -> None:
         """Between batches, which may still be in flight. wait: nothing else happens, so events may
         be waited for as long as a frame lasts."""
@@ -137,6 +140,9 @@ class Watchers:
     def open(self, run: Running) -> None:
         self._run = run
         self._each(lambda each: each.open(run), UserError)
+
+    def begin_again(self) -> None:
+        self._each(lambda each: each.begin_again(self._run))
 
     def turn(self, wait: bool = False) -> None:
         self._each(lambda each: each.turn(self._run, wait))

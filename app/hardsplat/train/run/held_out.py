@@ -1,4 +1,4 @@
-"""Measurements of held-out views while a run trains and after its last step."""
+"""Measurements of held-out and held-back views while a run trains and after its last step."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from hardsplat.base.background import outcome
 from hardsplat.base.errors import OutOfMemory
+from hardsplat.base.stop import StopRequest
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
@@ -21,41 +22,49 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.sky import drawn
 from hardsplat.results.metrics import decibels
 from hardsplat.tables import quantities
+from hardsplat.train.job import validation
 from hardsplat.train.measure.camera_colors import COLORS, CameraColors
-from hardsplat.train.measure.held_out import refine_held_out, refining_job
 from hardsplat.train.measure.learnt import uneven, unevenness
 from hardsplat.train.measure.measure import Measured, evaluation_frame, measure_all, summary
-from hardsplat.train.run.state import RunState
+from hardsplat.train.measure.refining import refine_held_out, refining_job
+from hardsplat.train.run.files import RunFiles
+from hardsplat.train.session.session import Session
 from hardsplat.train.step.intrinsics import focused_scene
+from hardsplat.train.watchers.log import Log
+from hardsplat.train.watchers.watch import Watchers
 
 
-class Measurements:
-    """The held-out views of a run, measured on its device. Watchers have a turn between views.
+class HeldOut:
+    """The held-out views of a run, and those that it holds back, measured on its device. Watchers
+    have a turn between views.
 
     refined: cameras of the held-out views, as found by the last measurement of a run that refines
     poses; else none.
     """
 
-    def __init__(self, run: RunState):
-        self.run = run
+    def __init__(
+        self, session: Session, files: RunFiles, log: Log, watchers: Watchers, stop: StopRequest
+    ):
+        self.session, self.files, self.log = session, files, log
+        self.watchers, self.stop, self.scene = watchers, stop, files.scene
         self.refined: list[Camera] = []
         self._busy = False
-        self._held: list[np.ndarray] = []  # photographs that are held back
+        self._back: list[np.ndarray] = []  # photographs that are held back
 
     def _measures(
         self, views: Sequence[View], quiet: bool = True, as_trained: bool = False, **how: Any
     ) -> Iterator[Measured]:
         """Measurements of measure_all, with the splats of now. as_trained: as steps draw them, with
         the 2D filter where the run has it."""
-        c, session = self.run.job.config, self.run.session
+        session, c = self.session, self.session.job.config
         degree = min(session.step // c.model.sh_degree_interval, c.model.sh_degree)
         own = views, evaluation_frame(c.scene, degree), quiet
         if as_trained or not c.raster.antialiased:
-            yield from measure_all(self.run.device, session.raster, *own, **how)
+            yield from measure_all(session.device, session.raster, *own, **how)
             return
         plain = session.raster_without_filter()
         try:
-            yield from measure_all(self.run.device, plain, *own, filtered=session.raster, **how)
+            yield from measure_all(session.device, plain, *own, filtered=session.raster, **how)
         finally:
             plain.destroy()
 
@@ -64,63 +73,65 @@ class Measurements:
         memory, and while they all are being measured."""
         if self._busy:
             return None
-        self.run.session.drain()
+        self.session.drain()
         try:
-            with self.run.off_clock("measuring"):
+            with self.log.off_clock("measuring"):
                 return next(self._measures(self._scene().held_out[:1]), None)
         except OutOfMemory:
             return None
 
-    def held(self, views: Sequence[View]) -> list[Measured]:
+    def held_back(self) -> list[Measured]:
         """Photographs that are held back, measured now, also after a fit of colours. half_psnr:
         while exposures are trained, of their right halves after a fit to the left ones."""
-        run, job = self.run, self.run.job
-        if not self._held:
-            self._held = [view.load() for view in views]
-        exposed = job.config.exposure.corrected
-        schedule = run.session.schedule
-        halves = exposed and run.session.step < (schedule.exposed_until or schedule.steps)
-        with run.off_clock("measuring"):
-            found = self._measures(
-                views,
-                as_trained=True,
-                photos=self._held,
-                pictures=False,
-                halves=halves,
-                fitted=not exposed,
-            )
-            return list(found)
+        session, schedule = self.session, self.session.schedule
+        views = self._training(session.job.validation)
+        self._back = self._back or [view.load() for view in views]
+        exposed = session.job.config.exposure.corrected
+        halves = exposed and session.step < (schedule.exposed_until or schedule.steps)
+        how: dict[str, Any] = {"photos": self._back, "halves": halves, "fitted": not exposed}
+        return self._as_trained(views, **how)
 
-    def fitted(self, views: Sequence[View]) -> list[Measured]:
-        """Views measured now, also after a fit of colours."""
-        with self.run.off_clock("measuring"):
-            return list(self._measures(views, as_trained=True, pictures=False, fitted=True))
+    def color_gains(self, held: Sequence[Measured]) -> list[float]:
+        """dB that a fit of colours gains: of photographs that are held back, as measured, and of as
+        many trained ones, measured now."""
+        job = self.session.job
+        chosen = validation.trained_views(job.validation, job.views.faces)
+        trained = self._as_trained(self._training(chosen), fitted=True)
+        return [validation.color_gain(held), validation.color_gain(trained)]
 
-    def measure(self, step: int, planes: Mapping[str, np.ndarray] | None = None) -> None:
+    def _training(self, which: Sequence[int]) -> list[View]:
+        return [self.scene.views[self.scene.train[i]] for i in which]
+
+    def _as_trained(self, views: Sequence[View], **how: Any) -> list[Measured]:
+        with self.log.off_clock("measuring"):
+            return list(self._measures(views, as_trained=True, pictures=False, **how))
+
+    def measure(self, planes: Mapping[str, np.ndarray] | None = None) -> None:
         """Measures the held-out views. planes: the trained values of the splats, where these are
         the last: then all renders are kept, some for the report."""
-        if self.run.scene.test and not self.run.stop.asked:
+        if self.scene.test and not self.stop.asked:
             try:
-                with self.run.off_clock("measuring"):
-                    self._measure(step, planes)
+                with self.log.off_clock("measuring"):
+                    self._measure(planes)
             except OutOfMemory as error:
+                step = self.session.step
                 tqdm.write(f"note: step {step}: held-out views are not measured: {error}")
 
-    def _measure(self, step: int, planes: Mapping[str, np.ndarray] | None) -> None:
-        run, files, last = self.run, self.run.files, planes is not None
+    def _measure(self, planes: Mapping[str, np.ndarray] | None) -> None:
+        files, last, step = self.files, planes is not None, self.session.step
         measures: list[Measured] = []
         gains: list[Future[float]] = []
         shown: Measured | None = None
-        c, colors = run.job.config, self._colors()
+        c, colors = self.session.job.config, self._colors()
         fitted = c.exposure.corrected
         how: dict[str, Any] = {"photos": files.photographs.held_out(), "pictures": last}
         views = self._scene().held_out
         self._busy = True
         try:
             for m in self._measures(views, c.run.quiet, fitted=fitted, colors=colors, **how):
-                if run.stop.asked:
+                if self.stop.asked:
                     break
-                run.watchers.turn()
+                self.watchers.turn()
                 measures.append(replace(m, target=None))
                 shown = shown or m
                 if last:
@@ -131,44 +142,38 @@ class Measurements:
                         files.picture(m.name)
         finally:
             self._busy = False
-        if shown is None or len(measures) < len(run.scene.test):
+        if shown is None or len(measures) < len(self.scene.test):
             return
-        result = self._log(step, measures, shown)
+        seconds, splats = self.log.training_seconds, self.session.count()
+        result: dict[str, Any] = {"step": step, "splats": splats, "training_seconds": seconds}
+        result |= summary(measures)
+        self.log.evaluated(result)
+        self.watchers.measured(result, shown)
         if not last:  # the outcome of a run says what its end was
             tqdm.write(
                 f"step {step}: held-out PSNR {decibels(result)}, SSIM {result['ssim']:.4f}, "
                 f"{result['splats']} splats, {result['training_seconds']:.1f} s"
             )
-        if planes is not None and (sky := run.session.sky()) is not None:
+        if planes is not None and (sky := self.session.sky()) is not None:
             result |= self._measure_as_splats(files.with_sky(planes, sky)[0])
         if planes is not None and c.poses.pose_opt:
             result["refined"] = self._measure_refined(Gaussians.from_planes(planes))
         if note := uneven([outcome(gain, "a fit of colours") for gain in gains]):
             tqdm.write(note)
 
-    def _log(self, step: int, measures: list[Measured], example: Measured) -> dict:
-        """Writes down a measurement, which is returned."""
-        log, seconds = self.run.log, self.run.log.training_seconds
-        result = {"step": step, "splats": self.run.session.count(), "training_seconds": seconds}
-        result |= summary(measures)
-        # a resumed run may measure again
-        log.evaluations[:] = [*(e for e in log.evaluations if e["step"] != step), result]
-        self.run.watchers.measured(result, example)
-        return result
-
     def _measure_as_splats(self, planes: Mapping[str, np.ndarray]) -> dict[str, float]:
         """PSNR and SSIM of what other programs draw, whose sky is splats too; empty where there is
         no memory for that. planes: trained values of all splats of splats.ply."""
-        run, views, gaussians = self.run, self._scene().held_out, Gaussians.from_planes(planes)
-        frame = evaluation_frame(run.job.config.scene, gaussians.sh_degree)
+        session, gaussians = self.session, Gaussians.from_planes(planes)
+        frame = evaluation_frame(session.job.config.scene, gaussians.sh_degree)
         try:
             with ExitStack() as stack:
-                parameters = drawn(run.device, gaussians)
+                parameters = drawn(session.device, gaussians)
                 stack.callback(parameters.destroy)
-                raster = run.session.raster_without_filter(parameters)
+                raster = session.raster_without_filter(parameters)
                 stack.callback(raster.destroy)
-                photos = run.files.photographs.held_out()
-                measured = measure_all(run.device, raster, views, frame, True, photos, False)
+                photos, views = self.files.photographs.held_out(), self._scene().held_out
+                measured = measure_all(session.device, raster, views, frame, True, photos, False)
                 found = summary([replace(m, target=None) for m in measured])
         except OutOfMemory as error:
             tqdm.write(f"note: not measured as other viewers draw it: {error}")
@@ -178,13 +183,13 @@ class Measurements:
     def _measure_refined(self, gaussians: Gaussians) -> dict:
         """The summary of held-out views from refined poses; empty where there is no memory for
         that, or the run is to end."""
-        run, scene, config = self.run, self._scene(), self.run.job.config
-        views = scene.held_out
-        stopped: Callable[[], bool] = lambda: bool(run.stop.asked)  # noqa: E731
-        own = run.session.rasterizer, views, scene.extent, gaussians
-        job = refining_job(run.device, config, *own)
+        session, scene, config = self.session, self._scene(), self.session.job.config
+        views, device = scene.held_out, session.device
+        stopped: Callable[[], bool] = lambda: bool(self.stop.asked)  # noqa: E731
+        own = session.rasterizer, views, scene.extent, gaussians
+        job = refining_job(device, config, *own)
         try:
-            cameras = refine_held_out(run.device, job, views, gaussians, stopped, run.session.sky())
+            cameras = refine_held_out(device, job, views, gaussians, stopped, session.sky())
             measures = []
             how: dict[str, Any] = {"cameras": cameras, "fitted": True, "colors": self._colors()}
             for m in self._measures(views, config.run.quiet, **how) if cameras else ():
@@ -204,13 +209,12 @@ class Measurements:
 
     def _scene(self) -> Scene:
         """The scene with the intrinsics that its cameras have by now."""
-        run = self.run
-        if not run.job.config.intrinsics.intrinsics_opt:
-            return run.scene
-        return focused_scene(run.scene, run.session.trained_of("intrinsics")[0])
+        if not self.session.job.config.intrinsics.intrinsics_opt:
+            return self.scene
+        return focused_scene(self.scene, self.session.trained_of("intrinsics")[0])
 
     def _colors(self) -> CameraColors:
         """What is known of the vignetting and response of its cameras by now."""
-        names = [q.name for q in quantities.chosen("camera", self.run.job.flat)]
-        own = {n: self.run.session.trained_of(n) for n in names if n in COLORS}
+        names = [q.name for q in quantities.chosen("camera", self.session.job.flat)]
+        own = {n: self.session.trained_of(n) for n in names if n in COLORS}
         return CameraColors(own)

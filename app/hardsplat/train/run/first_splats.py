@@ -1,0 +1,162 @@
+"""The first splats of a run: at the points of its scene, at random places, or those of a file."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from hardsplat.base.background import Background, outcome
+from hardsplat.base.errors import OutOfMemory
+from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.sky import load_drawn
+from hardsplat.io.splats import open_splats
+from hardsplat.model import morton
+from hardsplat.model.framing import nearest_to_axes
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.sky import Sky
+from hardsplat.results.model import find_model
+from hardsplat.settings.scene import StartSettings
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.session.session import Session
+
+# of given splats: formats of 8 bits have opacities of 0 and 1
+_OPACITIES, _LEAST_SCALE = (1e-3, 1 - 1e-3), 1e-9
+OF_DISTANCE = 0.3225  # of the cameras, around an object: 1.3 in scenes of NeRF-synthetic
+OF_EXTENT = 2.0  # of the cameras, around them, where photographs show what surrounds them
+_TRANSPARENT = 0.1  # of an object's photograph, at least
+
+
+def is_random(start: StartSettings, scene: Scene) -> bool:
+    """Whether the first splats lie at random places."""
+    return start.init is None and (start.init_type == "random" or not len(scene.points))
+
+
+def random_cube(start: StartSettings, scene: Scene) -> tuple[np.ndarray, float]:
+    """Centre (3,) and half the side, world units, of the cube of random splats: that of
+    --init-extent around the origin; else by the training cameras, around what they look at where
+    photographs show an object on nothing, and around themselves in other scenes."""
+    if start.init_extent is not None:
+        return np.zeros(3), start.init_extent
+    cameras = [scene.views[i].camera for i in scene.train]
+    positions = np.array([camera.position for camera in cameras])
+    if not _shows_an_object(scene):
+        return positions.mean(axis=0), OF_EXTENT * scene.extent
+    forwards = np.array([camera.w2c[2, :3] for camera in cameras])
+    centre = nearest_to_axes(positions, forwards, scene.points)
+    return centre, OF_DISTANCE * float(np.linalg.norm(positions - centre, axis=1).mean())
+
+
+def _shows_an_object(scene: Scene) -> bool:
+    """Whether the first training photograph shows one on nothing."""
+    view = scene.views[scene.train[0]]
+    image = view.load()
+    nothing = view.mask is None or view.mask_mode != "ignore"
+    return nothing and image.shape[2] == 4 and (image[..., 3] == 0).mean() > _TRANSPARENT
+
+
+def initial_gaussians(
+    start: StartSettings, scene: Scene, sh_degree: int, seed: int = 42
+) -> Gaussians:
+    """Splats at the SfM points, random ones in a cube, or those of a file."""
+    return _first(start, scene, sh_degree, seed)[0]
+
+
+def _first(
+    start: StartSettings, scene: Scene, sh_degree: int, seed: int, most: int = 0
+) -> tuple[Gaussians, Sky | None]:
+    """initial_gaussians, and the sky of a file. most: points of the scene that are taken, at
+    random; 0: all.
+
+    Neighbours are visible together, so they are contiguous in memory, and those that they grow
+    mostly are as well (docs/results/speed.md).
+    """
+    if start.init is not None:
+        return _given(start.init, sh_degree)
+    points, colors = scene.points, scene.colors
+    if is_random(start, scene):
+        rng, size = np.random.default_rng(seed), (start.init_num_pts, 3)
+        centre, reach = random_cube(start, scene)
+        points = centre + rng.uniform(-reach, reach, size)
+        colors = rng.integers(0, 256, size)
+    elif 0 < most < len(points):
+        kept = np.random.default_rng(seed).permutation(len(points))[:most]
+        points, colors = points[kept], colors[kept]
+    order = morton.order_by_rank(points)
+    gaussians = Gaussians.from_points(points[order], colors[order], sh_degree, start.init_opa)
+    gaussians.scales = gaussians.scales * np.float32(start.init_scale)
+    return gaussians, None
+
+
+def _given(path: Path, sh_degree: int) -> tuple[Gaussians, Sky | None]:
+    """Splats of a file or a result folder as training takes them, SH bands up to that degree and
+    nothing at the end of its range, where gradients vanish; and the sky behind them."""
+    given, sky = load_drawn(find_model(path)[0])
+    given = given[morton.order_by_rank(given.means)]
+    opacities = np.clip(given.opacities, *_OPACITIES)
+    scales, sh = np.maximum(given.scales, _LEAST_SCALE), given.sh[:, : (sh_degree + 1) ** 2]
+    shapes = (given.means, given.quats, scales, opacities)
+    return Gaussians(*shapes, sh, given.extra, check=False), sky
+
+
+def _put_sky(start: Checkpoint, sky: Sky) -> None:
+    """A new sky begins as that of a file; a note where there is no place for it."""
+    place = start.buffers["sky"]
+    if place.shape[1:] == sky.texels.shape:
+        place[:] = sky.texels
+    else:
+        tqdm.write("note: the sky of --init is left out (--background sphere trains it on)")
+
+
+class FirstSplats:
+    """Those of a checkpoint, or new ones; a thread begins with new ones at once where the scene has
+    points, or a file the splats.
+
+    count: how many there are at most. step: of the checkpoint.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        scene: Scene,
+        checkpoint: Checkpoint | None,
+        background: Background,
+    ):
+        start, own = config.start, (config.model.sh_degree, config.run.seed)
+        most = config.densify.cap_max
+        self._make = lambda: _first(start, scene, *own, most)
+        self._checkpoint, self.step = checkpoint, checkpoint.step if checkpoint else 0
+        self._random = checkpoint is None and is_random(start, scene)
+        self._begun: Future[tuple[Gaussians, Sky | None]] | None = None
+        points = len(scene.points)
+        self.count = start.init_num_pts if self._random else min(points, most or points)
+        if checkpoint:
+            self.count = checkpoint.splats
+        elif start.init is not None:
+            self.count = open_splats(find_model(start.init)[0]).count
+        if not (checkpoint or self._random):
+            self._begun = background.do("first splats", self._make, line="first splats")
+
+    def put(self, session: Session) -> Checkpoint:
+        """Puts the session there, or at the first step. Raises OutOfMemory."""
+        try:
+            if self._random:
+                session.room.check(self.count, session.rasterizer)
+            start = self._checkpoint or self.state(session)
+            session.restore(start)
+        except OutOfMemory as error:
+            grows = "random splats" if self._random else error.grows_with
+            raise OutOfMemory(str(error), grows) from None
+        return start
+
+    def state(self, session: Session) -> Checkpoint:
+        """The state of the session at the first step, with new splats."""
+        begun, self._begun = self._begun, None
+        first, sky = outcome(begun, "the first splats") if begun else self._make()
+        start = session.initial(first)
+        if sky is not None:
+            _put_sky(start, sky)
+        return start
