@@ -64,17 +64,3 @@ def parts(page: Path) -> tuple[list[Image.Image], list[str]]:
             plots.append(base64.b64decode(source.split(",", 1)[1]).decode())
             ElementTree.fromstring(plots[-1])
     return pictures, plots
-
-
-def _colors(svg: str) -> list[str]:
-    return [c.lower() for c in re.findall(r"#([0-9a-fA-F]{6})\b", svg)]
-
-
-def _grey(color: str) -> bool:
-    return color[:2] == color[2:4] == color[4:]
-
-
-def all_grey(svg: str) -> bool:
-    """No colour in it that a grey print would lose."""
-    named = re.search(r"(?:fill|stroke): ?(?!none|#|url)[a-z]", svg)
-    return all(map(_grey, _colors(svg))) and not named

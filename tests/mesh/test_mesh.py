@@ -130,6 +130,18 @@ def test_the_largest_pieces_stay():
     assert np.allclose(areas(*largest(points, faces)[:2]).sum(), ball.area)
 
 
+def test_what_lies_behind_the_scene_is_left_out():
+    ball, scrap = trimesh.creation.icosphere(3), trimesh.creation.icosphere(1, radius=0.4)
+    near, far = scrap.vertices + [0, 0, 1.5], scrap.vertices + [0, 0, 9]
+    points = np.concatenate([ball.vertices, near, far])
+    faces = np.concatenate([ball.faces, scrap.faces + 642, scrap.faces + 642 + 42])
+    places = np.array([camera.position for camera in cameras(20, 8, 8)])
+    assert len(largest(points, faces)[1]) == 1280 + 80 + 80
+    kept, left, out = largest(points, faces, places=places)
+    assert len(left) == 1280 + 80 and kept[:, 2].max() < 2 and out == 1
+    assert len(largest(points, faces, 3, places)[1]) == 1280 + 80 + 80  # as was asked for
+
+
 def test_surfaces_are_mended():
     """Holes, some of which touch, doubled and turned triangles; all at once."""
     ball = trimesh.creation.icosphere(4)

@@ -8,13 +8,15 @@ import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
+from hardsplat.report import charts
 from hardsplat.study.sweep import one_run, run_file
 from hardsplat.study.sweep.plan import plan
-from hardsplat.study.sweep.sweep_plots import PLOTS, write_plots
+from hardsplat.study.sweep.sweep_plots import PLOTS, quality_time, write_plots
+from hardsplat.study.sweep.sweep_tables import Point
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
 from tests.helpers import needs
-from tests.helpers.browser import all_grey, open_page, parts
+from tests.helpers.browser import open_page, parts
 from tests.helpers.sweeping import in_this_process
 from tests.helpers.tables import argv
 
@@ -108,7 +110,6 @@ def test_a_sweep_from_flags_to_page(in_process, device, scene, tmp_path, monkeyp
     pictures, plots = parts(page)
     # Two views: slider's two, photograph, and render and difference of two formats.
     assert len(pictures) == 2 * (1 + 1 + 1 + 2 * 2)
-    assert all(all_grey(svg) for svg in plots)
     units = ("PSNR of held-out views [dB]", "[ms]", "float32 target", "[MiB]")
     assert all(unit in svg for unit, svg in zip(units, plots, strict=True))
     links = re.findall(r'href="([^"]*)"', page.read_text())
@@ -128,6 +129,21 @@ def test_a_sweep_from_flags_to_page(in_process, device, scene, tmp_path, monkeyp
     dom, shot = open_page(tmp_path / "first.html", tmp_path, SCRIPT)
     assert "broken 0 of 18, wide false" in dom and 'data-chosen="true float32 atomic"' in dom
     assert len(shot.getcolors(1 << 24)) > 20
+
+
+def test_seeds_are_one_line_with_bars():
+    def run(*evaluations):
+        names = "training_seconds", "psnr"
+        return {"metrics": {"evaluations": [dict(zip(names, each)) for each in evaluations]}}
+
+    seeds = [run((1, 20), (2, 24)), run((3, 26)), run((2, 22), (4, 28))]
+    axes = charts.figure(4, 3).subplots()
+    assert quality_time(axes, [Point("a", {}, seeds), Point("b", {}, [run((1, 10), (2, 11))])])
+    first, second = axes.containers
+    assert first.lines[0].get_xydata().tolist() == [[3, 26]] and first.has_yerr
+    (bar,) = first.lines[2][0].get_segments()
+    assert bar.tolist() == [[3, 24], [3, 28]]
+    assert second.lines[0].get_xydata().tolist() == [[1, 10], [2, 11]] and not second.has_yerr
 
 
 def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, capsys):

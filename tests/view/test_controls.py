@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+from hardsplat.edit.editor import Editor
 from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import Gaussians
 from hardsplat.tables.keys import actions
 from hardsplat.view.splats.controls import STEEPEST, Controls, fitted, placed
-from hardsplat.view.splats.inputs import PHOTOS, Inputs, Viewpoint
+from hardsplat.view.splats.editing import EditInputs
+from hardsplat.view.splats.inputs import LEFT, PHOTOS, Inputs, Viewpoint
 from tests.helpers.drawing import fresh_seed
 
 
@@ -33,6 +36,47 @@ def project(camera: Camera, points: np.ndarray) -> np.ndarray:
 @pytest.fixture
 def rng():
     return np.random.default_rng(fresh_seed())
+
+
+@pytest.mark.parametrize("tool", ["look", "mark", "brush"])
+def test_an_arrow_drags_its_mark_along_an_axis(rng, tmp_path, tool):
+    camera = some_camera(rng, 640, 480)
+    K = np.array([[500.0, 0, 320], [0, 500.0, 240], [0, 0, 1]])
+    middle = camera.position + 5 * camera.w2c[2, :3]
+    controls, many = Controls(Camera(camera.w2c, K, 640, 480), rng.normal(size=3), middle), 200
+    means = controls.pivot + rng.normal(size=(many, 3))
+    colors = rng.integers(0, 255, (many, 3)).astype(np.uint8)
+    editor = Editor(Gaussians.from_points(means, colors, 0), tmp_path)
+    i = EditInputs(controls, editor=editor)
+    i.window, i.tool = (640, 480), tool
+    editor.marks = [controls.pivot, controls.pivot + controls.rotation @ [0.1, 0.1, 0.1]]
+    assert not i.arrows()  # before the panel is open
+    i.scale = 1.0
+    i.box()
+    arrow = max(i.arrows(), key=lambda a: np.hypot(*np.subtract(a.tip, a.foot)))
+    foot, way = np.array(arrow.foot), np.subtract(arrow.tip, arrow.foot)
+    assert 20 < np.hypot(*way) < 120
+    before, view = [mark.copy() for mark in editor.marks], controls.rotation.copy()
+    i.cursor = tuple(foot + 0.9 * way)
+    i.on_press(LEFT)
+    i.on_drag(LEFT, *(0.25 * way), False, 480)
+    version = editor.version
+    i.on_release(LEFT)
+    assert editor.version > version and i.held is None  # the box was selected again
+    assert len(editor.marks) == 2 and (controls.rotation == view).all()
+    moved = editor.marks[arrow.mark] - before[arrow.mark]
+    assert np.abs(np.delete(moved, arrow.axis)).max() == 0 and moved[arrow.axis] > 0
+    assert (editor.marks[1 - arrow.mark] == before[1 - arrow.mark]).all()
+    now = project(controls.camera(640, 480), editor.marks[arrow.mark][None])[0]
+    # the arrow is short beside the distance, so that perspective changes little
+    assert np.linalg.norm(now - foot - 0.25 * way) < 0.1 * np.hypot(*way)
+
+
+def test_the_view_along_an_axis_keeps_what_is_in_the_middle(rng):
+    i = Inputs(some_controls(rng))
+    pivot = i.controls.pivot
+    i.face(np.array([0.0, 0.0, -1.0]))
+    assert np.allclose(i.controls.forward, [0, 0, -1]) and np.allclose(i.controls.pivot, pivot)
 
 
 @pytest.mark.parametrize("size", [(64, 48), (640, 480), (100, 480), (333, 50), (1, 1)])

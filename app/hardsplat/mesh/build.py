@@ -139,7 +139,7 @@ def surface_of(
     pieces were left out. Raises UserError where there is no surface, or it does not fit."""
     if isinstance(views, SplatViews):
         views.what = "depth"
-    median, pixel = _scale(views)
+    median, pixel, places = _scale(views)
     voxel, farthest = fusion.voxel or pixel, fusion.max_depth or FARTHEST * median
     if fusion.voxel and voxel < pixel / 8:
         raise UserError(f"--voxel {voxel:g}: a pixel covers {pixel:.3g}; give at least an eighth")
@@ -159,7 +159,7 @@ def surface_of(
     else:
         field = Field(voxel, near)
         field.fuse(views)
-    points, faces, left_out = largest(*extract(field), fusion.pieces)
+    points, faces, left_out = largest(*extract(field), fusion.pieces, places)
     if not len(faces):
         raise UserError(f"no surface was found with voxels of {voxel:g}; try another --voxel")
     points, faces = simplified(points, faces, fusion.triangles)
@@ -168,18 +168,20 @@ def surface_of(
     return points, faces, voxel, left_out
 
 
-def _scale(views: Iterable[DepthView]) -> tuple[float, float]:
-    """The median depth of all pixels, and what a pixel covers there, world units."""
-    depths, pixels = [], []
+def _scale(views: Iterable[DepthView]) -> tuple[float, float, np.ndarray]:
+    """The median depth of all pixels, what a pixel covers there, and where the cameras stand, world
+    units."""
+    depths, pixels, places = [], [], []
     for camera, depth, _ in views:
         seen = depth[depth > 0]
         seen = seen[:: max(1, len(seen) // _SAMPLES)]
         depths.append(seen)
+        places.append(camera.position)
         pixels.append(seen / np.sqrt(camera.K[0, 0] * camera.K[1, 1]))
     both = np.concatenate(depths), np.concatenate(pixels)
     if not len(both[0]):
         raise UserError("no view sees a surface: light passes everywhere")
-    return float(np.median(both[0])), float(np.median(both[1]))
+    return float(np.median(both[0])), float(np.median(both[1])), np.array(places)
 
 
 def _colored(

@@ -6,12 +6,14 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
 
 from hardsplat.mesh.field import BLOCK, CORNERS, Field, keys_of
 
 _CELL = 4  # blocks a side that are extracted at once
 _SIDE = _CELL * BLOCK
 LEAST = 0.01  # of the largest piece's area, for a piece to be kept
+BEHIND = 0.05  # of the largest piece's vertices, which may be farther from cameras than others are
 # the nearest that a value comes to 0, so that no two corners of a triangle coincide
 _ZERO = np.float32(1e-3)
 
@@ -90,10 +92,17 @@ def areas(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
 
 
 def largest(
-    points: np.ndarray, faces: np.ndarray, pieces: int | None = None
+    points: np.ndarray,
+    faces: np.ndarray,
+    pieces: int | None = None,
+    places: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """The largest pieces by area, `pieces` of them or those with LEAST of the largest's; and how
-    many were left out."""
+    many were left out.
+
+    places: (N, 3) of cameras. Without `pieces`, those go that are farther from the nearest one than
+    all but BEHIND of the largest piece: scraps of a sky, and of what else lies behind the scene.
+    """
     if not len(faces):
         return points, faces, 0
     edges = np.concatenate([faces[:, :2], faces[:, 1:]])
@@ -103,6 +112,10 @@ def largest(
     area = np.bincount(piece[faces[:, 0]], areas(points, faces), minlength=count)
     order = np.argsort(-area, kind="stable")
     kept = order[:pieces] if pieces else order[area[order] >= LEAST * area[order[0]]]
+    if places is not None and not pieces:
+        away = cKDTree(places).query(points)[0]
+        mean = np.bincount(piece, away, minlength=count) / np.bincount(piece, minlength=count)
+        kept = kept[mean[kept] <= np.quantile(away[piece == order[0]], 1 - BEHIND)]
     return *compacted(points, faces[np.isin(piece[faces[:, 0]], kept)]), count - len(kept)
 
 

@@ -1,5 +1,5 @@
-"""What all plots share: colours that a grey print tells apart too, greys, hatches, line styles and
-markers, and figures as files or within a page."""
+"""What all plots share: colours that a grey print tells apart too, hatches, line styles, markers,
+and figures as files or within a page."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from hardsplat.base.files import written
 
 # of the series of a plot; on paper dark, light and between
 COLORS = ("#0b4f9e", "#e8891c", "#5f6670")
-GREYS = ("0.15", "0.85", "0.4", "0.65", "0.95", "0.3", "0.75", "0.55", "1.0", "0.05")
-HATCHES = ("", "///", "", "xxx", "...", "", "\\\\\\", "", "++", "")
+# of the kinds of bars: neighbours differ in lightness
+FILLS = ("#0b4f9e", "#f3b562", "#5f6670", "#8fc3a5", "#f6e7bf", "#7a1f3d", "#c3b2de", "#3f8f6b")
+HATCHES = ("", "///", "", "xxx", "...", "", "\\\\\\", "")
 MARKERS = "os^Dvx*P<>"
 
 
@@ -50,13 +51,13 @@ def plain_numbers(axis) -> None:
 
 def line(i: int) -> dict:
     """Style of the i-th line of a plot."""
-    color, style = ("0.0", "0.4", "0.65")[i % 3], ("-", "--", ":", "-.")[i % 4]
+    color, style = COLORS[i % len(COLORS)], ("-", "--", ":", "-.")[i % 4]
     return dict(color=color, linestyle=style, marker=MARKERS[i % len(MARKERS)], markersize=5)
 
 
 def patch(i: int) -> dict:
     """Style of the i-th kind of bar of a plot."""
-    color, hatch = GREYS[i % len(GREYS)], HATCHES[i % len(HATCHES)]
+    color, hatch = FILLS[i % len(FILLS)], HATCHES[i % len(HATCHES)]
     return dict(color=color, hatch=hatch, edgecolor="black", linewidth=0.5)
 
 

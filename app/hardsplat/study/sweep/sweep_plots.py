@@ -42,14 +42,22 @@ def write_plots(folder: Path, records: list[dict]) -> dict[str, object]:
 
 
 def quality_time(axes, found: list[Point]) -> bool:
-    """A line a run through its evaluations."""
+    """A line through the evaluations of each combination; of several seeds their means, with bars
+    of a standard deviation of a sample."""
+    repeated = False
     for i, p in enumerate(found):
         lines = [r["metrics"]["evaluations"] for r in p.runs if r["metrics"]["evaluations"]]
-        for k, line in enumerate(lines):
-            points = ([e[name] for e in line] for name in ("training_seconds", "psnr"))
-            axes.plot(*points, label=None if k else p.label, linewidth=1, **charts.line(i))
+        same = list(zip(*map(reversed, lines)))[::-1]  # of all seeds the last one, the one before
+        if not same:
+            continue
+        seconds = [np.mean([e["training_seconds"] for e in each]) for each in same]
+        psnrs = [[e["psnr"] for e in each] for each in same]
+        spread = [np.std(each, ddof=1) for each in psnrs] if len(lines) > 1 else None
+        repeated = repeated or len(lines) > 1
+        how: dict = dict(label=p.label, linewidth=1, capsize=3, **charts.line(i))
+        axes.errorbar(seconds, np.mean(psnrs, axis=1), spread, **how)
     axes.set(xlabel="training time [s]", ylabel="PSNR of held-out views [dB]")
-    axes.set(title="Quality against time")
+    axes.set(title="Quality against time" + ", mean and deviation of seeds" * repeated)
     axes.grid(alpha=0.3)
     charts.legend(axes)
     axes.figure.set_size_inches(8, 5 + 0.16 * -(-len(found) // 5))

@@ -17,6 +17,7 @@ from hardsplat.tables.pictures import PICTURES
 from hardsplat.view.gui import style, widgets
 from hardsplat.view.gui.canvas import EMPTY
 from hardsplat.view.gui.ui import Shown, Ui
+from hardsplat.view.panels import gizmos
 from hardsplat.view.splats.editing import EditInputs
 from hardsplat.view.splats.inputs import DRAWN_AS, Inputs
 
@@ -27,6 +28,7 @@ MOST_FRUSTUMS = 300
 REACH = 0.06  # length of a frustum, of the distance of the pivot
 SMALLEST = 240.0  # px at 96 dpi of what has room for text
 BUTTONS = 26.0  # of the toolbar, heights of a character
+ROOMY = 46.0  # the same, of what has room for axes beside it
 LEGEND = 220.0  # px of the palette at 96 dpi
 _FLOATING = imgui.WindowFlags
 _FIXED = (
@@ -49,6 +51,8 @@ def draw(ui: Ui, region: tuple[int, int], shown: Shown) -> None:
         return
     if ui.side:
         _toolbar(ui, region)
+        if region[0] > widgets.em(ROOMY):
+            gizmos.axes(ui, region)
         if ui.inputs.numbers:
             _figures(ui, region)
     _legend(ui, region)
@@ -93,8 +97,10 @@ def _edit(ui: Ui) -> None:
             lines.add_circle_filled(place, widgets.em(0.3), color)
             lines.add_circle(place, widgets.em(0.3), pack(style.GROUND), thickness=1.5)
             lines.add_text((place[0] + widgets.em(0.5), place[1] - widgets.em(0.6)), color, name)
-    if ui.panel == "Edit" and len(i.editor.marks) > 1:
+    i.scale = ui.scale if ui.panel == "Edit" else 0.0
+    if i.scale and len(i.editor.marks) > 1:
         _box(i.editor.marks[0], i.editor.marks[1], camera)
+    gizmos.arrows(i)
     over = i.cursor[0] < i.window[0] and not imgui.get_io().want_capture_mouse
     if i.tool == "brush" and over:
         lines.add_circle(i.cursor, i.radius, color, thickness=1.5)

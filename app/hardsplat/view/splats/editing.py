@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from hardsplat.base.errors import UserError
 from hardsplat.edit.editor import Editor
 from hardsplat.model.camera import Camera
 from hardsplat.view.splats.inputs import LEFT, Inputs
 
 SMALLEST, LARGEST = 2.0, 400.0  # px of the brush's radius
+# px at 96 dpi: length of an arrow, of the shortest that can be taken, and how near that takes it
+ARROW, SHORTEST, GRIP = 64.0, 12.0, 8.0
 TOOLS = ("look", "mark", "brush", "rectangle")  # what left drags and clicks do
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """At a mark, by its index, along axis 0, 1 or 2 of the world, from `foot` to `tip`, px."""
+
+    mark: int
+    axis: int
+    foot: tuple[float, float]
+    tip: tuple[float, float]
 
 
 @dataclass(eq=False)
@@ -20,7 +34,8 @@ class EditInputs(Inputs):
     version differs.
 
     tool: a row of TOOLS. radius: of the brush, px. corner: where a rectangle begins, px; None
-    without one. name: of the file that is saved.
+    without one. name: of the file that is saved. scale: of the screen where marks have arrows, 0
+    where they have none. held: the arrow that is dragged.
     """
 
     editor: Editor | None = None
@@ -29,6 +44,8 @@ class EditInputs(Inputs):
         super().__post_init__()
         self.tool, self.radius, self.name = "look", 20.0, "edited.ply"
         self.corner: tuple[float, float] | None = None
+        self.scale, self.held = 0.0, None  # type: float, Arrow | None
+        self._shape: Callable[[Editor], int] | None = None  # that was selected between marks
 
     @property
     def _camera(self) -> Camera:
@@ -48,7 +65,10 @@ class EditInputs(Inputs):
     def on_press(self, button: int) -> None:
         if button != LEFT:
             return
-        if self.tool == "mark":
+        self.held = self.under(self.cursor)
+        if self.held is not None:
+            self.touch()
+        elif self.tool == "mark":
             self.mark()
         elif self.tool == "brush":
             self._paint()
@@ -57,6 +77,8 @@ class EditInputs(Inputs):
             self.touch()
 
     def on_drag(self, button: int, dx: float, dy: float, shift: bool, height: int) -> None:
+        if button == LEFT and self.held is not None:
+            return self._pull(self.held, dx, dy)
         if button != LEFT or shift or self.tool in ("look", "mark"):
             return super().on_drag(button, dx, dy, shift, height)
         if self.tool == "brush":
@@ -64,6 +86,11 @@ class EditInputs(Inputs):
         self.touch()
 
     def on_release(self, button: int) -> None:
+        if button == LEFT and self.held is not None:
+            self.held, selects = None, self._shape
+            if selects and self.editor and self.editor.selecting:
+                self._do(lambda e: f"{selects(e):,} splats selected")
+            return
         if button == LEFT and self.corner is not None:
             (x0, y0), (x1, y1), self.corner = self.corner, self.cursor, None
             if abs(x1 - x0) > 2 and abs(y1 - y0) > 2:
@@ -72,6 +99,51 @@ class EditInputs(Inputs):
     def _paint(self) -> None:
         dab = (*self.cursor, self.radius)
         self._do(lambda e: f"{e.paint(self._camera, [dab]):,} splats selected")
+
+    # -- arrows at marks
+
+    def arrows(self) -> list[Arrow]:
+        """Those of marks in front of the camera, but for axes that it looks along."""
+        if not self.scale or self.editor is None:
+            return []
+        camera, found = self._camera, []
+        for mark, place in enumerate(self.editor.marks):
+            ends = place + np.concatenate([np.zeros((1, 3)), np.eye(3)]) * self._length(place)
+            seen = ends @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
+            if (seen[:, 2] <= 0).any():
+                continue
+            foot, *tips = ((seen @ camera.K.T)[:, :2] / seen[:, 2:]).tolist()
+            for axis, tip in enumerate(tips):
+                if np.hypot(tip[0] - foot[0], tip[1] - foot[1]) > SHORTEST * self.scale:
+                    found.append(Arrow(mark, axis, tuple(foot), tuple(tip)))
+        return found
+
+    def _length(self, place: np.ndarray) -> float:
+        """World units of ARROW px at a place."""
+        camera = self._camera
+        depth = float(camera.w2c[2, :3] @ place + camera.w2c[2, 3])
+        return max(depth, 1e-6) * ARROW * self.scale / float(camera.K[0, 0])
+
+    def under(self, cursor: tuple[float, float]) -> Arrow | None:
+        """The arrow that a place in px is on; its foot, the mark, belongs to none."""
+        near, found = GRIP * self.scale, None
+        for arrow in self.arrows():
+            foot, way = np.array(arrow.foot), np.subtract(arrow.tip, arrow.foot)
+            share = np.clip((cursor - foot) @ way / (way @ way), 0.25, 1.2)
+            away = float(np.linalg.norm(cursor - foot - share * way))
+            if away < near:
+                near, found = away, arrow
+        return found
+
+    def _pull(self, arrow: Arrow, dx: float, dy: float) -> None:
+        """Moves a mark along its axis by what the mouse went along the arrow."""
+        assert self.editor is not None
+        way = np.subtract(arrow.tip, arrow.foot)
+        place = self.editor.marks[arrow.mark]
+        by = float(np.array([dx, dy]) @ way / (way @ way)) * self._length(place)
+        self.editor.marks[arrow.mark] = place + by * np.eye(3)[arrow.axis]
+        self.say(self.editor.newest)
+        self.touch()
 
     # -- what keys and buttons do
 
@@ -98,9 +170,11 @@ class EditInputs(Inputs):
         self._do(act)
 
     def box(self) -> None:
+        self._shape = Editor.box
         self._do(lambda e: f"{e.box():,} splats selected")
 
     def sphere(self) -> None:
+        self._shape = Editor.sphere
         self._do(lambda e: f"{e.sphere():,} splats selected")
 
     def delete(self) -> None:

@@ -173,6 +173,13 @@ class Inputs:
         self.tuning = replace(self.tuning, **changes)
         self.touch()
 
+    def face(self, forward: np.ndarray) -> None:
+        """Looks along a direction (3,) at what is in the middle now."""
+        pivot = self.controls.pivot
+        self.controls.aim(forward)
+        self.controls.position = pivot - self.controls.distance * self.controls.forward
+        self._move()
+
     def level(self) -> None:
         self.controls.level()
         self.point = None
