@@ -1,7 +1,7 @@
 """The courtyard: what stands where and how it is painted.
 
-Textures keep their features above about 15 cm and their edges soft: at 160x120 a pixel covers 3 to
-7 cm, and detail finer than that is noise no trainer can agree on between views.
+Textures keep their features above about 15 cm and their edges soft, so that photographs of 160x120,
+whose pixels cover 3 to 7 cm, show what larger ones do.
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ def write_transforms(out, names, cameras, **more):
 
 
 def main():
-    defaults = dict(out=Path("scenes/courtyard"), views=40, width=160, height=120, supersample=3)
+    defaults = dict(out=Path("scenes/courtyard"), views=40, width=320, height=240, supersample=3)
     parser = scene_parser(
         "make_scene",
         "Ray-trace the courtyard scene and write it in COLMAP layout.",

@@ -23,7 +23,7 @@ LEAST = {"playcanvas": (34, 41), "spark": (33.5, 39)}
 
 @pytest.fixture(scope="module")
 def scene():
-    return load_scene(COURTYARD)
+    return load_scene(COURTYARD, data_factor=2)
 
 
 @pytest.fixture(scope="module")

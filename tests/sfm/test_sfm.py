@@ -188,7 +188,7 @@ def reconstructed(tmp_path_factory):
     (folder / "phone").mkdir(parents=True)
     truth = pycolmap.Reconstruction(COURTYARD / "sparse" / "0")
     for i, name in enumerate(VIEWS):
-        image = Image.open(COURTYARD / "images" / name)
+        image = Image.open(COURTYARD / "images" / name).resize((160, 120), Image.Resampling.BOX)
         tags = dict(make="A", model="B", focal_mm=4.0)
         centre = truth.find_image_with_name(name).projection_center()
         if i % 4 == 3:
@@ -249,7 +249,7 @@ def test_photographs_become_a_scene(reconstructed):
 def test_a_video_becomes_a_scene(tmp_path, capsys):
     writer = VideoWriter(tmp_path / "walk.mp4", 320, 240, 10)
     for number in range(12):
-        image = Image.open(COURTYARD / f"images/view_{number:04d}.jpg").resize((320, 240))
+        image = Image.open(COURTYARD / f"images/view_{number:04d}.jpg")
         for _ in range(2):
             writer.write(np.asarray(image))
     writer.close()

@@ -21,7 +21,7 @@ from tools import catalog
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "app" / "hardsplat"
 BUILD = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
-STEPS = "--data-factor 4 --max-steps 20 --quiet --result-dir"
+STEPS = "--data-factor 8 --max-steps 20 --quiet --result-dir"
 COURTYARD = ("-m hardsplat train", ROOT / "scenes/courtyard", STEPS)
 
 

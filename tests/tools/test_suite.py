@@ -48,7 +48,7 @@ def test_a_plan_runs_in_small(on_device, tmp_path, capsys, monkeypatch):
         "[presets.default]\nexposure = 'affine'\nrasterizer = 'tiled'\nbatch_steps = 5\n"
     )
     where = ["--out", str(tmp_path / "out")]
-    how = ["--data", str(ROOT / "scenes"), "--factor", "4", "--steps", "10", *where]
+    how = ["--data", str(ROOT / "scenes"), "--factor", "8", "--steps", "10", *where]
     assert main(["train", str(plan), *how]) == 0
     assert main(["table", str(plan), "--decisions", *where]) == 0
     said, found = capsys.readouterr().out, results(tmp_path / "out")

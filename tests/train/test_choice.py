@@ -119,7 +119,7 @@ def test_preferred_views_come_twice_an_epoch():
 def test_a_place_in_detail(on_device, tmp_path, monkeypatch, capsys):
     region = "-1.2,-1.2,-0.5,1.2,1.2,3"
     monkeypatch.setenv("HARDSPLAT_AUTO", "first")
-    how = "--data-factor 4 --max-steps 120 --refine-start-iter 20 --refine-every 20 --cap-max 5000 "
+    how = "--data-factor 8 --max-steps 120 --refine-start-iter 20 --refine-every 20 --cap-max 5000 "
     how += f"--refine-stop-iter 120 --no-hold-back --average-steps 0 --region {region}"
     assert main(["train", str(COURTYARD), "--result-dir", str(tmp_path), *how.split()]) == 0
     metrics = json.loads((tmp_path / "metrics.json").read_text())
@@ -142,7 +142,7 @@ def test_blurred_photographs_are_named(on_device, tmp_path, monkeypatch, capsys)
     scene = Path(shutil.copytree(COURTYARD, tmp_path / "scene"))
     path = scene / "images" / "view_0013.jpg"
     cv2.imwrite(str(path), cv2.GaussianBlur(cv2.imread(str(path)), (0, 0), 2.5))
-    how = "--max-steps 2 --no-hold-back --data-factor 1"
+    how = "--max-steps 2 --no-hold-back --data-factor 2"
     out = tmp_path / "out"
     assert main(["train", str(scene), "--result-dir", str(out), *how.split()]) == 0
     said = capsys.readouterr()

@@ -14,11 +14,17 @@ for (const root of document.querySelectorAll(".hs")) {
     startHeld(root);
     continue;
   }
+  // Drawn as soon as it is in sight, which is sharper than its picture; mouse and touch scroll the page until it is pressed.
+  let begun = false;
+  const begin = () => begun || (begun = true, seen.disconnect(), startHeld(root));
+  const seen = new IntersectionObserver(entries => entries.some(entry => entry.isIntersecting) && begin());
+  seen.observe(root);
+  root.classList.add("hs-waits");
   start.hidden = false;
   start.addEventListener("click", () => {
     start.remove();
-    root.querySelector(".hs-message").hidden = false;
-    startHeld(root);
+    root.classList.remove("hs-waits");
+    begin();
     root.querySelector(".hs-canvas").focus();
   });
 }

@@ -142,7 +142,7 @@ function startViewer(root, { header, shaders, worker: code, first: begin, budget
       root.dataset.first = performance.now().toFixed(0);
       message.hidden = true;
       part("first")?.classList.add("hs-gone");
-      setTimeout(() => part("first")?.remove(), FADE);
+      if (whole) setTimeout(() => part("first")?.remove(), FADE);  // else prints show it
     }
     stats.textContent = `${painter.count.toLocaleString("en")} of ${header.splats.toLocaleString("en")} splats, ${news}${DRAW_CALLS} draw calls, `
       + `sort ${sortMs.toFixed(1)} ms, picture ${pictureMs.toFixed(0)} ms, ${Math.round(size[0] * drawnAt)}x${Math.round(size[1] * drawnAt)} px`;

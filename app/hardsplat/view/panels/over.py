@@ -97,7 +97,7 @@ def _edit(ui: Ui) -> None:
             lines.add_circle_filled(place, widgets.em(0.3), color)
             lines.add_circle(place, widgets.em(0.3), pack(style.GROUND), thickness=1.5)
             lines.add_text((place[0] + widgets.em(0.5), place[1] - widgets.em(0.6)), color, name)
-    i.scale = ui.scale if ui.panel == "Edit" else 0.0
+    i.scale = ui.scale if ui.panel == "Edit" and ui.side else 0.0
     if i.scale and len(i.editor.marks) > 1:
         _box(i.editor.marks[0], i.editor.marks[1], camera)
     gizmos.arrows(i)
