@@ -57,7 +57,8 @@ def sfm(config: SfmConfig) -> Outcome:
         )
     require_pycolmap()
     scene, video = scene_of(data, config.out), not data.is_dir()
-    folder, copied = scene / WORK, not video and scene.resolve() != data.resolve()
+    folder, model = scene / WORK, scene / "sparse" / "0"
+    copied = not video and scene.resolve() != data.resolve()
     state, mode = State(folder), config.camera_mode
     how = "single" if video and mode == "auto" else mode, config.panorama, config.exclude
     if not video:  # or an error, before anything is written
@@ -75,27 +76,26 @@ def sfm(config: SfmConfig) -> Outcome:
             raise UserError(f"{photographs.folder}: only one photograph; {why}")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / LOG).unlink(missing_ok=True)
-        filmed = video or bool(state.get("frames"))
-        plan = make_plan(config, [p.size for p in photographs.items], filmed)
-        progress = StageProgress(config.quiet)
-        for line in _introduction(photographs, config.panorama):
-            progress.say(line)
-        by = f"{plan['method']} matching and {plan['mapper']} mapping on {plan['threads']} threads"
-        progress.say(f"{by}, into {scene / 'sparse' / '0'} and {folder}")
-        found = work(_job(scene, photographs, config) | plan, folder, progress)
-        kept = found.pop("kept", False)
-        missing = photographs.left_out | found["missing"]
-        outcome = Outcome(**found | dict(missing=missing, seconds=progress.spent))
-        with replacing(folder / REPORT) as partial:
-            partial.write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{error.filename or scene}: {error.strerror or error}") from error
-    done = "done before with these settings" if kept else "done in "
-    done += "" if kept else spoken(time.monotonic() - started)
+    filmed = video or bool(state.get("frames"))
+    plan = make_plan(config, [p.size for p in photographs.items], filmed)
+    progress = StageProgress(config.quiet)
+    for line in _introduction(photographs, config.panorama):
+        progress.say(line)
+    by = f"{plan['method']} matching and {plan['mapper']} mapping on {plan['threads']} threads"
+    progress.say(f"{by}, into {model} and {folder}")
+    found = work(_job(scene, photographs, config) | plan, folder, progress)
+    kept = found.pop("kept", False)
+    missing = photographs.left_out | found["missing"]
+    outcome = Outcome(**found | dict(missing=missing, seconds=progress.spent))
+    with replacing(folder / REPORT) as partial:
+        partial.write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
     for line in _summary(outcome, folder):
         progress.say(line)
-    next_command = f"hardsplat train {shlex.quote(str(scene))}"
-    progress.say(f"{done}: {scene / 'sparse' / '0'}; next: {next_command}")
+    done = f"done in {spoken(time.monotonic() - started)}"
+    done = "done before with these settings" if kept else done
+    progress.say(f"{done}: {model}; next: hardsplat train {shlex.quote(str(scene))}")
     return outcome
 
 

@@ -7,7 +7,8 @@ import itertools
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,26 +21,53 @@ from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import replacing_folder
 from hardsplat.io.media.images import read_pixels
 from hardsplat.sfm.colmap.aligning import align
-from hardsplat.sfm.colmap.database import read_matches
-from hardsplat.sfm.colmap.job import Job
+from hardsplat.sfm.colmap.database import NAME, match_pairs, read_matches
 from hardsplat.sfm.colmap.lens import adjusted, describe, name_pinholes
 from hardsplat.sfm.colmap.mapping import ATTEMPTS, GLOBAL, GO_ON, Mapper, is_sound, rank
 from hardsplat.sfm.colmap.outcome import TOO_FEW, Outcome, Part, parts_of, reasons
+from hardsplat.sfm.job.photographs import WORK
 from hardsplat.sfm.job.sheet import SHEET, write_sheet
-from hardsplat.sfm.job.state import digests, fingerprint
+from hardsplat.sfm.job.state import State, digests, fingerprint
 
 _MOST = 2 / 3  # share of the photographs that a model should hold
 _AGAIN = 60  # photographs up to which a second attempt is made for those that one left out
 
 
-class Poses(Job):
-    """The stage in which photographs that match each other get their poses."""
+class Poses:
+    """The stage in which photographs that match each other get their poses, and what all stages of
+    a job share.
+
+    job: as run.py makes it. send(what, ...) tells how far it is, see worker.py. names, ids: of the
+    photographs in the database; unreadable: why others are not there, by name.
+    """
 
     def __init__(self, job: dict[str, Any], send: Callable[..., None]):
-        super().__init__(job, send)
+        self.job, self.send = job, send
+        self.images, self.work = Path(job["images"]), Path(job["scene"]) / WORK
+        self.path, self.state = self.work / NAME, State(self.work)
+        self.pool = ThreadPoolExecutor(job["threads"])
+        self.names: list[str] = []
+        self.ids: list[int] = []
+        self.unreadable: dict[str, str] = {}
         how = job["error"], job["threads"], job["seed"]
         self.mapper = Mapper(self.path, self.images, self.work / "mapping", *how)
         self.models: list[tuple[pycolmap.Reconstruction, str]] = []  # each with its attempt
+
+    def compare(self, wanted: Collection[tuple[int, int]]) -> bool:
+        """Matches pairs of indices into self.names; whether there were any that are new."""
+        started, total = time.monotonic(), len(wanted)
+        with pycolmap.Database.open(self.path) as database:
+            # also those that match nowhere, which the list of all matches leaves out
+            known = database.exists_matches
+            todo = [(i, j) for i, j in sorted(wanted) if not known(self.ids[i], self.ids[j])]
+        if todo:
+            before, names = total - len(todo), self.names
+            self.send("begin", "matches", total, before)
+            how = self.job["error"], self.job["threads"], self.job["seed"]
+            new = [(names[i], names[j]) for i, j in todo]
+            match_pairs(self.path, new, *how, lambda done: self.send("at", before + done))
+            self.send("end", "matches", total, time.monotonic() - started)
+        return bool(todo)
 
     def find_poses(self) -> dict[str, Any]:
         """What became of the photographs, as Outcome has it, once the model is written. Raises
@@ -174,7 +202,7 @@ class Poses(Job):
     # -- words -------------------------------------------------------------------------------------
 
     def _read_matches(self) -> None:
-        with pycolmap.Database.open(self.mapper.database) as database:
+        with pycolmap.Database.open(self.path) as database:
             self.matches = read_matches(database, self.ids)
             counts = [database.num_keypoints_for_image(i) for i in self.ids]
             self.features = dict(zip(self.names, counts))
