@@ -15,12 +15,11 @@ from hardsplat.fitmesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.fitmesh.passes import mesh_passes
 from hardsplat.gpu import bandwidth, probe
 from hardsplat.gpu.passes import shader
-from hardsplat.gpu.passes.declared import ComputePass, DrawPass, filled
-from hardsplat.model.region import Region
+from hardsplat.gpu.passes.declared import ComputePass, DrawPass
 from hardsplat.raster import tensors
 from hardsplat.raster.core.projection import Perspective, Projection
 from hardsplat.raster.core.sinks import STORE, STORE_ROWS, adam
-from hardsplat.raster.core.sky import behind_pass, gather_passes
+from hardsplat.raster.core.sky import behind_pass
 from hardsplat.raster.core.sort import sort_passes
 from hardsplat.raster.core.stochastic import Perturbed
 from hardsplat.raster.hardware import passes as hardware_passes
@@ -29,7 +28,6 @@ from hardsplat.raster.pictures import FIT_SCREEN_PASS, show_pass
 from hardsplat.raster.tiled import passes as tile_passes
 from hardsplat.raster.tiled.lists import sorted_lists
 from hardsplat.raster.tiled.rows import TiledRows
-from hardsplat.raster.working.passes import WORKING_FILLS
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.begin import FIT_SCHEDULE_PASSES, SCHEDULE_PASSES
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, SQUARED_PASSES, loss_passes
@@ -37,18 +35,14 @@ from hardsplat.step.photos import fetch_pass
 from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, QUADS, SHAPES
-from hardsplat.tables.photographs import EXPOSURES, LENSES
+from hardsplat.tables.photographs import LENSES
 from hardsplat.tables.pictures import PICTURES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
+from hardsplat.train.features import FEATURES, variants
 from hardsplat.train.job.schedule import Averaging
-from hardsplat.train.step.depths import DEPTH_PASS
-from hardsplat.train.step.exposure import centre_pass, exposure_fills, exposure_passes
-from hardsplat.train.step.intrinsics import INTRINSICS_FILL, INTRINSICS_PASS
-from hardsplat.train.step.poses import POSE_FILL, pose_passes
 from hardsplat.train.step.resort import resort_passes
 from hardsplat.train.strategies import STRATEGIES
-from hardsplat.train.strategies.refine import region_fills
 from hardsplat.view.gui.canvas import GUI_PASS
 
 
@@ -105,34 +99,21 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
         yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
     yield from (
-        *(p for name in EXPOSURES for p in filled(loss_passes(), exposure_fills(name))),
+        *variants(loss_passes()),
         *loss_passes(differences=True),
-        *filled(loss_passes(), WORKING_FILLS),
         *SQUARED_PASSES,
         *METRIC_PASSES,
         *FITTED_PASSES,
         *FIT_SCHEDULE_PASSES,
     )
-    yield from (
-        p
-        for poses, intrinsics in itertools.product((0, 1), repeat=2)
-        for p in filled(SCHEDULE_PASSES, [POSE_FILL] * poses + [INTRINSICS_FILL] * intrinsics)
-    )
-    yield from (
-        *(p for lens in LENSES for p in (behind_pass(lens), *gather_passes(lens))),
-        *pose_passes(1.0),
-        INTRINSICS_PASS,
-        DEPTH_PASS,
-        centre_pass(),
-        *(p for name in EXPOSURES for p in exposure_passes(name)),
-    )
+    yield from variants(SCHEDULE_PASSES)
+    yield from map(behind_pass, LENSES)
+    yield from (p for feature in FEATURES for parts in feature.every() for p in parts.passes)
     for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
         yield from (
-            *strategy.passes(moments, photo_bytes=4),
+            *variants(strategy.passes(moments, photo_bytes=4)),
             *resort_passes(moments, strategy.follows),
         )
-        place = region_fills(Region.of((0, 0, 0, 1)))
-        yield from filled(strategy.passes(moments, photo_bytes=4), place)
     yield fetch_pass(4)
     config = TrainConfig()
     nothing = STRATEGIES["none"](config.densify, config.run.max_steps)

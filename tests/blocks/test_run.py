@@ -57,7 +57,7 @@ def test_splats_outside_of_a_region_do_not_grow(device, scene, shape):
         session.run(10)
         session.refine()
     session.drain()
-    splats = session.gaussians()
+    splats = session.store.gaussians()
     grown = region.inside(splats.means).sum() - region.inside(first.means).sum()
     others = len(splats) - len(first) - grown
     assert grown > 100 and others < 0.3 * grown  # halves of splats at the border lie outside

@@ -84,8 +84,8 @@ def trained(device: Device, scene: Path, changes: dict) -> str:
             session.densify()
     if session.job.strategy.resets:
         session._queue("reset")
-    for name in (n for n in ("thin", "resort") if n in session._drawn.actions):
-        submit(device, [session._drawn.actions[name]()])
+    for name in (n for n in ("thin", "resort") if n in session.drawing.actions):
+        submit(device, [session.drawing.actions[name]()])
     session.run(2)
     state = session.snapshot()
     OPENED.pop().destroy()

@@ -11,6 +11,7 @@ from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
+from hardsplat.train.features.depth import facts
 from hardsplat.train.job.decide import decide
 from hardsplat.train.job.facts import DeviceFacts, Facts
 from hardsplat.train.job.job import Job
@@ -55,9 +56,10 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
     how = dict(ring=2 * config.run.batch_steps, fetches=not config.depth.depth_lambda)
     photos = Photos(device, [v.load() for v in views], config.run.images, **how)
     on_batch = (lambda result: None) if batches is None else batches.append
-    sizes, known = [(v.camera.height, v.camera.width) for v in views], None
+    sizes, known = [(v.camera.height, v.camera.width) for v in views], {}
     if config.depth.depth_lambda:
-        known = [np.random.default_rng(i).uniform(0, 1, size) for i, size in enumerate(sizes)]
+        maps = [np.random.default_rng(i).uniform(0, 1, size) for i, size in enumerate(sizes)]
+        known = facts(maps, job.extent, photos)
     OPENED.append(Session(device, job, photos, on_batch, known))
     OPENED[-1].start(splats_of(config, scene))
     return OPENED[-1]
@@ -65,23 +67,24 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
 
 def frozen(device, config, cameras, photos, size=None, extent=1.0, depths=None, **more) -> Session:
     """A session whose splats stay as they are, which ends with the test. size: of the canvas, by
-    default that of the first camera. depths: see Session. more: of Views."""
+    default that of the first camera. depths: see features/depth.py. more: of Views."""
     views = Views(cameras, size or (cameras[0].width, cameras[0].height), extent, **more)
     photos = Photos(device, photos, "gpu", 2 * config.run.batch_steps)
     job = replace(job_of(device, config, views, frozen=True), validation=())
-    OPENED.append(Session(device, job, photos, lambda batch: None, depths))
+    known = facts(depths, extent, photos) if depths else {}
+    OPENED.append(Session(device, job, photos, lambda batch: None, known))
     return OPENED[-1]
 
 
 def densified(session: Session, times: int, room: int = 0) -> set[int]:
     """Returns its capacities over `times` densifications. room: splats that have room before."""
     if room:
-        session._grow(room, session.count())
-    capacities = {session.parameters.capacity}
+        session._grow(room)
+    capacities = {session.store.parameters.capacity}
     for _ in range(times):
         session.run(1)
         session.densify()
-        capacities.add(session.parameters.capacity)
+        capacities.add(session.store.parameters.capacity)
     return capacities
 
 

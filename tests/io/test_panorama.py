@@ -124,7 +124,7 @@ def test_a_photograph_is_read_once(tmp_path, monkeypatch):
 
 
 def test_panoramas_have_no_intrinsics(tmp_path):
-    from hardsplat.train.step.intrinsics import check_lenses
+    from hardsplat.train.features.intrinsics import check_lenses
 
     with pytest.raises(UserError, match="images/0.png is a panorama, which has no intrinsics"):
         check_lenses(load_scene(scene(tmp_path)).views)

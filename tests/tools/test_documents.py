@@ -13,6 +13,7 @@ FILES = words.tracked((".",))
 ENDINGS = "py|glsl|comp|frag|vert|geom|toml|sh"
 # files of other places or of an example, and places that are named before they are there
 SOMEWHERE_ELSE = {"config.toml", "NAME.glsl", "make_depth_scale.py", "mine.py", "mine.glsl"}
+SOMEWHERE_ELSE |= {"vignette.py", "vignette.glsl", "vignette_chain.glsl"}
 COMING = {"app/hardsplat/settings/densify.py", "train/job"}
 
 

@@ -51,7 +51,7 @@ def gradients(session, n: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     sh[: basis.shape[1], seen] = basis.T[:, :, None] * color[seen].astype(np.float64)
     out = {"sh0": sh[:1], "shN": sh[1:]}
     for name in GEOMETRY:
-        d = session.parameters.read(f"d_{name}", n)[0]
+        d = session.store.parameters.read(f"d_{name}", n)[0]
         out[name] = np.where(seen[:, None], d, 0)[None].astype(np.float64)
     return seen, out
 
@@ -144,7 +144,7 @@ def test_a_resumed_run_rounds_alike(device, scene, tmp_path):
     config = settings(scene, moments="bfloat16", **run)
     of = (config, config, settings(scene))
     first, second, wide = (open_session(device, each) for each in of)
-    first._grow(5000, first.count())
+    first._grow(5000)
     first.run(3)
     first.densify()
     first.run(3)
@@ -153,7 +153,7 @@ def test_a_resumed_run_rounds_alike(device, scene, tmp_path):
     for session in (second, wide):
         session.restore(checkpoints.load(path))
         assert same_state(session.snapshot(), first.snapshot())
-        assert session.parameters.capacity != first.parameters.capacity
+        assert session.store.parameters.capacity != first.store.parameters.capacity
     for session in (first, second):
         session.run(4)
         session.densify()

@@ -24,7 +24,7 @@ def sampled(session, values: list | None = None) -> None:
         if when.is_sample(session.step):
             session.average()
             if values is not None:
-                values.append(session.values())
+                values.append(session.store.values())
 
 
 RUN = dict(max_steps=20, average_steps=12, strategy="none")
@@ -34,11 +34,11 @@ def test_the_end_is_the_mean_of_the_samples(device, scene):
     session = open_session(device, settings(scene, **RUN, sh_degree_interval=1))
     samples: list = []
     sampled(session, samples)
-    sizes, each = session.parameters.nbytes(), averages(session.job.config.model.sh_degree)
-    of_all = {name: int(need.total) * session.capacity for name, need in each.items()}
+    sizes, each = session.store.parameters.nbytes(), averages(session.job.config.model.sh_degree)
+    of_all = {name: int(need.total) * session.store.capacity for name, need in each.items()}
     assert {name: n for name, n in sizes.items() if name in each} == pytest.approx(of_all, rel=0.1)
     session.take_averages()
-    found = session.values()
+    found = session.store.values()
     assert len(samples) == 4  # after steps 8, 12, 16 and 20
     for name, values in found.items():
         wanted = np.mean([s[name].astype(np.float64) for s in samples], axis=0)
@@ -65,7 +65,7 @@ def test_a_resumed_run_ends_alike(device, scene, tmp_path):
     ends = [session.snapshot() for session in (first, second)]
     assert same_state(*ends) and "average_means" not in ends[0].buffers
     third.restore(loaded)  # its last steps are others
-    assert not third.parameters.averaged
+    assert not third.store.parameters.averaged
 
 
 GROWTH = {"average_steps": 500, "max_steps": 2_000, "refine_stop_iter": 1_200}

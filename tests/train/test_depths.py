@@ -19,9 +19,9 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train.features.cameras import refined
+from hardsplat.train.features.depth import LAST, depth_settings
 from hardsplat.train.job.validation import whole_steps
-from hardsplat.train.step.depths import LAST, depth_settings
-from hardsplat.train.step.poses import refined
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import frozen
 from tests.oracle.render import _fragments
@@ -57,7 +57,7 @@ def gradients(device, s: dict, camera, known, weight: float, step=0, **options) 
     session.run(1)
     session.drain()
     seen = session.resources["seen"].download(np.uint32, SPLATS)[:, None] > 0
-    read = lambda name, n: session.parameters.read(f"d_{name}", n)[0].astype(np.float64)
+    read = lambda name, n: session.store.parameters.read(f"d_{name}", n)[0].astype(np.float64)
     out = {name: read(name, SPLATS) * seen for name in GEOMETRY}
     return out | {name: read(name, 1) for name in ("turn", "shift")}
 

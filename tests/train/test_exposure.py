@@ -10,6 +10,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import allocate_filled
 from hardsplat.gpu.passes.declared import filled
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats import checkpoint as checkpoints
@@ -17,15 +18,22 @@ from hardsplat.io.scenes.masks import masked
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.settings.train import TrainConfig
-from hardsplat.step.loss import LOSS_PASSES, allocate_loss, loss_passes, loss_terms, record_loss
+from hardsplat.step.loss import (
+    LOSS_PASSES,
+    allocate_loss,
+    loss_passes,
+    loss_terms,
+    record_loss,
+    tiles,
+)
 from hardsplat.step.photos import pack
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.photographs import EXPOSURES
+from hardsplat.train.features.exposure import exposure_parts, save_exposures
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.measure import Evaluator
 from hardsplat.train.run.trainer import train
-from hardsplat.train.step.exposure import exposure_fills, exposure_passes, save_exposures
 from tests.helpers.training import open_session, resumed_exactly, settings
 from tests.oracle import exposure as oracle
 
@@ -85,11 +93,11 @@ class Exposing:
         history = HISTORY * contract.itemsize("history")
         self.own["history"] = Buffer(device, history, "history", host=True)
         self.own["target"] = Image(device, *CANVAS, FORMATS["float32"].vk, np.float32, "target")
-        self.own |= allocate_loss(device, *CANVAS, exposed=True)
+        parts = exposure_parts(name, cameras, tiles(*CANVAS))
+        self.own |= allocate_loss(device, *CANVAS) | allocate_filled(device, parts.buffers)
         for buffer in ("exposure_sums", "ssim_grads", "loss_sums"):
             self.own[buffer].fill(POISON)
-        losses = filled(loss_passes(), exposure_fills(name, cameras))
-        run = build_all(device, [*losses, *exposure_passes(name, cameras)])
+        run = build_all(device, [*filled(loss_passes(), parts.fills), *parts.passes])
         resources = {**self.parameters.all, **self.own}
         self.exposed, self.plain = (Recorder(device, resources) for _ in range(2))
         record_loss(self.exposed, run, *CANVAS)

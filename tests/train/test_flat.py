@@ -26,7 +26,7 @@ def gradients(device, s: dict, weight: float, rasterizer: str) -> tuple[dict, np
     session.start(Gaussians(*(s[n] for n in ("means", "quats", "scales", "opacities", "sh"))))
     session.run(1)
     session.drain()
-    read = lambda name: session.parameters.read(f"d_{name}", SPLATS)[0].astype(np.float64)
+    read = lambda name: session.store.parameters.read(f"d_{name}", SPLATS)[0].astype(np.float64)
     seen = session.resources["seen"].download(np.uint32, SPLATS) > 0
     return {name: read(name) for name in GEOMETRY}, seen
 

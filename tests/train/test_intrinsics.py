@@ -15,9 +15,10 @@ from hardsplat.model.camera import Camera, Distortion
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train.features.cameras import focused
+from hardsplat.train.features.intrinsics import NAME, load_intrinsics, save_intrinsics
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.run.trainer import train
-from hardsplat.train.step.intrinsics import NAME, focused, load_intrinsics, save_intrinsics
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import frozen, resumed_exactly, settings
 from tests.oracle import loss as oracle_loss
@@ -61,7 +62,7 @@ def test_gradients_against_central_differences(device, rasterizer, options, dist
     session.drain()
     read = lambda name: session.resources[name.lower()].download(contract.dtype(name))[0]
     view, drawn = int(read("Frame")["view"]), read("Camera")
-    found = session.parameters.read("d_intrinsics", 2)[0][view]
+    found = session.store.parameters.read("d_intrinsics", 2)[0][view]
     more = dict(width=WIDTH, height=HEIGHT, sh_degree=2, antialiased="antialiased" in options)
     more["lens"] = fisheye(*distortion.coefficients) if distortion else None
     photo = photos[view].astype(np.float64) / 255

@@ -14,8 +14,9 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train.features.cameras import moved, refined
+from hardsplat.train.features.poses import MOST_SHIFT, MOST_TURN
 from hardsplat.train.measure.measure import Evaluator
-from hardsplat.train.step.poses import MOST_SHIFT, MOST_TURN, moved, refined
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import frozen, open_session, resumed_exactly, settings
 from tests.oracle import loss as oracle_loss
@@ -68,7 +69,9 @@ def test_gradients_against_central_differences(device, options):
     session.run(1)
     session.drain()
     view, names = view_of(session), ("turn", "shift")
-    found = np.concatenate([session.parameters.read(f"d_{name}", 2)[0][view] for name in names])
+    found = np.concatenate(
+        [session.store.parameters.read(f"d_{name}", 2)[0][view] for name in names]
+    )
     moved = session.resources["camera"].download(contract.dtype("Camera"))[0]
     at = np.concatenate([state.buffers[name][0][view] for name in names]).astype(np.float64)
     photo = photos[view].astype(np.float64) / 255
@@ -97,7 +100,7 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
     for _ in range(2):
         session.run(60)
     trained, cameras, rng = (
-        session.gaussians(),
+        session.store.gaussians(),
         session.job.views.cameras[:3],
         np.random.default_rng(0),
     )
@@ -113,7 +116,7 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
     for _ in range(3):
         session.run(50)
     found = moved(wrong, session.snapshot().buffers)
-    assert np.array_equal(session.gaussians().means, trained.means)
+    assert np.array_equal(session.store.gaussians().means, trained.means)
     off = lambda each: np.mean([np.abs(a.w2c - b.w2c)[:3].max() for a, b in zip(cameras, each)])
     assert off(found) < 0.25 * off(wrong)
 

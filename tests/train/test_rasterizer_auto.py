@@ -13,8 +13,10 @@ from hardsplat.raster.core.trial import Trial
 from hardsplat.raster.hardware import listed
 from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.runner import StepRunner
 from hardsplat.train.run.trainer import train
 from hardsplat.train.run.tuner import RasterizerTuner
+from hardsplat.train.session.drawing import Drawing
 from hardsplat.train.session.session import Session
 from tests.helpers.training import open_session, settings
 
@@ -77,9 +79,10 @@ def steps_take(monkeypatch):
             use(self, name, *timed_rows)
 
         monkeypatch.setattr(Session, "switch_rasterizer", used)
-        monkeypatch.setattr(Session, "has_timed_rows", lambda self, name: name == "hardware")
-        seconds = property(lambda self: ms[self.rasterizer] / 1e3)
-        monkeypatch.setattr(Session, "step_seconds", seconds)
+        monkeypatch.setattr(Drawing, "has_timed_rows", lambda self, name: name == "hardware")
+        take = lambda self: ms[asked[-1][0]] / 1e3 if asked else 1.0
+        seconds = property(take, lambda self, measured: None)
+        monkeypatch.setattr(StepRunner, "step_seconds", seconds, raising=False)
         return asked
 
     return set_to
@@ -115,9 +118,8 @@ def test_steps_that_draw_scores_are_not_timed():
     def batches(first: int, most: int) -> list:
         made, strategy = [], SimpleNamespace(scored=lambda step: step % 10 == 9)
         nothing = dict(switch_rasterizer=lambda *how: None, drain=lambda: None)
-        session = SimpleNamespace(
-            step=first, job=SimpleNamespace(strategy=strategy), step_seconds=1e-3, **nothing
-        )
+        runner, schedule = SimpleNamespace(step_seconds=1e-3), SimpleNamespace(strategy=strategy)
+        session = SimpleNamespace(step=first, schedule=schedule, runner=runner, **nothing)
 
         def run(steps):
             made.append((session.step, steps))

@@ -74,7 +74,7 @@ def test_a_checkpoint_without_a_sky_begins_one(device, outdoors):
     session = open_session(device, settings(outdoors, **SPHERE))
     session.restore(plain.snapshot())
     session.run(3)
-    assert session.sky().texels.any()
+    assert session.store.sky().texels.any()
 
 
 @pytest.mark.parametrize(

@@ -393,8 +393,8 @@ def test_memory_of_moments(device, scene, monkeypatch):
         assert used["optimizer"] == pytest.approx(times * used["parameters"], rel=0.01)
         assert used["parameters"] > 0
         assert fitting(device, session.job.config, "hardware", session.photos.device_bytes) == most
-        session._grow(10 * most, session.count())
-        assert session.parameters.capacity == most
+        session._grow(10 * most)
+        assert session.store.parameters.capacity == most
 
 
 @pytest.mark.parametrize("moments", MOMENT_FORMATS)

@@ -343,7 +343,7 @@ def test_the_window_shows_the_splats_of_the_moment(training, device, display, sc
         glfw.set_window_pos(preview.viewer.window.handle, 0, 0)
         preview.viewer.inputs.panels = False
         preview.watch = lambda p, s: None
-        gaussians, end = session.gaussians(), time.perf_counter() + SECONDS
+        gaussians, end = session.store.gaussians(), time.perf_counter() + SECONDS
         image, _ = renderer.forward(
             gaussians, view.camera, 0, near=session.job.config.scene.near_plane
         )

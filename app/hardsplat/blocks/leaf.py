@@ -51,7 +51,8 @@ class FullDevice(Watcher):
 
     def turn(self, run: Running, wait: bool = False) -> None:
         session = run.session
-        if session.room.stopped and session.bound < GROWN * session.job.config.densify.cap_max:
+        most = session.job.config.densify.cap_max
+        if session.capacity.stopped and session.store.bound < GROWN * most:
             run.stop()
 
 

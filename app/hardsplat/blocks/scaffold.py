@@ -22,11 +22,10 @@ from hardsplat.model.region import Region
 from hardsplat.settings.presets import SAVED_NAME, config_from_file, of_length
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.tables import quantities
+from hardsplat.train.features.cameras import focused_scene, moved
+from hardsplat.train.features.exposure import NAME as EXPOSURES
+from hardsplat.train.features.intrinsics import NAME as INTRINSICS
 from hardsplat.train.job.facts import ScenePart
-from hardsplat.train.step.exposure import NAME as EXPOSURES
-from hardsplat.train.step.intrinsics import NAME as INTRINSICS
-from hardsplat.train.step.intrinsics import focused_scene
-from hardsplat.train.step.poses import moved
 
 STEPS, SPLATS = 7_000, (20_000, 2_000_000)
 EPOCHS = 10  # that photographs train it at least, since it solves what differs in them

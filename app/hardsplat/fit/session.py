@@ -68,7 +68,7 @@ class FitSession:
         try:
             self._allocate(capacity, pack(photo), on_batch)
         except BaseException:
-            self.destroy()
+            self._parts.destroy()
             raise
 
     def _allocate(
@@ -174,7 +174,7 @@ class FitSession:
         self.runner.run([0] * steps, lambda step, view: 0, self.raster.pair_capacity)
 
     def destroy(self) -> None:
-        self.device.settle()
+        self.runner.settle()
         self._recorded.destroy()
         self._parts.destroy()
 

@@ -80,7 +80,8 @@ class MeshSession:
             self.set_step(0)
             self._allocate(np.zeros((2, len(mesh.vertices), 3)))
         except BaseException:
-            self.destroy()
+            self._sized.destroy()
+            self._fixed.destroy()
             raise
 
     def _allocate_shared(self) -> dict[str, Buffer | Image]:
@@ -190,7 +191,7 @@ class MeshSession:
 
     def destroy(self) -> None:
         """Frees everything, the photographs too."""
-        self.device.settle()
+        self.runner.settle()
         self._sized.destroy()
         self._fixed.destroy()
 

@@ -110,7 +110,7 @@ class Server(Watcher):
         self._say(run, frames)
         session, frames.busy = run.session, not wait
         try:
-            frames.turn(session.parameters, degree_of(run), session.step, wait)
+            frames.turn(session.store.parameters, degree_of(run), session.step, wait)
         except DeviceLost:
             raise
         except UserError as error:

@@ -115,13 +115,14 @@ def term_sums_bytes(data: np.ndarray) -> int:
     return int(data["regions"].sum()) * int(data["groups"]) * contract.itemsize("term_sums")
 
 
-def _tiles(width: int, height: int) -> int:
+def tiles(width: int, height: int) -> int:
+    """Workgroups of the loss on a canvas."""
     return -(-width // _TILE) * -(-height // (2 * _TILE))
 
 
 def _sums(width: int, height: int) -> int:
     """Numbers in loss_sums."""
-    return (len(pixel_terms()) + 1) * _tiles(width, height)
+    return (len(pixel_terms()) + 1) * tiles(width, height)
 
 
 def _with_gradient(
@@ -152,15 +153,13 @@ def _allocated(device: Device, elements: Mapping[str, int]) -> dict[str, Buffer]
 
 
 def allocate_loss(
-    device: Device, width: int, height: int, differences: bool = False, exposed: bool = False
+    device: Device, width: int, height: int, differences: bool = False
 ) -> dict[str, Buffer | Image]:
     """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences`
-    instead of the last. exposed: with `exposure_sums`."""
+    instead of the last."""
     sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height)}
     if differences:
         sizes["loss_differences"] = width * height
-    if exposed:
-        sizes["exposure_sums"] = contract.CONSTANTS["EXPOSURE_SUMS"] * _tiles(width, height)
     buffers = _allocated(device, sizes)
     return {**buffers} if differences else _with_gradient(device, width, height, buffers)
 

@@ -192,10 +192,15 @@ class StepRunner:
         for observe in self._observers:
             observe(result)
 
-    def destroy(self) -> None:
-        """Frees everything after the batches in flight. On a lost device nothing is under way."""
+    def settle(self) -> None:
+        """As drain, for all that was queued, before anything is destroyed. On a lost device nothing
+        is under way."""
         with suppress(DeviceLost):
             self.drain()
+        self.device.settle()
+
+    def destroy(self) -> None:
+        self.settle()
         self._recorded.destroy()
         self._owned.destroy()
 

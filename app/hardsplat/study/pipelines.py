@@ -29,7 +29,7 @@ from hardsplat.gpu.passes.pipelines import build
 from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.sinks import adam
-from hardsplat.raster.core.sky import behind_pass, gather_passes
+from hardsplat.raster.core.sky import behind_pass
 from hardsplat.raster.working.passes import cull_passes, gather_pass, step_passes
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, loss_passes
@@ -38,10 +38,11 @@ from hardsplat.tables.fits import FIT_RASTERS
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 from hardsplat.tables.gradients import GRADIENTS
 from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
-from hardsplat.tables.photographs import EXPOSURES, LENSES
+from hardsplat.tables.photographs import LENSES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
-from hardsplat.train.step.exposure import exposure_passes
+from hardsplat.train.features import FEATURES, variants
+from hardsplat.train.features.feature import Feature
 from hardsplat.train.strategies import STRATEGIES
 
 PATIENCE = 120.0  # seconds for a pipeline
@@ -64,14 +65,18 @@ def _working_passes() -> list[ComputePass]:
     return [*cull_passes(GEOMETRY, LENSES["pinhole"].slot), gather_pass(), *step]
 
 
+def _all_passes(feature: Feature) -> list[ComputePass]:
+    return [p for parts in feature.every() for p in parts.passes]
+
+
 # variants that a step of a training tries
 _STEPS: dict[str, Iterable[str]] = {"moments": MOMENT_FORMATS, "gradient": GRADIENTS}
 
 _TRAINING: dict[str, Callable[[], Iterable[ComputePass | DrawPass]]] = {
-    "loss": lambda: [*loss_passes(), *METRIC_PASSES, *FITTED_PASSES],
+    "loss": lambda: [*variants(loss_passes()), *METRIC_PASSES, *FITTED_PASSES],
     "working set": _working_passes,
-    "sky": lambda: [behind_pass("pinhole"), *gather_passes("pinhole")],
-    **{f"exposure {name}": partial(exposure_passes, name) for name in EXPOSURES},
+    "sky": lambda: [behind_pass("pinhole")],
+    **{f"feature {feature.name}": partial(_all_passes, feature) for feature in FEATURES},
     **{
         f"strategy {name}": partial(strategy.passes, "float32", photo_bytes=4)
         for name, strategy in STRATEGIES.items()

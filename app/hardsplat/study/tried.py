@@ -67,7 +67,7 @@ def trained(device: Device, options: Mapping[str, str]) -> list[str]:
         session.start(gaussians)
         session.run(STEPS)
         session.drain()
-        splats = session.gaussians()
+        splats = session.store.gaussians()
         _check("splats", (splats.means, splats.scales, splats.opacities, splats.sh))
     finally:
         if session:

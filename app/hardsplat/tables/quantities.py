@@ -57,10 +57,10 @@ _ROWS = (
     Quantity("exposure", "photograph", 1, _PPISP, chosen=_BY_PPISP, centred=True),
     Quantity("white_balance", "photograph", 4, _PPISP, planes=_planes(2),
              chosen=_BY_PPISP, centred=True),
-    # A photograph's pose, see train/step/poses.py.
+    # A photograph's pose, see train/features/poses.py.
     Quantity("turn", "photograph", 3, _POSE, chosen=("pose_opt", (True,))),
     Quantity("shift", "photograph", 3, _SHIFT, chosen=("pose_opt", (True,))),
-    # A camera's focal lengths and principal point, see train/step/intrinsics.py.
+    # A camera's focal lengths and principal point, see train/features/intrinsics.py.
     Quantity("intrinsics", "camera", 3, _INTRINSICS, chosen=("intrinsics_opt", (True,))),
     Quantity("vignette_centre", "camera", 4, _PPISP, planes=_planes(2), chosen=_BY_BOTH),
     Quantity("vignette_falloff", "camera", 4, _PPISP, planes=_planes(3), chosen=_BY_BOTH),

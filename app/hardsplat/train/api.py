@@ -51,7 +51,7 @@ class Progress:
         milliseconds, and copies 100 to 240 bytes a splat."""
         self._run.session.drain()
         with self._run.log.off_clock("copies"):
-            return self._run.session.gaussians()
+            return self._run.session.store.gaussians()
 
     def save(self) -> None:
         """Writes a checkpoint and splats.ply into the result folder, now."""

@@ -109,7 +109,7 @@ class TrainingWindow(Watcher):
             inputs = inputs_of(scene, dots_of(scene), can_pause=True, sh_degree=degree)
             title = f"{scene.name} - hardsplat"
             self.viewer = Viewer(run.device, title, look, inputs, run.folder, True, self._size)
-            self.viewer.prepare(session.parameters)
+            self.viewer.prepare(session.store.parameters)
         except DeviceLost:
             raise
         except UserError as error:
@@ -150,7 +150,7 @@ class TrainingWindow(Watcher):
             self.viewer.inputs.changed = True  # the last frame may be of long ago
         self._tell(run, viewer)
         try:
-            self.viewer.turn(session.parameters, degree_of(run), wait)
+            self.viewer.turn(session.store.parameters, degree_of(run), wait)
         except DeviceLost:
             raise
         except UserError as error:

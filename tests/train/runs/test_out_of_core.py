@@ -39,7 +39,7 @@ def trained(device, scene, **changes):
     for _ in range(5):
         session.run(5)
         session.refine()
-    session._drawn.resort()
+    session.drawing.resort()
     session.run(5)
     session.drain()
     return session
@@ -58,13 +58,13 @@ def test_splats_are_those_of_training_on_the_device(device, scene, case, monkeyp
     assert same_state(inside, outside.snapshot())
     if how["strategy"] == "budget":
         assert same_state(inside, trained(device, scene, packed=True, **how).snapshot())
-    assert outside._drawn.working.capacity < outside.capacity
-    assert (case == "none") == (outside.count() == len(load_scene(scene).points))
-    assert not any(plane.host for plane in outside.parameters.buffers("means"))
-    sizes = outside.parameters.nbytes()
+    assert outside.drawing.working.capacity < outside.store.capacity
+    assert (case == "none") == (outside.store.count() == len(load_scene(scene).points))
+    assert not any(plane.host for plane in outside.store.parameters.buffers("means"))
+    sizes = outside.store.parameters.nbytes()
     own = "shN", "adam_shN"
     assert all(inside.buffers[each].any() for each in own)
-    assert all(plane.host for each in own for plane in outside.parameters.buffers(each))
+    assert all(plane.host for each in own for plane in outside.store.parameters.buffers(each))
     assert sizes[own[0]] == sizes[own[1]] == 0 < sizes["means"]
 
 
@@ -80,13 +80,13 @@ def test_colours_that_no_step_sees_stay(device, scene):
     before, steps = session.snapshot(), 4
     for name in ("shN", "adam_shN"):  # NaN would spread where it is read
         values = before.buffers[name].copy()
-        session.parameters.write(name, np.full_like(values, np.nan))
+        session.store.parameters.write(name, np.full_like(values, np.nan))
     seen = np.zeros(before.splats, bool)
     for _ in range(steps):
         session.run(1)
         session.drain()
         found = session.resources["working"].download(np.uint32)
-        seen[found[: session._drawn.working.counts["splats"]]] = True
+        seen[found[: session.drawing.working.counts["splats"]]] = True
     assert 0 < (~seen).sum() < before.splats
     after = session.snapshot()
     for name in COMMON:
@@ -99,18 +99,16 @@ def test_colours_that_no_step_sees_stay(device, scene):
 def test_a_working_set_grows_with_what_steps_see(device, scene, monkeypatch):
     monkeypatch.setattr(working, "MORE", 0)
     session = open_session(device, settings(scene, out_of_core="on", strategy="none", **EXACT))
-    ample = session._drawn.working.capacity
-    session._shown.share = 0.05
-    session._release(keep_parameters=True)
-    session._draw()
-    session._set(session.count(), 0)
-    n = session.count()
-    assert session._drawn.working.capacity == int(working.TIMES[0] * 0.05 * n) < ample // 2
+    ample = session.drawing.working.capacity
+    session._visible.share = 0.05
+    session._redraw()
+    n = session.store.count()
+    assert session.drawing.working.capacity == int(working.TIMES[0] * 0.05 * n) < ample // 2
     for _ in range(12):
         session.run(3)
         session.drain()
-    assert session._drawn.working.counts["wanted"] <= session._drawn.working.capacity
-    assert session._drawn.working.capacity > 3 * int(working.TIMES[0] * 0.05 * n)
+    assert session.drawing.working.counts["wanted"] <= session.drawing.working.capacity
+    assert session.drawing.working.capacity > 3 * int(working.TIMES[0] * 0.05 * n)
 
 
 def test_auto_where_memory_is_short(device, scene, tmp_path, monkeypatch, capfd):
@@ -167,12 +165,12 @@ def test_less_room_where_memory_is_short(device, scene, monkeypatch):
     monkeypatch.setattr(working, "TIMES", (1.2, 1.1, 1.0))  # less than all splats
     monkeypatch.setattr(drawing, "WorkingSet", limited)
     config, most = settings(scene, packed=True, strategy="none", **EXACT), 1 << 30
-    seen = open_session(device, config)._shown.share * len(load_scene(scene).points)
+    seen = open_session(device, config)._visible.share * len(load_scene(scene).points)
     for times in (1.15, 1.05):
         most, before = int(seen * times), len(tried)
         session = open_session(device, config)
         session.run(3)
-        assert session._drawn.working.capacity == tried[-1] <= most < tried[before]
+        assert session.drawing.working.capacity == tried[-1] <= most < tried[before]
     most = int(seen / 2)
     with pytest.raises(OutOfMemory, match="--out-of-core on takes less: no memory for it"):
         open_session(device, config)

@@ -202,7 +202,7 @@ def test_opacities_are_regularized_while_splats_are_thinned_out(device, scene):
     assert strategy_of(config.changed(refine_stop_iter=25)).next_due(20) == 25
     opacity = ordered().index("opacity")
     for step, weight in ((29, 0.03), (30, 0.13), (49, 0.13), (50, 0.03)):
-        session._set(session.count(), step)
+        session._set(session.store.count(), step)
         session.run(1)
         session.drain()
         terms = session.resources["loss_terms"].download(contract.dtype("LossTerms"))
@@ -216,7 +216,7 @@ def test_opacities_are_regularized_while_splats_are_thinned_out(device, scene):
 def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(n, 4) what the scores of the step just made ought to be, and who is visible. photo: (h, w,
     3) uint8."""
-    r, n = session.resources, session.count()
+    r, n = session.resources, session.store.count()
     splats = r["splats2d"].download(contract.dtype("Splat2D"), n)
     colors = r["colors2d"].download(np.float32, 4 * n).reshape(n, 4).astype(np.float64)
     seen = r["seen"].download(np.uint32, n) != 0

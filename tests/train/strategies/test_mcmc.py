@@ -255,8 +255,8 @@ def test_growth_ends_with_memory(device, scene, monkeypatch):
     for _ in range(4):
         session.run(1)
         session.densify()
-        assert session.bound == session.count() <= 330
-    assert session.count() == 330 and "330" in session.room.stopped
+        assert session.store.bound == session.store.count() <= 330
+    assert session.store.count() == 330 and "330" in session.capacity.stopped
 
 
 def test_the_strategy_brings_its_settings():

@@ -24,9 +24,10 @@ def morton(means: np.ndarray, centre: np.ndarray, extent: float) -> np.ndarray:
 
 
 def everything(session) -> dict[str, np.ndarray]:
-    n, names = session.count(), (*quantities.values("splat"), *quantities.moments("splat"))
+    n, names = session.store.count(), (*quantities.values("splat"), *quantities.moments("splat"))
     return {
-        name: session.parameters.read(name, n) for name in (*names, *session.job.strategy.follows)
+        name: session.store.parameters.read(name, n)
+        for name in (*names, *session.job.strategy.follows)
     }
 
 
@@ -44,7 +45,7 @@ def test_all_that_a_splat_has_moves_along(device, scene, strategy, moments):
     session.drain()
     before = everything(session)
     centre = before["means"][0][len(before["means"][0]) // 2]
-    submit(device, [session._drawn.actions["resort"]()])
+    submit(device, [session.drawing.actions["resort"]()])
     session.drain()
     after = everything(session)
     keys = morton(before["means"][0], centre, session.job.extent)

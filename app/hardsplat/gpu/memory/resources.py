@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer, copy_regions, record_copy
@@ -41,6 +43,16 @@ def copy_between(commands, source: Buffer | Image, target: Buffer | Image) -> No
         target.record_write(commands, source, target.region(0, target.height))
     else:
         record_copy(commands, source, target, [(0, 0, min(source.nbytes, target.nbytes))])
+
+
+def allocate_filled(device: Device, values: Mapping[str, np.ndarray | int]) -> dict[str, Buffer]:
+    """Buffers by name with what they hold, or so many bytes of zeros: all of them or, with
+    OutOfMemory, none."""
+    sizes = {name: v if isinstance(v, int) else v.nbytes for name, v in values.items()}
+    out = allocate_all(device, sizes)
+    for name, v in values.items():
+        out[name].fill(0) if isinstance(v, int) else out[name].upload(v)
+    return out
 
 
 def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:

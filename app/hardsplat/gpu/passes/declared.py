@@ -3,7 +3,7 @@ checks it against the SPIR-V, hardsplat.gpu.passes.pipelines makes its pipeline.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from hardsplat.gpu.passes.shader import ShaderSource
@@ -71,12 +71,12 @@ class Fill:
     apart: tuple[str, ...] = ()
 
 
-def filled(passes: Iterable[ComputePass], fills: Iterable[Fill]) -> list[ComputePass]:
+def filled(passes: Iterable[ComputePass], fills: Sequence[Fill]) -> list[ComputePass]:
     """The passes, each with the fills of its name."""
-    out = {p.name: p for p in passes}
-    for f in fills:
-        if p := out.get(f.name):
-            out[f.name] = replace(
+    out = []
+    for p in passes:
+        for f in (f for f in fills if f.name == p.name):
+            p = replace(
                 p,
                 reads=(*p.reads, *f.reads),
                 writes=(*p.writes, *f.writes),
@@ -85,7 +85,8 @@ def filled(passes: Iterable[ComputePass], fills: Iterable[Fill]) -> list[Compute
                 bind={**p.bind, **f.bind},
                 apart=(*p.apart, *f.apart),
             )
-    return [*out.values()]
+        out.append(p)
+    return out
 
 
 @dataclass(frozen=True)

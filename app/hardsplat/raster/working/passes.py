@@ -16,21 +16,13 @@ from dataclasses import replace
 
 from hardsplat import contract
 from hardsplat.gpu.commands.recorder import Recorder
-from hardsplat.gpu.passes.declared import ComputePass, Fill, Pipeline
+from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.tables import quantities
 
 # What passes over a whole model bind instead of what the working set has under these names.
 ON_MODEL = {name: f"model_{name}" for name in ("planes", "counts", "indirect")}
 _TABLES = ("model_planes", "counts", "shown_bits", "shown_sums")
 _MOVES = "working/moves.glsl"
-
-
-# of the step around a working set: what moves splats at random goes over the model, and means of
-# the loss's terms are over it
-WORKING_FILLS = (
-    Fill("noise", bind=ON_MODEL),
-    Fill("loss reduce", {"alive": "working/alive.glsl"}, ("model_counts",)),
-)
 
 
 def cull_passes(geometry: Sequence[str], lens: str) -> list[ComputePass]:

@@ -109,8 +109,8 @@ class Job:
         options = BACKENDS[rasterizer].options.of(self.config.raster, self.config.gradient)
         return replace(options, lens=self.views.lens)
 
-    def sink(self, depths: bool) -> Sink:
-        """Where the gradients go. depths: the loss has a term of depth."""
+    def sink(self) -> Sink:
+        """Where the gradients go."""
         c, strategy = self.config, self.strategy
         found = finds_statistics(c.gradient.gradient)
         return adam(
@@ -119,7 +119,7 @@ class Job:
             strategy.statistics and found,
             strategy.scores and found,
             c.poses.pose_opt or c.intrinsics.intrinsics_opt,
-            depths,
+            c.depth.depth_lambda > 0,
             self.packed,
             c.loss.flat_lambda / self.extent,
         )

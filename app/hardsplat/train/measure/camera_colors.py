@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.train.step.exposure import NAME
+from hardsplat.train.features.exposure import NAME
 
 # quantities of cameras, and their planes
 COLORS = {"vignette_centre": 2, "vignette_falloff": 3, "response": 4}

@@ -19,11 +19,12 @@ from hardsplat.results.folder import archive_run, check_folder, make_folder, wri
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.scene import SceneSettings
+from hardsplat.train.features.cameras import focused_scene
+from hardsplat.train.features.intrinsics import load_intrinsics
 from hardsplat.train.job.views import canvas_of, training_views
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.lpips import Lpips
 from hardsplat.train.measure.measure import Measured, evaluation_frame, measure_all, summary
-from hardsplat.train.step.intrinsics import focused_scene, load_intrinsics
 
 NAME = "eval"  # of the folder beside what was measured
 WRITTEN = ("eval.json", "renders")

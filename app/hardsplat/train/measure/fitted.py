@@ -4,6 +4,7 @@ what no exposure and no white balance explains."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -56,3 +57,10 @@ def gain(image: np.ndarray, photo: np.ndarray) -> tuple[float, float]:
     errors = (float(np.mean((x - wanted) ** 2)) for x in (shown, fitted))
     before, after = (-10 * math.log10(max(error, 1e-10)) for error in errors)
     return before, after
+
+
+def uneven(gains: Sequence[float]) -> str:
+    """The note on photographs that differ in exposure, "" where they do not seem to."""
+    mean = float(np.mean(gains)) if gains else 0.0
+    what = "so photographs seem to differ in exposure: try --exposure ppisp"
+    return f"note: fitted colours gain {mean:.1f} dB, {what}" if mean > UNEVEN else ""

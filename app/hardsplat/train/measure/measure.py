@@ -36,7 +36,14 @@ from hardsplat.step.loss import (
 from hardsplat.step.photos import pack
 from hardsplat.tables.formats import FORMATS
 from hardsplat.train.measure.camera_colors import CameraColors
-from hardsplat.train.measure.fitted import MOMENTS, both_halves, color_map_of, half_psnr
+from hardsplat.train.measure.fitted import (
+    LEARNT,
+    MOMENTS,
+    both_halves,
+    color_map_of,
+    gain,
+    half_psnr,
+)
 
 Colored = Callable[[np.ndarray], np.ndarray]
 _GROUPS = next(n for n in contract.BUFFERS["color_moments"].axes if isinstance(n, int))
@@ -239,3 +246,11 @@ def summary(measured: Sequence[Measured]) -> dict:
     views = [{"name": m.name, **{name: getattr(m, name) for name in names}} for m in measured]
     means = {name: float(np.mean([view[name] for view in views])) for name in names}
     return {**means, "views": views}
+
+
+def unevenness(m: Measured) -> float:
+    """dB that fitted colours gain in a view, 0 where that means little: of a scene that has hardly
+    been optimized, any map of colours is a gain."""
+    image = m.image
+    before, after = gain(image, m.photo) if image is not None else (0.0, 0.0)
+    return after - before if after > LEARNT else 0.0

@@ -18,12 +18,12 @@ from hardsplat.settings.photographs import PoseSettings
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
+from hardsplat.train.features.cameras import moved
 from hardsplat.train.job.decide import decide
 from hardsplat.train.job.facts import DeviceFacts, Facts
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.views import Views, canvas_of
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.poses import moved
 
 STEPS_A_VIEW = 100
 # of a pose, rad and scene extents, and of ppisp

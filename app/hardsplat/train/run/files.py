@@ -24,8 +24,9 @@ from hardsplat.io.media.images import over, save_png, to_uint8
 from hardsplat.model.camera import Camera
 from hardsplat.model.sky import Sky
 from hardsplat.results.folder import write_json
+from hardsplat.train.features import save_found
+from hardsplat.train.features.feature import Found
 from hardsplat.train.job.job import Job
-from hardsplat.train.measure.learnt import save_learnt
 from hardsplat.train.measure.measure import BACKGROUNDS, Measured
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.session.session import Session
@@ -166,8 +167,8 @@ class RunFiles:
         """What was found of photographs, where anything was. held_out: refined cameras of the
         held-out views, if there are any."""
         if self.job.config.refines_photographs:
-            own = (self.folder, self.job, self.scene, state, held_out)
-            self.background.do("learnt", lambda: save_learnt(*own))
+            found = Found(self.folder, self.job, self.scene, state.buffers, held_out)
+            self.background.do("learnt", partial(save_found, found))
 
     def prepare(self, seconds_left: float) -> None:
         """Starts what will make the report, once. seconds_left: of training, about."""

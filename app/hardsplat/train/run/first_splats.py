@@ -144,7 +144,7 @@ class FirstSplats:
         """Puts the session there, or at the first step. Raises OutOfMemory."""
         try:
             if self._random:
-                session.room.check(self.count, session.rasterizer)
+                session.capacity.check(self.count, session.drawing.rasterizer)
             start = self._checkpoint or self.state(session)
             session.restore(start)
         except OutOfMemory as error:

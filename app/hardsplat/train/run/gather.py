@@ -20,12 +20,12 @@ from hardsplat.results.model import find_model
 from hardsplat.settings.option import flag
 from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train.features.intrinsics import check_lenses
 from hardsplat.train.job.facts import WHOLE, DeviceFacts, Facts, ScenePart
 from hardsplat.train.job.place import Place
 from hardsplat.train.job.validation import whole_steps
 from hardsplat.train.job.views import training_views
 from hardsplat.train.run.first_splats import is_random, random_cube
-from hardsplat.train.step.intrinsics import check_lenses
 from hardsplat.train.watchers.log import Log
 
 MOST_HIDDEN = 0.05  # of the points that photographs show, nearer than --near-plane without a note

@@ -22,14 +22,20 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.sky import drawn
 from hardsplat.results.metrics import decibels
 from hardsplat.tables import quantities
+from hardsplat.train.features.cameras import focused_scene
 from hardsplat.train.job import validation
 from hardsplat.train.measure.camera_colors import COLORS, CameraColors
-from hardsplat.train.measure.learnt import uneven, unevenness
-from hardsplat.train.measure.measure import Measured, evaluation_frame, measure_all, summary
+from hardsplat.train.measure.fitted import uneven
+from hardsplat.train.measure.measure import (
+    Measured,
+    evaluation_frame,
+    measure_all,
+    summary,
+    unevenness,
+)
 from hardsplat.train.measure.refining import refine_held_out, refining_job
 from hardsplat.train.run.files import RunFiles
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.intrinsics import focused_scene
 from hardsplat.train.watchers.log import Log
 from hardsplat.train.watchers.watch import Watchers
 
@@ -62,7 +68,7 @@ class HeldOut:
         if as_trained or not c.raster.antialiased:
             yield from measure_all(session.device, session.raster, *own, **how)
             return
-        plain = session.raster_without_filter()
+        plain = session.drawing.without_filter()
         try:
             yield from measure_all(session.device, plain, *own, filtered=session.raster, **how)
         finally:
@@ -144,7 +150,7 @@ class HeldOut:
             self._busy = False
         if shown is None or len(measures) < len(self.scene.test):
             return
-        seconds, splats = self.log.training_seconds, self.session.count()
+        seconds, splats = self.log.training_seconds, self.session.store.count()
         result: dict[str, Any] = {"step": step, "splats": splats, "training_seconds": seconds}
         result |= summary(measures)
         self.log.evaluated(result)
@@ -154,7 +160,7 @@ class HeldOut:
                 f"step {step}: held-out PSNR {decibels(result)}, SSIM {result['ssim']:.4f}, "
                 f"{result['splats']} splats, {result['training_seconds']:.1f} s"
             )
-        if planes is not None and (sky := self.session.sky()) is not None:
+        if planes is not None and (sky := self.session.store.sky()) is not None:
             result |= self._measure_as_splats(files.with_sky(planes, sky)[0])
         if planes is not None and c.poses.pose_opt:
             result["refined"] = self._measure_refined(Gaussians.from_planes(planes))
@@ -170,7 +176,7 @@ class HeldOut:
             with ExitStack() as stack:
                 parameters = drawn(session.device, gaussians)
                 stack.callback(parameters.destroy)
-                raster = session.raster_without_filter(parameters)
+                raster = session.drawing.without_filter(parameters)
                 stack.callback(raster.destroy)
                 photos, views = self.files.photographs.held_out(), self._scene().held_out
                 measured = measure_all(session.device, raster, views, frame, True, photos, False)
@@ -186,10 +192,10 @@ class HeldOut:
         session, scene, config = self.session, self._scene(), self.session.job.config
         views, device = scene.held_out, session.device
         stopped: Callable[[], bool] = lambda: bool(self.stop.asked)  # noqa: E731
-        own = session.rasterizer, views, scene.extent, gaussians
+        own = session.drawing.rasterizer, views, scene.extent, gaussians
         job = refining_job(device, config, *own)
         try:
-            cameras = refine_held_out(device, job, views, gaussians, stopped, session.sky())
+            cameras = refine_held_out(device, job, views, gaussians, stopped, session.store.sky())
             measures = []
             how: dict[str, Any] = {"cameras": cameras, "fitted": True, "colors": self._colors()}
             for m in self._measures(views, config.run.quiet, **how) if cameras else ():
@@ -211,10 +217,10 @@ class HeldOut:
         """The scene with the intrinsics that its cameras have by now."""
         if not self.session.job.config.intrinsics.intrinsics_opt:
             return self.scene
-        return focused_scene(self.scene, self.session.trained_of("intrinsics")[0])
+        return focused_scene(self.scene, self.session.store.trained("intrinsics")[0])
 
     def _colors(self) -> CameraColors:
         """What is known of the vignetting and response of its cameras by now."""
         names = [q.name for q in quantities.chosen("camera", self.session.job.flat)]
-        own = {n: self.session.trained_of(n) for n in names if n in COLORS}
+        own = {n: self.session.store.trained(n) for n in names if n in COLORS}
         return CameraColors(own)

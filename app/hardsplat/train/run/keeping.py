@@ -66,7 +66,7 @@ class Keeper:
         self.session.drain()
         with self.log.off_clock("files"):
             self.take()
-            splats = self.files.splats(self.planes(), "splats.ply", sky=self.session.sky())
+            splats = self.files.splats(self.planes(), "splats.ply", sky=self.session.store.sky())
             outcome(self.files.checkpoint(self.state), "the checkpoint")
             outcome(splats, "splats.ply")
 
@@ -76,7 +76,7 @@ class Keeper:
         session.drain()
         with self.log.off_clock("files"):
             names = "splats.ply", f"splats_{session.step}.ply"
-            self.files.splats(session.values(), *names, sky=session.sky())
+            self.files.splats(session.store.values(), *names, sky=session.store.sky())
 
     def keep(self) -> None:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a
@@ -92,7 +92,7 @@ class Keeper:
                 self.take()
                 if checkpoint:
                     self._copies.written_by(self.files.checkpoint(self.state))
-        self._copies.prepare(session.shapes())
+        self._copies.prepare(session.store.shapes())
 
     @contextmanager
     def last(self, view: str | None) -> Iterator[dict[str, np.ndarray]]:
@@ -100,8 +100,8 @@ class Keeper:
         values of splats: it measures them on the device meanwhile. view: with which the report's
         viewer begins."""
         session, files, allocate = self.session, self.files, self._copies.begin()
-        planes, over = session.values(allocate), session.step == session.schedule.steps
-        sky = session.fill_sky() if over else session.sky()
+        planes, over = session.store.values(allocate), session.step == session.schedule.steps
+        sky = session.store.fill_sky() if over else session.store.sky()
         self._take(allocate, planes)  # before the device is given more to do
         files.viewer(planes, view, sky)  # takes longest
         splats = files.splats(planes, "splats.ply", over=over, sky=sky)
@@ -152,7 +152,7 @@ class Keeper:
             return
         if self._armed:
             self._armed = False
-            self.session.room.close(f"other programs take the memory of {device.name}")
+            self.session.capacity.close(f"other programs take the memory of {device.name}")
             self.save()
             tqdm.write(
                 f"note: other programs take the memory of {device.name}, {budget.free >> 20} MiB "

@@ -1,43 +1,25 @@
-"""The session of a run: its photographs and depths, and pipelines that threads build meanwhile."""
+"""The session of a run: its photographs, and pipelines that threads build meanwhile."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from tqdm import tqdm
-
 from hardsplat.base.clock import PhaseClock
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes.pipelines import begin_all
-from hardsplat.io.scenes.scene import Scene
 from hardsplat.raster.backends import BACKENDS
-from hardsplat.settings.train import scene_folder
 from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import BatchResult
+from hardsplat.train.features import facts_of, parts_of
 from hardsplat.train.job.job import Job
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.session.session import Session
-from hardsplat.train.step.capture import PhotographPasses
 from hardsplat.train.step.step import step_passes
 
 # of a pixel, as long as no photograph has alpha; the passes of another number are built when they
 # are needed
 PHOTO_BYTES = 3
-
-
-def known_depths(job: Job, scene: Scene) -> list[np.ndarray] | None:
-    """What is known of the depth of training views, where the loss wants it: (H, W), 1 / world
-    units, 0 where nothing is."""
-    if not job.config.depth.depth_lambda:
-        return None
-    from hardsplat.io.scenes.depths import known_disparities
-
-    folder = scene_folder(job.config.scene.data_dir)
-    known, label = known_disparities(folder, scene, scene.train)
-    tqdm.write(f"note: {label} are in the loss")
-    return known
 
 
 def build_ahead(device: Device, job: Job) -> None:
@@ -53,10 +35,10 @@ def build_ahead(device: Device, job: Job) -> None:
         first = backend.first_runnable(device, options)
         if len(job.rasterizers) == 1 and first != options:
             continue  # the session will time what is left open, which takes the device
-        sink = job.sink(bool(job.config.depth.depth_lambda))
+        sink = job.sink()
         begin_all(device, backend.passes(device, planes, *job.views.canvas, first, sink))
         if name == job.rasterizers[0]:
-            begin_all(device, step_passes(job, job.schedule, PhotographPasses(job), PHOTO_BYTES))
+            begin_all(device, step_passes(job, job.schedule, parts_of(job), PHOTO_BYTES))
     begin_all(device, (*METRIC_PASSES, *FITTED_PASSES))
 
 
@@ -74,8 +56,8 @@ def open_session(
     clock.begin("load")
     images = list(loader.training(c.run.quiet))
     loader.look_for_blur(images, c.run.quiet)
-    depths, timed = known_depths(job, loader.scene), len(job.rasterizers) < 2
+    timed = len(job.rasterizers) < 2
     ring, fetches = 2 * c.run.batch_steps, not c.depth.depth_lambda
     photos = Photos(device, images, c.run.images, ring, fetches)
     clock.begin("setup")
-    return Session(device, job, photos, on_batch, depths, timed)
+    return Session(device, job, photos, on_batch, facts_of(job, loader.scene, photos), timed)

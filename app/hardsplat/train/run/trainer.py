@@ -187,7 +187,7 @@ class Trainer:
 
     def save_settings(self) -> None:
         """Saves the settings that repeat the run, which a resumed one must end by as well."""
-        save_config(self.job.resolved(self.session.rasterizer), self.folder / SAVED_NAME)
+        save_config(self.job.resolved(self.session.drawing.rasterizer), self.folder / SAVED_NAME)
 
     # -- the steps ---------------------------------------------------------------------------------
 
@@ -323,9 +323,9 @@ class Trainer:
     def _refine(self) -> None:
         """Does what the strategy has to do after this step."""
         self.session.refine()
-        if self.session.room.stopped and not self._full:
+        if self.session.capacity.stopped and not self._full:
             self._full = True
-            tqdm.write(f"note: {self.session.room.stopped}")
+            tqdm.write(f"note: {self.session.capacity.stopped}")
 
     def _average(self) -> None:
         """Takes a sample of the splats for their averages, where one is due. Without memory for
@@ -415,7 +415,7 @@ class Trainer:
         self.clock.begin("files")
         metrics = self.metrics() | {"photographs": self.photographs.about}
         if self.place:
-            metrics["region"] = self.place.about(self.session.gaussians().means)
+            metrics["region"] = self.place.about(self.session.store.gaussians().means)
         if not self.watchers.lingering:
             self.watchers.close()
             self._on_device.close()  # while threads write files

@@ -52,7 +52,7 @@ class RasterizerTuner:
         each = most // (2 * len(self.names))  # all may be timed twice
         if each < WARM + 1:
             return None
-        step, before = session.step, session.rasterizer
+        step, before = session.step, session.drawing.rasterizer
         self._asked, names = work, self._able(work)
         if names == [before]:
             return None
@@ -60,7 +60,11 @@ class RasterizerTuner:
         for name in sorted(names, key=lambda name: name != before):
             with suppress(_Refused):
                 ms[name] = self._timed(session, name, each, off_clock, timed_rows=False)
-        near = [n for n in ms if ms[n] < HOPELESS * min(ms.values()) and session.has_timed_rows(n)]
+        near = [
+            n
+            for n in ms
+            if ms[n] < HOPELESS * min(ms.values()) and session.drawing.has_timed_rows(n)
+        ]
         for name in near:
             with suppress(_Refused):
                 again = self._timed(session, name, each, off_clock, timed_rows=True)
@@ -74,7 +78,9 @@ class RasterizerTuner:
         chosen = before if before in ms and ms[before] <= (1 + MARGIN) * ms[best] else best
         with off_clock():
             session.switch_rasterizer(chosen)
-        self.trials.append({"step": step, "splats": session.count(), "ms": ms, "chosen": chosen})
+        self.trials.append(
+            {"step": step, "splats": session.store.count(), "ms": ms, "chosen": chosen}
+        )
         self._ms, self._work = ms, work
         return chosen
 

@@ -1,10 +1,9 @@
-"""What a training draws with: the rasterizer, buffers as large as its capacity, and the commands
-recorded with both."""
+"""What draws the splats of a session: replaced by growth, and with the rasterizer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
@@ -26,89 +25,107 @@ from hardsplat.raster.working_set import WorkingSet
 from hardsplat.step.loss import term_sums_bytes
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import PairDemand, StepRunner
+from hardsplat.train.features.feature import StepParts
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
-from hardsplat.train.step.capture import PhotographPasses
+from hardsplat.train.session.store import SplatStore
+from hardsplat.train.session.working import ShownSplats
 from hardsplat.train.step.resort import resort_bytes
 from hardsplat.train.step.step import Step
 from hardsplat.train.strategies.refine import allocate_refine
 
 
-def has_timed_rows(device: Device, job: Job, rasterizer: str) -> bool:
-    """Whether any row of the rasterizer is left to `auto` and would be timed."""
-    options = job.options(rasterizer)
-    return BACKENDS[rasterizer].first_runnable(device, options) != options
+@dataclass
+class Drawing:
+    """What draws a session's splats: the rasterizer, buffers as large as the capacity, and the
+    commands recorded with both. `make` makes them for the room that there is.
 
+    parts: of the job's features. shared: what is there whatever the number of splats, by contract
+    name. pairs: what lists have room for. visible: what steps see, for the room of working sets.
+    rasterizer: that draws. timed_rows: of its rows left to `auto` those that were timed, not the
+    first that run.
 
-@dataclass(frozen=True)
-class StepInputs:
-    """What the commands of a session's steps follow from, besides its parameters.
-
-    terms: the contract's LossTerms. timed_rows: see Session.switch_rasterizer. shown: splats that a
-    step sees at most, where it draws these alone.
+    From the first `make` on, raster: draws the splats. resources: of every pass, by contract name.
+    sizes: recorded commands that derive work sizes from the number of splats. actions: those of the
+    strategy, by name; each is recorded when it is first due. working: what is drawn instead of all
+    splats, if anything is.
     """
 
     device: Device
     job: Job
-    schedule: Schedule
-    rasterizer: str
-    capture: PhotographPasses
     photos: Photos
-    terms: np.ndarray
-    timed_rows: bool
-    shown: int = 0
+    parts: Sequence[StepParts]
+    store: SplatStore
+    runner: StepRunner
+    shared: Mapping[str, Buffer | Image]
+    pairs: PairDemand
+    visible: ShownSplats
+    rasterizer: str
+    timed_rows: bool = True
 
+    def __post_init__(self) -> None:
+        self._owned, self._on_all = Owned(), Recordings(self.device, {})
+        self.working: WorkingSet | None = None
+        self.made = False
 
-class Drawing:
-    """The rasterizer of a session's parameters, and what more room for splats or another rasterizer
-    replaces with it.
-
-    raster, resources: of every pass, by contract name. sizes: recorded commands that derive work
-    sizes from the number of splats. actions: those of the strategy, by name; each is recorded when
-    it is first due. working: what is drawn instead of all splats, if anything is. Raises UserError
-    for what the device cannot run, OutOfMemory; then nothing stays allocated.
-    """
-
-    raster: Rasterizer
-    working: WorkingSet | None = None
-
-    def __init__(
-        self,
-        inputs: StepInputs,
-        parameters: Parameters,
-        shared: dict[str, Buffer | Image],
-        runner: StepRunner,
-        pairs: PairDemand,
-    ):
-        self._parameters, self._shared, self._runner = parameters, shared, runner
-        self._device, self._parts = inputs.device, Owned()
-        self._on_all = Recordings(inputs.device, {})
+    def make(self, schedule: Schedule, terms: np.ndarray) -> None:
+        """Makes all of it anew. terms: the contract's LossTerms. Raises UserError for what the
+        device cannot run, OutOfMemory; then nothing stays allocated."""
+        self.drop()
         try:
-            self._allocate(inputs)
-            pairs.fit(self.raster, new=True)
-            self.record(inputs)
-        except BaseException:
+            self._allocate(terms)
+            self.pairs.fit(self.raster, new=True)
+            self.record(schedule)
+            self.made = True
+        except BaseException as error:
             self.destroy()
-            raise
+            full = isinstance(error, OutOfMemory) and self.job.packed
+            if not (full and self.visible.refuse()):
+                raise
+            self.make(schedule, terms)
 
-    def _allocate(self, inputs: StepInputs) -> None:
-        device, job, parameters = inputs.device, inputs.job, self._parameters
-        backend, options = BACKENDS[inputs.rasterizer], job.options(inputs.rasterizer)
-        if not inputs.timed_rows:
+    def _allocate(self, terms: np.ndarray) -> None:
+        device, job, store = self.device, self.job, self.store
+        backend, options = BACKENDS[self.rasterizer], job.options(self.rasterizer)
+        if not self.timed_rows:
             options = backend.first_runnable(device, options)
-        sink = job.sink(inputs.capture.depths is not None)
+        sink = job.sink()
         if job.packed:
-            how = (inputs.shown, job.moments, sink.follows)
-            self.working = self._parts.add(WorkingSet(device, parameters, *how))
-        drawn = self.working or parameters
-        raster = backend.rasterizer(device, drawn, *job.views.canvas, options, sink=sink)
-        self.raster = self._parts.add(raster)
-        scratch: dict[str, Buffer | Image] = {**allocate_refine(device, parameters.capacity)}
-        self._scratch = scratch
-        self._parts.add_all(scratch.values())
-        self._runner.update({"loss_terms": inputs.terms})
-        sums = Buffer(device, term_sums_bytes(inputs.terms), "term_sums")
-        scratch["term_sums"] = self._parts.add(sums)
+            how = (self.visible.room(store.bound, store.capacity), job.moments, sink.follows)
+            self.working = self._owned.add(WorkingSet(device, store.parameters, *how))
+        raster = backend.rasterizer(device, self._drawn, *job.views.canvas, options, sink=sink)
+        self.raster = self._owned.add(raster)
+        self._scratch: dict[str, Buffer | Image] = {**allocate_refine(device, store.capacity)}
+        self._owned.add_all(self._scratch.values())
+        self.runner.update({"loss_terms": terms})
+        sums = Buffer(device, term_sums_bytes(terms), "term_sums")
+        self._scratch["term_sums"] = self._owned.add(sums)
+
+    @property
+    def _drawn(self) -> WorkingSet | Parameters:
+        return self.working or self.store.parameters
+
+    def has_timed_rows(self, rasterizer: str) -> bool:
+        """Whether any row of that rasterizer is left to `auto` and would be timed."""
+        options = self.job.options(rasterizer)
+        return BACKENDS[rasterizer].first_runnable(self.device, options) != options
+
+    def without_filter(self, others: Parameters | None = None) -> Rasterizer:
+        """Draws the splats of now, or others, as other programs do, without the 2D filter; it is
+        the caller's. Raises OutOfMemory."""
+        job, backend = self.job, BACKENDS[self.rasterizer]
+        options = backend.first_runnable(self.device, job.options(self.rasterizer))
+        sink = job.sink() if self.working and not others else None  # which gathers them
+        how = *job.views.canvas, replace(options, antialiased=False), sink
+        return backend.rasterizer(self.device, others or self._drawn, *how)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there is to be more room for what the next steps may see."""
+        if self.working is None:
+            return False
+        room, store = self.working.capacity, self.store
+        return self.visible.is_short(room, store.bound, store.capacity)
 
     @property
     def outdated(self) -> bool:
@@ -116,25 +133,26 @@ class Drawing:
         with."""
         return self.raster.resources is not self._drawn_from
 
-    def record(self, inputs: StepInputs) -> None:
+    def record(self, schedule: Schedule) -> None:
         """Records the commands again."""
         self._on_all.destroy()
+        job, parameters = self.job, self.store.parameters
         self._drawn_from = self.raster.resources
-        own = {**self._runner.buffers, **self._shared, **self._scratch}
-        self.resources = {**own, **self.raster.resources}
-        job = inputs.job, inputs.schedule
-        step = Step(inputs.device, *job, self.raster, inputs.capture, inputs.photos)
-        self._runner.record(self.resources, self._poisoned(step.record), inputs.job.strategy.scores)
+        self.resources = {**self.shared, **self.raster.resources, **self._scratch}
+        step = Step(self.device, job, schedule, self.raster, self.parts, self.photos)
+        self.runner.record(self.resources, self._poisoned(step.record), job.strategy.scores)
         # between steps all splats are there, not those that one of them sees
-        self._on_all = recorded = Recordings(
-            inputs.device, {**self.resources, **self._parameters.all}
-        )
-        self.sizes = recorded(step.record_sizes)
-        actions = step.actions(self._parameters.capacity)
+        recorded = Recordings(self.device, {**self.resources, **parameters.all})
+        self._on_all, self.sizes = recorded, recorded(step.record_sizes)
+        actions = step.actions(parameters.capacity)
         self._resorting = actions.pop("resort", None)
         if self._resorting and not self.working:
             actions["resort"] = self._resorting
         self.actions = {name: cache(partial(recorded, record)) for name, record in actions.items()}
+
+    def working_bytes(self) -> dict[str, int]:
+        """Bytes of the working set by name."""
+        return self.working.splats.nbytes() if self.working else {}
 
     def _poisoned(self, record: Callable[..., None]) -> Callable[..., None]:
         """A step before which tests may have all scratch filled, see step_poison."""
@@ -145,7 +163,7 @@ class Drawing:
             for name in sorted(scratch(self.resources)):
                 if not isinstance(target := self.resources[name], DepthImage):  # draws clear it
                     recorder.spoil(name, target, value)
-            drawn = self.working.splats if self.working else self._parameters
+            drawn = self.working.splats if self.working else self.store.parameters
             for plane in drawn.gradient_planes():
                 recorder.spoil(plane.name, plane, value)
             record(recorder, **how)
@@ -156,21 +174,27 @@ class Drawing:
         """Queues what puts splats in order. Out of core they are in order when it returns, or as
         before where there is no memory for it."""
         if "resort" in self.actions:
-            submit(self._device, [self.actions["resort"]()])
+            submit(self.device, [self.actions["resort"]()])
         if not (self._resorting and self.working):
             return
-        device, n = self._device, self._parameters.capacity
+        device, n = self.device, self.store.capacity
         device.wait_idle()
         try:
             scratch = allocate_all(device, resort_bytes(n))
         except OutOfMemory:
             return
-        all_there = Recordings(device, {**self.resources, **self._parameters.all, **scratch})
+        all_there = Recordings(device, {**self.resources, **self.store.parameters.all, **scratch})
         all_there(self._resorting).run_once()
         all_there.destroy()
         for buffer in scratch.values():
             buffer.destroy()
 
+    def drop(self) -> None:
+        """Frees it after all that was queued, refinements too, which have no fence."""
+        self.device.wait_idle()
+        self.destroy()
+
     def destroy(self) -> None:
         self._on_all.destroy()
-        self._parts.destroy()
+        self._owned.destroy()
+        self.working, self.made = None, False

@@ -1,5 +1,4 @@
-"""A training run on the GPU: buffers, the pre-recorded step, batches in flight, room for growth,
-snapshots.
+"""A training run on the GPU: what changes while a job runs.
 
 The step is one command buffer that reads camera, step number and learning rates from buffers, so a
 batch is that command buffer submitted many times. Two batches are in flight; the host writes the
@@ -8,48 +7,53 @@ view schedule of the next while the GPU works on the last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from hardsplat import contract
 from hardsplat.base.errors import OutOfMemory
-from hardsplat.contract.footprint import STATISTICS
+from hardsplat.contract.footprint import by_purpose
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import submit
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import buffer_in
+from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import allocate_filled, buffer_in
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.averages import begin_averages, take_averages
+from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.step.begin import view_order
 from hardsplat.step.loss import loss_terms
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
 from hardsplat.tables import quantities
+from hardsplat.train.features import parts_of
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
-from hardsplat.train.session.buffers import SessionBuffers
 from hardsplat.train.session.capacity import SplatCapacity
-from hardsplat.train.session.contents import of_other_items
+from hardsplat.train.session.copies import Allocate, fresh
 from hardsplat.train.session.drawing import Drawing
+from hardsplat.train.session.store import SplatStore, of_other_items
 from hardsplat.train.session.working import ShownSplats
-from hardsplat.train.step.capture import PhotographPasses
-from hardsplat.train.step.depths import Depths
 from hardsplat.train.step.resort import resort_due
 from hardsplat.train.step.step import allocate_step, allocate_weights, fixed_settings, gpu_settings
 
 GROUP = contract.CONSTANTS["GROUP"]
 
 
-class Session(SessionBuffers):
-    """What changes while a job runs: splats, step, rasterizer, how fast opacities decay.
+class Session:
+    """A job while it runs.
 
     photos: those of the job's views, the session's from here on. on_batch: called with each
-    finished batch, in order. depths: what is known of the views' depth, (H, W) of 1 / world units,
-    0 where nothing is. timed_rows: see `switch_rasterizer`. Raises UserError for what the device
-    cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
+    finished batch, in order. facts: what features know of the photographs.
+    timed_rows: see `switch_rasterizer`. Raises UserError for what the device cannot run,
+    OutOfMemory where it does not fit; then nothing stays allocated.
+
+    runner: the steps. store: the splats. drawing: the rasterizer and the commands. capacity: how
+    many splats fit. pairs: what lists of pairs have room for. weights: of the loss's terms, in the
+    order of its records. exposed: photographs have exposures by now.
     """
 
     def __init__(
@@ -58,55 +62,74 @@ class Session(SessionBuffers):
         job: Job,
         photos: Photos,
         on_batch: Callable[[BatchResult], None],
-        depths: Sequence[np.ndarray] | None = None,
+        facts: Mapping[str, np.ndarray] = {},
         timed_rows: bool = True,
     ):
-        self.device, self.job, self.photos, self._on_batch = device, job, photos, on_batch
-        self.rasterizer, self.schedule = job.rasterizers[0], job.schedule
-        (self.width, self.height), weight = job.views.canvas, job.config.depth.depth_lambda
-        self._known: Depths | None = None
-        if depths is not None and weight:
-            self._known = Depths(device, depths, job.extent, photos)
-        self.capture = PhotographPasses(job, self._known)
-        self._more_opacity_reg = 0.0  # by the strategy, on top of what settings have
-        self.bound, self.exposed = 0, job.schedule.exposed_until > 0
-        self.room, self.timed_rows = SplatCapacity(device, job, photos), timed_rows
-        self._shown = ShownSplats(job)
-        self.pairs = PairDemand(len(job.views.cameras))
-        self.pairs.use(self.rasterizer)
-        self._shared: dict[str, Buffer | Image] = {
-            **photos.buffers,
-            **(self._known.buffers if self._known else {}),
-        }
-        self._drawing: Drawing | None = None
+        self.device, self.photos, self._on_batch = device, photos, on_batch
+        self.width, self.height = job.views.canvas
+        self._lasting, self._owned = Owned(photos.buffers.values()), Owned()
+        self._visible, self.pairs = ShownSplats(job), PairDemand(len(job.views.cameras))
+        self.pairs.use(job.rasterizers[0])
         device.usage.restart()
         try:
-            self._allocate_shared()
+            self._facts = allocate_filled(device, facts)
+            self._lasting.add_all(self._facts.values())
+            self._open(job, job.rasterizers[0], timed_rows)
         except BaseException:
-            self.destroy()
+            self._owned.destroy()
+            self._lasting.destroy()
             raise
 
-    def _allocate_shared(self) -> None:
-        """What does not depend on the number of splats."""
-        device, job, terms = self.device, self.job, self.terms()
-        # of the loss's terms, in the order of its records
-        self.weights = terms["weight"].astype(np.float64)
-        settings = gpu_settings(job, self.schedule, self.photos.fetched)
+    def _open(self, job: Job, rasterizer: str, timed_rows: bool) -> None:
+        """What a job has before there are splats."""
+        device, photos, own = self.device, self.photos, self._owned
+        self.job, self.schedule = job, job.schedule
+        self._more_opacity_reg = 0.0  # by the strategy, on top of what settings have
+        self.exposed = job.schedule.exposed_until > 0
+        self.parts = parts_of(job)
+        self.capacity = SplatCapacity(device, job, photos)
+        terms = self._terms()
+        settings = gpu_settings(job, job.schedule, self.parts, photos.fetched)
         settings |= fixed_settings(job, terms)
-        observers = (self.pairs.note, self._shown.note, self._on_batch)
-        self.runner = StepRunner(device, settings, *observers)
-        self._shared.update(allocate_step(device, job))
+        observers = (self.pairs.note, self._visible.note, self._on_batch)
+        self.runner = own.add(StepRunner(device, settings, *observers))
+        shared: dict[str, Buffer | Image] = allocate_step(device, job, self.parts)
+        own.add_all(shared.values())
         if job.strategy.scores:
-            self._shared["weights"] = allocate_weights(device, job.views.canvas)
+            shared["weights"] = own.add(allocate_weights(device, job.views.canvas))
+        shared |= self.runner.buffers | photos.buffers | self._facts
+        self.store = own.add(SplatStore(device, job, self.runner.drain))
+        self.drawing = own.add(
+            Drawing(
+                device,
+                job,
+                photos,
+                self.parts,
+                self.store,
+                self.runner,
+                shared,
+                self.pairs,
+                self._visible,
+                rasterizer,
+                timed_rows,
+            )
+        )
 
-    def terms(self, capacity: int = 0) -> np.ndarray:
+    def _terms(self, capacity: int = 0) -> np.ndarray:
         """The contract's LossTerms struct. capacity: of splats."""
         job = self.job
         weight = job.config.loss.opacity_reg + self._more_opacity_reg
         settings, degree = job.flat | {"opacity_reg": weight}, job.config.model.sh_degree
-        return loss_terms(settings, job.extent, job.views.items, degree, capacity)
+        terms = loss_terms(settings, job.extent, job.views.items, degree, capacity)
+        self.weights = terms["weight"].astype(np.float64)
+        return terms
 
     # -- state in and out --------------------------------------------------------------------------
+
+    @property
+    def step(self) -> int:
+        """Steps that were queued."""
+        return self.runner.step
 
     def start(self, gaussians: Gaussians) -> None:
         """Begins at step 0 with these splats. Raises OutOfMemory with their number when they do not
@@ -120,79 +143,66 @@ class Session(SessionBuffers):
             first.buffers[name][:] = values
         return first
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Continues where the checkpoint was made. Raises OutOfMemory like start, UserError where
-        it is of other photographs than the session's."""
-        n, averages = checkpoint.splats, quantities.averages()
-        others = of_other_items(checkpoint, self.job.views.items, self.job.flat)
+    def snapshot(
+        self, allocate: Allocate = fresh, known: Mapping[str, np.ndarray] | None = None
+    ) -> Checkpoint:
+        """Everything that a resume needs, see SplatStore."""
+        return self.store.snapshot(self.step, allocate, known)
+
+    def restore(self, state: Checkpoint) -> None:
+        """Continues where a checkpoint was made. Raises OutOfMemory like start, UserError where it
+        is of other photographs than the session's."""
+        n, job = state.splats, self.job
+        others = of_other_items(state, job.views.items, job.flat)
         self.drain()
-        self.room.check(n, self.rasterizer)
+        self.capacity.check(n, self.drawing.rasterizer)
+        self.drawing.drop()
+        room, averaged = (
+            self.capacity.first(n, self.drawing.rasterizer),
+            self.schedule.averaging.is_open(state.step),
+        )
         try:
-            self._allocate(n)
-        except OutOfMemory as error:
-            raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
-        self.parameters.forget(moments=checkpoint.fresh)
-        rest = {*others, *STATISTICS, *averages} - {*self.job.strategy.follows}
-        if averages[0] in checkpoint.buffers and self.schedule.averaging.is_open(checkpoint.step):
-            begin_averages(self.parameters, n)
-            rest -= {*averages}
-        if checkpoint.fresh:
-            rest |= {name for kind in quantities.ORDER for name in quantities.moments(kind)}
-        for name, values in checkpoint.buffers.items():
-            if name not in rest:
-                self.parameters.write(name, values)
-        self.parameters.set_count(n)
-        self.bound = n
-        try:
-            if self.job.packed:
-                self._shown.measure(self.device, self.parameters, n)
+            self.store.open(state, room, others, averaged)
+            if job.packed:
+                self._visible.measure(self.device, self.store.parameters, n)
             self._draw()
         except OutOfMemory as error:
             why = str(error)
-            if self.job.packed and not self.job.out_of_core:
-                share = f"a view shows {self._shown.share:.0%} of them"
+            if job.packed and not job.out_of_core and self._visible.share:
+                share = f"a view shows {self._visible.share:.0%} of them"
                 why = f"{share}, --out-of-core on takes less: {why}"
             raise OutOfMemory(f"{n} splats do not fit: {why}", error.grows_with) from None
-        self._set(n, checkpoint.step)
+        self._set(n, state.step)
 
     def begin_again(self, job: Job, first: Checkpoint) -> None:
         """Goes back to the first step, with another job on the same photographs. first: the state
         there. Raises what the constructor and restore raise."""
         self.drain()
-        self._release()
-        self.runner.destroy()
-        kept = {*self.photos.buffers, *(self._known.buffers if self._known else ())}
-        for name in self._shared.keys() - kept:
-            self._shared.pop(name).destroy()
-        self.job, self.schedule, self.exposed = job, job.schedule, job.schedule.exposed_until > 0
-        self.capture = PhotographPasses(job, self._known)
-        self.room = SplatCapacity(self.device, job, self.photos)
-        self._allocate_shared()
+        drawing = self.drawing
+        drawing.drop()
+        self._owned.destroy()
+        self._open(job, drawing.rasterizer, drawing.timed_rows)
         self.restore(first)
-
-    def end_exposures(self) -> None:
-        """Leaves photographs as they are from the next step on: the splats learn what is common to
-        those that show them."""
-        self.drain()
-        for q in quantities.QUANTITIES.values():
-            if quantities.is_exposure(q):
-                self.parameters.write(q.name, np.zeros_like(self.trained_of(q.name)))
-        self.exposed = False
 
     def _weigh_terms(self) -> None:
         """Writes the weights of the loss's terms, for the next step on."""
         self.drain()
-        terms = self.terms(self.capacity)
-        self.weights = terms["weight"].astype(np.float64)
-        self.runner.update({"loss_terms": terms})
+        self.runner.update({"loss_terms": self._terms(self.store.capacity)})
+
+    def end_exposures(self) -> None:
+        """Leaves photographs as they are from the next step on: the splats learn what is common to
+        those that show them."""
+        for q in filter(quantities.is_exposure, quantities.QUANTITIES.values()):
+            self.store.parameters.write(q.name, np.zeros_like(self.store.trained(q.name)))
+        self.exposed = False
 
     def reschedule(self, schedule: Schedule) -> None:
         """Goes by another schedule of the job from the next step on."""
         self.drain()
         before, self.schedule = self.schedule, schedule
-        self.runner.update(gpu_settings(self.job, schedule, self.photos.fetched))
+        self.runner.update(gpu_settings(self.job, schedule, self.parts, self.photos.fetched))
         if schedule.steps != before.steps:
-            self._drawn.record(self._inputs())
+            self.drawing.record(self.schedule)
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -208,16 +218,26 @@ class Session(SessionBuffers):
         if (more := strategy.opacity_reg(first)) != self._more_opacity_reg:
             self._more_opacity_reg = more
             self._weigh_terms()
-        self._fit_working()
-        self._fit_lists()
+        if self.drawing.is_short:
+            bound = self.store.bound
+            self._redraw()
+            self.store.bound = bound
+        self.pairs.fit(self.raster)
+        if self.drawing.outdated:  # an evaluation may have made room too
+            self.drain()
+            self.drawing.record(self.schedule)
         held, until = np.flatnonzero(np.isin(job.epoch, job.validation)), self.schedule.main_steps
         order = view_order(job.config.run.seed, first, steps, len(job.epoch), held, until)
         scored = [strategy.scored(step) for step in range(first, first + steps)]
-        views, most = job.epoch[order], self.raster.pair_capacity
-        self.runner.run(views, self.photos.place, most, scored)
+        views, pairs = job.epoch[order], self.raster.pair_capacity
+        self.runner.run(views, self.photos.place, pairs, scored)
+
+    def drain(self) -> None:
+        """Waits for all batches in flight."""
+        self.runner.drain()
 
     def _queue(self, action: str) -> None:
-        submit(self.device, [self._drawn.actions[action]()])
+        submit(self.device, [self.drawing.actions[action]()])
 
     def refine(self) -> None:
         """Queues what the strategy has to do after as many steps as were made."""
@@ -225,32 +245,107 @@ class Session(SessionBuffers):
         for name in strategy.due(self.step):
             self.densify() if name == "densify" else self._queue(name)
         if resort_due(strategy, self.step):
-            self._drawn.resort()
+            self.drawing.resort()
+
+    def densify(self) -> None:
+        """Queues a densification, after making room for what it will add."""
+        wanted = self.schedule.strategy.growth(self.step, self.store, self._planned)
+        if wanted > self.store.capacity:
+            self._grow(wanted)
+        self._queue("densify")
+        self.store.bound = min(wanted, self.store.capacity)
+
+    def _planned(self, n: int) -> int:
+        """Splats that the strategy's plan wants to add to the n that there are."""
+        self.drawing.actions["plan"]().run_once()
+        sums = buffer_in(self.resources, "flag_sums")
+        return int(sums.download(np.uint32, 1, 4 * -(-n // GROUP))[0])
 
     def average(self) -> None:
         """Queues a sample of the splats for their averages, which begin with the first."""
-        if not self.parameters.averaged:
-            begin_averages(self.parameters, self.count())
+        if not self.store.parameters.averaged:
+            begin_averages(self.store.parameters, self.store.count())
         self._queue("average")
 
     def take_averages(self) -> None:
         """Splats become their averages, where those are kept, after all that was queued."""
-        if self.parameters.averaged:
+        if self.store.parameters.averaged:
             self.drain()
             self.device.wait_idle()
-            take_averages(self.parameters)
+            take_averages(self.store.parameters)
 
-    def densify(self) -> None:
-        """Queues a densification, after making room for what it will add."""
-        n, wanted = self.schedule.strategy.growth(self)
-        if wanted > self.capacity:
-            self.drain()
-            self._grow(wanted, n)
-        self._queue("densify")
-        self.bound = min(wanted, self.capacity)
+    # -- drawing -----------------------------------------------------------------------------------
 
-    def planned(self, n: int) -> int:
-        """Splats that the strategy's plan wants to add to the n that there are."""
-        self._drawn.actions["plan"]().run_once()
-        sums = buffer_in(self.resources, "flag_sums")
-        return int(sums.download(np.uint32, 1, 4 * -(-n // GROUP))[0])
+    @property
+    def raster(self) -> Rasterizer:
+        """Draws the splats."""
+        return self.drawing.raster
+
+    @property
+    def resources(self) -> dict[str, Buffer | Image]:
+        """Everything on the device, by contract name."""
+        return self.drawing.resources
+
+    def switch_rasterizer(self, rasterizer: str, timed_rows: bool = True) -> None:
+        """Draws with another rasterizer from the next step on. timed_rows: of its rows left to
+        `auto` those that were timed, not the first that run.
+
+        Raises UserError where it does not run or fit here; the session then needs another switch.
+        """
+        drawing = self.drawing
+        drawn_so = timed_rows == drawing.timed_rows or not drawing.has_timed_rows(rasterizer)
+        if rasterizer == drawing.rasterizer and drawn_so and drawing.made:
+            return
+        self.drain()
+        drawing.rasterizer, drawing.timed_rows = rasterizer, timed_rows
+        self.pairs.use(rasterizer)
+        self._redraw()
+
+    def _grow(self, wanted: int) -> None:
+        """Room for `wanted` splats, or as many as fit; growth is cut there and the run
+        continues."""
+        before = self.store.capacity
+        capacity = self.capacity.more(wanted, before, self.drawing.rasterizer)
+        if capacity == before:
+            return
+        try:
+            self._redraw(capacity)
+        except OutOfMemory as error:
+            self.capacity.refuse(capacity, before, error)
+            self._redraw(before)
+
+    def _redraw(self, capacity: int = 0) -> None:
+        """Draws anew, the same splats at the same step. capacity: of splats from now on, if not
+        0."""
+        n, step = self.store.count(), self.step
+        self.drawing.drop()
+        if capacity:
+            self.store.parameters.resize(capacity, n)
+        self._draw()
+        self._set(n, step)
+
+    def _draw(self) -> None:
+        self.drawing.make(self.schedule, self._terms(self.store.capacity))
+
+    def _set(self, n: int, step: int) -> None:
+        """Number of splats and step, and what the GPU derives from the first: a densification may
+        come before any step does it."""
+        self.store.set_count(n)
+        frame = contract.struct("Frame", step=step, seed=self.job.config.run.seed)
+        self.resources["frame"].upload(frame)
+        self.drawing.sizes.run_once()
+        self.runner.step = step
+
+    def memory(self) -> dict[str, int]:
+        """Bytes on the device by purpose."""
+        own = {n: r for n, r in self.resources.items() if not (isinstance(r, Buffer) and r.host)}
+        sizes = {n: r.nbytes for n, r in own.items()} | self.store.parameters.nbytes()
+        for name, size in self.drawing.working_bytes().items():
+            sizes[name] = sizes.get(name, 0) + size
+        return by_purpose(sizes)
+
+    def destroy(self) -> None:
+        """Frees everything, the photographs too."""
+        self.runner.settle()
+        self._owned.destroy()
+        self._lasting.destroy()

@@ -3,20 +3,22 @@ passes in their order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from hardsplat import contract
+from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import allocate_filled
 from hardsplat.gpu.passes.declared import ComputePass, filled
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.rasterizer import Rasterizer
-from hardsplat.raster.core.sinks import plane_groups
-from hardsplat.raster.core.sky import allocate_sums
+from hardsplat.raster.core.sinks import plane_groups, record_others
 from hardsplat.raster.core.sort import SORT_PASSES
 from hardsplat.step.begin import (
     BETA2,
@@ -31,17 +33,20 @@ from hardsplat.step.loss import allocate_loss, loss_passes, record_loss
 from hardsplat.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
+from hardsplat.train.features.feature import StepParts, When
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
-from hardsplat.train.step.capture import PhotographPasses, RecordPasses
-from hardsplat.train.step.depths import depth_settings
 from hardsplat.train.step.resort import record_resort, resort_passes
 from hardsplat.train.strategies.refine import refine_settings
 
+Compare = Callable[[Recorder], None]  # target -> a loss -> d_image
 
-def gpu_settings(job: Job, schedule: Schedule, fetched: bool = False) -> dict[str, np.ndarray]:
-    """What steps read that follows from the schedule, by contract name. fetched: see
-    Photos."""
+
+def gpu_settings(
+    job: Job, schedule: Schedule, parts: Sequence[StepParts], fetched: bool = False
+) -> dict[str, np.ndarray]:
+    """What steps read that follows from the schedule, by contract name. parts: of
+    features. fetched: see Photos."""
     c, planes = job.config, quantities.plane_count("splat")
     decays, bands = (c.adam.adam_beta1, BETA2), c.model
     degrees = (bands.sh_degree, bands.sh_degree_interval)
@@ -60,10 +65,8 @@ def gpu_settings(job: Job, schedule: Schedule, fetched: bool = False) -> dict[st
         "adam_settings": adam_settings(c.adam.adam_beta1, opacity_decay=schedule.opacity_decay),
         "refine_settings": refine_settings(schedule.densify, job.extent),
     }
-    if weight := c.depth.depth_lambda:
-        own = c.run.max_steps, job.extent, schedule.falls
-        found["depth_settings"] = depth_settings(weight, *own)
-    return found
+    own = (part.settings(schedule) for part in parts if part.settings)
+    return found | {name: values for each in own for name, values in each.items()}
 
 
 def fixed_settings(job: Job, terms: np.ndarray) -> dict[str, np.ndarray]:
@@ -77,13 +80,18 @@ def fixed_settings(job: Job, terms: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def allocate_step(device: Device, job: Job) -> dict[str, Buffer | Image]:
-    """What steps write for themselves, whatever the number of splats."""
-    exposed, texels = job.config.exposure.corrected, job.views.texels
-    made = allocate_loss(device, *job.views.canvas, job.estimates > 0, exposed)
-    if texels:
-        made["sky_sums"] = allocate_sums(device, texels)
-    return made
+def allocate_step(
+    device: Device, job: Job, parts: Sequence[StepParts]
+) -> dict[str, Buffer | Image]:
+    """What steps write for themselves, and parts of them read, whatever the number of splats."""
+    loss = allocate_loss(device, *job.views.canvas, job.estimates > 0)
+    values = {name: v for part in parts for name, v in part.buffers.items()}
+    try:
+        return loss | allocate_filled(device, values)
+    except OutOfMemory:
+        for each in loss.values():
+            each.destroy()
+        raise
 
 
 def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
@@ -92,7 +100,11 @@ def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
 
 
 def step_passes(
-    job: Job, schedule: Schedule, capture: PhotographPasses, photo_bytes: int, in_order: bool = True
+    job: Job,
+    schedule: Schedule,
+    parts: Sequence[StepParts],
+    photo_bytes: int,
+    in_order: bool = True,
 ) -> list[ComputePass]:
     """All but those of the rasterizer. in_order: it sorts splats by depth, so that they can be put
     in another order too, if their number changes at all."""
@@ -100,13 +112,13 @@ def step_passes(
     refining = strategy.passes(moments, photo_bytes)
     resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()
     averaging = schedule.averaging.passes()
-    passes = [*SCHEDULE_PASSES, *loss_passes(photo_bytes, job.estimates > 0), *capture.passes()]
-    passes += [*SORT_PASSES[:1], *refining, *resorting, *averaging]
-    return filled(passes, capture.fills)
+    passes = [*SCHEDULE_PASSES, *loss_passes(photo_bytes, job.estimates > 0), *SORT_PASSES[:1]]
+    passes += [*(p for part in parts for p in part.passes), *refining, *resorting, *averaging]
+    return filled(passes, [fill for part in parts for fill in part.fills])
 
 
 def record_depth_supervised_step(
-    recorder: Recorder, raster: Rasterizer, compare: RecordPasses, compare_depth: RecordPasses
+    recorder: Recorder, raster: Rasterizer, compare: Compare, compare_depth: Compare
 ) -> None:
     """A step that draws depth before the image, with the passes of the image.
 
@@ -130,7 +142,8 @@ def record_depth_supervised_step(
 
 
 class Step:
-    """The passes of a step, and of what a strategy does between steps, for one rasterizer."""
+    """The passes of a step, and of what a strategy does between steps, for one rasterizer. parts:
+    of the job's features."""
 
     def __init__(
         self,
@@ -138,36 +151,47 @@ class Step:
         job: Job,
         schedule: Schedule,
         raster: Rasterizer,
-        capture: PhotographPasses,
+        parts: Sequence[StepParts],
         photos: Photos,
     ):
-        self.strategy, self.raster, self.capture = schedule.strategy, raster, capture
-        passes = step_passes(job, schedule, capture, photos.pixel_bytes, raster.projection.in_order)
+        self.strategy, self.raster, self._parts = schedule.strategy, raster, parts
+        passes = step_passes(job, schedule, parts, photos.pixel_bytes, raster.projection.in_order)
         self._run = build_all(device, passes)
         fetches = [fetch_pass(photos.pixel_bytes)] if photos.fetched else []
         self._fetch = build_all(device, fetches).get("fetch")
+        # kinds of which something is trained
+        items, flat = job.views.items, job.flat
+        self._moving = {kind: n for kind, n in items.items() if quantities.chosen(kind, flat)}
 
     def record(self, recorder: Recorder, scores: bool = False) -> None:
         """The whole step. scores: with those of the strategy."""
-        run, raster, capture = self._run, self.raster, self.capture
+        run, raster = self._run, self.raster
         record_begin(recorder, run)
         if fetch := self._fetch:
             recorder.beside(BESIDE, lambda r: r.run(fetch, groups=(FETCHERS, 1, 1)))
-        if compare_depth := capture.compare_depth(run, raster.width, raster.height):
+        if any("depth" in part.record for part in self._parts):
+            compare_depth = partial(self._record, "depth")
             record_depth_supervised_step(recorder, raster, self._compare, compare_depth)
         else:
             raster.record_step(recorder, self._compare)
-        capture.record_moved(recorder, run, raster.pipelines)
+        self._record("gradients", recorder)
+        record_others(recorder, raster.pipelines, self._moving)
+        self._record("moved", recorder)
         if scores:
             self.strategy.record_scores(recorder, run, raster)
         raster.projection.record_return(recorder, raster.pipelines)
         self.strategy.record_step(recorder, run)
         record_end(recorder, run)
 
+    def _record(self, when: When, recorder: Recorder) -> None:
+        for part in self._parts:
+            if record := part.record.get(when):
+                record(recorder, self._run, self.raster.width, self.raster.height)
+
     def _compare(self, recorder: Recorder) -> None:
         recorder.end_beside()
-        run, size = self._run, (self.raster.width, self.raster.height)
-        self.capture.record_compared(recorder, run, lambda r: record_loss(r, run, *size))
+        record_loss(recorder, self._run, self.raster.width, self.raster.height)
+        self._record("compared", recorder)
 
     def record_sizes(self, recorder: Recorder) -> None:
         """Work sizes that follow from counts.splats."""

@@ -20,7 +20,7 @@ least, and least where the photographs have edges, to the views scored since the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from hardsplat.gpu.commands.recorder import Recorder
@@ -171,12 +171,9 @@ class Budget(Refining):
     def reached(self) -> int:
         return budget_of(self.settings)
 
-    def growth(self, session: Growing) -> tuple[int, int]:
-        wanted = max(session.bound, self.target(session.step))
-        if wanted <= session.capacity:
-            return session.bound, wanted
-        n = session.count()
-        return n, min(wanted, 2 * n)
+    def growth(self, step: int, splats: Growing, planned: Callable[[int], int]) -> int:
+        wanted = max(splats.bound, self.target(step))
+        return wanted if wanted <= splats.capacity else min(wanted, 2 * splats.count())
 
     def scored(self, step: int) -> bool:
         c, every = self.settings, self.settings.budget.score_every

@@ -17,6 +17,7 @@ centimetres.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from hardsplat.gpu.commands.recorder import Recorder
@@ -92,9 +93,9 @@ class Mcmc(Refining):
     def passes(moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
         return mcmc_passes(moments)
 
-    def growth(self, session: Growing) -> tuple[int, int]:
-        wanted = grown(session.bound)  # no splat is removed
-        return session.bound, min(wanted, self.settings.cap_max or wanted)
+    def growth(self, step: int, splats: Growing, planned: Callable[[int], int]) -> int:
+        wanted = grown(splats.bound)  # no splat is removed
+        return min(wanted, self.settings.cap_max or wanted)
 
     def record_step(self, recorder: Recorder, run: Pipelines) -> None:
         """Means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma *

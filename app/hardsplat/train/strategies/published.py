@@ -12,6 +12,7 @@ splats of the background again and again (docs/results/quality.md).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from hardsplat.gpu.commands.recorder import Recorder
@@ -75,6 +76,6 @@ class Published(Refining):
             reset_pass(moments),
         )
 
-    def growth(self, session: Growing) -> tuple[int, int]:
-        n = session.count()
-        return n, n + session.planned(n)
+    def growth(self, step: int, splats: Growing, planned: Callable[[int], int]) -> int:
+        n = splats.count()
+        return n + planned(n)

@@ -12,8 +12,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import allocate_all
-from hardsplat.gpu.passes.declared import ComputePass, Fill, Pipeline
-from hardsplat.model.region import Region
+from hardsplat.gpu.passes.declared import ComputePass, Pipeline
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import MOMENT_FORMATS
@@ -123,9 +122,3 @@ def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:
     for name in ("ticket_counts", "turn"):
         buffers[name].fill(0)
     return buffers
-
-
-def region_fills(region: Region) -> list[Fill]:
-    """Candidates for growth are found in the region alone."""
-    slots = {"region": "densify/budget/region.glsl"}
-    return [Fill("densify tickets", slots, ("means",), spec=region.constants())]

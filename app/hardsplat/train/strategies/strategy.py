@@ -17,18 +17,14 @@ Record = Callable[[Recorder, Pipelines], None]
 
 
 class Growing(Protocol):
-    """What a strategy may ask of the session before splats are added. bound: most splats there can
-    be, known without waiting. capacity: that there is room for."""
+    """What a strategy may ask of the splats before some are added. bound: most there can be, known
+    without waiting. capacity: that there is room for."""
 
     bound: int
 
     @property
-    def step(self) -> int: ...
-    @property
     def capacity(self) -> int: ...
-
     def count(self) -> int: ...  # splats there are; waits for all that was queued
-    def planned(self, n: int) -> int: ...  # splats that "plan" wants to add to n; waits
 
 
 @dataclass(frozen=True)
@@ -77,9 +73,10 @@ class Strategy:
         """Steps after which splats are pruned towards a number that is to be left."""
         return []
 
-    def growth(self, session: Growing) -> tuple[int, int]:
-        """Splats there are, and the most that the next "densify" may leave."""
-        return session.bound, session.bound
+    def growth(self, step: int, splats: Growing, planned: Callable[[int], int]) -> int:
+        """The most splats that the next "densify" may leave. planned: how many "plan" wants to add
+        to so many; waits."""
+        return splats.bound
 
     def reached(self) -> int:
         """Splats that growth is sure to reach, for which capacity is made at once; 0 if unknown."""

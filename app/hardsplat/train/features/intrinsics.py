@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,23 +16,22 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.passes.declared import ComputePass, Fill
-from hardsplat.model.camera import Camera
 from hardsplat.results.folder import write_json
+from hardsplat.train.features.cameras import save_cameras
+from hardsplat.train.features.feature import Feature, Found, StepParts, one_group
 
 if TYPE_CHECKING:  # the build of a wheel, which lists the passes, has no readers of pictures
-    from hardsplat.io.scenes.scene import Scene
     from hardsplat.io.scenes.views import View
 
 NAME = "intrinsics.json"
-INTRINSICS_PASS = ComputePass(
+_GATHER = ComputePass(
     "intrinsics gather",
     "photographs/intrinsics_gather.comp",
     reads=("camera", "frame", "counts", "camera_sums", "intrinsics"),
     writes=("d_intrinsics",),
 )
-INTRINSICS_FILL = Fill(
-    "begin step", {"intrinsics": "photographs/intrinsics_refined.glsl"}, ("intrinsics",)
-)
+_FILL = Fill("begin step", {"intrinsics": "photographs/intrinsics_refined.glsl"}, ("intrinsics",))
+_PARTS = StepParts([_GATHER], [_FILL], record={"gradients": one_group("intrinsics gather")})
 
 
 def check_lenses(views: Sequence[View]) -> None:
@@ -47,25 +45,6 @@ def check_lenses(views: Sequence[View]) -> None:
             f"--intrinsics-opt: {bent.name} is undistorted on load, and what is refined "
             "belongs to its lens: add --no-undistort"
         )
-
-
-def focused(camera: Camera, change: np.ndarray) -> Camera:
-    """A camera changed by what was trained of it. change: (3,), see above."""
-    log_focal, *shift = np.asarray(change, np.float64)
-    K = camera.K.copy()
-    K[:2, 2] += np.diag(camera.K)[:2] * shift
-    K[[0, 1], [0, 1]] *= np.exp(log_focal)
-    return replace(camera, K=K)
-
-
-def focused_scene(scene: Scene, changes: np.ndarray) -> Scene:
-    """A scene whose cameras are changed by what was trained of them, those of held-out photographs
-    too. changes: (cameras, 3); cameras beyond stay as they are."""
-    views = [
-        replace(v, camera=focused(v.camera, changes[v.number])) if v.number < len(changes) else v
-        for v in scene.views
-    ]
-    return replace(scene, views=views)
 
 
 def save_intrinsics(folder: Path, changes: np.ndarray) -> None:
@@ -95,3 +74,17 @@ def load_intrinsics(folder: Path) -> np.ndarray:
             "without intrinsics_opt"
         ) from None
     return found
+
+
+def _save(found: Found) -> None:
+    save_intrinsics(found.folder, found.buffers["intrinsics"][0])
+    if not found.job.config.poses.pose_opt:  # which leaves cameras with both
+        save_cameras(found)
+
+
+FEATURE = Feature(
+    "intrinsics",
+    lambda job: _PARTS if job.config.intrinsics.intrinsics_opt else None,
+    lambda: [_PARTS],
+    save=_save,
+)

@@ -1,0 +1,116 @@
+"""Exposure and colour of photographs in a training step: what the loss compares, and what their
+numbers become.
+
+The passes of the loss see `target` as its photograph was exposed, and leave the gradient by the
+image as it was rendered. They also leave sums over the pixels of each workgroup, from which a pass
+makes the gradients of the photograph's and the camera's numbers.
+
+The splats are those of the mean photograph: what all photographs have in common is moved into the
+scene after each step, so renders and files need none of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.gpu.passes.declared import ComputePass, Fill
+from hardsplat.results.folder import write_json
+from hardsplat.step.loss import tiles
+from hardsplat.tables import quantities
+from hardsplat.tables.photographs import EXPOSURES
+from hardsplat.tables.quantity import Of, Quantity
+from hardsplat.train.features.feature import Feature, Found, Record, StepParts, When, one_group
+
+if TYPE_CHECKING:
+    from hardsplat.train.job.job import Job
+
+NAME = "exposures.json"
+CENTRED: tuple[Of, ...] = ("photograph", "camera")  # their planes follow each other in the table
+
+
+def seen_parts(
+    slot: str, chain: str, trained: Sequence[Quantity], tiles: int = 1, spec: Mapping[str, int] = {}
+) -> StepParts:
+    """What lets the loss see images otherwise than they are rendered. slot, chain: files that fill
+    <exposure> and <chain>. trained: the quantities that they read, and find gradients of. tiles: of
+    the loss. spec: of the slot."""
+    slots = {"seen": "photographs/exposure/seen.glsl", "exposure": slot}
+    result = slots | {"result": "photographs/exposure/result.glsl"}
+    reads = tuple(q.name for q in trained)
+    gather = ComputePass(
+        "expose gather",
+        "photographs/exposure/gather.comp",
+        reads=("camera", "frame", "exposure_sums", *reads),
+        writes=tuple(q.d for q in trained),
+        spec=spec,
+        slots={"exposure": slot, "chain": chain},
+    )
+    fills = (
+        Fill("loss ssim", slots, reads, spec=spec),
+        Fill("loss gradient", result, reads, ("exposure_sums",), spec),
+    )
+    sums = contract.CONSTANTS["EXPOSURE_SUMS"] * tiles * contract.itemsize("exposure_sums")
+    record: dict[When, Record] = {"compared": one_group(gather.name)}
+    return StepParts([gather], fills, {"exposure_sums": sums}, record)
+
+
+def exposure_parts(name: str, cameras: int = 2, tiles: int = 1) -> StepParts:
+    """name: a variant of EXPOSURES that changes the image. cameras: how many there are; the only
+    one has no response, which is kept at a mean of 0."""
+    row, planes = EXPOSURES[name], sum(map(quantities.plane_count, CENTRED))
+    spec = {"RESPONDS": cameras > 1} if row.responds else {}
+    parts = seen_parts(row.slot, row.chain, row.quantities, tiles, spec)
+    centre: Record = lambda r, run, *_: r.run(run["centre"], groups=(planes, 1, 1))  # noqa: E731
+    passes, record = [*parts.passes, _centre()], {**parts.record, "moved": centre}
+    return replace(parts, passes=passes, record=record)
+
+
+def _centre() -> ComputePass:
+    """Keeps the means of photographs' and cameras' numbers at 0 that the table says so of."""
+    names = tuple(q.name for kind in CENTRED for q in quantities.of(kind) if q.centred)
+    spec = {"FIRST_PLANE": quantities.plane_count("splat")}
+    return ComputePass("centre", "optim/centre.comp", ("rates", *names), names, spec)
+
+
+def save_exposures(
+    path: Path, name: str, buffers: Mapping[str, np.ndarray], photographs: Sequence[str]
+) -> None:
+    """exposures.json: what was optimized of each photograph, by its name, and of each camera.
+    Numbers are as trained, 0 where the image stays as it is.
+
+    buffers: (planes, items, width) by quantity, as checkpoints have them. Raises UserError where
+    the file cannot be written.
+    """
+    table: dict = {"exposure": name, "photographs": {p: {} for p in photographs}, "cameras": []}
+    for q in EXPOSURES[name].quantities:
+        n = buffers[q.name].shape[1]
+        if q.of == "camera":
+            table["cameras"] = table["cameras"] or [{} for _ in range(n)]
+        items = list(table["photographs"].values()) if q.of == "photograph" else table["cameras"]
+        for item, values in zip(items, buffers[q.name].transpose(1, 0, 2).tolist(), strict=True):
+            item[q.name] = values if len(values) > 1 else values[0]
+    write_json(path, table)
+
+
+def _parts(job: Job) -> StepParts | None:
+    name, cameras = job.config.exposure.exposure, job.views.items["camera"]
+    return exposure_parts(name, cameras, tiles(*job.views.canvas)) if EXPOSURES[name].slot else None
+
+
+def _save(found: Found) -> None:
+    names = [found.scene.views[i].name for i in found.scene.train]
+    save_exposures(found.folder / NAME, found.job.config.exposure.exposure, found.buffers, names)
+
+
+FEATURE = Feature(
+    "exposure",
+    _parts,
+    lambda: [exposure_parts(name) for name, row in EXPOSURES.items() if row.slot],
+    save=_save,
+)

@@ -1,0 +1,169 @@
+"""What a session trains, in buffers that grow, and as arrays and checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from hardsplat.base.errors import UserError
+from hardsplat.contract.footprint import STATISTICS
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.owned import Owned
+from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.model.sky import Sky
+from hardsplat.raster.averages import begin_averages
+from hardsplat.raster.core.parameters import Gradients, Parameters
+from hardsplat.tables import quantities
+from hardsplat.tables.quantity import Of
+from hardsplat.train.job.job import Job
+from hardsplat.train.session.copies import Allocate, fresh
+
+
+def of_other_items(
+    checkpoint: Checkpoint, items: Mapping[Of, int], settings: Mapping[str, Any]
+) -> set[str]:
+    """Names of arrays of a checkpoint that are of other photographs or cameras than `items` has,
+    and rest in this run. settings: all by name.
+
+    Raises UserError where they are trained.
+    """
+    found: set[str] = set()
+    for q in (q for kind in quantities.ORDER[1:] for q in quantities.of(kind)):
+        there = checkpoint.buffers[q.name].shape[1] if q.name in checkpoint.buffers else items[q.of]
+        if there == items[q.of]:
+            continue
+        if there and quantities.is_chosen(q, settings):
+            raise UserError(
+                f"the checkpoint knows {there} {q.of}s, the scene has {items[q.of]}: "
+                "train on the photographs that it was made with"
+            )
+        found |= {q.name, q.moments}
+    return found
+
+
+class SplatStore:
+    """The splats of a job, and what its photographs, cameras and sky have. What reads them waits
+    for all that was queued.
+
+    drain: waits for the batches in flight. parameters: the buffers, from `open` on. bound: most
+    splats there can be, known without waiting.
+    """
+
+    parameters: Parameters
+
+    def __init__(self, device: Device, job: Job, drain: Callable[[], None]):
+        self._device, self._job, self._drain = device, job, drain
+        self._sh_degree, self.bound, self._owned = job.config.model.sh_degree, 0, Owned()
+
+    def open(self, state: Checkpoint, capacity: int, others: set[str], averaged: bool) -> None:
+        """Has the values of a checkpoint and room for `capacity` splats. others: arrays that are
+        left out. averaged: with its averages, if it has any. Raises OutOfMemory."""
+        self.destroy()
+        job, averages = self._job, quantities.averages()
+        gradients: Gradients = "others" if job.packed else "written"
+        p = self.parameters = self._owned.add(
+            Parameters(
+                self._device,
+                capacity,
+                self._sh_degree,
+                job.moments,
+                "none" if job.estimates else gradients,
+                job.views.items,
+                job.strategy.follows,
+                out_of_core=job.out_of_core,
+            )
+        )
+        p.forget(moments=state.fresh)
+        rest = {*others, *STATISTICS, *averages} - {*job.strategy.follows}
+        if averaged and averages[0] in state.buffers:
+            begin_averages(p, state.splats)
+            rest -= {*averages}
+        if state.fresh:
+            rest |= {name for kind in quantities.ORDER for name in quantities.moments(kind)}
+        for name, values in state.buffers.items():
+            if name not in rest:
+                p.write(name, values)
+        self.set_count(state.splats)
+
+    @property
+    def capacity(self) -> int:
+        """Splats that there is room for."""
+        return self.parameters.capacity
+
+    def set_count(self, n: int) -> None:
+        self.parameters.set_count(n)
+        self.bound = n
+
+    def count(self) -> int:
+        """Splats alive."""
+        self._drain()
+        return int(self.parameters.counts["splats"])
+
+    def destroy(self) -> None:
+        self._owned.destroy()
+
+    # -- arrays ------------------------------------------------------------------------------------
+
+    def snapshot(
+        self, step: int, allocate: Allocate = fresh, known: Mapping[str, np.ndarray] | None = None
+    ) -> Checkpoint:
+        """Everything that a resume needs. step: that was reached. allocate: gives the arrays.
+        known: what `values` gave after the same steps."""
+        n, known = self.count(), known or {}
+        arrays = {
+            name: known[name] if name in known else self._read(name, n, allocate)
+            for name in self._kept()
+        }
+        return Checkpoint(step, self._sh_degree, arrays)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the arrays of a snapshot with as many splats as the capacity."""
+        return {name: self._shape(name, self.capacity) for name in self._kept()}
+
+    def _shape(self, name: str, n: int) -> tuple[int, ...]:
+        """Of an array of a snapshot of n splats."""
+        return self.parameters.shape(name, self.parameters.items(name, n))
+
+    def _kept(self) -> list[str]:
+        splats = quantities.of("splat")
+        others = [q for kind in quantities.ORDER[1:] for q in quantities.of(kind)]
+        names = [
+            *(q.name for q in splats),
+            *(q.moments for q in splats),
+            *(name for q in others for name in (q.name, q.moments)),
+        ]
+        averages = [q.average for q in splats] if self.parameters.averaged else ()
+        return [*names, *averages, *self._job.strategy.follows]
+
+    def _read(self, name: str, n: int, allocate: Allocate) -> np.ndarray:
+        out = allocate(name, self._shape(name, n))
+        return self.parameters.read(name, self.parameters.items(name, n), out)
+
+    def values(self, allocate: Allocate = fresh) -> dict[str, np.ndarray]:
+        """(planes, splats, width) of every trained quantity of splats, by name. allocate: gives the
+        arrays."""
+        n = self.count()
+        return {q.name: self._read(q.name, n, allocate) for q in quantities.of("splat")}
+
+    def trained(self, name: str) -> np.ndarray:
+        """(planes, items, width) of a quantity of photographs, cameras or texels."""
+        self._drain()
+        return self.parameters.read(name, self.parameters.items(name, 0))
+
+    def gaussians(self) -> Gaussians:
+        self._drain()
+        return self.parameters.download()
+
+    def sky(self) -> Sky | None:
+        """The sky, where there is one."""
+        return Sky(self.trained("sky")[0]) if self.parameters.texels else None
+
+    def fill_sky(self) -> Sky | None:
+        """Gives directions that no photograph saw the colours around them. Returns the sky."""
+        if (sky := self.sky()) is None:
+            return None
+        self.parameters.write("sky", (sky := sky.filled()).texels[None])
+        return sky
