@@ -17,6 +17,7 @@ KINDS = (
 ).split()
 # threads that packages have for a process
 FOR_GOOD = ("tqdm_monitor", "Dask-Offload", "IO loop")
+MOST_PIPELINES = 150  # that a device keeps from one test to the next; each takes 2 to 4 MB
 GRACE = 10.0  # s that a thread has to end on a busy machine
 PEAKS: dict[str, int] = {}  # bytes, by process
 
@@ -28,16 +29,39 @@ def left_on(device) -> dict[str, int]:
     return {kind: found[kind] for kind in KINDS if found[kind]}
 
 
+def left_for_good(device) -> dict[str, int]:
+    """What left_on finds of what a device makes once, which is made now."""
+    from hardsplat.gpu.memory.buffer import Buffer, staging_of
+
+    staging_of(device)
+    Buffer(device, 16, "counts").destroy()  # which makes the fence of those who wait
+    return left_on(device)
+
+
+def forget_pipelines(device, before: dict[str, int]) -> None:
+    """Frees the pipelines of a device that has many, where nothing is left that may use them.
+    before: what left_on found when there was nothing."""
+    if len(device.pipelines) <= MOST_PIPELINES or left_on(device) != before:
+        return
+    device.wait_idle()
+    for built in device.pipelines.values():
+        if not built.cancelled() and not built.exception():
+            pipeline = built.result()
+            device.destroy("Pipeline", pipeline.handle)
+            device.destroy("PipelineLayout", pipeline.layout)
+            device.destroy("DescriptorSetLayout", pipeline.set_layout)
+            if pipeline.render_pass is not None:
+                device.destroy("RenderPass", pipeline.render_pass)
+    device.pipelines.clear()
+
+
 @pytest.fixture(scope="module")
 def module_device():
     """One device for all tests of a file. What they leave on it fails the last of them."""
     from hardsplat.gpu.device.context import Device
-    from hardsplat.gpu.memory.buffer import Buffer, staging_of
 
     device = Device()
-    staging_of(device)
-    Buffer(device, 16, "counts").destroy()  # which makes the fence of those who wait
-    device.before = left_on(device)
+    device.before = left_for_good(device)
     device.grown = []  # (test, what was left on the device after it), where that changed
     yield device
     left, first = left_on(device), device.grown[:5]
@@ -56,6 +80,7 @@ def device(module_device, request):
     left, grown = left_on(module_device), module_device.grown
     if left != (grown[-1][1] if grown else module_device.before):
         grown.append((request.node.name, left))
+    forget_pipelines(module_device, module_device.before)
 
 
 @pytest.fixture(scope="module", autouse=True)

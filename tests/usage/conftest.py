@@ -9,6 +9,7 @@ from hardsplat.cli import main
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from tests.helpers.drivers import only_swiftshader
+from tests.helpers.leaks import forget_pipelines, left_for_good
 from tests.helpers.offered import Item
 
 
@@ -55,6 +56,7 @@ def opened(environment):
         device = open_device()
         patch.setattr("hardsplat.gpu.probe.Device", lambda *given, **how: device)
         patch.setattr(device, "close", lambda: None)
+        device.before = left_for_good(device)
         yield device
     Device.close(device)
 
@@ -83,6 +85,7 @@ class Starter:
             self.device.check_validation()
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             raise AssertionError(line) from error
+        forget_pipelines(self.device, self.device.before)
         out, err = self._capfd.readouterr()
         self.said = out + err
         assert "Traceback" not in self.said and "Warning:" not in err, (line, self.said)
