@@ -108,7 +108,7 @@ def test_which_are_panoramas(panoramas, tmp_path):
     assert whole == ["says.jpg", "silent.jpg"]
     Image.new("RGB", (320, 240)).save(tmp_path / "another.jpg")
     without = find_photographs(tmp_path, "single", "none", ["s*.jpg"])
-    assert without.left_out == {"says.jpg": "--exclude", "silent.jpg": "--exclude"}
+    assert without.spare == {"says.jpg": "--exclude", "silent.jpg": "--exclude"}
     assert "is 320x240, and a panorama is twice as wide as high" in left_out["plain.jpg"]
 
 

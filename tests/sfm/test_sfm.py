@@ -76,9 +76,9 @@ def test_what_counts_as_a_photograph(tmp_path):
     assert [p.name for p in found.items] == ["a/masks/f.png", "a/x.png", "b.JPG", "c.HEIC"]
     assert found.items[2].mask == str(tmp_path / "masks/b.png")
     assert found.items[3].size == (heic.WIDTH, heic.HEIGHT)
-    assert {*found.left_out} == {"b.HEIC", "old.dng", "bad.png"}
+    assert {*found.left_out} == {"old.dng", "bad.png"}
     assert "convert it to JPEG" in found.left_out["old.dng"]
-    assert found.left_out["b.HEIC"] == "b.JPG has its name and is taken"
+    assert found.spare == {"b.HEIC": "b.JPG has its name and is taken"}
 
 
 def test_frames_of_a_video(tmp_path):

@@ -200,7 +200,7 @@ def _introduction(photographs: PhotographFolder, panorama: str) -> list[str]:
             f"note: {maybe} photographs are twice as wide as high, but nothing in them says that "
             "they show all directions: --panorama all, if they do"
         )
-    if others := photographs.left_out:
+    if others := photographs.left_out | photographs.spare:
         name, reason = next(iter(others.items()))
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         lines.append(f"left out: {name} ({reason}){more}")

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def main(folder: Path) -> None:
                 print(json.dumps(message), file=out, flush=True)
 
         threading.Thread(target=_end_with_input, daemon=True).start()
+        threading.Thread(target=_tell_headings, args=(folder / LOG, send), daemon=True).start()
         job = json.loads((folder / JOB).read_text(encoding="utf-8"))
         try:
             send("result", Stages(job, send).run())
@@ -50,6 +52,17 @@ def _end_with_input() -> None:
     while os.read(0, 4096):
         pass
     os._exit(1)
+
+
+def _tell_headings(log: Path, send) -> None:
+    """Sends on what the global mapper's log calls its steps: it has no callbacks that would."""
+    with open(log, errors="replace") as said:
+        said.seek(0, os.SEEK_END)
+        while True:
+            time.sleep(0.5)
+            for line in said:
+                if "=== Running " in line:
+                    send("phase", line.split("=== Running ")[1].split(" ===")[0])
 
 
 if __name__ == "__main__":

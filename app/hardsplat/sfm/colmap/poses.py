@@ -103,7 +103,7 @@ class Poses:
         order = sorted(ATTEMPTS, key=lambda name: globally and name != GLOBAL)
         for tried, name in enumerate(order):
             if self._worth_another(tried):
-                self.send("phase", name if tried else "")
+                self.send("phase", name)
                 self.models += [(model, name) for model in self._map(name)]
                 self.models.sort(key=lambda found: rank(found[0]))
         if not self.models:

@@ -44,11 +44,13 @@ class Photograph:
 
 @dataclass
 class PhotographFolder:
-    """folder: what names are below. left_out: name and reason for each file that cannot be used."""
+    """folder: what names are below. left_out: name and reason for each file that cannot be used;
+    spare: for each that is not wanted."""
 
     folder: Path
     items: list[Photograph]
     left_out: dict[str, str]
+    spare: dict[str, str]
 
 
 def is_video(path: Path) -> bool:
@@ -80,19 +82,19 @@ def find_photographs(
     """The photographs of a scene folder with their cameras and masks. camera_mode, panorama,
     exclude: as in SfmConfig. UserError where there are none."""
     check_listed(folder := image_folder(scene))
-    names, left_out, masks = listed(folder), {}, Masks(scene)
+    names, left_out, spare, masks = listed(folder), {}, {}, Masks(scene)
     # phones save a photograph as JPEG beside
     beside = {Path(n).with_suffix(""): n for n in listed(folder, ENDINGS - HEIC)}
     for name in listed(folder, HEIC):
         if other := beside.setdefault(Path(name).with_suffix(""), ""):
-            left_out[name] = f"{other} has its name and is taken"
+            spare[name] = f"{other} has its name and is taken"
             names.remove(name)
     for name in listed(folder, RAW):
         if Path(name).with_suffix("") not in beside:
             ending = Path(name).suffix[1:].upper()
             left_out[name] = f"{ending} files are not read here; convert it to JPEG"
     without = named(names, exclude)
-    left_out |= dict.fromkeys(sorted(without), "--exclude")
+    spare |= dict.fromkeys(sorted(without), "--exclude")
     items = []
     for name in names:
         if name in without:
@@ -110,9 +112,9 @@ def find_photographs(
             stamp = [[path.name, *size_and_time(path)] for path in (folder / name, mask) if path]
             items.append(Photograph(name, size, taken, whole, str(mask) if mask else None, stamp))
     if not items:
-        raise UserError(_nothing(folder, left_out))
+        raise UserError(_nothing(folder, left_out | spare))
     _share_cameras(items, camera_mode)
-    return PhotographFolder(folder, items, left_out)
+    return PhotographFolder(folder, items, left_out, spare)
 
 
 def _share_cameras(items: Sequence[Photograph], mode: str) -> None:
