@@ -6,8 +6,8 @@ DATA has a folder for each scene. Every run is a process of its own, `hardsplat 
 with the flags of its row, in a folder of OUT for the commit; complete runs are not made again. A
 row is the mean of all complete runs of its kind there, whatever seeds are named, with the outer
 two. PSNR is that of the standard properties of splats.ply. Memory is the largest count of the
-driver, or of hardsplat where the driver has none. --readme: the table replaces that in README.md,
-too.
+driver, or of hardsplat where the driver has none. `--seeds` without a number trains nothing; rows
+without a run are left out. --readme: the table replaces that in README.md, too.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.headline", description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[42, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="*", default=[42, 1, 2])
     parser.add_argument("--commit", help="its name, where there is no repository")
     parser.add_argument("--readme", action="store_true")
     given = parser.parse_args(words)
@@ -139,8 +139,9 @@ def main(words: Sequence[str]) -> int:
     for row in ROWS:
         for seed in given.seeds:
             row.make(given.data, out, seed)
-        made += (runs := row.runs(out))
-        found.append(cells(row, runs))
+        if runs := row.runs(out):
+            made += runs
+            found.append(cells(row, runs))
     print(text := table(found, caption_of(made, commit)))
     if given.readme:
         readme = README.read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import subprocess
 import sys
 import time
 
@@ -141,3 +142,31 @@ def test_what_fails_while_a_device_is_opened_closes_it():
     assert device.done() and set(context.opened()) == devices
     with pytest.raises(UserError, match="no such device"), opening(99) as device:
         device.result()
+
+
+@LINUX
+def test_no_thread_outlives_its_driver():
+    """A thread that called a driver may end after the last device was closed: the driver stays
+    loaded. The one that opens a device ends before that closes."""
+    script = """
+import threading
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.probe import opening
+
+def mapped():
+    paths = {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
+    return {path for path in paths if "vulkan_" in path}
+
+with opening() as device:
+    device.result()
+    for thread in threading.enumerate():
+        if thread.name.startswith("device"):
+            thread.join(20)
+            assert not thread.is_alive()
+    drivers = mapped()
+assert drivers and mapped() == drivers, (drivers, mapped())
+Device().close()
+assert mapped() == drivers
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

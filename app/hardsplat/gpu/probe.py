@@ -100,6 +100,7 @@ def opening(wanted: str | int | None = None) -> Iterator[Future[Device]]:
     their time. It is closed in the end."""
     with ThreadPoolExecutor(1, "device") as thread:
         device = thread.submit(open_device, wanted)
+        thread.shutdown(wait=False)  # it ends once the device is open
         try:
             yield device
         finally:

@@ -43,6 +43,7 @@ _MESSAGES = bits("VK_DEBUG_UTILS_MESSAGE_TYPE_{}_BIT_EXT", "VALIDATION", "GENERA
 
 # of instances that are not destroyed: a VkInstance outlives its Python object
 _CALLBACKS: dict[Any, Any] = {}
+_LAST: list[Any] = []  # the VkInstance that keeps drivers loaded, see Instance.destroy
 
 
 class ValidationError(Exception):
@@ -132,13 +133,19 @@ class Instance:
         return self.proc("vkCreateDebugUtilsMessengerEXT")(self.handle, info[0], None)
 
     def destroy(self) -> None:
-        """May be called again. Its devices must be closed by then."""
+        """May be called again. Its devices must be closed by then.
+
+        The instance that is destroyed last stays until another one is: a driver is unloaded with
+        its last instance, and a thread that called it before, and ends later, would crash then.
+        """
         if self.handle is None:
             return
         if self._messenger is not None:
             self.proc("vkDestroyDebugUtilsMessengerEXT")(self.handle, self._messenger, None)
-        vk.vkDestroyInstance(self.handle, None)
         _CALLBACKS.pop(self.handle, None)
+        before, _LAST[:] = [*_LAST], [self.handle]
+        for handle in before:
+            vk.vkDestroyInstance(handle, None)
         self.handle = self._messenger = None
 
     def __enter__(self) -> Instance:

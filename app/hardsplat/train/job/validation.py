@@ -30,7 +30,7 @@ LOOK = 500  # steps from one measurement to the next; later, more
 # as many steps as would follow it.
 GAIN, PATIENCE = 0.1, 2_000
 FINISH = 0.25  # share of all steps that follow the main phase
-DECAY = 8.0  # of opacities, over the root of the gap of squared errors
+DECAY = 16.0  # of opacities, over the root of the gap of squared errors
 # dB that a fit of colours must gain, the geometric mean of held and of trained photographs, for
 # exposures to be trained
 LIGHT = 1.2
