@@ -39,10 +39,7 @@ from hardsplat.tables.photographs import LENSES
 from hardsplat.tables.pictures import PICTURES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
-from hardsplat.train.features import FEATURES, variants
-from hardsplat.train.job.schedule import Averaging
-from hardsplat.train.step.resort import resort_passes
-from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train import FEATURES, STRATEGIES, Averaging, resort_passes, variants
 from hardsplat.view.gui.canvas import GUI_PASS
 
 

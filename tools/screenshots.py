@@ -182,7 +182,7 @@ def window(result: Path, folder: Path) -> None:
 
 def training(result: Path, folder: Path) -> None:
     """The run of the result begins again, in a window."""
-    from hardsplat.train.run.trainer import train
+    from hardsplat.train import run_training as train
     from hardsplat.view.preview import TrainingWindow
 
     with TemporaryDirectory() as files, photographed(folder, TRAINING):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hardsplat.model.gaussians import Gaussians
     from hardsplat.raster.renderer import Renderer
     from hardsplat.serve.watch import Server
-    from hardsplat.train.api import load_result, train
+    from hardsplat.train import load_result, train
 
 __all__ = [
     "Camera",
@@ -60,7 +60,7 @@ _HOME = {  # public name -> its module
     "UserError": "base.errors",
     "convert": "export.convert",
     "is_antialiased": "io.splats",
-    "load_result": "train.api",
+    "load_result": "train",
     "load_scene": "io.scenes.scene",
     "load_splats": "io.splats",
     "lod": "export.lod",

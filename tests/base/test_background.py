@@ -15,7 +15,7 @@ from hardsplat.base.background import Background, outcome
 from hardsplat.base.clock import LONGEST_START, PhaseClock
 from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.views import View
-from hardsplat.train.run.trainer import train
+from hardsplat.train import run_training as train
 from tests.helpers.training import settings
 
 

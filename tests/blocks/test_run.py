@@ -93,7 +93,7 @@ def test_a_scaffold_begins_with_no_more_random_splats_than_it_may_have(
 ):
     made = []
     monkeypatch.setattr(
-        "hardsplat.train.run.trainer.train", lambda config, **how: made.append(config)
+        "hardsplat.train.run.trainer.run_training", lambda config, **how: made.append(config)
     )
     config = settings(scene, init_type="random")
     train_scaffold(config, load_scene(scene), tmp_path, 30, 60_000)

@@ -16,7 +16,7 @@ from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
-from hardsplat.train.run.trainer import train
+from hardsplat.train import run_training as train
 from tests.helpers.training import settings
 
 PLANTED = 6

@@ -15,10 +15,10 @@ from hardsplat.base.errors import UserError
 from hardsplat.io.scenes.masks import MODES
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train import run_training as train
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.measure.lpips import VARIANTS, Lpips
 from hardsplat.train.measure.measure import Evaluator
-from hardsplat.train.run.trainer import train
 from tests.helpers import needs
 from tests.helpers.tables import refusal
 from tests.helpers.training import open_session, settings

@@ -14,8 +14,8 @@ from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, 
 from hardsplat.io.scenes.lens import Lens
 from hardsplat.io.scenes.masks import Masks, read_mask
 from hardsplat.io.scenes.scene import load_scene
+from hardsplat.train import run_training as train
 from hardsplat.train.measure.command import evaluate_run
-from hardsplat.train.run.trainer import train
 from tests.helpers.tables import refusal, rows
 from tests.helpers.training import settings
 from tools.make_scene import make_scene

@@ -13,7 +13,7 @@ from hardsplat.raster.core.pairs import HEADROOM, SPARE
 from hardsplat.raster.renderer import Renderer
 from hardsplat.raster.tiled import rasterizer
 from hardsplat.step.runner import AHEAD, WINDOW, BatchResult, PairDemand
-from hardsplat.train.run.trainer import train
+from hardsplat.train import run_training as train
 from tests.helpers.drawing import PARAMETERS, clear_scene, compare, splats_of
 from tests.helpers.goldens import relative_l2
 from tests.helpers.training import settings

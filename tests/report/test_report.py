@@ -14,7 +14,8 @@ from hardsplat.report import page
 from hardsplat.report.processes import ReportProcesses
 from hardsplat.report.run import write_report
 from hardsplat.settings.presets import save_config
-from hardsplat.train.run.trainer import Trainer, train
+from hardsplat.train import Trainer
+from hardsplat.train import run_training as train
 from tests.helpers.browser import open_page, parts
 from tests.helpers.training import settings
 

@@ -31,7 +31,7 @@ from hardsplat.serve.editing import MARK, EditPanel
 from hardsplat.serve.messages import SCHEMA, RefusedMessage, check_message, number, one_of
 from hardsplat.serve.server import Frames
 from hardsplat.serve.watch import Server
-from hardsplat.train.run.trainer import train
+from hardsplat.train import run_training as train
 from hardsplat.train.watchers.watch import Watcher
 from hardsplat.view.splats.screen import Look
 from tests.helpers import needs

@@ -170,7 +170,7 @@ def test_train_offers_it(error_of, tmp_path, monkeypatch):
 
     monkeypatch.setattr("hardsplat.sfm.run.sfm", find)
     monkeypatch.setattr("hardsplat.cli.train.reading", lambda config, parts: nullcontext())
-    monkeypatch.setattr("hardsplat.train.run.trainer.train", trained)
+    monkeypatch.setattr("hardsplat.train.run.trainer.run_training", trained)
     assert main(["train", str(film), "--sfm"]) == 0
     assert calls == [film, (walk, Path("results/walk"))]
     # it has poses: nothing more to find

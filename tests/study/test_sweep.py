@@ -147,7 +147,7 @@ def test_seeds_are_one_line_with_bars():
 
 
 def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, capsys):
-    real = one_run.train
+    real = one_run.run_training
 
     def fails(config):
         if config.run.seed == 1:
@@ -156,7 +156,7 @@ def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, 
             raise ZeroDivisionError("a bug")
         return real(config)
 
-    monkeypatch.setattr(one_run, "train", fails)
+    monkeypatch.setattr(one_run, "run_training", fails)
     command = argv(scene, "--seed 1 2 3", FEW, "--result-dir", tmp_path)
     assert hardsplat_sweep(*command) == 1
     errors = {r["settings"].get("seed"): r["error"] for r in records(tmp_path).values()}
@@ -164,10 +164,10 @@ def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, 
     statuses = sorted(r["status"] for r in records(tmp_path).values())
     assert statuses == ["done", "failed", "failed"]
     assert "\nseed=1: failed: no memory at step 1" in capsys.readouterr().out
-    monkeypatch.setattr(one_run, "train", real)
+    monkeypatch.setattr(one_run, "run_training", real)
     in_process.clear()
     assert hardsplat_sweep(*command) == 0 and len(in_process) == 2  # those that failed
-    monkeypatch.setattr(one_run, "train", fails)
+    monkeypatch.setattr(one_run, "run_training", fails)
     words = "--seed 1 --format unorm8 --result-dir"
     assert hardsplat_sweep(scene, FEW, words, tmp_path / "other") == 2
     error = "none of the 1 runs was done; the last: no memory at step 1"

@@ -30,10 +30,10 @@ from hardsplat.step.photos import pack
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.photographs import EXPOSURES
+from hardsplat.train import run_training as train
 from hardsplat.train.features.exposure import exposure_parts, save_exposures
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.measure import Evaluator
-from hardsplat.train.run.trainer import train
 from tests.helpers.training import open_session, resumed_exactly, settings
 from tests.oracle import exposure as oracle
 

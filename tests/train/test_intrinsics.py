@@ -15,10 +15,10 @@ from hardsplat.model.camera import Camera, Distortion
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train import run_training as train
 from hardsplat.train.features.cameras import focused
-from hardsplat.train.features.intrinsics import NAME, load_intrinsics, save_intrinsics
+from hardsplat.train.features.intrinsics import INTRINSICS_FILE, load_intrinsics, save_intrinsics
 from hardsplat.train.measure.command import evaluate_run
-from hardsplat.train.run.trainer import train
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import frozen, resumed_exactly, settings
 from tests.oracle import loss as oracle_loss
@@ -100,7 +100,7 @@ def test_held_out_views_have_refined_intrinsics(on_device, scene, tmp_path):
     found = load_intrinsics(run)
     assert np.abs(found).max() > 0.01
     assert evaluated(run, again) == pytest.approx(psnr, abs=0.02)
-    (run / NAME).unlink()
+    (run / INTRINSICS_FILE).unlink()
     save_intrinsics(run, np.zeros((1, 3)))
     assert abs(evaluated(run, again) - psnr) > 0.1
     roots = run / "poses/sparse", scene / "sparse"
@@ -120,7 +120,7 @@ def test_files_and_scenes_that_do_not_fit(tmp_path):
     save_intrinsics(tmp_path, CHANGE)
     assert np.allclose(load_intrinsics(tmp_path), CHANGE)
     for text in DAMAGED:
-        (tmp_path / NAME).write_text(text)
+        (tmp_path / INTRINSICS_FILE).write_text(text)
         with pytest.raises(UserError, match="is not the intrinsics of a run"):
             load_intrinsics(tmp_path)
     with pytest.raises(UserError, match="No such file"):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from hardsplat.base.errors import UserError
-from hardsplat.train.run.trainer import train
+from hardsplat.train import run_training as train
 from hardsplat.train.watchers import logs
 from tests.helpers import needs
 from tests.helpers.training import settings

@@ -14,7 +14,7 @@ from hardsplat.raster.hardware import listed
 from hardsplat.raster.tiled import rasterizer as tiled
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.runner import StepRunner
-from hardsplat.train.run.trainer import train
+from hardsplat.train import run_training as train
 from hardsplat.train.run.tuner import RasterizerTuner
 from hardsplat.train.session.drawing import Drawing
 from hardsplat.train.session.session import Session

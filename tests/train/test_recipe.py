@@ -10,12 +10,12 @@ from hardsplat.io.formats.checkpoint import path_of
 from hardsplat.model.camera import Camera
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train import run_training as train
 from hardsplat.train.job.decide import decide
 from hardsplat.train.job.facts import DeviceFacts, Facts
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.views import Views
 from hardsplat.train.run.gather import check_points
-from hardsplat.train.run.trainer import train
 from hardsplat.train.strategies import STRATEGIES
 from tests.helpers.training import settings
 

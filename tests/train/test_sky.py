@@ -11,8 +11,8 @@ from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.sky import WELL_SEEN, Sky
 from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
+from hardsplat.train import run_training as train
 from hardsplat.train.measure.command import evaluate_run
-from hardsplat.train.run.trainer import train
 from tests.helpers.training import open_session, resumed_exactly, same_state, settings
 
 SPHERE = dict(background="sphere", rasterizer="tiled", strategy="none")

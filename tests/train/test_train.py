@@ -28,12 +28,12 @@ from hardsplat.settings.presets import config_from_file, load_config
 from hardsplat.step.photos import Photos
 from hardsplat.study.compare import NAME as COMPARISON
 from hardsplat.tables.formats import MOMENT_FORMATS
+from hardsplat.train import run_training as train
 from hardsplat.train.job.memory import fitting
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.measure.measure import evaluation_frame, measure_all
 from hardsplat.train.run.outcome import besides_training
-from hardsplat.train.run.trainer import train
 from hardsplat.train.session.session import Session
 from hardsplat.train.strategies.refine import RESET_OPACITY
 from hardsplat.train.watchers.log import Log

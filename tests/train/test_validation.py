@@ -12,11 +12,11 @@ from hardsplat.io.formats.checkpoint import load, path_of
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.begin import rate_plans, view_order
+from hardsplat.train import run_training as train
 from hardsplat.train.api import _Callback
 from hardsplat.train.job import validation
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.job.validation import Look, has_settled, held_views, look, next_look
-from hardsplat.train.run.trainer import train
 from tests.helpers.training import same_state, settings
 
 Shown = namedtuple("Shown", "psnr fitted_psnr")

@@ -25,7 +25,7 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.renderer import Renderer
 from hardsplat.step.runner import StepRunner
-from hardsplat.train.run.trainer import train
+from hardsplat.train import run_training as train
 from hardsplat.view import show
 from hardsplat.view.preview import TrainingWindow
 from hardsplat.view.splats.controls import Controls, fitted, placed

@@ -27,12 +27,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.scenes.views import View, load_images
-from hardsplat.train.job.facts import ScenePart
-from hardsplat.train.run.held_out import HeldOut
-from hardsplat.train.run.keeping import Keeper
-from hardsplat.train.run.photographs import PhotographLoader
-from hardsplat.train.run.trainer import Trainer
-from hardsplat.train.watchers.watch import Running, Watcher
+from hardsplat.train import HeldOut, Keeper, PhotographLoader, Running, ScenePart, Trainer, Watcher
 from tools.suite.plan import Plan, Run
 
 MEASURED = ("step", "psnr", "ssim", "fitted_psnr", "fitted_ssim", "splats", "training_seconds")

@@ -17,7 +17,7 @@ from typing import Any
 
 def make_callable(package: str, function: str) -> None:
     """Has calls of the package `hardsplat.train`, for example, go to `function`, such as
-    "hardsplat.train.api:train", which is imported by the first call. `help` and `inspect.signature`
+    "hardsplat.train.api:train". The first call imports that. `help` and `inspect.signature`
     of the package show those of the function."""
 
     def found() -> Callable:

@@ -15,14 +15,13 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError, reason
 from hardsplat.base.version import __version__
 from hardsplat.blocks.tasks import devices_of, scheduler_of
-from hardsplat.contract.footprint import most_splats, packed
+from hardsplat.contract.footprint import SHOWN, most_splats, packed
 from hardsplat.gpu.probe import open_device
 from hardsplat.raster.backends import training_needs
 from hardsplat.raster.core.sinks import moments_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study.workers import ask_workers
 from hardsplat.tables import quantities
-from hardsplat.train.job.memory import SHOWN
 
 # of a splat on the disk, over its numbers: what a block starts from, its splats, its tile and the
 # joined file; and two checkpoints, with moments, of which a third replaces the older one

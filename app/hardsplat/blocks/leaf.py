@@ -35,8 +35,7 @@ from hardsplat.results.folder import write_json
 from hardsplat.settings.presets import of_length
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.study.workers import as_child
-from hardsplat.train.run.photographs import PhotographLoader
-from hardsplat.train.watchers.watch import Running, Watcher
+from hardsplat.train import PhotographLoader, Running, Watcher
 
 TASK, OUTCOME, START = "task.json", "block.json", "start.ply"
 WARM = 0.4  # of the rate of means: splats of the scaffold are near their places
@@ -85,12 +84,12 @@ def _train_block(folder: Path, quiet: bool, device: Future[Device]) -> dict[str,
         del begins  # it may be large
     config = settings_of(config, block, first, count, outside, grows)
     part = scaffold.part(whole, set(block.photographs), region)
-    from hardsplat.train.run.trainer import train  # while photographs are read
+    from hardsplat.train import run_training  # while photographs are read
 
     watchers = [FullDevice()] if grows else []
     try:
         config, made = config.changed(resume=resumed), 0
-        metrics = train(config, watchers, device=device, photographs=photographs, part=part)
+        metrics = run_training(config, watchers, device=device, photographs=photographs, part=part)
         made, at, count = metrics["steps"], folder / "splats.ply", metrics["splats"]
         full = None if made == block.steps else UserError("")
     except OutOfMemory as error:
@@ -102,7 +101,7 @@ def _train_block(folder: Path, quiet: bool, device: Future[Device]) -> dict[str,
         if not made:
             raise full
         config, photographs = config.changed(resume=True), PhotographLoader(scene)
-        metrics = train(config, device=device, photographs=photographs, part=part)
+        metrics = run_training(config, device=device, photographs=photographs, part=part)
     seconds = metrics["seconds"]
     own = {"seconds": seconds["training"], "parts": seconds["parts"], "outside": outside}
     own |= {"steps": metrics["steps"]}

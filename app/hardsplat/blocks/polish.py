@@ -105,9 +105,8 @@ def polish_whole(
         own |= dict(init=joined, strategy="none", cap_max=0, early_stop=False)
         own |= dict(means_lr=config.adam.means_lr_final)
         settings = of_length(scaffold.settings(config, ends=True), steps).changed(**own)
-        from hardsplat.train.run.photographs import PhotographLoader
-        from hardsplat.train.run.trainer import train
+        from hardsplat.train import PhotographLoader, run_training
 
         part = scaffold.part(scene, {scene.views[i].name for i in scene.train}, None)
-        train(settings, photographs=PhotographLoader(replace(scene, test=[])), part=part)
+        run_training(settings, photographs=PhotographLoader(replace(scene, test=[])), part=part)
     return polished / "splats.ply"

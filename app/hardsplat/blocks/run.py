@@ -42,8 +42,7 @@ from hardsplat.results.folder import (
 )
 from hardsplat.settings.presets import SAVED_NAME, of_length, save_config
 from hardsplat.settings.train import TrainConfig, scene_folder
-from hardsplat.train.measure.command import evaluate_run
-from hardsplat.train.strategies.budget import budget_for
+from hardsplat.train import budget_for, evaluate_run
 
 MOST_SPLATS = 10**10
 UNPOLISHED = "unpolished"  # folder of the joined scene until it is polished

@@ -22,10 +22,7 @@ from hardsplat.model.region import Region
 from hardsplat.settings.presets import SAVED_NAME, config_from_file, of_length
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.tables import quantities
-from hardsplat.train.features.cameras import focused_scene, moved
-from hardsplat.train.features.exposure import NAME as EXPOSURES
-from hardsplat.train.features.intrinsics import NAME as INTRINSICS
-from hardsplat.train.job.facts import ScenePart
+from hardsplat.train import EXPOSURES_FILE, INTRINSICS_FILE, ScenePart, focused_scene, moved
 
 STEPS, SPLATS = 7_000, (20_000, 2_000_000)
 EPOCHS = 10  # that photographs train it at least, since it solves what differs in them
@@ -49,8 +46,7 @@ def train_scaffold(
     own |= dict(sh_degree=min(1, config.model.sh_degree), early_stop=False)
     own |= dict(save_steps=(steps,), eval_steps=(steps,), exposure_until=1.0)
     own |= dict(init_num_pts=min(config.start.init_num_pts, own["cap_max"]))
-    from hardsplat.train.run.photographs import PhotographLoader
-    from hardsplat.train.run.trainer import train  # which blocks import later
+    from hardsplat.train import PhotographLoader, run_training  # which blocks import later
 
     settings = of_length(config, steps).changed(**own)
     s = settings.scene
@@ -59,7 +55,7 @@ def train_scaffold(
     if n > most:  # as evenly as the points of a model come
         kept = np.linspace(0, n - 1, most).astype(np.int64)
         coarse = replace(coarse, points=coarse.points[kept], colors=coarse.colors[kept])
-    train(settings, photographs=PhotographLoader(coarse))
+    run_training(settings, photographs=PhotographLoader(coarse))
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,7 @@ class Scaffold:
         cameras. exposed: the splats there need the exposures. Raises UserError where it cannot be
         written."""
         try:
-            for name in (INTRINSICS, *[EXPOSURES] * exposed):
+            for name in (INTRINSICS_FILE, *[EXPOSURES_FILE] * exposed):
                 if (self.folder / name).is_file():
                     shutil.copy(self.folder / name, folder / name)
             if (self.folder / POSES).is_dir():

@@ -30,7 +30,7 @@ def view(flags):
 
 
 def eval(flags):
-    from hardsplat.train.measure.command import evaluate_run
+    from hardsplat.train import evaluate_run
 
     show_log(flags)
     evaluate_run(flags.pop("result"), **flags)

@@ -71,7 +71,7 @@ def handle(flags):
     # what is resumed has a checkpoint, or else no one wants its photographs
     reads = nullcontext() if config.run.resume else reading(config, parts)
     with opens as device, reads as photographs:
-        from hardsplat.train.run.trainer import train
+        from hardsplat.train import run_training
 
         show_log({"verbose": config.run.verbose, "quiet": config.run.quiet})
         watchers = [window for window in [with_window and _window()] if window]
@@ -79,7 +79,7 @@ def handle(flags):
             from hardsplat.serve.watch import Server
 
             watchers.append(Server(address))
-        train(config, watchers, parts, device, photographs)
+        run_training(config, watchers, parts, device, photographs)
 
 
 def plan(flags):
@@ -97,7 +97,7 @@ def plan(flags):
 def reading(config, parts):
     """The photographs, which threads decode while this one imports what trains."""
     from hardsplat.results.folder import check_folder, folder_of
-    from hardsplat.train.run.photographs import PhotographLoader
+    from hardsplat.train import PhotographLoader
 
     parts.begin("load")
     check_folder(folder_of(config.run, config.scene))

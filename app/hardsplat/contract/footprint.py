@@ -18,6 +18,9 @@ _PER_SPLAT = {
     "sort blocks": 1.0 / _BLOCK,
     "groups": 1.0 / contract.CONSTANTS["GROUP"],
 }
+# Share of the splats that a view is taken to show where no view was drawn yet. Large scenes have
+# 0.4 to 5 % (CLM, Zhao et al. 2025, arXiv 2511.04951).
+SHOWN = 0.05
 # What buffers and images are for; planes come to parameters, optimizer and gradients besides.
 _PURPOSES = {
     "parameters": "blobs",

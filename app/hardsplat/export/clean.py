@@ -27,7 +27,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.renderer import Renderer
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.train import TrainConfig, scene_folder
-from hardsplat.train.measure.measure import BACKGROUNDS
+from hardsplat.tables.pictures import BACKGROUNDS
 
 NAME = "clean.ply"
 PRICE = 0.02  # dB that photographs may lose

@@ -29,9 +29,8 @@ from hardsplat.raster.renderer import Renderer
 from hardsplat.results.model import run_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.train import TrainConfig, scene_folder
-from hardsplat.train.features.cameras import focused_scene
-from hardsplat.train.features.intrinsics import load_intrinsics
-from hardsplat.train.measure.measure import BACKGROUNDS
+from hardsplat.tables.pictures import BACKGROUNDS
+from hardsplat.train import focused_scene, load_intrinsics
 
 log = logging.getLogger("hardsplat")
 REPORT = "report.html"  # of a run, with its cameras

@@ -21,7 +21,7 @@ from hardsplat.page.export import PageScene, view_header
 from hardsplat.page.stream import write_stream_page
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.settings.presets import SAVED_NAME
-from hardsplat.train.measure.measure import BACKGROUNDS
+from hardsplat.tables.pictures import BACKGROUNDS
 
 NAME = "lod"
 # what a folder of levels holds, also after `hardsplat eval` has measured them

@@ -23,7 +23,7 @@ from hardsplat.raster.renderer import Renderer
 from hardsplat.results.edited import scene_of
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.scene import SceneSettings
-from hardsplat.train.measure.measure import BACKGROUNDS
+from hardsplat.tables.pictures import BACKGROUNDS
 
 log = logging.getLogger("hardsplat")
 NAME = "page.html"

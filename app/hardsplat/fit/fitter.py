@@ -28,9 +28,9 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.exr import read_exr
 from hardsplat.io.media.images import over, read_upright, save_png, to_uint8
+from hardsplat.report.stages import stage_medians
 from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
 from hardsplat.step.runner import LONGEST_BATCH, BatchResult
-from hardsplat.train.watchers.log import stage_medians
 
 OF_A_FIT = tuple(
     "metrics.json blobs.npz reconstruction.png difference.png timelapse.mp4 psnr.png".split()

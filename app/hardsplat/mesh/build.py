@@ -30,7 +30,7 @@ from hardsplat.render.painter import Painter
 from hardsplat.results.edited import scene_of
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.measure.measure import BACKGROUNDS
+from hardsplat.tables.pictures import BACKGROUNDS
 
 NAME = "mesh.glb"
 _ALIGNED = np.cos(np.radians(10))  # of the angle within which a model's axis points up

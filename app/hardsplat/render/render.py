@@ -34,8 +34,7 @@ from hardsplat.results.model import find_model, run_of
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.formats import FORMATS
-from hardsplat.tables.pictures import PICTURES
-from hardsplat.train.measure.measure import BACKGROUNDS
+from hardsplat.tables.pictures import BACKGROUNDS, PICTURES
 
 log = logging.getLogger("hardsplat")
 SAMPLES = 8  # frames that the ends of a palette are taken from

@@ -15,7 +15,7 @@ from hardsplat.serve.clients import uuid_of
 from hardsplat.serve.door import address_of, check_installed
 from hardsplat.serve.messages import one_of
 from hardsplat.serve.server import REFRESH, Frames
-from hardsplat.train.watchers.watch import Running, Watcher
+from hardsplat.train import Running, Watcher
 from hardsplat.view.preview import cameras_of, degree_of, dots_of, look_of
 
 BATCH_SECONDS = 0.5  # how long a batch may take while a page is open

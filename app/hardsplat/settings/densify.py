@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hardsplat.settings.option import option, share, steps, weight
 from hardsplat.settings.owner import Owner, part
 
-# the names in hardsplat.train.strategies, which takes Vulkan to import
+# the names of strategies of hardsplat.train, which takes Vulkan to import
 STRATEGIES = ("budget", "adaptive", "mcmc", "none")
 EXTENTS = "scene extents"
 

@@ -16,7 +16,7 @@ from hardsplat.base.version import __version__
 from hardsplat.report.page import comparison, pictures, write_page
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.scene import SceneSettings
-from hardsplat.train.measure.command import evaluate_run
+from hardsplat.train import evaluate_run
 
 NAME = "compare.html"
 SIDES = "A", "B"

@@ -246,7 +246,7 @@ def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
 
 def _fitting_packed(device, moments: str) -> list[str]:
     """Numbers of splats that fit with --packed and with --out-of-core, and what they take."""
-    from hardsplat.train.job.memory import SHOWN
+    from hardsplat.contract.footprint import SHOWN
 
     each = _needs("tiled", moments)
     limits, lines = (device.memory_bytes, device.max_buffer, device.max_allocation), []

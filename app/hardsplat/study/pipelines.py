@@ -41,9 +41,7 @@ from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
 from hardsplat.tables.photographs import LENSES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
 from hardsplat.tables.tiles import TILE_BACKWARDS
-from hardsplat.train.features import FEATURES, variants
-from hardsplat.train.features.feature import Feature
-from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train import FEATURES, STRATEGIES, Feature, variants
 
 PATIENCE = 120.0  # seconds for a pipeline
 CRASH = "HARDSPLAT_CRASH"  # for tests: the other process ends at pipelines with this text

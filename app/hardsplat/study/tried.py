@@ -21,10 +21,7 @@ from hardsplat.raster.renderer import Renderer
 from hardsplat.settings.train import TrainConfig
 from hardsplat.settings.typed_rasterizers import RasterizerName
 from hardsplat.step.photos import Photos
-from hardsplat.train.job.decide import decide
-from hardsplat.train.job.facts import DeviceFacts, Facts
-from hardsplat.train.job.views import Views
-from hardsplat.train.session.session import Session
+from hardsplat.train import DeviceFacts, Facts, Session, Views, decide
 
 SIZE = 32, 24  # px
 STEPS = 2

@@ -23,6 +23,14 @@ class PictureMode:
     formats: tuple[str, ...] = ("unorm8", "unorm16", "float16", "float32")  # that can hold it
 
 
+# what pictures of splats are drawn over, by --background
+BACKGROUNDS = {
+    "black": (0.0,) * 3,
+    "white": (1.0,) * 3,
+    "random": (0.0,) * 3,
+    "sphere": (0.0,) * 3,
+}  # random: training only; sphere: behind a sky that is drawn with the splats
+
 HALF = math.sqrt(2 * math.log(2))  # exp(-HALF^2 / 2) = 1/2
 
 # fmt: off

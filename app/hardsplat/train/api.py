@@ -7,28 +7,35 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Unpack
 
 from hardsplat.base.callables import name_settings
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.scenes.scene import Scene
+from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.scenes.values import json_in
 from hardsplat.io.splats import is_antialiased, load_splats
+from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.page.export import PageScene, write_page
 from hardsplat.results.metrics import decibels, last_evaluation
 from hardsplat.settings.option import check_known
-from hardsplat.settings.presets import load_config
-from hardsplat.settings.train import FIELDS, NAMES
+from hardsplat.settings.presets import SAVED_NAME, load_config, read_saved
+from hardsplat.settings.train import FIELDS, NAMES, TrainConfig
 from hardsplat.settings.typed_training import TrainSettings
-from hardsplat.train.inline import InlinePage, inline_page
+from hardsplat.tables.pictures import BACKGROUNDS
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.watchers.watch import Running, Watcher, Watchers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+DEGREE = 1  # of colour in a notebook, which is saved with what it shows
 
 
 class Progress:
@@ -82,6 +89,18 @@ class _Callback(Watcher):
 
 
 @dataclass(frozen=True)
+class InlinePage:
+    """A page as the value of a notebook's cell. html: the whole page. height: px."""
+
+    html: str
+    height: int
+
+    def _repr_html_(self) -> str:
+        frame = f'width="100%" height="{self.height}" style="border: 0" allow="fullscreen"'
+        return f'<iframe srcdoc="{escape(self.html)}" {frame}></iframe>'
+
+
+@dataclass(frozen=True)
 class Result:
     """What a training left. folder: the result folder, as `hardsplat train` writes it. metrics:
     what its metrics.json holds."""
@@ -124,9 +143,16 @@ class Result:
         return last["psnr"] if last else None
 
     def show(self, height: int = 600) -> InlinePage:
-        """The splats in a page that a notebook shows as the value of a cell. height: px. Raises
-        UserError where no splat is left."""
-        return inline_page(self.folder, self.gaussians, height)
+        """The splats in a page that a notebook shows as the value of a cell, from the training
+        cameras where the scene is there. height: px. Raises UserError where no splat is left."""
+        config = TrainConfig.of(**read_saved(self.folder / SAVED_NAME))
+        scene, cameras = config.scene, _cameras(config)
+        look = BACKGROUNDS[scene.background], config.raster.antialiased
+        shown = PageScene(self.folder.name, cameras, scene.near_plane, *look)
+        with TemporaryDirectory() as below:
+            path = Path(below) / "page.html"
+            write_page(path, self.gaussians, shown, sh_degree=min(self.gaussians.sh_degree, DEGREE))
+            return InlinePage(path.read_text(), height)
 
     def plot(self) -> Figure:
         """A matplotlib figure of loss, PSNR and number of splats by step, which a notebook shows as
@@ -139,6 +165,16 @@ class Result:
         # notebooks show figures of pyplot alone by themselves
         figure._repr_svg_ = lambda: charts.svg(figure).decode()
         return figure
+
+
+def _cameras(config: TrainConfig) -> dict[str, Camera]:
+    if config.scene.data_dir is None:
+        return {}
+    try:
+        scene = load_scene(config.scene.data_dir, **config.scene.reading)
+    except UserError:  # it has gone
+        return {}
+    return {scene.views[i].name: scene.views[i].camera for i in scene.train}
 
 
 def load_result(folder: str | Path) -> Result:

@@ -26,7 +26,7 @@ from hardsplat.results.edited import scene_of
 from hardsplat.results.model import find_model, home_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.run.first_splats import initial_gaussians
+from hardsplat.train import initial_gaussians
 from hardsplat.view.splats.controls import Controls
 
 FOV = np.radians(50.0)  # vertical, and

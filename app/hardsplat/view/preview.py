@@ -19,8 +19,8 @@ from hardsplat.raster.hardware.rasterizer import TIMED
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.settings.rasterizers import RasterSettings
 from hardsplat.settings.scene import SceneSettings
-from hardsplat.train.measure.measure import BACKGROUNDS
-from hardsplat.train.watchers.watch import Running, Watcher
+from hardsplat.tables.pictures import BACKGROUNDS
+from hardsplat.train import Running, Watcher
 from hardsplat.view import window
 from hardsplat.view.gui.ui import TrainingFacts
 from hardsplat.view.splats.controls import Controls

@@ -10,9 +10,10 @@ from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.usage import MemoryBudget
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.step.photos import Photos
+from hardsplat.train import Trainer
+from hardsplat.train import run_training as train
 from hardsplat.train.run import keeping
 from hardsplat.train.run.held_out import HeldOut
-from hardsplat.train.run.trainer import Trainer, train
 from hardsplat.train.session import capacity
 from hardsplat.train.watchers.watch import Watcher
 from tests.helpers.training import settings

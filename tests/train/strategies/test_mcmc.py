@@ -10,7 +10,7 @@ from hardsplat.raster.core.projection import Perspective
 from hardsplat.raster.core.sinks import adam
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.run.trainer import train
+from hardsplat.train import run_training as train
 from hardsplat.train.strategies.mcmc import grown, mcmc_passes, record_mcmc
 from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
 from tests.helpers.training import open_session, settings

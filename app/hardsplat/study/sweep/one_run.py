@@ -31,7 +31,7 @@ from hardsplat.study.bench.bench import commit
 from hardsplat.study.bench.measure import Bench
 from hardsplat.study.sweep import run_file
 from hardsplat.study.workers import as_child
-from hardsplat.train.run.trainer import train
+from hardsplat.train import run_training
 
 
 def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
@@ -53,7 +53,9 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
         if lacking := _lacking(config):
             record |= {"status": "skipped", "error": lacking}
         else:
-            record["metrics"] = train(config.changed(resume=checkpoint.newest(folder) is not None))
+            record["metrics"] = run_training(
+                config.changed(resume=checkpoint.newest(folder) is not None)
+            )
             record["gradients"] = _gradients(folder, config, record["metrics"])
             record["status"] = "done"
             # several times the size of the splats, and the run is at its end

@@ -30,7 +30,7 @@ from hardsplat.train.features.feature import Feature, Found, Record, StepParts, 
 if TYPE_CHECKING:
     from hardsplat.train.job.job import Job
 
-NAME = "exposures.json"
+EXPOSURES_FILE = "exposures.json"
 CENTRED: tuple[Of, ...] = ("photograph", "camera")  # their planes follow each other in the table
 
 
@@ -105,7 +105,9 @@ def _parts(job: Job) -> StepParts | None:
 
 def _save(found: Found) -> None:
     names = [found.scene.views[i].name for i in found.scene.train]
-    save_exposures(found.folder / NAME, found.job.config.exposure.exposure, found.buffers, names)
+    save_exposures(
+        found.folder / EXPOSURES_FILE, found.job.config.exposure.exposure, found.buffers, names
+    )
 
 
 FEATURE = Feature(

@@ -23,7 +23,7 @@ from hardsplat.train.features.feature import Feature, Found, StepParts, one_grou
 if TYPE_CHECKING:  # the build of a wheel, which lists the passes, has no readers of pictures
     from hardsplat.io.scenes.views import View
 
-NAME = "intrinsics.json"
+INTRINSICS_FILE = "intrinsics.json"
 _GATHER = ComputePass(
     "intrinsics gather",
     "photographs/intrinsics_gather.comp",
@@ -51,13 +51,15 @@ def save_intrinsics(folder: Path, changes: np.ndarray) -> None:
     """folder/intrinsics.json. changes: (cameras, 3). Raises UserError where it cannot be
     written."""
     rows = np.asarray(changes, np.float64).tolist()
-    write_json(folder / NAME, {"cameras": [{"log_focal": c[0], "centre": c[1:]} for c in rows]})
+    write_json(
+        folder / INTRINSICS_FILE, {"cameras": [{"log_focal": c[0], "centre": c[1:]} for c in rows]}
+    )
 
 
 def load_intrinsics(folder: Path) -> np.ndarray:
     """(cameras, 3) from folder/intrinsics.json. Raises UserError for a file that is missing or
     damaged."""
-    path = folder / NAME
+    path = folder / INTRINSICS_FILE
     try:
         cameras = json.loads(path.read_text(encoding="utf-8"))["cameras"]
         found = np.array([[c["log_focal"], *c["centre"]] for c in cameras], np.float64)

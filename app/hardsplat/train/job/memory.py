@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from hardsplat.contract.footprint import most_splats, packed
+from hardsplat.contract.footprint import SHOWN, most_splats, packed
 from hardsplat.gpu.device.context import Device
 from hardsplat.raster.backends import training_needs
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job.facts import DeviceFacts
 from hardsplat.train.job.job import estimates_of
 from hardsplat.train.strategies import STRATEGIES
-
-# Share of the splats that a view is taken to show where no view was drawn yet. Large scenes have
-# 0.4 to 5 % (CLM, Zhao et al. 2025, arXiv 2511.04951).
-SHOWN = 0.05
 
 
 def fitting(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.train.features.exposure import NAME
+from hardsplat.train.features.exposure import EXPOSURES_FILE
 
 # quantities of cameras, and their planes
 COLORS = {"vignette_centre": 2, "vignette_falloff": 3, "response": 4}
@@ -27,7 +27,7 @@ class CameraColors:
     def load(cls, folder: Path) -> CameraColors:
         """Those of folder/exposures.json; none where there is no such file. Raises UserError for a
         damaged one."""
-        path = folder / NAME
+        path = folder / EXPOSURES_FILE
         try:
             cameras = json.loads(path.read_text(encoding="utf-8"))["cameras"]
             planes = {

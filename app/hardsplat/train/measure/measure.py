@@ -35,6 +35,7 @@ from hardsplat.step.loss import (
 )
 from hardsplat.step.photos import pack
 from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.pictures import BACKGROUNDS
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.fitted import (
     LEARNT,
@@ -47,12 +48,6 @@ from hardsplat.train.measure.fitted import (
 
 Colored = Callable[[np.ndarray], np.ndarray]
 _GROUPS = next(n for n in contract.BUFFERS["color_moments"].axes if isinstance(n, int))
-BACKGROUNDS = {
-    "black": (0.0,) * 3,
-    "white": (1.0,) * 3,
-    "random": (0.0,) * 3,
-    "sphere": (0.0,) * 3,
-}  # random: training only; sphere: behind a sky that is drawn with the splats
 
 
 @dataclass

@@ -24,10 +24,11 @@ from hardsplat.io.media.images import over, save_png, to_uint8
 from hardsplat.model.camera import Camera
 from hardsplat.model.sky import Sky
 from hardsplat.results.folder import write_json
+from hardsplat.tables.pictures import BACKGROUNDS
 from hardsplat.train.features import save_found
 from hardsplat.train.features.feature import Found
 from hardsplat.train.job.job import Job
-from hardsplat.train.measure.measure import BACKGROUNDS, Measured
+from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.session.session import Session
 

@@ -16,13 +16,13 @@ from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.io.formats.checkpoint import Checkpoint, newest
 from hardsplat.results.folder import resume_command
+from hardsplat.step.runner import SNAPSHOT_SECONDS
 from hardsplat.tables import quantities
 from hardsplat.train.run.files import RunFiles
 from hardsplat.train.session.copies import Allocate, SnapshotBuffers
 from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.log import Log
 
-SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 # bytes of memory that other programs must leave free, of large devices; share of small ones; s from
 # one look to the next
 LEAST, SHARE, SECONDS = 256 << 20, 0.05, 1.0

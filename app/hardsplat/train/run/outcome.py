@@ -11,12 +11,13 @@ from pathlib import Path
 from tqdm import tqdm
 
 from hardsplat.base.version import __version__
+from hardsplat.report.stages import stage_table
 from hardsplat.results.folder import resume_command
 from hardsplat.results.metrics import decibels, last_evaluation
 from hardsplat.train.job.job import Job
 from hardsplat.train.run.files import REPORT
 from hardsplat.train.session.session import Session
-from hardsplat.train.watchers.log import Log, stage_table
+from hardsplat.train.watchers.log import Log
 
 _log = logging.getLogger("hardsplat")
 

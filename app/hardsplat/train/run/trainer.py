@@ -59,7 +59,7 @@ BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits 
 _log = logging.getLogger("hardsplat")
 
 
-def train(
+def run_training(
     config: TrainConfig,
     watchers: Sequence[Watcher] = (),
     clock: PhaseClock | None = None,

@@ -151,19 +151,3 @@ class Log:
         later = self.stages[len(self.stages) // 2 :]
         names = {n: None for s in later for n in s}
         return {n: float(np.mean([s[n] for s in later if n in s])) for n in names}
-
-
-def stage_medians(timed: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Median milliseconds of each stage over timed steps that are much alike."""
-    names = dict.fromkeys(n for s in timed for n in s)
-    return {n: float(np.median([s[n] for s in timed if n in s])) for n in names}
-
-
-def stage_table(stages: dict[str, float]) -> str:
-    """`--profile`: stage, milliseconds and share of a step, in the order of the step."""
-    if not stages:
-        return "no step was timed: the device has no timestamps, or no step was made"
-    whole = sum(stages.values())
-    lines, width = {**stages, "whole step": whole}, max(map(len, (*stages, "whole step")))
-    rows = [f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in lines.items()]
-    return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *rows])
