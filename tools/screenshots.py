@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,7 +39,8 @@ TILE, GAP = 480, 8  # px: height of what stands side by side, and what is betwee
 MOUSE = "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4"
 # what viser says of browsers without a GPU is closed
 SERVED = """(document.querySelector('.mantine-Notification-closeButton')?.click(),
-  document.body.innerText.includes('splats') && !document.body.innerText.includes('drawing')
+  window.drew ||= document.body.innerText.includes('drawing'),
+  window.drew && !document.body.innerText.includes('drawing')
   && !document.querySelector('.mantine-Notification-closeButton'))"""
 DRAWN = "document.querySelector('.hs')?.dataset.state === 'ready'"
 
@@ -163,6 +164,35 @@ def photographed(folder: Path, shots: tuple[Shot, ...]) -> Iterator[None]:
         Viewer.turn = turn  # type: ignore[method-assign]
 
 
+def fitting(result: Path, folder: Path) -> None:
+    """A photograph of the result is fitted in a window."""
+    import glfw
+
+    from hardsplat.fit.config import FitConfig
+    from hardsplat.fit.fitter import fit
+    from hardsplat.view.fit_preview import FitPreview
+
+    display, turn, config = screen(), FitPreview.turn, FitConfig(max_steps=400, frames=0)
+    left = ["fit.jpg"]
+
+    def watched(preview: FitPreview, session, curve) -> None:
+        if preview.window is not None:
+            glfw.set_window_pos(preview.window.handle, 0, 0)
+        turn(preview, session, curve)
+        if left and session.step > 0.6 * config.max_steps:
+            end = time.monotonic() + FAREST
+            while time.monotonic() < end:
+                turn(preview, session, curve)
+            save(Image.fromarray(display.pixels()), folder / left.pop())
+            preview.interface.ui.asked.add("stop")
+
+    FitPreview.turn = watched  # type: ignore[method-assign]
+    photo = min((result / "renders").glob("*.photo.png"))
+    with TemporaryDirectory() as files:
+        fit(photo, replace(config, result_dir=Path(files) / "fit"), FitPreview(DESK))
+    FitPreview.turn = turn  # type: ignore[method-assign]
+
+
 @cache
 def screen() -> Display:
     """The display, which stays to the end of the process: GLFW keeps it."""
@@ -252,7 +282,7 @@ def together(result: Path, folder: Path) -> None:
     save(whole, folder / "hardsplat.jpg")
 
 
-KINDS = {f.__name__: f for f in (window, training, page, report, served, together)}
+KINDS = {f.__name__: f for f in (window, training, fitting, page, report, served, together)}
 
 
 def main() -> None:

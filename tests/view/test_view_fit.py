@@ -1,6 +1,7 @@
 """The window of a fit, for real: on a display without a screen (Xvfb), read back."""
 
 import time
+from threading import Timer
 
 import glfw
 import numpy as np
@@ -11,9 +12,11 @@ from hardsplat.fit.blobs import Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.session import FitSession
 from hardsplat.view.fit_preview import FitPreview
+from hardsplat.view.gui import widgets
 from tests.helpers.xvfb import NEEDS_DISPLAY
 
 pytestmark = NEEDS_DISPLAY
+CURVE = {"step": [5], "psnr": [12.5]}
 SECONDS = 20.0  # a busy machine may take
 
 
@@ -35,7 +38,7 @@ def seen(preview, session, display, size, expected) -> float:
     glfw.set_window_pos(preview.window.handle, 0, 0)
     end = time.perf_counter() + SECONDS
     while True:
-        preview.turn(session)
+        preview.turn(session, CURVE)
         found = display.pixels()[: size[1], : size[0]].astype(float)
         if (off := np.abs(found - expected).max()) <= 1.01 or time.perf_counter() > end:
             return off
@@ -57,13 +60,36 @@ def test_the_window_shows_the_image(session, gpu, display, size):
     preview.close()
 
 
+def test_the_panel_pauses_steps_and_stops(session, gpu, display):
+    widgets.PLACES.clear()
+    preview = FitPreview((800, 500))
+    preview.open(gpu, session, "a.png")
+    glfw.set_window_pos(preview.window.handle, 0, 0)
+    end = time.perf_counter() + SECONDS
+    while "Pause" not in widgets.PLACES or not preview.frames:
+        preview.turn(session, CURVE)
+        assert time.perf_counter() < end
+    assert preview.batch_seconds > 0 and "Save now" not in widgets.PLACES
+    display.do("mousemove", *map(round, widgets.PLACES["Pause"]), "click", 1)
+    timer = Timer(2.0, lambda: setattr(preview.inputs, "steps", 1))
+    timer.start()
+    while not preview.inputs.paused and time.perf_counter() < end:
+        preview.turn(session, CURVE)
+    timer.join()
+    assert preview.inputs.paused and preview.batch_seconds == 0 and not preview.stopped
+    Timer(0.2, lambda: preview.interface.ui.asked.add("stop")).start()
+    preview.turn(session, CURVE)  # which waits
+    assert preview.stopped and preview.shown
+    preview.close()
+
+
 def test_closing_the_window_and_failing_let_the_fit_go_on(session, gpu, monkeypatch, capsys):
     preview = FitPreview((24, 18))
     preview.open(gpu, session, "a.png")
     glfw.set_window_should_close(preview.window.handle, True)
-    preview.turn(session)
+    preview.turn(session, CURVE)
     assert not preview.shown
-    preview.turn(session)
+    preview.turn(session, CURVE)
 
     def full(*_):
         raise OutOfMemory("full")
@@ -72,5 +98,5 @@ def test_closing_the_window_and_failing_let_the_fit_go_on(session, gpu, monkeypa
     monkeypatch.setattr("hardsplat.view.fit_preview.build", full)
     end = time.perf_counter() + SECONDS
     while preview.shown and time.perf_counter() < end:
-        preview.turn(session)
+        preview.turn(session, CURVE)
     assert not preview.shown and "the window is closed: full" in capsys.readouterr().out

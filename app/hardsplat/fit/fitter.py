@@ -54,11 +54,13 @@ class FitObserver(Protocol):
     batch_seconds: float  # how long a batch may take while the window is seen
 
     def open(self, device: Device, session: FitSession, title: str) -> None: ...
-    # between batches: answers, and shows `target`; waits for nothing
-    def turn(self, session: FitSession) -> None: ...
+    # between batches: answers, and shows `target`; waits in a pause alone
+    def turn(self, session: FitSession, curve: dict[str, list]) -> None: ...
     def close(self) -> None: ...  # before the session is destroyed
     @property
     def shown(self) -> bool: ...
+    @property
+    def stopped(self) -> bool: ...  # whether the fit is to end here
 
 
 def fit(
@@ -145,6 +147,8 @@ class Fitter:
         pictured = frames(c.max_steps, c.frames)
         events = sorted({*pictured, *self.growth, c.max_steps})
         while session.step < c.max_steps and not stopping.asked:
+            if preview and preview.stopped:
+                break
             following = next(e for e in events if e > session.step)
             seconds = preview.batch_seconds if preview and preview.shown else BATCH_SECONDS
             most = max(1, min(LONGEST_BATCH, int(seconds / session.runner.step_seconds)))
@@ -155,7 +159,7 @@ class Fitter:
                 session.drain()
                 lapse.add(session.image())
             if preview:
-                preview.turn(session)
+                preview.turn(session, self.curve)
         session.drain()
 
     def _grow(self, total: int) -> None:

@@ -1,11 +1,12 @@
-"""`hardsplat fit --view`: a window with what a fit drew last. It answers between batches and waits
-for nothing."""
+"""`hardsplat fit --view`: a window with what a fit drew last, and the panel of its run. It answers
+between batches and waits for nothing but a pause."""
 
 from __future__ import annotations
 
 import time
 from contextlib import suppress
 
+import numpy as np
 from tqdm import tqdm
 
 from hardsplat import contract
@@ -13,102 +14,179 @@ from hardsplat.base.errors import UserError
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device, DeviceLost
-from hardsplat.gpu.device.queue import Fence
+from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.owned import Owned
 from hardsplat.gpu.passes.pipelines import build
-from hardsplat.gpu.surface import Surface
+from hardsplat.model.camera import Camera
+from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.pictures import FIT_SCREEN_PASS
 from hardsplat.tables.formats import FORMATS
 from hardsplat.view import window
-from hardsplat.view.viewer import REFRESH
+from hardsplat.view.face import INTERFACE, Face
+from hardsplat.view.gui.style import SIDE
+from hardsplat.view.gui.ui import Facts, Shown, TrainingFacts
+from hardsplat.view.interface import Interface
+from hardsplat.view.splats.controls import Controls
+from hardsplat.view.splats.inputs import Inputs
+from hardsplat.view.splats.screen import REFRESH, Look
+
+NARROW = 480  # px of an image that is smaller than the panel beside it should be
+
+
+class _FitInterface(Interface):
+    """The panel alone: nothing lies over the image, and the mouse does nothing there."""
+
+    def build(self, size: tuple[int, int], region: tuple[int, int], shown: Shown) -> None:
+        if self.ui.side:
+            self.draw_side(size, region)
 
 
 class FitPreview:
     """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it
-    with a note, and the fit continues."""
+    with a note, and the fit continues.
 
-    batch_seconds = REFRESH  # how long a batch may take while the window is seen
+    size: px of the window, without a panel where it is narrow; by default that of the image, and
+    room for the panel.
+    """
 
     def __init__(self, size: tuple[int, int] | None = None):
         self.surfaces, self._size, self.frames = window.start(), size, 0
-        self._parts: list = []
-        self._flying, self._drawn_at = False, -1e9
+        self._parts, self._flying, self._drawn_at, self._ahead = Owned(), False, -1e9, 0
         # target, frame and size that the commands are for
         self._drawn: tuple[Buffer | Image, Buffer | Image, tuple[int, int]] | None = None
         self.window: window.Window | None = None
-        self._surface: Surface | None = None
-        self._image: Image | None = None
-        self._commands: Recorder | None = None
+        self._picture: list[Recorder | Image | Buffer] = []
+        self._shown = Shown()
 
     def open(self, device: Device, session: FitSession, title: str) -> None:
         try:
-            size = session.width, session.height
-            self.window = window.Window(f"{title} - hardsplat", size, None, self._size)
-            self._surface, self._fence = Surface(device, self.window.handle), Fence(device)
+            size, eye = (session.width, session.height), Camera(np.eye(4), np.eye(3), 1, 1)
+            steps = session.config.max_steps
+            self.facts = Facts(training=TrainingFacts(steps=steps, fits=True))
+            self.inputs = Inputs(Controls(eye, (0, -1, 0), (0, 0, 1)), can_pause=True)
+            self.inputs.parts = ("fit",)
+            look = Look(HardwareOptions())
+            self.interface = self._parts.add(_FitInterface(self.inputs, self.facts, look))
+            room = max(size[0], NARROW) + round(SIDE), max(size[1], NARROW)
+            self.window = window.Window(f"{title} - hardsplat", room, self.interface, self._size)
+            self.interface.begin(self.window)
+            self.face = self._parts.add(Face(self.window, self.interface, device, apart=False))
+            self._fence = self._parts.add(Fence(device))
             nbytes = contract.itemsize("window_shown")
-            self._shown = Buffer(device, nbytes, "window_shown", host=True)
-            self._parts += [self._fence, self._shown]
+            self._place = self._parts.add(Buffer(device, nbytes, "window_shown", host=True))
         except DeviceLost:
             raise
         except UserError as error:
             self._end(error)
 
     @property
+    def batch_seconds(self) -> float:
+        """How long a batch may take while the window is seen; one step where that was asked for."""
+        return 0.0 if self._ahead else REFRESH
+
+    @property
     def shown(self) -> bool:
         return self.window is not None and self.window.shown
 
-    def turn(self, session: FitSession) -> None:
+    @property
+    def stopped(self) -> bool:
+        """Whether the fit is to end here."""
+        return self.window is not None and "stop" in self.interface.ui.asked
+
+    def turn(self, session: FitSession, curve: dict[str, list]) -> None:
         """Handles events, and shows `target` where a frame is due and the last one is on the
-        screen."""
+        screen; in a pause until that ends. curve: step and psnr of batches."""
+        self._ahead = 0
+        self._look_after(session, curve)
+        while self.window is not None and self.inputs.paused and not self.stopped:
+            if self.inputs.steps:
+                self._ahead, self.inputs.steps = self.inputs.steps, 0
+                return
+            self._look_after(session, curve, INTERFACE)
+
+    def _look_after(self, session: FitSession, curve: dict[str, list], wait: float = 0.0) -> None:
         if self.window is None:
             return None
-        self.window.poll()
-        if self.window.closing:
+        self.window.poll(wait)
+        if self.window.closing or self.inputs.closing:
             return self.close()
         try:
-            if self._flying and self._fence.done():
-                self._flying = False
-                self._fence.reset()
-                self.frames += 1
-            due = time.perf_counter() - self._drawn_at >= REFRESH
-            if due and not self._flying and self.window.shown:
-                self._show(session, self.window, self._surface)
+            self._tell(session, curve)
+            self._show(session, self.window)
         except DeviceLost:
             raise
         except UserError as error:
             self._end(error)
 
-    def _show(self, session: FitSession, shown: window.Window, surface: Surface | None) -> None:
-        if surface is None:
+    def _tell(self, session: FitSession, curve: dict[str, list]) -> None:
+        """What the panel shows."""
+        told = self.facts.training
+        if told is None or told.step == session.step:
             return
-        if shown.resized:
-            shown.resized, surface.stale = False, True
-        if not surface.fit() or not surface.ready():
-            return
-        size = surface.width, surface.height
+        told.step, told.pace = session.step, 1 / max(session.runner.step_seconds, 1e-6)
+        told.left = (told.steps - told.step) / told.pace
+        told.memory = sum(session.memory().values())
+        if curve["step"]:
+            told.psnr = curve["psnr"][-1]
+            told.psnrs = np.column_stack([curve["step"], curve["psnr"]])
+
+    def _show(self, session: FitSession, shown: window.Window) -> None:
+        face = self.face
+        if self._flying and self._fence.done():
+            self._flying = False
+            self._fence.reset()
+            self.frames += 1
+            copy = self._picture[-1]
+            assert isinstance(copy, Buffer) and self._drawn
+            size = self._drawn[2]
+            face.finish()
+            face.canvas.take("gui_scene", copy, *size)
+            self._shown = Shown(region=size, render=size, scene=size)
+            face.wake()
+        width, height = shown.size
+        region = max(1, width - self.interface.side), max(1, height)
+        due = time.perf_counter() - self._drawn_at >= REFRESH
+        if due and not self._flying and shown.shown:
+            self._draw(session, region)
+        if self._shown.region != (1, 1) and face.due(changed=False, lively=True):
+            face.paint(region, self._shown)
+
+    def _draw(self, session: FitSession, size: tuple[int, int]) -> None:
         drawn = (session.resources["target"], session.resources["frame"], size)
         was = self._drawn
         if was is None or size != was[2] or drawn[0] is not was[0] or drawn[1] is not was[1]:
             self._record(session, size)
             self._drawn = drawn
-        if self._commands and self._image:
-            surface.present([self._commands], self._image, *size, self._fence)
-            self._flying, self._drawn_at = True, time.perf_counter()
+        commands = self._picture[0]
+        assert isinstance(commands, Recorder)
+        submit(session.device, [commands], self._fence)
+        self._flying, self._drawn_at = True, time.perf_counter()
 
     def _record(self, session: FitSession, size: tuple[int, int]) -> None:
-        """No frame may be in flight."""
-        for part in (self._commands, self._image):
-            if part is not None:
-                part.destroy()
-        self._commands = self._image = None
-        self._shown.upload(contract.struct("Window", size=size))
-        rgba8 = FORMATS["unorm8"]
-        self._image = image = Image(session.device, *size, rgba8.vk, rgba8.texel, "screen")
-        resources = {**session.resources, "window_shown": self._shown, "screen": image}
-        self._commands = commands = Recorder(session.device, resources)
-        commands.run(build(session.device, FIT_SCREEN_PASS), threads=size)
+        """No picture may be in flight."""
+        self._forget()
+        self._place.upload(contract.struct("Window", size=size))
+        rgba8, device = FORMATS["unorm8"], session.device
+        image = Image(device, *size, rgba8.vk, rgba8.texel, "screen")
+        self._picture.append(image)
+        copy = Buffer(device, size[0] * size[1] * 4, "captured")
+        self._picture.append(copy)
+        own: dict[str, Buffer | Image] = {"window_shown": self._place, "screen": image}
+        commands = Recorder(device, {**session.resources, **own, "captured": copy})
+        self._picture.insert(0, commands)
+        commands.run(build(device, FIT_SCREEN_PASS), threads=size)
+        commands.copy("screen", "captured")
         commands.end()
+
+    def _forget(self) -> None:
+        """The window's frames take no more copies of the picture."""
+        self.face.finish()
+        self.face.canvas.textures["gui_scene"].drop()
+        for part in self._picture:
+            part.destroy()
+        self._picture, self._drawn = [], None
 
     def _end(self, error: UserError) -> None:
         tqdm.write(f"note: the window is closed: {error}. The fit continues")
@@ -120,8 +198,10 @@ class FitPreview:
             with suppress(DeviceLost):
                 self._fence.wait()
             self._flying = False
-        for part in (self._commands, self._image, self._surface, *self._parts, self.window):
-            if part is not None:
-                part.destroy()
-        self.window = self._surface = self._image = self._commands = self._drawn = None
-        self._parts = []
+        if hasattr(self, "face") and self.window is not None:
+            with suppress(DeviceLost):
+                self._forget()
+        self._parts.destroy()
+        if self.window is not None:
+            self.window.destroy()
+        self.window, self._parts, self._shown = None, Owned(), Shown()

@@ -104,17 +104,18 @@ class Interface:
         """A frame of a window of that size. region: px of it that show splats; shown: what is
         there."""
 
-        def build() -> None:
-            self._steer(region)
-            over.draw(self.ui, region, shown)
-            if self.ui.side:
-                self._side(size, region)
-            self.opening.draw(self.ui)
-
         self.ui.side = self.side
-        drawing = self.gui.frame(size, build)
+        drawing = self.gui.frame(size, lambda: self.build(size, region, shown))
         self._point()
         return drawing
+
+    def build(self, size: tuple[int, int], region: tuple[int, int], shown: Shown) -> None:
+        """The widgets of a frame, see there."""
+        self._steer(region)
+        over.draw(self.ui, region, shown)
+        if self.ui.side:
+            self.draw_side(size, region)
+        self.opening.draw(self.ui)
 
     def atlas(self, drawing: Drawing) -> np.ndarray | None:
         """(height, width, 4) uint8 of characters, and thumbnails below them, where they have
@@ -159,7 +160,8 @@ class Interface:
             i.on_release(self._dragged)
             self._dragged = None
 
-    def _side(self, size: tuple[int, int], region: tuple[int, int]) -> None:
+    def draw_side(self, size: tuple[int, int], region: tuple[int, int]) -> None:
+        """The panels, beside what the region shows."""
         flags = imgui.WindowFlags
         fixed = flags.NO_TITLE_BAR | flags.NO_RESIZE | flags.NO_MOVE | flags.NO_COLLAPSE
         imgui.set_next_window_pos((region[0], 0))

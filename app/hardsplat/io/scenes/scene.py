@@ -261,7 +261,8 @@ def _notes(views: Sequence[View], data_factor: int, mask_mode: str) -> Iterator[
     if faces := [view for view in views if isinstance(view.lens, Face)]:
         count, size = len(faces) // len(FACES), by(size_of(faces[0]))
         yield f"{count} panoramas are cut into {len(FACES)} views of {size} each on load"
-    if resampled := [v for v in views if v.stored and not isinstance(v.lens, Face)]:
+    resampled = [v for v in views if v.stored and not isinstance(v.lens, Face)]
+    if resampled and (data_factor == 1 or len(resampled) < n):  # else it was asked for
         first = resampled[0]
         sizes = f"{first.name} from {by(first.stored)} to {by(size_of(first))}"
         yield f"{len(resampled)} of {n} photographs are down-sampled on load, {sizes}"

@@ -59,7 +59,8 @@ class Difference:
 
 @dataclass
 class TrainingFacts:
-    """A run. left: seconds, None before that is known. losses, held_out: (N, 2) step and value."""
+    """A run. left: seconds, None before that is known. losses, held_out: (N, 2) step and value.
+    fits: an image is fitted, which has neither of these, and is saved at its end alone."""
 
     step: int = 0
     steps: int = 1
@@ -72,6 +73,7 @@ class TrainingFacts:
     psnrs: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     held_out: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     done: bool = False
+    fits: bool = False
 
 
 @dataclass

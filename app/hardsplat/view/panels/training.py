@@ -23,10 +23,11 @@ def draw(ui: Ui) -> None:
     _buttons(ui, run)
     imgui.dummy((0, widgets.em(0.2)))
     _figures(ui, run)
-    widgets.heading("Loss of training views")
-    _curve("loss", [("loss", run.losses, style.ACCENT)])
+    if not run.fits:
+        widgets.heading("Loss of training views")
+        _curve("loss", [("loss", run.losses, style.ACCENT)])
     widgets.heading("PSNR, dB")
-    curves = [("training views", run.psnrs, style.ACCENT)]
+    curves = [("image" if run.fits else "training views", run.psnrs, style.ACCENT)]
     if len(run.held_out):
         curves.append(("held out", run.held_out, style.ORANGE))
     _curve("psnr", curves)
@@ -40,16 +41,15 @@ def _buttons(ui: Ui, run: TrainingFacts) -> None:
         i.step()
     elif pressed:
         i.pause()
-    pressed = widgets.buttons(
-        "Save now", "Stop and save", colors={"Stop and save": style.RED}, disabled=ended
-    )
+    names = ["Save now"] * (not run.fits) + ["Stop and save"]
+    pressed = widgets.buttons(*names, colors={"Stop and save": style.RED}, disabled=ended)
     if pressed == "Save now":
         ui.asked.add("save")
     elif pressed:
         imgui.open_popup("Stop?")
     widgets.hint("Ends the training here, as after its last step")
     if imgui.begin_popup("Stop?"):
-        imgui.text("End the training here?")
+        imgui.text("End it here?")
         choice = widgets.buttons("Go on", "Stop", colors={"Stop": style.RED})
         if choice == "Stop":
             ui.asked.add("stop")
@@ -69,7 +69,11 @@ def _figures(ui: Ui, run: TrainingFacts) -> None:
     shown["PSNR"] = "-" if run.psnr is None else f"{run.psnr:.2f} dB"
     shown["held out"] = held
     shown["memory"] = f"{run.memory / 2**30:.2f} GiB"
-    shown["picture"] = f"{ui.facts.picture_ms:.3g} ms"
+    ms = ui.facts.picture_ms
+    shown["picture"] = f"{ms:.3g} ms" if ms < 100 else f"{ms:,.0f} ms"
+    if run.fits:
+        for name in ("splats", "loss", "held out", "picture"):
+            del shown[name]
     for name, value in shown.items():
         widgets.figure(name, value)
     imgui.end_table()
