@@ -19,7 +19,7 @@ SEEN, COVERS = 0.25, 0.2
 
 
 @dataclass(frozen=True)
-class Place:
+class TrainedRegion:
     """region: where splats grow. shown: indices into the training views that show it. points:
     of the scene inside."""
 
@@ -45,7 +45,7 @@ class Place:
         return f"--region: {more}, {where}; {seen}{drawn}"
 
 
-def place_of(settings: SceneSettings, scene: Scene) -> Place | None:
+def place_of(settings: SceneSettings, scene: Scene) -> TrainedRegion | None:
     """The place that the settings name. Raises UserError for none that the scene has."""
     if not settings.region:
         return None
@@ -60,7 +60,7 @@ def place_of(settings: SceneSettings, scene: Scene) -> Place | None:
     shown = tuple(i for i, camera in enumerate(cameras) if _shows(camera, places))
     if not shown:
         raise UserError("--region: no training photograph shows it")
-    return Place(region, shown, int(inside.sum()))
+    return TrainedRegion(region, shown, int(inside.sum()))
 
 
 def _shows(camera: Camera, places: np.ndarray) -> bool:

@@ -36,7 +36,7 @@ DECAY = 16.0  # of opacities, over the root of the gap of squared errors
 LIGHT = 1.2
 
 
-class Measured(Protocol):
+class FittedView(Protocol):
     """A measured photograph, see measure/measure.py."""
 
     psnr: float
@@ -101,7 +101,7 @@ def next_look(step: int) -> int:
     return (step // every + 1) * every
 
 
-def color_gain(photographs: Sequence[Measured]) -> float:
+def color_gain(photographs: Sequence[FittedView]) -> float:
     """dB that a fit of colours brings renders nearer to their photographs, in the median."""
     return float(np.median([(m.fitted_psnr or m.psnr) - m.psnr for m in photographs]))
 

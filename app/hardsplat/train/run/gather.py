@@ -22,7 +22,7 @@ from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.features.intrinsics import check_lenses
 from hardsplat.train.job.facts import WHOLE, DeviceFacts, Facts, ScenePart
-from hardsplat.train.job.place import Place
+from hardsplat.train.job.place import TrainedRegion
 from hardsplat.train.job.validation import whole_steps
 from hardsplat.train.job.views import training_views
 from hardsplat.train.run.first_splats import is_random, random_cube
@@ -38,7 +38,7 @@ def gather(
     splats: int,
     log: Log,
     part: ScenePart = WHOLE,
-    place: Place | None = None,
+    place: TrainedRegion | None = None,
 ) -> Facts:
     """splats: at first. log: of the run so far. part, place: of the scene that is trained. Raises
     UserError for what the device cannot run, and for photographs that do not show the points."""
