@@ -51,7 +51,7 @@ def test_splats_outside_of_a_region_do_not_grow(device, scene, shape):
     region = replace(Region.of(numbers), outside=0.0)
     job = job_of(device, config, training_views(loaded), part=ScenePart(region))
     photos = Photos(device, [loaded.views[i].load() for i in loaded.train], "gpu", 100)
-    OPENED.append(session := Session(device, job, photos, lambda batch: None, None))
+    OPENED.append(session := Session(device, job, photos, lambda batch: None))
     session.start(first)
     for _ in range(3):
         session.run(10)

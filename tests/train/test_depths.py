@@ -19,8 +19,8 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.features.cameras import refined
 from hardsplat.train.features.depth import LAST, depth_settings
+from hardsplat.train.features.poses import refined
 from hardsplat.train.job.validation import whole_steps
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import frozen

@@ -16,8 +16,8 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train import run_training as train
-from hardsplat.train.features.cameras import focused
 from hardsplat.train.features.intrinsics import INTRINSICS_FILE, load_intrinsics, save_intrinsics
+from hardsplat.train.features.poses import focused
 from hardsplat.train.measure.command import evaluate_run
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import frozen, resumed_exactly, settings

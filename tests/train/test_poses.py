@@ -14,8 +14,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.frame import frame_data
 from hardsplat.settings.train import TrainConfig
-from hardsplat.train.features.cameras import moved, refined
-from hardsplat.train.features.poses import MOST_SHIFT, MOST_TURN
+from hardsplat.train.features.poses import MOST_SHIFT, MOST_TURN, moved, refined
 from hardsplat.train.measure.measure import Evaluator
 from tests.helpers.goldens import random_scene
 from tests.helpers.training import frozen, open_session, resumed_exactly, settings

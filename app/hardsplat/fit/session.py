@@ -28,19 +28,15 @@ BETA1, BETA2 = 0.9, 0.999  # Adam's decays
 
 
 def gpu_settings(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
-    """What is uploaded once, by buffer. spacing: distance between blobs, px. Rates are in the
-    order of the contract's RATE_ constants and fall alike."""
+    """What is uploaded once, by buffer. spacing: distance between blobs, px."""
     c = config
     first = (c.means_lr * spacing, c.scales_lr, c.angles_lr, c.colors_lr, c.opacities_lr)
-    rates = [begin.rate_plan(rate, c.final_lr * rate, c.max_steps) for rate in first]
-    plans = np.array(rates, contract.dtype("RatePlan"))
     weights = TrainConfig.of(ssim_lambda=c.ssim_lambda).flat()  # none of parameters
     return {
         "step_settings": begin.step_settings(c.seed, BETA1, BETA2, c.background),
         "adam_settings": begin.adam_settings(BETA1, BETA2),
         "loss_terms": loss.loss_terms(weights),
-        "rate_plans": plans,
-        "rates": np.zeros(len(plans), np.float32),
+        **begin.falling(first, c.final_lr, c.max_steps),
     }
 
 

@@ -201,17 +201,13 @@ class MeshSession:
 
 
 def gpu_settings(c: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
-    """What is uploaded once, by buffer. Rates are in the order of the contract's RATE_
-    constants and fall alike."""
+    """What is uploaded once, by buffer."""
     betas = c.adam_beta1, c.adam_beta2
     first = (c.vertices_lr * scale.radius, c.texels_lr, 1.0)
-    rates = [begin.rate_plan(rate, c.last_lr * rate, c.max_steps) for rate in first]
-    plans = np.array(rates, contract.dtype("RatePlan"))
     return {
         "step_settings": begin.step_settings(c.seed, *betas, near_plane=scale.near),
         "adam_settings": begin.adam_settings(*betas, c.adam_eps),
-        "rate_plans": plans,
-        "rates": np.zeros(len(plans), np.float32),
+        **begin.falling(first, c.last_lr, c.max_steps),
     }
 
 

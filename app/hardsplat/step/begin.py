@@ -79,6 +79,16 @@ def rate_plan(
     )
 
 
+def falling(rates: Sequence[float], last: float, steps: int) -> dict[str, np.ndarray]:
+    """Buffers for rates in the order of the contract's RATE_ constants, of which a share `last` is
+    left after so many steps."""
+    plans = [rate_plan(rate, last * rate, steps) for rate in rates]
+    return {
+        "rate_plans": np.array(plans, contract.dtype("RatePlan")),
+        "rates": np.zeros(len(plans), np.float32),
+    }
+
+
 def rate_plans(
     settings: Mapping[str, Any],
     extent: float,

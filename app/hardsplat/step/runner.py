@@ -19,6 +19,7 @@ from hardsplat.gpu.device.queue import Fence, submit
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import allocate_filled
 from hardsplat.raster.core.pairs import PairLists
 
 HISTORY = contract.CONSTANTS["HISTORY"]
@@ -78,8 +79,8 @@ def _nothing(recorder: Recorder) -> None:
 class StepRunner:
     """A step's command buffer, two batches of it in flight, and the buffers between host and steps.
 
-    settings: what steps read, by contract name. history: row of the contract, the ring of the
-    steps' records. observers: called with each finished batch, in order.
+    settings: what steps read, by contract name, or so many bytes of zeros. history: row of the
+    contract, the ring of the steps' records. observers: called with each finished batch, in order.
 
     buffers: those of the settings, the schedule of views, the history. step: steps that were
     queued. step_seconds: of a step of the last batch; a guess until one has ended.
@@ -88,21 +89,19 @@ class StepRunner:
     def __init__(
         self,
         device: Device,
-        settings: Mapping[str, np.ndarray],
+        settings: Mapping[str, np.ndarray | int],
         *observers: Callable[[BatchResult], None],
         history: str = "history",
     ):
         self.device, self._observers, self._owned = device, observers, Owned()
         self.step, self.step_seconds, self._ended_at = 0, 1.0, 0.0
         self._submitted, self._turn, self._recorded = 0, 0, Recordings(device, {})
-        sizes = {name: values.nbytes for name, values in settings.items()}
-        rings = {name: HISTORY * contract.itemsize(name) for name in ("schedule", history)}
-        self.buffers: dict[str, Buffer] = {}
         try:
-            for name, size in (sizes | rings).items():
-                buffer = Buffer(device, size, name, host=name in rings)
-                self.buffers[name] = self._owned.add(buffer)
-            self.update(settings)
+            self.buffers = allocate_filled(device, settings)
+            self._owned.add_all(self.buffers.values())
+            for name in ("schedule", history):
+                ring = Buffer(device, HISTORY * contract.itemsize(name), name, host=True)
+                self.buffers[name] = self._owned.add(ring)
             self._slots = [InFlight(device) for _ in range(2)]
             self._owned.add_all(slot.fence for slot in self._slots)
         except BaseException:

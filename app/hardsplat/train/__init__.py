@@ -14,10 +14,10 @@ from hardsplat.base.callables import make_callable
 if TYPE_CHECKING:
     from hardsplat.train.api import load_result, train
     from hardsplat.train.features import FEATURES, variants
-    from hardsplat.train.features.cameras import focused_scene, moved
     from hardsplat.train.features.exposure import EXPOSURES_FILE
     from hardsplat.train.features.feature import Feature
     from hardsplat.train.features.intrinsics import INTRINSICS_FILE, load_intrinsics
+    from hardsplat.train.features.poses import focused_scene, moved
     from hardsplat.train.job.decide import decide
     from hardsplat.train.job.facts import DeviceFacts, Facts, ScenePart
     from hardsplat.train.job.schedule import Averaging
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 _HOME = {  # module -> public names
     "api": "load_result train",
     "features": "FEATURES variants",
-    "features.cameras": "focused_scene moved",
     "features.exposure": "EXPOSURES_FILE",
     "features.feature": "Feature",
     "features.intrinsics": "INTRINSICS_FILE load_intrinsics",
+    "features.poses": "focused_scene moved",
     "job.decide": "decide",
     "job.facts": "DeviceFacts Facts ScenePart",
     "job.schedule": "Averaging",

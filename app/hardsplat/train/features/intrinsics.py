@@ -17,8 +17,8 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.passes.declared import ComputePass, Fill
 from hardsplat.results.folder import write_json
-from hardsplat.train.features.cameras import save_cameras
 from hardsplat.train.features.feature import Feature, Found, StepParts, one_group
+from hardsplat.train.features.poses import save_cameras
 
 if TYPE_CHECKING:  # the build of a wheel, which lists the passes, has no readers of pictures
     from hardsplat.io.scenes.views import View

@@ -19,8 +19,8 @@ from hardsplat.results.folder import archive_run, check_folder, make_folder, wri
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.scene import SceneSettings
-from hardsplat.train.features.cameras import focused_scene
 from hardsplat.train.features.intrinsics import load_intrinsics
+from hardsplat.train.features.poses import focused_scene
 from hardsplat.train.job.views import canvas_of, training_views
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.lpips import Lpips

@@ -18,7 +18,7 @@ from hardsplat.settings.photographs import PoseSettings
 from hardsplat.settings.run import RunSettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
-from hardsplat.train.features.cameras import moved
+from hardsplat.train.features.poses import moved
 from hardsplat.train.job.decide import decide
 from hardsplat.train.job.facts import DeviceFacts, Facts
 from hardsplat.train.job.job import Job

@@ -22,7 +22,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.sky import drawn
 from hardsplat.results.metrics import decibels
 from hardsplat.tables import quantities
-from hardsplat.train.features.cameras import focused_scene
+from hardsplat.train.features.poses import focused_scene
 from hardsplat.train.job import validation
 from hardsplat.train.measure.camera_colors import COLORS, CameraColors
 from hardsplat.train.measure.fitted import uneven

@@ -25,7 +25,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.averages import begin_averages, take_averages
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.step.begin import view_order
-from hardsplat.step.loss import loss_terms
+from hardsplat.step.loss import allocate_loss, loss_terms
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
 from hardsplat.tables import quantities
@@ -38,7 +38,7 @@ from hardsplat.train.session.drawing import Drawing
 from hardsplat.train.session.store import SplatStore, of_other_items
 from hardsplat.train.session.working import ShownSplats
 from hardsplat.train.step.resort import resort_due
-from hardsplat.train.step.step import allocate_step, allocate_weights, fixed_settings, gpu_settings
+from hardsplat.train.step.step import allocate_weights, fixed_settings, gpu_settings
 
 GROUP = contract.CONSTANTS["GROUP"]
 
@@ -88,12 +88,11 @@ class Session:
         self.exposed = job.schedule.exposed_until > 0
         self.parts = parts_of(job)
         self.capacity = SplatCapacity(device, job, photos)
-        terms = self._terms()
         settings = gpu_settings(job, job.schedule, self.parts, photos.fetched)
-        settings |= fixed_settings(job, terms)
+        fixed = fixed_settings(job, self.parts, self._terms())
         observers = (self.pairs.note, self._visible.note, self._on_batch)
-        self.runner = own.add(StepRunner(device, settings, *observers))
-        shared: dict[str, Buffer | Image] = allocate_step(device, job, self.parts)
+        self.runner = own.add(StepRunner(device, fixed | settings, *observers))
+        shared = allocate_loss(device, *job.views.canvas, job.estimates > 0)
         own.add_all(shared.values())
         if job.strategy.scores:
             shared["weights"] = own.add(allocate_weights(device, job.views.canvas))

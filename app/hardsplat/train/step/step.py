@@ -9,12 +9,9 @@ from functools import partial
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
-from hardsplat.gpu.memory.resources import allocate_filled
 from hardsplat.gpu.passes.declared import ComputePass, filled
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.rasterizer import Rasterizer
@@ -29,7 +26,7 @@ from hardsplat.step.begin import (
     record_end,
     step_settings,
 )
-from hardsplat.step.loss import allocate_loss, loss_passes, record_loss
+from hardsplat.step.loss import loss_passes, record_loss
 from hardsplat.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
@@ -69,29 +66,18 @@ def gpu_settings(
     return found | {name: values for each in own for name, values in each.items()}
 
 
-def fixed_settings(job: Job, terms: np.ndarray) -> dict[str, np.ndarray]:
-    """What steps read and leave besides. terms: LossTerms."""
+def fixed_settings(
+    job: Job, parts: Sequence[StepParts], terms: np.ndarray
+) -> dict[str, np.ndarray | int]:
+    """What steps read and leave besides, or so many bytes of zeros. terms: LossTerms."""
     rates = sum(map(quantities.plane_count, quantities.ORDER))
-    return {
+    own = {name: values for part in parts for name, values in part.buffers.items()}
+    return own | {
         "loss_terms": terms,
         "views": job.views.packed(),
-        "rates": np.zeros(rates, np.float32),
-        "moved_planes": np.zeros(contract.itemsize("moved_planes"), np.uint8),
+        "rates": rates * contract.itemsize("rates"),
+        "moved_planes": contract.itemsize("moved_planes"),
     }
-
-
-def allocate_step(
-    device: Device, job: Job, parts: Sequence[StepParts]
-) -> dict[str, Buffer | Image]:
-    """What steps write for themselves, and parts of them read, whatever the number of splats."""
-    loss = allocate_loss(device, *job.views.canvas, job.estimates > 0)
-    values = {name: v for part in parts for name, v in part.buffers.items()}
-    try:
-        return loss | allocate_filled(device, values)
-    except OutOfMemory:
-        for each in loss.values():
-            each.destroy()
-        raise
 
 
 def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
