@@ -17,6 +17,7 @@ from hardsplat.blocks.cut import Box
 from hardsplat.blocks.plan import SceneBlock
 from hardsplat.settings.blocks import BlockSettings
 from hardsplat.settings.train import TrainConfig
+from hardsplat.tables import quantities
 from tests.helpers import needs
 
 Disk = namedtuple("Disk", "total used free")
@@ -71,6 +72,13 @@ def test_an_old_worker_and_a_full_disk_are_named(question, monkeypatch):
     with pytest.raises(UserError, match="tcp://a:1: .* GiB are free .* 1000000000 splats take"):
         check(question, [], "tcp://s:1", 10**9)
     check(question, [], "tcp://s:1", 10**9, there=10**13)  # which the folder has by now
+    # blocks that are done keep a quarter; what the device holds is polished as a whole
+    most = (1 << 40) // (4 * quantities.numbers(question.sh_degree) * 8)
+    check(question, [], "tcp://s:1", most, blocks=4)
+    said["tcp://a:1"]["splats"] = most
+    for blocks in (4, None):
+        with pytest.raises(UserError, match="GiB are free"):
+            check(question, [], "tcp://s:1", most, blocks=blocks)
     said["tcp://b:1"] = ModuleNotFoundError("no module named hardsplat.blocks.checks")
     with pytest.raises(UserError, match=f"tcp://b:1: it has another.* {__version__}"):
         check(question, [], "tcp://s:1", 10)

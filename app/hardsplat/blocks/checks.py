@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from hardsplat.base.errors import UserError, reason
 from hardsplat.base.version import __version__
+from hardsplat.blocks.planner import Wanted
 from hardsplat.blocks.tasks import devices_of, scheduler_of
 from hardsplat.contract.footprint import SHOWN, most_splats, packed
 from hardsplat.gpu.probe import open_device
@@ -23,9 +24,10 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.study.workers import ask_workers
 from hardsplat.tables import quantities
 
-# of a splat on the disk, over its numbers: what a block starts from, its splats, its tile and the
-# joined file; and two checkpoints, with moments, of which a third replaces the older one
-COPIES, CHECKPOINTS = 4, 3 * 3
+# of a splat on the disk, over its numbers: the splats of its block, its tile and the joined file;
+# and while a block is trained what it starts from, and two checkpoints, with moments, of which a
+# third replaces the older one
+COPIES, TRAINED = 3, 1 + 3 * 3
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ def check_workers(
     try:
         token.touch()
         there = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
-        found = check(question, devices, scheduler, splats, there)
+        blocks = Wanted(str(c.blocks.blocks)).count
+        found = check(question, devices, scheduler, splats, there, blocks)
     except OSError as error:
         raise UserError(f"cannot write to {folder}: {reason(error)}") from None
     finally:
@@ -116,11 +119,13 @@ def check(
     scheduler: str | None,
     splats: int,
     there: int = 0,
+    blocks: int | None = None,
 ) -> dict[str, Answer]:
     """Answers by worker of the cluster, or by device of this machine where there is no cluster.
 
-    splats: of the whole scene. there: bytes that the result folder has already. Raises UserError
-    with a line on the first that cannot train.
+    splats: of the whole scene. there: bytes that the result folder has already. blocks: how many
+    there are, None where that is not known yet. Raises UserError with a line on the first that
+    cannot train.
     """
     answers: Mapping[str, dict | Exception]
     if scheduler is None:
@@ -128,7 +133,7 @@ def check(
     else:
         answers = ask_workers(answer, (question, __version__), scheduler)
     found: dict[str, Answer] = {}
-    needed = splats * 4 * quantities.numbers(question.sh_degree) * (COPIES + CHECKPOINTS)
+    number = splats * 4 * quantities.numbers(question.sh_degree)
     for name, given in answers.items():
         if isinstance(given, Exception):
             others = isinstance(given, ImportError | AttributeError | TypeError)
@@ -137,6 +142,9 @@ def check(
         found[name] = one = Answer(**given)
         if one.error:
             raise UserError(f"{name}: {one.error}")
+        # a scene that fits the device is polished as a whole
+        parts = blocks if blocks and splats > one.splats else len(answers)
+        needed = int(number * (COPIES + TRAINED * min(1, len(answers) / parts)))
         if one.free < needed - there:
             gib = f"{one.free / 2**30:.1f} GiB are free in {question.folder}"
             wanted = f"blocks of {splats} splats take {(needed - there) / 2**30:.1f} GiB more"

@@ -7,6 +7,7 @@ closes, since its parent may be gone.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import time
 from collections import Counter
@@ -184,10 +185,19 @@ def may_show(
     return found
 
 
+def drop_restart(folder: Path) -> None:
+    """Removes what a block that is done needs no more, six times as much as its splats take."""
+    (folder / START).unlink(missing_ok=True)
+    shutil.rmtree(folder / "ckpts", ignore_errors=True)
+
+
 def work(folder: Path, device: str | None, quiet: bool) -> int:
     """Trains a block, writes its outcome, and returns the exit code."""
     try:
-        write_json(folder / OUTCOME, train_block(folder, device, quiet))
+        write_json(folder / OUTCOME, found := train_block(folder, device, quiet))
+        grows = json.loads((folder / TASK).read_text(encoding="utf-8"))["grows"]
+        if grows and found["status"] == "done":
+            drop_restart(folder)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         write_json(folder / OUTCOME, {"status": "failed", "error": str(error)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +38,13 @@ class Wanted:
     def __post_init__(self):
         if not (self.word == "auto" or re.fullmatch(r"[1-9]\d{0,3}(x[1-9]\d{0,3})?", self.word)):
             raise UserError(f"--blocks {self.word}: takes auto, a number such as 4, or 2x3")
+
+    @property
+    def count(self) -> int | None:
+        """How many, where that does not follow from the devices."""
+        if self.word == "auto":
+            return None
+        return math.prod(map(int, self.word.split("x")))
 
     def cut(self, places: np.ndarray, fits) -> list[Box]:
         """Boxes around (N, 2) places. fits: whether a block with n of them fits a device."""
