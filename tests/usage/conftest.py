@@ -11,6 +11,9 @@ from hardsplat.gpu.probe import open_device
 from tests.helpers.drivers import only_swiftshader
 from tests.helpers.leaks import forget_pipelines, left_for_good
 from tests.helpers.offered import Item
+from tests.helpers.sweeping import in_this_process
+from tests.usage.cases import STEPS
+from tools.make_mesh_scene import make_mesh_scene
 
 
 @pytest.fixture(scope="session")
@@ -104,3 +107,22 @@ def start(opened, capfd, monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return Starter(opened, capfd)
+
+
+@pytest.fixture(scope="module")
+def given(opened, small, tmp_path_factory):
+    """What there is, by its name in CASES."""
+    folder = tmp_path_factory.mktemp("given")
+    how = ("--max-steps", STEPS, "--quiet", "--result-dir", folder / "result")
+    assert main(["train", *map(str, (small, *how))]) == 0
+    make_mesh_scene(folder / "pebble", views=6, width=32, height=24, supersample=1)
+    photo = next((small / "images").iterdir())
+    here = {"SCENE": small, "RESULT": folder / "result", "PHOTO": photo}
+    return here | {"SILHOUETTES": folder / "pebble"}
+
+
+@pytest.fixture
+def in_small(without_reports, monkeypatch):
+    """Measurements do not warm up, and runs of sweeps are made here: their folders."""
+    monkeypatch.setattr("hardsplat.study.bench.measure.WARM_SECONDS", 0.0)
+    return in_this_process(monkeypatch)

@@ -1,0 +1,14 @@
+"""Commands that draw, with every choice of every flag, on SwiftShader."""
+
+import pytest
+
+from tests.usage.cases import cover_choices
+
+# the others draw nothing, or what training draws
+DRAWING = "eval compare render clean mesh bench fit fit-mesh".split()
+
+
+@pytest.mark.parametrize("driver", ["swiftshader"], indirect=True, scope="module")
+@pytest.mark.parametrize("command", DRAWING)
+def test_every_choice(start, given, command, in_small, driver):
+    cover_choices(command, start, given)
