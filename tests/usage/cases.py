@@ -121,7 +121,7 @@ CASES = {
     "clean": Case("RESULT --output OUT.ply", splats),
     "mesh": Case("RESULT OUT.ply", triangles),
     "bench": Case(
-        "RESULT --views 0 --repeats 1 --result-dir OUT",
+        "RESULT --format float16 --views 0 --repeats 1 --result-dir OUT",
         lambda folder: finite(folder / "bench.json"),
     ),
     "fit": Case(
@@ -139,9 +139,9 @@ CASES = {
 }
 
 
-def cover_choices(command: str, start, given: dict[str, Path]) -> None:
-    """Every choice of every flag of a command, see `cover`. start: a Starter. given: what there is,
-    by its name in CASES."""
+def cover_choices(command: str, start, given: dict[str, Path], pairs: bool = True) -> None:
+    """Every choice of every flag of a command, and its pairs, see `cover`. start: a Starter. given:
+    what there is, by its name in CASES."""
     case, numbers = CASES[command], count()
 
     def run(row: list[Item]) -> str | None:
@@ -155,4 +155,4 @@ def cover_choices(command: str, start, given: dict[str, Path]) -> None:
 
     flags = offered(command, **case.more)
     flags = {name: items for name, items in flags.items() if name not in case.without}
-    cover(flags, run, case.paired)
+    cover(flags, run, case.paired if pairs else ())
