@@ -14,7 +14,7 @@ import pycolmap
 NAME = "database.db"
 _CONFIG = pycolmap.TwoViewGeometryConfiguration
 _STILL = _CONFIG.PANORAMIC, _CONFIG.PLANAR_OR_PANORAMIC
-_BLOCK = 64  # pairs that are written at once: what an interruption may cost
+TILE = 12  # photographs that are matched with as many others at once: what an interruption may cost
 
 
 def write_image(
@@ -46,7 +46,8 @@ def match_pairs(
     seed: int,
     progress: Callable[[int], None],
 ) -> None:
-    """Matches pairs of names with COLMAP's defaults.
+    """Matches pairs of names with COLMAP's defaults, in blocks, in each of which COLMAP makes an
+    index of every photograph: those that follow each other should have few.
 
     error: px within which a match must fit the geometry of its pair. progress(done) is called after
     each block.
@@ -56,8 +57,8 @@ def match_pairs(
     verification.ransac.max_error, verification.ransac.random_seed = error, seed
     pairing = pycolmap.ImportedPairingOptions()
     pairing.match_list_path = path.with_name("pairs.txt")
-    for first in range(0, len(pairs), _BLOCK):
-        block = pairs[first : first + _BLOCK]
+    for first in range(0, len(pairs), TILE**2):
+        block = pairs[first : first + TILE**2]
         lines = "".join(f"{quote(a)} {quote(b)}\n" for a, b in block)
         pairing.match_list_path.write_text(lines, encoding="utf-8")
         pycolmap.match_image_pairs(path, matching, pairing, verification, pycolmap.Device.cpu)

@@ -21,7 +21,7 @@ from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import replacing_folder
 from hardsplat.io.media.images import read_pixels
 from hardsplat.sfm.colmap.aligning import align
-from hardsplat.sfm.colmap.database import NAME, match_pairs, read_matches
+from hardsplat.sfm.colmap.database import NAME, TILE, match_pairs, read_matches
 from hardsplat.sfm.colmap.lens import adjusted, describe, name_pinholes
 from hardsplat.sfm.colmap.mapping import ATTEMPTS, GLOBAL, GO_ON, Mapper, is_sound, rank
 from hardsplat.sfm.colmap.outcome import TOO_FEW, Outcome, Part, parts_of, reasons
@@ -59,7 +59,8 @@ class Poses:
         with pycolmap.Database.open(self.path) as database:
             # also those that match nowhere, which the list of all matches leaves out
             known = database.exists_matches
-            todo = [(i, j) for i, j in sorted(wanted) if not known(self.ids[i], self.ids[j])]
+            todo = [(i, j) for i, j in wanted if not known(self.ids[i], self.ids[j])]
+            todo.sort(key=lambda pair: (pair[0] // TILE, pair[1] // TILE, pair))
         if todo:
             before, names = total - len(todo), self.names
             self.send("begin", "matches", total, before)
