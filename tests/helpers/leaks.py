@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-MOST_BYTES = 3e9  # 2.5e9 in the larger of two processes that run all tests
+MOST_BYTES = 2e9  # 1.0e9 in the largest of the files that were measured, with what packages keep
 KINDS = (
     "Buffer Image CommandBuffer Framebuffer QueryPool DescriptorPool Semaphore Fence SwapchainKHR"
 ).split()

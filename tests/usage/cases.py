@@ -109,7 +109,7 @@ CASES = {
     "eval": Case("RESULT/splats.ply --data-dir SCENE --result-dir OUT", measured),
     "compare": Case("RESULT RESULT/splats.ply --data-dir SCENE OUT.html", page),
     "render": Case(
-        "RESULT --width 32 --output OUT",
+        "RESULT --width 32 --frames 4 --output OUT",
         drawn,
         {"mode": PICTURES, "path": ("held-out", "train", "orbit", "spiral")},
         ("mode", "format", "rasterizer"),
