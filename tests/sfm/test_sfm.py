@@ -480,3 +480,15 @@ def children(pid: int) -> list[int]:
     """Process ids, where /proc tells them."""
     path = Path(f"/proc/{pid}/task/{pid}/children")
     return [int(word) for word in path.read_text().split()] if path.exists() else []
+
+
+def test_pictures_are_written_beside_pycolmap():
+    """Pillow's libraries are loaded first: the other way round, writing PNG destroys memory."""
+    script = """
+import hardsplat.sfm.stages, io
+from PIL import Image
+for format in ("PNG", "JPEG", "TIFF"):
+    Image.effect_noise((400, 300), 90).save(io.BytesIO(), format)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
