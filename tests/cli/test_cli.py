@@ -58,7 +58,7 @@ def scene(tmp_path, monkeypatch):
 @pytest.fixture
 def train(stand_in, scene, monkeypatch):
     """train(flags...) -> the config that the trainer got."""
-    calls = stand_in("hardsplat.train.run.trainer", "train")
+    calls = stand_in("hardsplat.train.run.trainer", "run_training")
     monkeypatch.setattr("hardsplat.gpu.probe.opening", lambda wanted: nullcontext())
 
     def run(*argv):
@@ -195,7 +195,7 @@ def test_a_result_folder_is_no_scene(error_of, train, scene, tmp_path):
 
 
 def test_view_trains_on_without_a_window(stand_in, scene, capsys):
-    trained = stand_in("hardsplat.train.run.trainer", "train")
+    trained = stand_in("hardsplat.train.run.trainer", "run_training")
     windows = stand_in("hardsplat.view.preview", "TrainingWindow", "a window")
     assert main(["train", scene]) == 0 and not windows and trained[-1][0][1] == []
     assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == ["a window"]

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-MOST_BYTES = 2e9  # 1.6e9 in tests/usage/test_swiftshader.py, the largest file that was measured
+MOST_BYTES = 2.5e9  # 2.1e9 in a run of the whole suite by two processes
 KINDS = (
     "Buffer Image CommandBuffer Framebuffer QueryPool DescriptorPool Semaphore Fence SwapchainKHR"
 ).split()

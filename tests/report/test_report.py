@@ -14,7 +14,7 @@ from hardsplat.report import page
 from hardsplat.report.processes import ReportProcesses
 from hardsplat.report.run import write_report
 from hardsplat.settings.presets import save_config
-from hardsplat.train import Trainer
+from hardsplat.train import Trainer, Watcher
 from hardsplat.train import run_training as train
 from tests.helpers.browser import open_page, parts
 from tests.helpers.training import settings
@@ -181,14 +181,12 @@ def test_a_run_without_a_report_loses_nothing(on_device, scene, tmp_path, monkey
 
 def test_interrupted_and_resumed_runs_have_one_too(on_device, scene, tmp_path, monkeypatch):
     config = settings(scene, tmp_path, max_steps=20, batch_steps=5)
-    run = Trainer(config)
 
-    def stop(result, on_batch=run.session.on_batch):
-        on_batch(result)
-        run.stopping.asked = 2
+    class Stop(Watcher):
+        def turn(self, run, wait=False):
+            run.stopping.asked = 2 if run.session.step else 0
 
-    run.session.on_batch = stop
-    with pytest.raises(KeyboardInterrupt), run:
+    with pytest.raises(KeyboardInterrupt), Trainer(config, [Stop()]) as run:
         run.train()
     steps = json.loads((tmp_path / "metrics.json").read_text())["steps"]
     page = tmp_path / "report.html"

@@ -14,7 +14,3 @@
 pycolmap is imported in the worker's process alone: when it fails or is interrupted, that process
 ends and nothing else does.
 """
-
-# Pillow's libraries come before pycolmap's: the other way round, writing PNG destroys memory
-# (docs/results/environment.md).
-import PIL.Image  # noqa: F401
