@@ -96,20 +96,21 @@ def shipped():
 
 
 @pytest.fixture(autouse=True)
-def asked(device, shipped):
+def asked(device, monkeypatch, shipped):
     """The sources of all pipelines that a test builds are in the catalog."""
     builders = Builders()
 
     def no_compiler():
         raise UserError("no GLSL compiler")
 
+    monkeypatch.setenv("HARDSPLAT_POISON", "0")  # nothing is read
+    # undone before the device is looked through
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shader, "compiler", no_compiler)
         patch.setattr(device, "builders", builders)
         patch.setattr(device, "pipelines", {})
         patch.setattr(device, "capabilities", Claims(device.capabilities))
         patch.setattr(Recorder, "run", lambda *args, **how: None)
-        patch.setenv("HARDSPLAT_POISON", "0")  # nothing is read
         yield builders.found
     assert not [str(each) for each in builders.found if shader.key(each) not in shipped]
 
