@@ -321,8 +321,7 @@ class Viewer:
         self.closed = True
         self._photographs.close()
         with suppress(DeviceLost):
-            if self._flying:
-                self._fence.wait()
+            self.device.wait_idle()  # a frame that Ctrl-C cut short is not known to be in flight
             if hasattr(self, "face"):
                 self.face.finish()  # it reads what the screen has
         self._parts.destroy()
