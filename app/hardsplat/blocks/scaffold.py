@@ -61,9 +61,9 @@ def train_scaffold(
 @dataclass(frozen=True)
 class Scaffold:
     """folder: of the scaffold. config: its settings, with the exposures that `auto` found.
-    opacity_decay: of opacities, where it overfitted or its photographs differ
-    in light. step_seconds: of a step, in the mean. found: (planes, items, width) by quantity of
-    photographs and cameras."""
+    opacity_decay: how fast its opacities decayed in the end, 0 where it did not overfit.
+    step_seconds: of a step, in the mean. found: (planes, items, width) by quantity of photographs
+    and cameras."""
 
     folder: Path
     config: TrainConfig
