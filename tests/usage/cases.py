@@ -16,6 +16,8 @@ from hardsplat.tables.pictures import PICTURES
 from tests.helpers.offered import Item, cover, offered
 
 STEPS = 8
+# variables of the environment that commands start without
+CLEARED = ("DISPLAY", "WAYLAND_DISPLAY", "HARDSPLAT_DEVICE", "HARDSPLAT_DEBUG")
 
 
 def finite(path: Path, *needed: str) -> None:

@@ -12,7 +12,7 @@ from tests.helpers.drivers import only_swiftshader
 from tests.helpers.leaks import forget_pipelines, left_for_good
 from tests.helpers.offered import Item
 from tests.helpers.sweeping import in_this_process
-from tests.usage.cases import STEPS
+from tests.usage.cases import CLEARED, STEPS
 from tools.make_mesh_scene import make_mesh_scene
 
 
@@ -103,7 +103,7 @@ class Starter:
 @pytest.fixture
 def start(opened, capfd, monkeypatch, tmp_path):
     """A Starter in an empty folder, without a display."""
-    for name in ("DISPLAY", "WAYLAND_DISPLAY", "HARDSPLAT_DEVICE", "HARDSPLAT_DEBUG"):
+    for name in CLEARED:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     return Starter(opened, capfd)

@@ -13,7 +13,8 @@ from hardsplat.io.splats import load_splats
 from tests.helpers.offered import Item, cover, offered
 from tests.usage.cases import CASES, STEPS, cover_choices, splats, swept
 
-APART = {"train", "view", "sfm", "doctor"}  # test_train.py and test_processes.py
+# test_train.py, test_processes.py (`view`, `doctor`) and test_every_choice_of_poses
+APART = {"train", "view", "sfm", "doctor"}
 
 
 def test_every_command_is_here():

@@ -1,5 +1,5 @@
 """Commands as processes of their own, as a shell starts them: what goes on until it is ended, what
-starts processes itself, and what finds poses."""
+continues a run or starts processes itself, and windows."""
 
 import json
 import os
@@ -16,15 +16,14 @@ import pytest
 from hardsplat.io.splats import load_splats
 from tests.helpers.offered import Item, offered
 from tests.helpers.xvfb import NEEDS_DISPLAY
+from tests.usage.cases import CLEARED, STEPS
 
-STEPS = 8
 PATIENCE = 120  # s
 
 
 def own(**more: str) -> dict[str, str]:
     """The environment without a display, but for what is given."""
-    away = ("DISPLAY", "WAYLAND_DISPLAY", "HARDSPLAT_DEVICE", "HARDSPLAT_DEBUG")
-    return {name: value for name, value in os.environ.items() if name not in away} | more
+    return {name: value for name, value in os.environ.items() if name not in CLEARED} | more
 
 
 def command(*words) -> list[str]:

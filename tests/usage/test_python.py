@@ -14,8 +14,8 @@ import hardsplat
 from hardsplat.fit.config import FIT_FIELDS
 from hardsplat.settings.blocks import BlockSettings
 from hardsplat.settings.train import TrainConfig, looked_at
+from tests.usage.cases import STEPS
 
-STEPS = 8
 # packages that are functions too: where the function is
 HOMES = {"export": "export.page", "fit": "fit.api", "mesh": "mesh.build", "train": "train.api"}
 RETURNED = {"Result": "train.api", "Fitted": "fit.api"}  # classes without a public name

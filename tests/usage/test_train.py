@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardsplat.io.splats import load_splats
 from hardsplat.raster.core.resolve import lacking, option_of
 from hardsplat.study.doctor import REGISTRIES
 from tests.helpers.offered import Item, cover, offered
+from tests.usage.cases import STEPS, splats
 from tests.usage.conftest import DRIVERS
 
-STEPS = 8
-# they go on from a run, find poses, or leave a run to itself; see test_commands.py
+# they go on from a run (test_processes.py) or find poses (`hardsplat sfm`: test_commands.py)
 APART = ("resume", "sfm")
 
 
@@ -24,9 +23,7 @@ def finite_run(folder: Path, row: list[Item]) -> None:
     numbers = [metrics["evaluations"][-1][name] for name in ("psnr", "ssim")]
     numbers += metrics["curve"]["loss"]
     assert metrics["steps"] == STEPS and np.isfinite(numbers).all(), row
-    splats = load_splats(folder / "splats.ply")
-    values = splats.means, splats.quats, splats.scales, splats.opacities, splats.sh
-    assert len(splats) and all(np.isfinite(each).all() for each in values), row
+    splats(folder / "splats.ply")
     named = {item[0].removeprefix("--").replace("-", "_"): item[1] for item in row if item[1:]}
     for name, taken in metrics["variants"].items():
         assert named.get(name, "auto") in ("auto", "same", str(taken)), (name, taken, row)
