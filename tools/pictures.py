@@ -1,7 +1,7 @@
 """Pictures of results for documents: held-out renders beside their photographs, of one result or
 of several.
 
-python -m tools.pictures results/courtyard docs/images/courtyard.jpg --views 2 --scale 3
+python -m tools.pictures results/courtyard out/courtyard.jpg --views 2 --scale 3
 python -m tools.pictures results/pebble_mesh docs/images/pebble.jpg --views 4 --scale 2 --columns 2
 python -m tools.pictures results/one results/blocks docs/images/seams.jpg --differences 8
 """

@@ -186,11 +186,13 @@ def fitting(result: Path, folder: Path) -> None:
             save(Image.fromarray(display.pixels()), folder / left.pop())
             preview.interface.ui.asked.add("stop")
 
-    FitPreview.turn = watched  # type: ignore[method-assign]
     photo = min((result / "renders").glob("*.photo.png"))
-    with TemporaryDirectory() as files:
-        fit(photo, replace(config, result_dir=Path(files) / "fit"), FitPreview(DESK))
-    FitPreview.turn = turn  # type: ignore[method-assign]
+    FitPreview.turn = watched  # type: ignore[method-assign]
+    try:
+        with TemporaryDirectory() as files:
+            fit(photo, replace(config, result_dir=Path(files) / "fit"), FitPreview(DESK))
+    finally:
+        FitPreview.turn = turn  # type: ignore[method-assign]
 
 
 @cache
@@ -220,9 +222,7 @@ def training(result: Path, folder: Path) -> None:
         train(config, [TrainingWindow()])
 
 
-def opened(
-    url: str, ready: str, folder: Path, name: str, script: str = "", seconds: float = LONGEST
-) -> None:
+def opened(url: str, ready: str, folder: Path, name: str, script: str = "") -> None:
     """Screenshots of a page on a desk and on a phone. ready: JavaScript. script: run before."""
     for size, end in ((DESK, ".jpg"), (PHONE, "-phone.jpg")):
         flags = ("--touch-events=enabled",) if size == PHONE else (MOUSE,)
@@ -232,10 +232,10 @@ def opened(
                 browser.ask("Emulation.setDeviceMetricsOverride", **metrics)
                 browser.ask("Emulation.setTouchEmulationEnabled", enabled=True)
             browser.open(url)
-            browser.wait("document.readyState === 'complete'", seconds)
+            browser.wait("document.readyState === 'complete'", LONGEST)
             if script:
                 browser.run(script)
-            browser.wait(ready, seconds)
+            browser.wait(ready, LONGEST)
             time.sleep(FAREST)
             save(browser.screenshot(), folder / f"{name}{end}")
 
