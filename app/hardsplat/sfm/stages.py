@@ -84,7 +84,8 @@ class Stages(Poses):
         return row
 
     def _features_of(self, photograph):
-        """Features, or why there are none."""
+        """Keypoints and descriptors; a string with the reason where the photograph cannot be
+        read."""
         path, mask = self.images / photograph["name"], photograph["mask"]
         how = photograph["panorama"], self.job["image_size"], self.job["max_features"]
         try:

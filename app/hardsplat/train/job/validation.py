@@ -1,7 +1,7 @@
 """What a run asks of photographs that it holds back.
 
 A few training photographs are not trained during the main phase of a run, and measured now and
-then. They decide three things, and nothing else does:
+then. They alone decide three things:
 
 - *Exposures*: where a fit of colours explains much of their error, and of the error of trained
   ones, photographs differ in light, and the run begins again with exposures that are trained.
