@@ -24,7 +24,9 @@ from datetime import date
 from pathlib import Path
 
 from hardsplat.io.scenes.scene import load_scene
+from hardsplat.results.metrics import last_evaluation
 from hardsplat.settings.presets import load_config
+from hardsplat.study.bench import tables
 
 README = Path(__file__).parents[1] / "README.md"
 TABLE = re.compile(r"(<!-- headline -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -89,7 +91,7 @@ def spread(values: Sequence[float], digits: int, unit: str) -> str:
 
 def cells(row: Row, runs: Sequence[dict]) -> tuple[str, ...]:
     """What the table says of a row."""
-    last = [run["evaluations"][-1]["psnr"] for run in runs]
+    last = [found["psnr"] for run in runs if (found := last_evaluation(run))]
     training = [run["seconds"]["training"] for run in runs]
     whole = [run["seconds"]["parts"]["total"] for run in runs]
     counts = [run["memory_peak"] for run in runs]
@@ -107,8 +109,7 @@ def cells(row: Row, runs: Sequence[dict]) -> tuple[str, ...]:
 
 def table(rows: Sequence[Sequence[str]], caption: str) -> str:
     """Rows below TITLES, as Markdown, and what they were measured with."""
-    lines = [TITLES, ["---"] * len(TITLES), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + f"\n*{caption}*\n"
+    return "\n".join([*tables.table([*TITLES], rows), "", f"*{caption}*", ""])
 
 
 def caption_of(runs: Sequence[dict], commit: str) -> str:

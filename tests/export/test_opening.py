@@ -1,6 +1,7 @@
 """`--open`: what the system is asked to open, and what a browser is given."""
 
 import threading
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -42,7 +43,7 @@ def test_a_folder_is_served_while_it_is_open(tmp_path, monkeypatch, opened):
         thread.join()
         raise KeyboardInterrupt
 
-    serve_forever = opening.ThreadingHTTPServer.serve_forever
-    monkeypatch.setattr(opening.ThreadingHTTPServer, "serve_forever", until_ctrl_c)
+    serve_forever = ThreadingHTTPServer.serve_forever
+    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", until_ctrl_c)
     opening.open_folder(tmp_path)
     assert seen == [b"levels"] and opened[0].startswith("http://127.0.0.1:")

@@ -280,7 +280,7 @@ def unmatched(tmp_path):
     what they say."""
     import pycolmap
 
-    from hardsplat.sfm.stages import Stages
+    from hardsplat.sfm.colmap.stages import Stages
 
     job = dict(scene=tmp_path, images=tmp_path, threads=2, photographs=[])
     job |= dict(error=1.0, seed=0, method="exhaustive", mapper="incremental", lens=True)
@@ -485,7 +485,7 @@ def children(pid: int) -> list[int]:
 def test_pictures_are_written_beside_pycolmap():
     """Pillow's libraries are loaded first: the other way round, writing PNG destroys memory."""
     script = """
-import hardsplat.sfm.stages, io
+import hardsplat.sfm.colmap.stages, io
 from PIL import Image
 for format in ("PNG", "JPEG", "TIFF"):
     Image.effect_noise((400, 300), 90).save(io.BytesIO(), format)

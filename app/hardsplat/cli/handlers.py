@@ -52,25 +52,27 @@ def render(flags):
 
 
 def export(flags):
-    from hardsplat.export.opening import open_file
     from hardsplat.export.page import export
 
     show_log(flags)
     opens = flags.pop("open", False)
     written = export(flags.pop("result"), flags.pop("output", None), **flags)
     if opens:
+        from hardsplat.export.opening import open_file
+
         open_file(written.path)
 
 
 def lod(flags):
     from hardsplat.export.lod import lod
-    from hardsplat.export.opening import open_folder
 
     show_log(flags)
     flags.pop("device", None)  # of the command line as a whole; no GPU is used here
     opens = flags.pop("open", False)
     made = lod(flags.pop("result"), flags.pop("output", None), **flags)
     if opens:
+        from hardsplat.export.opening import open_folder
+
         open_folder(made.folder)
 
 
@@ -145,13 +147,14 @@ def _fit_window():
 
 
 def mesh(flags):
-    from hardsplat.export.opening import open_file
     from hardsplat.mesh.build import mesh
 
     show_log(flags)
     opens = flags.pop("open", False)
     made = mesh(flags.pop("result"), flags.pop("output", None), **flags)
     if opens:
+        from hardsplat.export.opening import open_file
+
         open_file(made.path)
 
 

@@ -7,26 +7,27 @@ import sys
 import webbrowser
 from contextlib import suppress
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-
-
-class _Silent(SimpleHTTPRequestHandler):
-    def log_message(self, *words: object) -> None:
-        pass
 
 
 def open_file(path: Path) -> None:
     """Opens a page in the browser, or a mesh in the program of its kind of file."""
-    _open(path.absolute().as_uri())
+    if _screen():
+        _open(path.absolute().as_uri())
 
 
 def open_folder(folder: Path) -> None:
     """Serves a folder to this machine alone and opens it in the browser, until Ctrl-C: browsers
     load no levels of detail from a disk."""
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+    class Silent(SimpleHTTPRequestHandler):
+        def log_message(self, *words: object) -> None:
+            pass
+
     if not _screen():
         return
-    handler = partial(_Silent, directory=str(folder))
+    handler = partial(Silent, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         url = f"http://127.0.0.1:{server.server_address[1]}"
         _open(url)
@@ -36,7 +37,7 @@ def open_folder(folder: Path) -> None:
 
 
 def _open(address: str) -> None:
-    if _screen() and not webbrowser.open(address):
+    if not webbrowser.open(address):
         print("note: no program was found that opens it", file=sys.stderr)
 
 

@@ -59,6 +59,7 @@ def page_values(
     config = tomllib.loads((folder / SAVED_NAME).read_text(encoding="utf-8"))
     last = last_evaluation(metrics)
     views, shown = _views(folder, last, comparisons or {})
+    memory, counted_by = _memory(metrics)
     drawn = {**(plots or early_plots(metrics)), **late_plots(metrics)}
     return dict(
         title=Path(metrics["scene"]).name,
@@ -72,8 +73,8 @@ def page_values(
         stages=by_stage(metrics["stage_ms"]),
         passes=metrics["stage_ms"],
         stage_bars=drawn.get(STAGES),
-        memory=_memory(metrics),
-        counted_by=_counted_by(metrics),
+        memory=memory,
+        counted_by=counted_by,
         memory_bars=drawn[MEMORY],
         about=_about(metrics),
         config=_settings(config),
@@ -96,17 +97,14 @@ def _about(metrics: dict) -> dict[str, str]:
     return about | {name.replace("_", " "): v for name, v in metrics["variants"].items()}
 
 
-def _memory(metrics: dict) -> int:
-    """Bytes on the device at the peak, as the driver counts them where it does; earlier runs have
-    those of the end alone."""
+def _memory(metrics: dict) -> tuple[int, str]:
+    """Bytes on the device at the peak, as the driver counts them where it does, and who counted;
+    earlier runs have those of the end alone."""
     peak = metrics.get("memory_peak", {"driver": None, "allocated": None})
-    return peak["driver"] or peak["allocated"] or sum(metrics["memory_bytes"].values())
-
-
-def _counted_by(metrics: dict) -> str:
-    """Who counts what `_memory` returns."""
-    by_driver = metrics.get("memory_peak", {}).get("driver")
-    return "by its driver's count" if by_driver else "in buffers and images of hardsplat"
+    if by_driver := peak["driver"]:
+        return by_driver, "by its driver's count"
+    own = peak["allocated"] or sum(metrics["memory_bytes"].values())
+    return own, "in buffers and images of hardsplat"
 
 
 def processor(kind: str) -> str:

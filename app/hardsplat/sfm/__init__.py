@@ -2,7 +2,7 @@
 
     run.py        the command: input, stages in order, what people see
     process.py    the process that does the work; worker.py is its other end
-    stages.py     the stages in that process: features.py, pairs.py, poses.py
+    colmap/stages.py    the stages in that process: features.py, pairs.py, poses.py
     job/config.py    settings; plan.py: the choices that depend on how many photographs there are
     job/photographs.py    what is in a folder, and which photographs share a camera
     job/exif.py   where, how and by which camera a photograph was taken

@@ -19,8 +19,8 @@ from pathlib import Path
 import cv2
 
 from hardsplat.base.errors import UserError, reason
+from hardsplat.sfm.colmap.stages import Stages
 from hardsplat.sfm.process import JOB, LOG
-from hardsplat.sfm.stages import Stages
 
 
 def main(folder: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hardsplat.base.errors import UserError
 from hardsplat.contract.footprint import (
+    SHOWN,
     Need,
     averages,
     bytes_per_splat,
@@ -111,13 +112,10 @@ def _about(index: int, physical, pipelines: bool) -> tuple[str, list[str], int]:
     if missing := found.missing(features.REQUIRED):
         remedy = "update its driver or choose another --device"
         return f"not ready: {name} lacks {', '.join(missing)}; {remedy}", lines, 1
-    try:
-        survey = _survey(index, physical) if pipelines else None
-        device = Device(index)
-    except UserError as error:
-        return f"not ready: {error}", lines, 1
-    with closing(device):
+    with ExitStack() as stack:
         try:
+            survey = _survey(index, physical) if pipelines else None
+            device = stack.enter_context(closing(Device(index)))
             probed = _probe(device)
         except UserError as error:
             return f"not ready: {error}", lines, 1
@@ -246,8 +244,6 @@ def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
 
 def _fitting_packed(device, moments: str) -> list[str]:
     """Numbers of splats that fit with --packed and with --out-of-core, and what they take."""
-    from hardsplat.contract.footprint import SHOWN
-
     each = _needs("tiled", moments)
     limits, lines = (device.memory_bytes, device.max_buffer, device.max_allocation), []
     ways = (

@@ -12,6 +12,7 @@ import io
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -20,6 +21,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.io.media import jpeg
 
+T = TypeVar("T")
 # phones take pictures of 108 million pixels; _pixels looks for damage itself
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
 # of files that are photographs, in lower case
@@ -67,12 +69,18 @@ def read_upright(path: str | Path) -> np.ndarray:
 def image_size(path: str | Path) -> tuple[int, int]:
     """(width, height) in pixels from the header of an image file; raises UserError like
     read_rgb8."""
+    return of_header(path, stored_size)
 
-    def size():
+
+def of_header(path: str | Path, read: Callable[[Image.Image], T]) -> T:
+    """What `read` makes of a picture of which the header is read; raises UserError like
+    read_rgb8."""
+
+    def opened_and_read() -> T:
         with opened(path) as image:
-            return stored_size(image)
+            return read(image)
 
-    return _excused(path, size)
+    return _excused(path, opened_and_read)
 
 
 def opened(file: str | Path | io.BytesIO) -> Image.Image:

@@ -10,9 +10,11 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from PIL import Image
+
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_listed
-from hardsplat.io.media.images import ENDINGS, image_size, opened
+from hardsplat.io.media.images import ENDINGS, of_header, stored_size
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import Masks
 from hardsplat.io.scenes.source import named
@@ -82,14 +84,16 @@ def find_photographs(
     """The photographs of a scene folder with their cameras and masks. camera_mode, panorama,
     exclude: as in SfmConfig. UserError where there are none."""
     check_listed(folder := image_folder(scene))
-    names, left_out, spare, masks = listed(folder), {}, {}, Masks(scene)
+    left_out, spare, masks, found = {}, {}, Masks(scene), listed(folder, ENDINGS | RAW)
+    of_phones, raw = ([n for n in found if Path(n).suffix.lower() in e] for e in (HEIC, RAW))
+    names = [n for n in found if n not in raw]
     # phones save a photograph as JPEG beside
-    beside = {Path(n).with_suffix(""): n for n in listed(folder, ENDINGS - HEIC)}
-    for name in listed(folder, HEIC):
+    beside = {Path(n).with_suffix(""): n for n in names if n not in of_phones}
+    for name in of_phones:
         if other := beside.setdefault(Path(name).with_suffix(""), ""):
             spare[name] = f"{other} has its name and is taken"
             names.remove(name)
-    for name in listed(folder, RAW):
+    for name in raw:
         if Path(name).with_suffix("") not in beside:
             ending = Path(name).suffix[1:].upper()
             left_out[name] = f"{ending} files are not read here; convert it to JPEG"
@@ -134,12 +138,15 @@ def _looked_at(folder: Path, name: str) -> tuple[tuple[int, int], Taken]:
         raise UserError("its name has characters that files of COLMAP cannot hold; rename it")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow speaks of damaged EXIF, and of large pictures
-        size = image_size(folder / name)
-        try:
-            with opened(folder / name) as image:
-                return size, taken_of(image)
-        except Exception:
-            return size, Taken()
+        return of_header(folder / name, lambda image: (stored_size(image), _taken(image)))
+
+
+def _taken(image: Image.Image) -> Taken:
+    """What an opened image says of itself, nothing where that cannot be read."""
+    try:
+        return taken_of(image)
+    except Exception:
+        return Taken()
 
 
 def _nothing(folder: Path, left_out: dict[str, str]) -> str:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import PIL.Image  # noqa: F401  (before pycolmap, see colmap/__init__.py)
 import pycolmap
 
 from hardsplat.base.errors import UserError
