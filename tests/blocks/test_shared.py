@@ -69,12 +69,12 @@ def test_large_scenes_have_as_many_steps_and_splats_a_photograph(tmp_path, photo
     scene = SimpleNamespace(views=[view] * photographs, train=train, points=points)
     training = BlockTraining(TrainConfig.of(data_dir=tmp_path, blocks="auto"))
     training.__dict__["given"] = scene
-    epochs = training.sized.run.max_steps / photographs
+    epochs = training.steps / photographs
     assert training.budget == 3_900 * photographs
     assert epochs == (EPOCHS if photographs > 150 else 300)
     named = BlockTraining(TrainConfig.of(data_dir=tmp_path, max_steps=900, early_stop=False))
     named.__dict__["given"] = scene
-    assert named.sized.run.max_steps == 900
+    assert named.steps == 900
 
 
 def rows(folder, name: str) -> np.ndarray:

@@ -120,8 +120,9 @@ def settings_of(
     own["cap_max"] = max(block.cap + outside, first)
     if not grows:
         own = dict(strategy="none", cap_max=0, means_lr=STILL, means_lr_final=STILL)
-    check = dict(early_stop=False, hold_back=False) if grows else dict(early_stop=False)
-    return config.changed(init=start, **own, **check)
+    if grows:
+        own["hold_back"] = False
+    return config.changed(init=start, early_stop=False, **own)
 
 
 def part_of(scene: Scene, block: SceneBlock) -> Scene:

@@ -40,7 +40,7 @@ from hardsplat.results.folder import (
     resume_command,
     write_json,
 )
-from hardsplat.settings.presets import SAVED_NAME, of_length, save_config
+from hardsplat.settings.presets import SAVED_NAME, save_config
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.train import budget_for, evaluate_run
 
@@ -114,19 +114,18 @@ class BlockTraining:
         """The scene with the cameras that the scaffold found."""
         return self.scaffold.scene(self.given)
 
-    @cached_property
-    def sized(self) -> TrainConfig:
-        """The settings of a training of the whole scene in one piece. Where the user does not say
-        how long it is, every photograph has EPOCHS steps at least."""
-        config, steps = self.config, EPOCHS * len(self.given.train)
-        if not config.run.early_stop or steps <= config.run.max_steps:
-            return config.changed(early_stop=False)
-        return of_length(config, steps, early_stop=False)
+    @property
+    def steps(self) -> int:
+        """Steps of a training of the whole scene in one piece. Where the user does not say how long
+        it is, every photograph has EPOCHS steps at least."""
+        run = self.config.run
+        least = EPOCHS * len(self.given.train) if run.early_stop else 0
+        return max(run.max_steps, least)
 
     @property
     def polish_steps(self) -> int:
         """Steps of the polish of a whole scene: never more than those of its training."""
-        return min(self.config.blocks.polish_steps, self.sized.run.max_steps)
+        return min(self.config.blocks.polish_steps, self.steps)
 
     @cached_property
     def budget(self) -> int:
@@ -187,7 +186,7 @@ class BlockTraining:
     def _plan(self, smallest: int) -> BlockPlan:
         """A new plan, from a scaffold that is trained unless there is one. smallest: splats that a
         device holds."""
-        config, steps, budget = self.config, self.sized.run.max_steps, self.budget
+        config, steps, budget = self.config, self.steps, self.budget
         train_scaffold(config, self.given, self.folder / "scaffold", steps, budget)
         scaffold, wanted = self.scaffold, Wanted(str(config.blocks.blocks))
         sizes = Sizes(budget, steps, smallest, scaffold.step_seconds)

@@ -26,6 +26,7 @@ from hardsplat.settings.option import kind
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.settings.train import FIELDS, GROUPS, scene_folder
+from hardsplat.tables.pictures import BACKGROUNDS
 
 log = logging.getLogger("hardsplat")
 NAME = "report.html"
@@ -156,7 +157,7 @@ def shown_of(
     else at the first training camera."""
     first = [i for i in scene.test if scene.views[i].name == name]
     cameras = {scene.views[i].name: scene.views[i].camera for i in (*first, *scene.train)}
-    background = (1.0, 1.0, 1.0) if settings.background == "white" else (0.0, 0.0, 0.0)
+    background = BACKGROUNDS[settings.background]
     return PageScene(scene.name, cameras, settings.near_plane, background, antialiased)
 
 

@@ -14,6 +14,11 @@ def last_evaluation(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
     )
 
 
+def quality(evaluation: dict) -> str:
+    """PSNR and SSIM of an evaluation, in words."""
+    return f"PSNR {decibels(evaluation)}, SSIM {evaluation['ssim']:.4f}"
+
+
 def decibels(evaluation: dict) -> str:
     """PSNR of an evaluation, and under their own names those that were measured beside it."""
     beside = {

@@ -138,7 +138,7 @@ class Server(Watcher):
         now, log = time.monotonic(), run.log
         if not frames.clients or (self._said_at is not None and now - self._said_at < SAID_EVERY):
             return
-        pace = f"{1 / max(run.session.runner.step_seconds, 1e-6):.1f} a second"
+        pace = f"{run.session.runner.steps_per_second:.1f} a second"
         if self._pausing:
             pace = "paused"
         lines = [f"**step {run.session.step}** of {run.session.schedule.steps}, {pace}"]

@@ -131,6 +131,10 @@ class StepRunner:
             slot.record(recorded, step)
 
     @property
+    def steps_per_second(self) -> float:
+        return 1 / max(self.step_seconds, 1e-9)
+
+    @property
     def ready(self) -> bool:
         """Whether wait_for_turn would not wait."""
         slot = self._slots[self._turn]

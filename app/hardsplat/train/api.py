@@ -21,7 +21,7 @@ from hardsplat.io.splats import is_antialiased, load_splats
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.export import PageScene, write_page
-from hardsplat.results.metrics import decibels, last_evaluation
+from hardsplat.results.metrics import last_evaluation, quality
 from hardsplat.settings.option import check_known
 from hardsplat.settings.presets import SAVED_NAME, load_config, read_saved
 from hardsplat.settings.train import FIELDS, NAMES, TrainConfig
@@ -51,7 +51,7 @@ class Progress:
         self._run, self.step, self.max_steps = run, log.steps[-1], session.schedule.steps
         self.loss, self.psnr, self.splats = log.losses[-1], log.psnrs[-1], log.splats[-1]
         self.seconds = log.seconds[-1]
-        self.steps_per_second = 1 / max(session.runner.step_seconds, 1e-9)
+        self.steps_per_second = session.runner.steps_per_second
 
     def gaussians(self) -> Gaussians:
         """A copy of the splats as they are now. Waits for the steps that are queued, which takes
@@ -111,14 +111,13 @@ class Result:
     def __str__(self) -> str:
         """Five lines: what was trained, how well, how large, where it is, how to see it."""
         m, last = self.metrics, last_evaluation(self.metrics)
-        quality = "not measured: no held-out views"
+        shown = "not measured: no held-out views"
         if last:
-            views = f"{len(last['views'])} held-out views"
-            quality = f"PSNR {decibels(last)}, SSIM {last['ssim']:.4f} on {views}"
+            shown = f"{quality(last)} on {len(last['views'])} held-out views"
         return "\n".join(
             (
                 f"{Path(m['scene']).name}: {m['steps']} steps on {m['device']['name']}",
-                quality,
+                shown,
                 f"{m['splats']:,} splats, {m['seconds']['training']:.1f} s of training",
                 f"result: {self.folder}",
                 f"look around in it: hardsplat view {shlex.quote(str(self.folder))}",

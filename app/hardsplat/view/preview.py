@@ -174,7 +174,7 @@ class TrainingWindow(Watcher):
         if now - self._told_at < TOLD_EVERY:
             return
         self._told_at = now
-        told.pace = 1 / max(session.runner.step_seconds, 1e-6)
+        told.pace = session.runner.steps_per_second
         told.left = (told.steps - told.step) / told.pace if log.steps else None
         told.memory = run.device.memory_peak()["allocated"] or 0
         if log.steps:

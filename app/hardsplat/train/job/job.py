@@ -85,6 +85,11 @@ class Job:
         return self.config.run.out_of_core == "on"
 
     @cached_property
+    def held(self) -> np.ndarray:
+        """Which entries of `epoch` are photographs that are held back."""
+        return np.flatnonzero(np.isin(self.epoch, self.validation))
+
+    @cached_property
     def epoch(self) -> np.ndarray:
         """The views that an epoch has, in no order."""
         return np.array([*range(len(self.views.cameras)), *self.preferred])

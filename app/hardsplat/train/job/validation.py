@@ -59,8 +59,8 @@ class Look(NamedTuple):
 def held_views(config: TrainConfig, views: int, faces: int = 1) -> tuple[int, ...]:
     """Which of n training views are held, evenly spread.
 
-    None where the settings forbid it, where the run is too short for two looks, and where it trains
-    cameras: that of a held photograph would not be known yet. faces: views of a photograph, 6 of a
+    None are where the settings forbid it, the run is too short for two looks, or it trains cameras:
+    that of a held photograph would not be known yet. faces: views of a photograph, 6 of a
     panorama; each is held of another photograph, since ceilings are easier than walls.
     """
     cameras = config.poses.pose_opt or config.intrinsics.intrinsics_opt

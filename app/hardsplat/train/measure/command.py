@@ -24,7 +24,13 @@ from hardsplat.train.features.poses import focused_scene
 from hardsplat.train.job.views import canvas_of, training_views
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.lpips import Lpips
-from hardsplat.train.measure.measure import Measured, evaluation_frame, measure_all, summary
+from hardsplat.train.measure.measure import (
+    Measured,
+    as_splats,
+    evaluation_frame,
+    measure_all,
+    summary,
+)
 
 NAME = "eval"  # of the folder beside what was measured
 WRITTEN = ("eval.json", "renders")
@@ -123,9 +129,7 @@ def evaluate_run(
         parameters = drawn(gpu, load_splats(ply))
         plain = replace(options, antialiased=False)
         raster = backend.rasterizer(gpu, parameters, *canvas, plain, sink=None)
-        again = measure_all(gpu, raster, scene.held_out, frame, quiet, pictures=False)
-        found = summary([replace(m, target=None) for m in again])
-        table |= {f"{name}_as_splats": found[name] for name in ("psnr", "ssim")}
+        table |= as_splats(gpu, raster, scene.held_out, frame, quiet)
         raster.destroy()
         parameters.destroy()
     if distance:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -231,6 +231,21 @@ def measure_all(
                 m = also.measure(view.name, camera, photo, frame, picture=False, words=words)
                 measured.psnr_antialiased, measured.ssim_antialiased = m.psnr, m.ssim
             yield measured
+
+
+def as_splats(
+    device: Device,
+    raster: Rasterizer,
+    views: Sequence[View],
+    frame: np.ndarray,
+    quiet: bool,
+    photos: Iterable[np.ndarray] | None = None,
+) -> dict[str, float]:
+    """PSNR and SSIM by their names in an evaluation, of what other programs draw of splats that
+    have a sky among them. raster: draws those. frame, quiet, photos: see measure_all."""
+    measured = measure_all(device, raster, views, frame, quiet, photos, pictures=False)
+    found = summary([replace(m, target=None) for m in measured])
+    return {f"{name}_as_splats": found[name] for name in ("psnr", "ssim")}
 
 
 def summary(measured: Sequence[Measured]) -> dict:

@@ -115,7 +115,7 @@ class FirstSplats:
     """Those of a checkpoint, or new ones; a thread begins with new ones at once where the scene has
     points, or a file the splats.
 
-    count: how many there are at most. step: of the checkpoint.
+    count: how many there are at most.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class FirstSplats:
         start, own = config.start, (config.model.sh_degree, config.run.seed)
         most = config.densify.cap_max
         self._make = lambda: _first(start, scene, *own, most)
-        self._checkpoint, self.step = checkpoint, checkpoint.step if checkpoint else 0
+        self._checkpoint = checkpoint
         self._random = checkpoint is None and is_random(start, scene)
         self._begun: Future[tuple[Gaussians, Sky | None]] | None = None
         points = len(scene.points)

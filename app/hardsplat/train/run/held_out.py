@@ -20,7 +20,7 @@ from hardsplat.io.scenes.views import View
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.sky import drawn
-from hardsplat.results.metrics import decibels
+from hardsplat.results.metrics import quality
 from hardsplat.tables import quantities
 from hardsplat.train.features.poses import focused_scene
 from hardsplat.train.job import validation
@@ -28,6 +28,7 @@ from hardsplat.train.measure.camera_colors import COLORS, CameraColors
 from hardsplat.train.measure.fitted import uneven
 from hardsplat.train.measure.measure import (
     Measured,
+    as_splats,
     evaluation_frame,
     measure_all,
     summary,
@@ -157,7 +158,7 @@ class HeldOut:
         self.watchers.measured(result, shown)
         if not last:  # the outcome of a run says what its end was
             tqdm.write(
-                f"step {step}: held-out PSNR {decibels(result)}, SSIM {result['ssim']:.4f}, "
+                f"step {step}: held-out {quality(result)}, "
                 f"{result['splats']} splats, {result['training_seconds']:.1f} s"
             )
         if planes is not None and (sky := self.session.store.sky()) is not None:
@@ -179,12 +180,10 @@ class HeldOut:
                 raster = session.drawing.without_filter(parameters)
                 stack.callback(raster.destroy)
                 photos, views = self.files.photographs.held_out(), self._scene().held_out
-                measured = measure_all(session.device, raster, views, frame, True, photos, False)
-                found = summary([replace(m, target=None) for m in measured])
+                return as_splats(session.device, raster, views, frame, True, photos)
         except OutOfMemory as error:
             tqdm.write(f"note: not measured as other viewers draw it: {error}")
             return {}
-        return {f"{name}_as_splats": found[name] for name in ("psnr", "ssim")}
 
     def _measure_refined(self, gaussians: Gaussians) -> dict:
         """The summary of held-out views from refined poses; empty where there is no memory for
@@ -209,8 +208,7 @@ class HeldOut:
         if not measures:
             return {}
         result = summary(measures)
-        shown, ssim = decibels(result), f"SSIM {result['ssim']:.4f}"
-        tqdm.write(f"from refined poses of held-out views: PSNR {shown}, {ssim}")
+        tqdm.write(f"from refined poses of held-out views: {quality(result)}")
         return result
 
     def _scene(self) -> Scene:

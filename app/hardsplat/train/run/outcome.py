@@ -13,7 +13,7 @@ from tqdm import tqdm
 from hardsplat.base.version import __version__
 from hardsplat.report.stages import stage_table
 from hardsplat.results.folder import resume_command
-from hardsplat.results.metrics import decibels, last_evaluation
+from hardsplat.results.metrics import last_evaluation, quality
 from hardsplat.train.job.job import Job
 from hardsplat.train.run.files import REPORT
 from hardsplat.train.session.session import Session
@@ -82,12 +82,11 @@ def print_outcome(
             return
     if settings.profile:
         print(stage_table(metrics["stage_ms"]))
-    quality = ""
+    shown = ""
     if last := last_evaluation(metrics):
-        shown = f"{len(last['views'])} held-out views"
-        quality = f"PSNR {decibels(last)}, SSIM {last['ssim']:.4f} on {shown}; "
+        shown = f"{quality(last)} on {len(last['views'])} held-out views; "
     elif interrupted and views:
-        quality = f"interrupted, so not measured (hardsplat eval {named} does it); "
+        shown = f"interrupted, so not measured (hardsplat eval {named} does it); "
     if job.out_of_core:
         peak = metrics["memory_peak"]
         own, host = (n / 2**30 for n in (peak["driver"] or peak["allocated"], peak["host"]))
@@ -95,7 +94,7 @@ def print_outcome(
     since = " since it continued" if settings.resume or settings.ckpt else ""
     seconds = metrics["seconds"]
     print(
-        f"{quality}{metrics['splats']} splats, {seconds['training']:.1f} s of training on "
+        f"{shown}{metrics['splats']} splats, {seconds['training']:.1f} s of training on "
         f"{metrics['device']['name']}, {seconds['parts']['total']:.1f} s in all{since}"
     )
     decided = [*log.decided]

@@ -225,7 +225,7 @@ class Session:
         if self.drawing.outdated:  # an evaluation may have made room too
             self.drain()
             self.drawing.record(self.schedule)
-        held, until = np.flatnonzero(np.isin(job.epoch, job.validation)), self.schedule.main_steps
+        held, until = job.held, self.schedule.main_steps
         order = view_order(job.config.run.seed, first, steps, len(job.epoch), held, until)
         scored = [strategy.scored(step) for step in range(first, first + steps)]
         views, pairs = job.epoch[order], self.raster.pair_capacity

@@ -56,7 +56,7 @@ class SplatStore:
 
     def __init__(self, device: Device, job: Job, drain: Callable[[], None]):
         self._device, self._job, self._drain = device, job, drain
-        self._sh_degree, self.bound, self._owned = job.config.model.sh_degree, 0, Owned()
+        self.bound, self._owned = 0, Owned()
 
     def open(self, state: Checkpoint, capacity: int, others: set[str], averaged: bool) -> None:
         """Has the values of a checkpoint and room for `capacity` splats. others: arrays that are
@@ -68,7 +68,7 @@ class SplatStore:
             Parameters(
                 self._device,
                 capacity,
-                self._sh_degree,
+                job.config.model.sh_degree,
                 job.moments,
                 "none" if job.estimates else gradients,
                 job.views.items,
@@ -117,7 +117,7 @@ class SplatStore:
             name: known[name] if name in known else self._read(name, n, allocate)
             for name in self._kept()
         }
-        return Checkpoint(step, self._sh_degree, arrays)
+        return Checkpoint(step, self._job.config.model.sh_degree, arrays)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the arrays of a snapshot with as many splats as the capacity."""

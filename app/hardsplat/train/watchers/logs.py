@@ -39,7 +39,7 @@ def _unwritable(path: Path, error: OSError) -> UserError:
 def batch_record(run: Running) -> dict[str, float]:
     """What is known of the batch that was just done."""
     log = run.log
-    speed = 1 / max(run.session.runner.step_seconds, 1e-9)
+    speed = run.session.runner.steps_per_second
     numbers = (log.steps[-1], log.seconds[-1], log.losses[-1], log.psnrs[-1], log.splats[-1], speed)
     return {name: value for name, value in zip(COLUMNS, numbers) if value is not None}
 
