@@ -142,6 +142,16 @@ def test_what_lies_behind_the_scene_is_left_out():
     assert len(largest(points, faces, 3, places)[1]) == 1280 + 80 + 80  # as was asked for
 
 
+def test_the_largest_piece_stays_however_far_a_tail_of_it_reaches():
+    ball, scrap = trimesh.creation.icosphere(3), trimesh.creation.icosphere(1, radius=0.4)
+    tail = ball.vertices + (ball.vertices[:, 2:] > 0.93) * [0, 0, 1]  # 3 % of them
+    points = np.concatenate([tail, scrap.vertices + [0, 0, 9]])
+    faces = np.concatenate([ball.faces, scrap.faces + 642])
+    for some in (ball.faces, faces):
+        kept, left, _ = largest(points, some, places=ball.vertices)
+        assert len(left) == 1280 and kept[:, 2].max() < 3
+
+
 def test_surfaces_are_mended():
     """Holes, some of which touch, doubled and turned triangles; all at once."""
     ball = trimesh.creation.icosphere(4)

@@ -100,8 +100,9 @@ def largest(
     """The largest pieces by area, `pieces` of them or those with LEAST of the largest's; and how
     many were left out.
 
-    places: (N, 3) of cameras. Without `pieces`, those go that are farther from the nearest one than
-    all but BEHIND of the largest piece: scraps of a sky, and of what else lies behind the scene.
+    places: (N, 3) of cameras. Without `pieces`, those others go that are farther from the nearest
+    one than all but BEHIND of the largest piece: scraps of a sky, and of what else lies behind the
+    scene.
     """
     if not len(faces):
         return points, faces, 0
@@ -112,10 +113,13 @@ def largest(
     area = np.bincount(piece[faces[:, 0]], areas(points, faces), minlength=count)
     order = np.argsort(-area, kind="stable")
     kept = order[:pieces] if pieces else order[area[order] >= LEAST * area[order[0]]]
-    if places is not None and not pieces:
-        away = cKDTree(places).query(points)[0]
-        mean = np.bincount(piece, away, minlength=count) / np.bincount(piece, minlength=count)
-        kept = kept[mean[kept] <= np.quantile(away[piece == order[0]], 1 - BEHIND)]
+    if places is not None and not pieces and len(kept) > 1:
+        some = np.isin(piece, kept)
+        away, of = cKDTree(places).query(points[some])[0], piece[some]
+        mean = np.bincount(of, away, minlength=count)[kept] / np.bincount(of)[kept]
+        far = mean > np.quantile(away[of == order[0]], 1 - BEHIND)
+        far[0] = False  # a few vertices of the largest, far behind, can make its mean large
+        kept = kept[~far]
     return *compacted(points, faces[np.isin(piece[faces[:, 0]], kept)]), count - len(kept)
 
 
