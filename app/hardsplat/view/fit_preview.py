@@ -64,7 +64,7 @@ class FitPreview:
         try:
             size, eye = (session.width, session.height), Camera(np.eye(4), np.eye(3), 1, 1)
             steps = session.config.max_steps
-            self.facts = Facts(training=TrainingFacts(steps=steps, fits=True))
+            self.facts = Facts(training=TrainingFacts(steps=steps))
             self.inputs = Inputs(Controls(eye, (0, -1, 0), (0, 0, 1)), can_pause=True)
             self.inputs.parts = ("fit",)
             look = Look(HardwareOptions())

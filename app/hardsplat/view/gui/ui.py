@@ -59,8 +59,7 @@ class Difference:
 
 @dataclass
 class TrainingFacts:
-    """A run. left: seconds, None before that is known. losses, held_out: (N, 2) step and value.
-    fits: an image is fitted, which has neither of these, and is saved at its end alone."""
+    """A run. left: seconds, None before that is known. losses, held_out: (N, 2) step and value."""
 
     step: int = 0
     steps: int = 1
@@ -73,7 +72,6 @@ class TrainingFacts:
     psnrs: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     held_out: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     done: bool = False
-    fits: bool = False
 
 
 @dataclass
@@ -113,6 +111,12 @@ class Ui:
         self.destroy()
         self.inputs, self.look, self.panel = inputs, look, ""
         self.thumbnails = Thumbnails(inputs.points)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the run fits an image, which is saved at its end alone; it has neither a loss nor
+        held out views."""
+        return "fit" in self.inputs.parts
 
     def destroy(self) -> None:
         """May be called again."""

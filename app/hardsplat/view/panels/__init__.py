@@ -23,10 +23,10 @@ class Panel:
 
 PANELS = (
     Panel("Run", training.draw, lambda ui: ui.facts.training is not None),
-    Panel("Picture", picture.draw, lambda ui: "fit" not in ui.inputs.parts),
+    Panel("Picture", picture.draw, lambda ui: not ui.fits),
     Panel("Cameras", cameras.draw, lambda ui: bool(ui.inputs.points)),
     Panel("Edit", editing.draw, lambda ui: "edit" in ui.inputs.parts),
-    Panel("Target", target.draw, lambda ui: "fit" not in ui.inputs.parts),
+    Panel("Target", target.draw, lambda ui: not ui.fits),
 )
 
 

@@ -23,11 +23,11 @@ def draw(ui: Ui) -> None:
     _buttons(ui, run)
     imgui.dummy((0, widgets.em(0.2)))
     _figures(ui, run)
-    if not run.fits:
+    if not ui.fits:
         widgets.heading("Loss of training views")
         _curve("loss", [("loss", run.losses, style.ACCENT)])
     widgets.heading("PSNR, dB")
-    curves = [("image" if run.fits else "training views", run.psnrs, style.ACCENT)]
+    curves = [("image" if ui.fits else "training views", run.psnrs, style.ACCENT)]
     if len(run.held_out):
         curves.append(("held out", run.held_out, style.ORANGE))
     _curve("psnr", curves)
@@ -41,7 +41,7 @@ def _buttons(ui: Ui, run: TrainingFacts) -> None:
         i.step()
     elif pressed:
         i.pause()
-    names = ["Save now"] * (not run.fits) + ["Stop and save"]
+    names = ["Save now"] * (not ui.fits) + ["Stop and save"]
     pressed = widgets.buttons(*names, colors={"Stop and save": style.RED}, disabled=ended)
     if pressed == "Save now":
         ui.asked.add("save")
@@ -71,7 +71,7 @@ def _figures(ui: Ui, run: TrainingFacts) -> None:
     shown["memory"] = f"{run.memory / 2**30:.2f} GiB"
     ms = ui.facts.picture_ms
     shown["picture"] = f"{ms:.3g} ms" if ms < 100 else f"{ms:,.0f} ms"
-    if run.fits:
+    if ui.fits:
         for name in ("splats", "loss", "held out", "picture"):
             del shown[name]
     for name, value in shown.items():
