@@ -9,13 +9,13 @@ import numpy as np
 
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.device.queue import Fence
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.owned import Owned
 from hardsplat.gpu.surface import Surface
 from hardsplat.view import window
 from hardsplat.view.gui.canvas import Canvas
 from hardsplat.view.gui.ui import Shown
 from hardsplat.view.interface import Interface
-from hardsplat.view.splats.screen import Screen
 
 INTERFACE = 1 / 60  # s between frames, at least
 IDLE = 0.25  # s between them while something goes on and nobody touches anything
@@ -85,14 +85,13 @@ class Face:
             self._painted.wait()
             self._landed()
 
-    def take(self, screen: Screen) -> None:
-        """Shows the picture that a screen of this device holds, from the next frame on."""
+    def take(self, copy: Buffer, width: int, height: int) -> None:
+        """Shows the picture that a buffer of this device holds, from the next frame on."""
         self.finish()
-        image = screen.image
-        self.canvas.take("gui_scene", screen.copy, image.width, image.height)
+        self.canvas.take("gui_scene", copy, width, height)
 
     def forget(self) -> None:
-        """The screen makes another copy: the last picture stays."""
+        """That buffer may go: the last picture stays."""
         self.finish()
         self.canvas.textures["gui_scene"].drop()
 

@@ -53,12 +53,11 @@ class FitPreview:
 
     def __init__(self, size: tuple[int, int] | None = None):
         self.surfaces, self._size, self.frames = window.start(), size, 0
-        self._parts, self._flying, self._drawn_at, self._ahead = Owned(), False, -1e9, 0
+        self._parts, self._flying, self._drawn_at, self._stepping = Owned(), False, -1e9, False
         # target, frame and size that the commands are for
         self._drawn: tuple[Buffer | Image, Buffer | Image, tuple[int, int]] | None = None
         self.window: window.Window | None = None
-        self._picture: list[Recorder | Image | Buffer] = []
-        self._shown = Shown()
+        self._picture, self._shown = Owned(), Shown()
 
     def open(self, device: Device, session: FitSession, title: str) -> None:
         try:
@@ -84,7 +83,7 @@ class FitPreview:
     @property
     def batch_seconds(self) -> float:
         """How long a batch may take while the window is seen; one step where that was asked for."""
-        return 0.0 if self._ahead else REFRESH
+        return 0.0 if self._stepping else REFRESH
 
     @property
     def shown(self) -> bool:
@@ -98,11 +97,11 @@ class FitPreview:
     def turn(self, session: FitSession, curve: dict[str, list]) -> None:
         """Handles events, and shows `target` where a frame is due and the last one is on the
         screen; in a pause until that ends. curve: step and psnr of batches."""
-        self._ahead = 0
+        self._stepping = False
         self._look_after(session, curve)
         while self.window is not None and self.inputs.paused and not self.stopped:
             if self.inputs.steps:
-                self._ahead, self.inputs.steps = self.inputs.steps, 0
+                self._stepping, self.inputs.steps = True, 0
                 return
             self._look_after(session, curve, INTERFACE)
 
@@ -138,11 +137,8 @@ class FitPreview:
             self._flying = False
             self._fence.reset()
             self.frames += 1
-            copy = self._picture[-1]
-            assert isinstance(copy, Buffer) and self._drawn
-            size = self._drawn[2]
-            face.finish()
-            face.canvas.take("gui_scene", copy, *size)
+            size = self._image.width, self._image.height
+            face.take(self._copy, *size)
             self._shown = Shown(region=size, render=size, scene=size)
             face.wake()
         width, height = shown.size
@@ -159,9 +155,7 @@ class FitPreview:
         if was is None or size != was[2] or drawn[0] is not was[0] or drawn[1] is not was[1]:
             self._record(session, size)
             self._drawn = drawn
-        commands = self._picture[0]
-        assert isinstance(commands, Recorder)
-        submit(session.device, [commands], self._fence)
+        submit(session.device, [self._commands], self._fence)
         self._flying, self._drawn_at = True, time.perf_counter()
 
     def _record(self, session: FitSession, size: tuple[int, int]) -> None:
@@ -169,24 +163,20 @@ class FitPreview:
         self._forget()
         self._place.upload(contract.struct("Window", size=size))
         rgba8, device = FORMATS["unorm8"], session.device
-        image = Image(device, *size, rgba8.vk, rgba8.texel, "screen")
-        self._picture.append(image)
-        copy = Buffer(device, size[0] * size[1] * 4, "captured")
-        self._picture.append(copy)
-        own: dict[str, Buffer | Image] = {"window_shown": self._place, "screen": image}
-        commands = Recorder(device, {**session.resources, **own, "captured": copy})
-        self._picture.insert(0, commands)
-        commands.run(build(device, FIT_SCREEN_PASS), threads=size)
-        commands.copy("screen", "captured")
-        commands.end()
+        self._image = self._picture.add(Image(device, *size, rgba8.vk, rgba8.texel, "screen"))
+        self._copy = self._picture.add(Buffer(device, size[0] * size[1] * 4, "captured"))
+        resources = {**session.resources, "window_shown": self._place, "screen": self._image}
+        resources["captured"] = self._copy
+        self._commands = self._picture.add(Recorder(device, resources))
+        self._commands.run(build(device, FIT_SCREEN_PASS), threads=size)
+        self._commands.copy("screen", "captured")
+        self._commands.end()
 
     def _forget(self) -> None:
         """The window's frames take no more copies of the picture."""
-        self.face.finish()
-        self.face.canvas.textures["gui_scene"].drop()
-        for part in self._picture:
-            part.destroy()
-        self._picture, self._drawn = [], None
+        self.face.forget()
+        self._picture.destroy()
+        self._drawn = None
 
     def _end(self, error: UserError) -> None:
         tqdm.write(f"note: the window is closed: {error}. The fit continues")

@@ -181,7 +181,7 @@ class Viewer:
             if self.face.apart:
                 self.face.scene = screen.texels(*self._shown.scene)
             else:
-                self.face.take(screen)
+                self.face.take(screen.copy, screen.image.width, screen.image.height)
             if self._compared:
                 self._compare()
             if not screen.complete():
