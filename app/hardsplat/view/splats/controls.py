@@ -85,6 +85,12 @@ class Controls:
         self.look(right, down)
         self.position = pivot - self.distance * self.forward
 
+    def face(self, forward) -> None:
+        """Looks along `forward` at the pivot, with a level horizon."""
+        pivot = self.pivot
+        self.aim(forward)
+        self.position = pivot - self.distance * self.forward
+
     def pan(self, right: float, down: float, height: int) -> None:
         """Moves sideways so that the pivot follows the mouse by as many px of an image of that
         height."""

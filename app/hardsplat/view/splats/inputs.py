@@ -175,9 +175,7 @@ class Inputs:
 
     def face(self, forward: np.ndarray) -> None:
         """Looks along a direction (3,) at what is in the middle now."""
-        pivot = self.controls.pivot
-        self.controls.aim(forward)
-        self.controls.position = pivot - self.controls.distance * self.controls.forward
+        self.controls.face(forward)
         self._move()
 
     def level(self) -> None:
