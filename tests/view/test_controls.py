@@ -38,6 +38,16 @@ def rng():
     return np.random.default_rng(fresh_seed())
 
 
+def test_a_camera_projects_what_is_in_front_of_it(rng):
+    camera = some_camera(rng)
+    points = camera.position + rng.normal(size=(400, 3))
+    places, depths = camera.projected(points)
+    which, pixels, ahead = camera.pixels(points)
+    assert len(which) and (pixels == np.floor(places[which]).T).all()
+    assert (depths[which] == ahead).all() and (depths <= 0).any()
+    assert (np.isnan(places) == (depths <= 0)[:, None]).all()
+
+
 @pytest.mark.parametrize("tool", ["look", "mark", "brush"])
 def test_an_arrow_drags_its_mark_along_an_axis(rng, tmp_path, tool):
     camera = some_camera(rng, 640, 480)

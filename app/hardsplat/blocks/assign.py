@@ -47,7 +47,6 @@ def photographs_of(
 
 def _seen(camera: Camera, points: np.ndarray) -> int:
     """How many of (P, 3) points are in front of a camera and within its image."""
-    at = points @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
-    at = at[at[:, 2] > 1e-6]
-    pixels = (at @ camera.K.T)[:, :2] / at[:, 2:]
-    return int(((pixels >= 0) & (pixels < (camera.width, camera.height))).all(axis=1).sum())
+    pixels, depths = camera.projected(points)
+    inside = ((pixels >= 0) & (pixels < (camera.width, camera.height))).all(axis=1)
+    return int((inside & (depths > 1e-6)).sum())

@@ -119,6 +119,13 @@ class Camera:
         past = np.flatnonzero((np.diff(outward) <= 0) | (outward[1:] > farthest))
         return float(r[past[0] if len(past) else -1] ** 2)
 
+    def projected(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where a pinhole has (N, 3) points in world units: their pixels (N, 2), NaN for those that
+        are not in front of it, and their depths (N,) in world units."""
+        seen = points @ self.w2c[:3, :3].T + self.w2c[:3, 3]
+        depths = seen[:, 2]
+        return (seen @ self.K.T)[:, :2] / np.where(depths > 0, depths, np.nan)[:, None], depths
+
     def pixels(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Which of (N, 3) points in world units its image holds, their pixels (2, M) as x and y,
         and their depths (M,) in world units."""

@@ -90,13 +90,12 @@ def _edit(ui: Ui) -> None:
     if not isinstance(i, EditInputs) or i.editor is None:
         return
     camera, color = i.controls.camera(*i.window), pack(style.ORANGE)
-    for name, mark in zip(MARKS, i.editor.marks):
-        x, y, z = camera.K @ (camera.w2c[:3, :3] @ mark + camera.w2c[:3, 3])
-        if z > 0:
-            place = float(x / z), float(y / z)
-            lines.add_circle_filled(place, widgets.em(0.3), color)
-            lines.add_circle(place, widgets.em(0.3), pack(style.GROUND), thickness=1.5)
-            lines.add_text((place[0] + widgets.em(0.5), place[1] - widgets.em(0.6)), color, name)
+    places, depths = camera.projected(np.reshape(i.editor.marks, (-1, 3)))
+    for name, (x, y), depth in zip(MARKS, places.tolist(), depths):
+        if depth > 0:
+            lines.add_circle_filled((x, y), widgets.em(0.3), color)
+            lines.add_circle((x, y), widgets.em(0.3), pack(style.GROUND), thickness=1.5)
+            lines.add_text((x + widgets.em(0.5), y - widgets.em(0.6)), color, name)
     i.scale = ui.scale if ui.panel == "Edit" and ui.side else 0.0
     if i.scale and len(i.editor.marks) > 1:
         _box(i.editor.marks[0], i.editor.marks[1], camera)
@@ -115,8 +114,7 @@ def _box(a: np.ndarray, b: np.ndarray, camera: Camera) -> None:
     """The edges of the box with two marks in opposite corners, as far as they are in front."""
     lines, color = imgui.get_background_draw_list(), pack((*style.ORANGE[:3], 0.55))
     corners = np.array([[(a, b)[n >> k & 1][k] for k in range(3)] for n in range(8)])
-    seen = corners @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
-    places = (seen @ camera.K.T)[:, :2] / np.where(seen[:, 2:] > 0, seen[:, 2:], np.nan)
+    places, _ = camera.projected(corners)
     for n, k in ((n, k) for n in range(8) for k in range(3) if not n >> k & 1):
         ends = places[[n, n | 1 << k]]
         if np.isfinite(ends).all():
@@ -131,10 +129,9 @@ def _frustums(ui: Ui) -> None:
     for number in chosen:
         point = i.points[number]
         corners = frustum(point.camera, REACH * i.controls.distance)
-        seen = corners @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
-        if number == i.point or (seen[:, 2] < 1e-3 * i.controls.distance).any():
+        places, depths = camera.projected(corners)
+        if number == i.point or (depths < 1e-3 * i.controls.distance).any():
             continue
-        places = (seen @ camera.K.T)[:, :2] / seen[:, 2:]
         color = pack((*(style.ORANGE if point.held_out else style.ACCENT)[:3], 0.9))
         tip, *base = (tuple(place) for place in places.tolist())
         for a, b in zip(base, base[1:] + base[:1]):

@@ -108,21 +108,20 @@ class EditInputs(Inputs):
             return []
         camera, found = self._camera, []
         for mark, place in enumerate(self.editor.marks):
-            ends = place + np.concatenate([np.zeros((1, 3)), np.eye(3)]) * self._length(place)
-            seen = ends @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
-            if (seen[:, 2] <= 0).any():
+            axes = np.concatenate([np.zeros((1, 3)), np.eye(3)])
+            places, depths = camera.projected(place + axes * self._length(camera, place))
+            if (depths <= 0).any():
                 continue
-            foot, *tips = ((seen @ camera.K.T)[:, :2] / seen[:, 2:]).tolist()
+            foot, *tips = places.tolist()
             for axis, tip in enumerate(tips):
                 if np.hypot(tip[0] - foot[0], tip[1] - foot[1]) > SHORTEST * self.scale:
                     found.append(Arrow(mark, axis, tuple(foot), tuple(tip)))
         return found
 
-    def _length(self, place: np.ndarray) -> float:
+    def _length(self, camera: Camera, place: np.ndarray) -> float:
         """World units of ARROW px at a place."""
-        camera = self._camera
-        depth = float(camera.w2c[2, :3] @ place + camera.w2c[2, 3])
-        return max(depth, 1e-6) * ARROW * self.scale / float(camera.K[0, 0])
+        _, (depth,) = camera.projected(place[None])
+        return max(float(depth), 1e-6) * ARROW * self.scale / float(camera.K[0, 0])
 
     def under(self, cursor: tuple[float, float]) -> Arrow | None:
         """The arrow that a place in px is on; its foot, the mark, belongs to none."""
@@ -140,7 +139,7 @@ class EditInputs(Inputs):
         assert self.editor is not None
         way = np.subtract(arrow.tip, arrow.foot)
         place = self.editor.marks[arrow.mark]
-        by = float(np.array([dx, dy]) @ way / (way @ way)) * self._length(place)
+        by = float(np.array([dx, dy]) @ way / (way @ way)) * self._length(self._camera, place)
         self.editor.marks[arrow.mark] = place + by * np.eye(3)[arrow.axis]
         self.say(self.editor.newest)
         self.touch()
