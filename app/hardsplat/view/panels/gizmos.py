@@ -16,8 +16,9 @@ pack = imgui.color_convert_float4_to_u32
 
 def arrows(i: EditInputs) -> None:
     """Arrows along x, y and z at each mark, which drag it."""
-    lines, held = imgui.get_background_draw_list(), i.held or i.under(i.cursor)
-    for arrow in i.arrows():
+    lines, shown = imgui.get_background_draw_list(), i.arrows()
+    held = i.held or i.under(i.cursor, shown)
+    for arrow in shown:
         on = held is not None and (held.mark, held.axis) == (arrow.mark, arrow.axis)
         color = pack(style.TEXT if on else COLORS[arrow.axis])
         tip, way = np.array(arrow.tip), np.array(arrow.tip) - arrow.foot

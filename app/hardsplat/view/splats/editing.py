@@ -123,10 +123,11 @@ class EditInputs(Inputs):
         _, (depth,) = camera.projected(place[None])
         return max(float(depth), 1e-6) * ARROW * self.scale / float(camera.K[0, 0])
 
-    def under(self, cursor: tuple[float, float]) -> Arrow | None:
-        """The arrow that a place in px is on; its foot, the mark, belongs to none."""
+    def under(self, cursor: tuple[float, float], arrows: list[Arrow] | None = None) -> Arrow | None:
+        """The arrow that a place in px is on; its foot, the mark, belongs to none. arrows: the
+        present ones, where the caller has them."""
         near, found = GRIP * self.scale, None
-        for arrow in self.arrows():
+        for arrow in self.arrows() if arrows is None else arrows:
             foot, way = np.array(arrow.foot), np.subtract(arrow.tip, arrow.foot)
             share = np.clip((cursor - foot) @ way / (way @ way), 0.25, 1.2)
             away = float(np.linalg.norm(cursor - foot - share * way))
