@@ -187,6 +187,18 @@ def test_photographs_train_alike_wherever_they_are(device, mixed):
     assert same_state(*states[:2]) and same_state(*states[1:])
 
 
+def test_a_step_takes_what_its_device_says(device, scene):
+    """However late the host looks: here at two batches that ended long ago."""
+    session = open_session(device, settings(scene, strategy="none"), ended := [])
+    for _ in range(2):
+        session.run(4)
+    device.wait_idle()
+    session.drain()
+    assert [len(batch.records) for batch in ended] == [4, 4]
+    begin, end = ended[-1].busy
+    assert session.runner.step_seconds == pytest.approx((end - begin) / 4e9) != 0
+
+
 def test_deterministic_runs_do_not_depend_on_the_clock(on_device, scene, tmp_path, monkeypatch):
     """The same bytes where pairs of tile and splat find no room, which is made between batches,
     however long steps take, and however often the state is copied."""

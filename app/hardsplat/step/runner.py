@@ -184,7 +184,6 @@ class StepRunner:
         slot.fence.wait()
         slot.fence.reset()
         begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
-        self.step_seconds = (self._ended_at - begun) / slot.count
         kind = contract.dtype(contract.BUFFERS[self._history].type)
         records = self.buffers[self._history].array(kind)
         records = records[np.arange(slot.first, slot.first + slot.count) % HISTORY]
@@ -193,6 +192,8 @@ class StepRunner:
         slot.count, stages = 0, slot.timed.times() if slot.timed_here else {}
         host = (begun, self._ended_at)
         result = BatchResult(slot.first, records, stages, busy, slot.pair_capacity, host)
+        # not by when the host came to look, which may be at once for two of them
+        self.step_seconds = result.seconds / len(records)
         for observe in self._observers:
             observe(result)
 
