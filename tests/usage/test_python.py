@@ -135,6 +135,7 @@ def test_scenes_and_renderers(start, small, opened):
     first = again.views[0].camera
     camera = call("Camera", first.w2c, first.K, 32, 24, distortion=None)
     call("Camera.pixels", camera, points=made.points)
+    call("Camera.projected", camera, points=made.points)
     assert call("Camera.resized", camera, width=16, height=12).width == 16
     splats = call("Gaussians.from_points", made.points, made.colors, sh_degree=1, opacity=0.5)
     same = call("Gaussians.from_planes", planes=call("Gaussians.planes", splats, sh_degree=1))
