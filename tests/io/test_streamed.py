@@ -14,7 +14,7 @@ from hardsplat.export import levels as module
 from hardsplat.export.levels import write_levels
 from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.base import PIECE, SplatStream, in_memory
-from hardsplat.io.order import Dealt
+from hardsplat.io.order import Bucket, Dealt
 from hardsplat.io.splats import load_splats, open_splats, save_splats
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.model.kdtree import CellTree
@@ -131,10 +131,10 @@ def test_dealt_splats_come_back(tmp_path, monkeypatch):
     cells = tree.cells(g.means)
     for at in range(0, 3000, 500):
         dealt.put(g[at : at + 500], cells[at : at + 500])
-    dealt.flush()
-    assert dealt.counts.sum() == 3000 and (abs(dealt.counts - 375) < 60).all()
-    for cell in range(8):
-        found = dealt.take(cell)
+    buckets = dealt.buckets()
+    assert sum(map(len, buckets)) == 3000 and all(abs(len(b) - 375) < 60 for b in buckets)
+    for cell, bucket in enumerate(buckets):
+        found = bucket.read()
         np.testing.assert_array_equal(found.means, g.means[cells == cell])
         np.testing.assert_array_equal(found.sh, g.sh[cells == cell])
     dealt.close()
@@ -145,26 +145,36 @@ def test_memory_does_not_grow_with_the_scene(tmp_path, monkeypatch):
     """What is alive at a time is bounded by pieces, held buckets and chunks."""
     monkeypatch.setattr(Dealt, "HELD", 1 << 20)
     alive, most = [0], [0]
-    whole = Dealt.take
+    whole, add = Bucket.read, module._Chunks.add
 
-    def take(self, bucket):
-        found = whole(self, bucket)
+    def read(self):
+        found = whole(self)
         alive[0] += len(found)
         most[0] = max(most[0], alive[0])
         return found
 
-    add = module._Chunks.add
+    def added(self, leaves, size):
+        alive[0] -= sum(leaf.counts[0] for leaf in leaves)
+        add(self, leaves, size)
 
-    def added(self, leaf):
-        alive[0] -= len(leaf.levels[0])
-        add(self, leaf)
-
-    monkeypatch.setattr(Dealt, "take", take)
+    monkeypatch.setattr(Bucket, "read", read)
     monkeypatch.setattr(module._Chunks, "add", added)
     piece = some_splats(2000, 0)
     stream = SplatStream(20_000, 0, lambda: (piece for _ in range(10)))
     made = write_levels(stream, tmp_path, tmp_path, leaf=700, chunk=2000, quiet=True)
     assert made.counts == [20_000] and most[0] <= 8000
+
+
+def test_processes_write_the_same(written, splats, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_MANY", 0)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
+    stream = in_memory(splats, antialiased=True)
+    write_levels(stream, tmp_path, tmp_path, leaf=700, chunk=1500, coarsest=400, quiet=True)
+    theirs, ours = (
+        {f.relative_to(root): f.read_bytes() for f in root.rglob("*") if f.is_file()}
+        for root in (written, tmp_path)
+    )
+    assert theirs == ours
 
 
 @pytest.mark.parametrize("kind", ["same place", "one splat", "NaN"])

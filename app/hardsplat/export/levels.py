@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.base import SplatStream, ahead, in_memory
 from hardsplat.io.formats.sog import META
 from hardsplat.io.formats.sog_write import write_folder
-from hardsplat.io.order import Dealt
+from hardsplat.io.order import Bucket, Dealt
 from hardsplat.io.splats import log_dropped, usable_pieces
 from hardsplat.model import morton
 from hardsplat.model.gaussians import SH_C0, Gaussians
@@ -37,16 +39,19 @@ COARSEST = 3 << 14  # splats of the coarsest level, at most
 LEAVES = 256  # of most scenes
 LEAST, MOST = 1 << 12, 1 << 16  # splats of a leaf
 _SAMPLE = 1 << 20  # splats that the cells follow from
+_MANY = 4_000_000  # splats from which processes are worth their start
+_PROCESSES = 16  # of 0.23 GB each
 _KEPT = 0.3  # of the splats of a level, as they are in the one before: best on bonsai
 _BLUR = 0.05  # error of a merge of splats of one colour
 
 
 @dataclass
 class _Leaf:
-    """levels: splats, finest first. bounds: (2, 3). errors: of each level. runs: (file, first,
-    count) of each level."""
+    """levels: splats, finest first, until they are written. counts: of each level. bounds: (2, 3).
+    errors: of each level. runs: (file, first, count) of each level."""
 
     levels: list[Gaussians]
+    counts: list[int]
     bounds: np.ndarray
     errors: list[float]
     runs: list[tuple[int, int, int]] = field(default_factory=list)
@@ -86,26 +91,25 @@ def write_levels(
     sample, low, high = _surveyed(splats, source)
     tree = CellTree(sample.means, depth)
     with ExitStack() as stack:
-        dealt = Dealt(folder, splats.sh_degree, 1 << depth)
+        dealt = Dealt(folder / "dealt", splats.sh_degree, 1 << depth)
         stack.callback(dealt.close)
         for piece in _shown(splats, "dealing", quiet):
             dealt.put(piece, tree.cells(piece.means))
-        dealt.flush()
-        out = stack.enter_context(_Chunks(folder, levels, chunk, splats.antialiased))
+        buckets = dealt.buckets()
+        groups = _grouped([len(bucket) for bucket in buckets], chunk)
+        pool, most = stack.enter_context(_workers(splats.count))
         bar = stack.enter_context(
             Bar(total=splats.count, desc="merging", unit="splat", unit_scale=True, disable=quiet)
         )
-        leaves: list[_Leaf | None] = []
-        cells = range(1 << depth)
-
-        def merged(cell: int) -> _Leaf | None:
-            return _merged(dealt.take(cell), levels, low, high) if dealt.counts[cell] else None
-
-        for made in ahead(cells, merged, THREADS, THREADS):
-            leaves.append(made)
-            if made:
-                bar.update(len(made.levels[0]))
-                out.add(made)
+        work = _Work(folder, levels, low, high, splats.antialiased)
+        out = _Chunks(work, pool, most, chunk)
+        tasks = ((i, [buckets[cell] for cell in cells]) for i, cells in enumerate(groups))
+        leaves: list[_Leaf | None] = [None] * len(buckets)
+        for cells, (made, size) in zip(groups, ahead(tasks, work.merged, most, pool)):
+            out.add(made, size)
+            for cell, one in zip(cells, made):
+                leaves[cell] = one
+            bar.update(sum(one.counts[0] for one in made))
         out.finish()
     counts = [sum(leaf.runs[level][2] for leaf in leaves if leaf) for level in range(levels)]
     meta = {
@@ -166,7 +170,7 @@ def _merged(splats: Gaussians, levels: int, low: np.ndarray, high: np.ndarray) -
         bounds += [(splats.means - half).min(axis=0), (splats.means + half).max(axis=0)]
         made.append(splats)
     corners = np.array([np.min(bounds, axis=0), np.max(bounds, axis=0)], np.float64)
-    return _Leaf(made, corners, _errors(made[0], levels))
+    return _Leaf(made, [len(g) for g in made], corners, _errors(made[0], levels))
 
 
 def _errors(g: Gaussians, levels: int) -> list[float]:
@@ -211,40 +215,112 @@ def _digits(x: float, up: bool) -> float:
     return float(f"{(math.ceil if up else math.floor)(x / step) * step:.7g}")
 
 
-class _Chunks:
-    """Runs of splats, gathered level by level into chunks, which threads write."""
+@contextmanager
+def _workers(splats: int) -> Iterator[tuple[Executor, int]]:
+    """What merges and writes so many splats, and how many it does at once: threads, or processes
+    where there is enough to do, since threads wait for one another in Python itself."""
+    cores = os.cpu_count() or 1
+    if splats < _MANY or cores == 1:
+        with ThreadPoolExecutor(THREADS) as threads:
+            yield threads, THREADS
+        return
+    from loky import ProcessPoolExecutor
 
-    def __init__(self, folder: Path, levels: int, chunk: int, antialiased: bool):
-        self._folder, self._chunk, self._antialiased = folder, chunk, antialiased
-        self._held: list[list[Gaussians]] = [[] for _ in range(levels)]
-        self._file = [-1] * levels
-        self._numbers = [0] * levels
+    number = min(_PROCESSES, cores)
+    alone = {"OPENBLAS_NUM_THREADS": "1"}
+    pool = ProcessPoolExecutor(number, initializer=_leave_interrupts, env=alone)
+    try:
+        yield pool, number
+    finally:
+        pool.shutdown(kill_workers=True)
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is for the process that started this one, which then ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _grouped(counts: list[int], chunk: int) -> list[list[int]]:
+    """Cells that are not empty, in order, as many as fit into a chunk together."""
+    groups: list[list[int]] = []
+    held = 0
+    for cell in np.flatnonzero(counts).tolist():
+        if not groups or held + counts[cell] > chunk:
+            groups.append([])
+            held = 0
+        groups[-1].append(cell)
+        held += counts[cell]
+    return groups
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What workers do, and what all of it has in common. low, high: (3,) bounds of the means."""
+
+    folder: Path
+    levels: int
+    low: np.ndarray
+    high: np.ndarray
+    antialiased: bool
+
+    def merged(self, task: tuple[int, list[Bucket]]) -> tuple[list[_Leaf], int]:
+        """task: a number and the cells of a chunk of the finest level. Writes that chunk; returns
+        the leaves with their coarser levels, and the bytes."""
+        number, cells = task
+        leaves = [_merged(cell.read(), self.levels, self.low, self.high) for cell in cells]
+        return leaves, self.written(_name(0, number), [leaf.levels.pop(0) for leaf in leaves])
+
+    def written(self, name: str, parts: list[Gaussians]) -> int:
+        """Writes a chunk; returns its bytes."""
+        stream = in_memory(Gaussians.concatenate(parts), self.antialiased)
+        return write_folder((self.folder / name).parent, stream, 1)
+
+
+def _name(level: int, number: int) -> str:
+    return f"{level}_{number}/{META}"
+
+
+class _Chunks:
+    """Runs of splats, gathered level by level into chunks, which a pool writes."""
+
+    def __init__(self, work: _Work, pool: Executor, most: int, chunk: int):
+        self._work, self._pool, self._most, self._chunk = work, pool, most, chunk
+        self._held: list[list[Gaussians]] = [[] for _ in range(work.levels)]
+        self._file = [-1] * work.levels
+        self._numbers = [0] * work.levels
         self.names: list[str] = []
-        self.bytes = [0] * levels
-        self._pool = ThreadPoolExecutor(THREADS)
+        self.bytes = [0] * work.levels
         self._writing: deque[tuple[int, Future[int]]] = deque()
 
-    def add(self, leaf: _Leaf) -> None:
-        """Gives the leaf its runs, and takes its splats."""
-        for level, splats in enumerate(leaf.levels):
-            held = self._held[level]
-            if held and sum(map(len, held)) + len(splats) > self._chunk:
-                self._write(level)
-            if not held:
-                self._file[level] = len(self.names)
-                self.names.append(f"{level}_{self._numbers[level]}/{META}")
-                self._numbers[level] += 1
-            leaf.runs.append((self._file[level], sum(map(len, held)), len(splats)))
-            held.append(splats)
-        leaf.levels = []
+    def add(self, leaves: list[_Leaf], size: int) -> None:
+        """Gives leaves their runs, and takes their splats. size: bytes of the chunk that has their
+        finest level."""
+        self._open(0)
+        self.bytes[0] += size
+        first = 0
+        for leaf in leaves:
+            leaf.runs.append((self._file[0], first, leaf.counts[0]))
+            first += leaf.counts[0]
+            for level, splats in enumerate(leaf.levels, 1):
+                held = self._held[level]
+                if held and sum(map(len, held)) + len(splats) > self._chunk:
+                    self._write(level)
+                if not held:
+                    self._open(level)
+                leaf.runs.append((self._file[level], sum(map(len, held)), len(splats)))
+                held.append(splats)
+            leaf.levels = []
+
+    def _open(self, level: int) -> None:
+        self._file[level] = len(self.names)
+        self.names.append(_name(level, self._numbers[level]))
+        self._numbers[level] += 1
 
     def _write(self, level: int) -> None:
-        splats = Gaussians.concatenate(self._held[level])
+        parts, name = list(self._held[level]), self.names[self._file[level]]
         self._held[level].clear()
-        folder = (self._folder / self.names[self._file[level]]).parent
-        stream = in_memory(splats, self._antialiased)
-        self._writing.append((level, self._pool.submit(write_folder, folder, stream, 1)))
-        while len(self._writing) > THREADS:
+        self._writing.append((level, self._pool.submit(self._work.written, name, parts)))
+        while len(self._writing) > self._most:
             self._landed()
 
     def _landed(self) -> None:
@@ -258,9 +334,3 @@ class _Chunks:
                 self._write(level)
         while self._writing:
             self._landed()
-
-    def __enter__(self) -> _Chunks:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._pool.shutdown(cancel_futures=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from os import SEEK_END
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 
@@ -23,59 +22,73 @@ def morton_places(means: np.ndarray) -> np.ndarray:
     return places
 
 
+@dataclass(frozen=True)
+class Bucket:
+    """Splats of a bucket on the disk. parts: (first byte, number) of each. k: SH coefficients of a
+    channel."""
+
+    path: Path
+    parts: tuple[tuple[int, int], ...]
+    k: int
+
+    def __len__(self) -> int:
+        return sum(n for _, n in self.parts)
+
+    def read(self) -> Gaussians:
+        """The splats, in the order in which they came. Threads and processes may call it."""
+        width = 11 + 3 * self.k
+        with self.path.open("rb") as file:
+            values = []
+            for place, n in self.parts:
+                file.seek(place)
+                values.append(np.frombuffer(exactly(file, 4 * width * n), np.float32))
+        return _fields(np.concatenate(values).reshape(-1, width), self.k)
+
+
 class Dealt:
-    """Splats dealt into buckets on the disk, each of which is read at once.
+    """Splats dealt into buckets in a new file, each of which is read at once.
 
     Memory holds HELD bytes, which are written in one piece, bucket by bucket.
     """
 
     HELD = 128 << 20
 
-    def __init__(self, target: Path, sh_degree: int, buckets: int):
+    def __init__(self, path: Path, sh_degree: int, buckets: int):
         self._k = (sh_degree + 1) ** 2
-        self._width = 11 + 3 * self._k
-        self.counts = np.zeros(buckets, np.int64)
         self._held: list[tuple[np.ndarray, np.ndarray]] = []
         self._parts: list[list[tuple[int, int]]] = [[] for _ in range(buckets)]
-        self._stack, self._lock = ExitStack(), Lock()
-        self._file = self._stack.enter_context(scratch(target))
+        self._path, self._file = path, path.open("xb")
 
     def put(self, g: Gaussians, bucket: np.ndarray) -> None:
         """bucket: (N,) where each splat goes."""
         fields = g.means, g.quats, g.scales, g.opacities[:, None], g.sh.reshape(len(g), -1)
         self._held.append((bucket, np.concatenate(fields, axis=1)))
-        if 4 * self._width * sum(len(bucket) for bucket, _ in self._held) >= self.HELD:
-            self.flush()
+        if sum(values.nbytes for _, values in self._held) >= self.HELD:
+            self._flush()
 
-    def flush(self) -> None:
-        """Must follow the last `put`."""
+    def _flush(self) -> None:
         if not self._held:
             return
         bucket, values = (np.concatenate(parts) for parts in zip(*self._held))
         self._held.clear()
         order = np.argsort(bucket, kind="stable")
-        number = np.bincount(bucket, minlength=len(self.counts))
-        at = self._file.seek(0, SEEK_END)
+        number = np.bincount(bucket, minlength=len(self._parts))
+        at = self._file.tell()
         for b in np.flatnonzero(number):
             self._parts[b].append((at, int(number[b])))
-            at += 4 * self._width * int(number[b])
+            at += values[0].nbytes * int(number[b])
         self._file.write(values[order].data)
-        self.counts += number
 
-    def take(self, bucket: int) -> Gaussians:
-        """The splats of a bucket, in the order in which they came. Threads may call it."""
-        values = np.empty((self.counts[bucket], self._width), np.float32)
-        at = 0
-        for place, n in self._parts[bucket]:
-            with self._lock:
-                self._file.seek(place)
-                data = exactly(self._file, 4 * self._width * n)
-            values[at : at + n] = np.frombuffer(data, np.float32).reshape(n, -1)
-            at += n
-        return _fields(values, self._k)
+    def buckets(self) -> list[Bucket]:
+        """All of them, once the last splat has been put."""
+        self._flush()
+        self._file.flush()
+        return [Bucket(self._path, tuple(parts), self._k) for parts in self._parts]
 
     def close(self) -> None:
-        self._stack.close()
+        """Deletes the file."""
+        self._file.close()
+        self._path.unlink()
 
 
 def _fields(values: np.ndarray, k: int, extra: dict[str, np.ndarray] | None = None) -> Gaussians:

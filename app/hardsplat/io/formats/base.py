@@ -8,7 +8,7 @@ import tempfile
 import zipfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -165,20 +165,22 @@ def of_planes(planes: Mapping[str, np.ndarray], antialiased: bool = False) -> Sp
 
 
 def ahead(
-    pieces: Iterable[P], work: Callable[[P], T], threads: int = _THREADS, most: int = _THREADS
+    pieces: Iterable[P], work: Callable[[P], T], most: int = _THREADS, pool: Executor | None = None
 ) -> Iterator[T]:
-    """work(piece) of every piece in order, which threads do at most `most` pieces ahead."""
-    pool = ThreadPoolExecutor(threads)
-    try:
+    """work(piece) of every piece in order, which a pool, by default of threads, does at most `most`
+    pieces ahead."""
+    with ThreadPoolExecutor(most) as threads:
         waiting: deque[Future[T]] = deque()
-        for piece in pieces:
-            waiting.append(pool.submit(work, piece))
-            if len(waiting) > most:
+        try:
+            for piece in pieces:
+                waiting.append((pool or threads).submit(work, piece))
+                if len(waiting) > most:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def spans(count: int, size: int = PIECE) -> Iterator[tuple[int, int]]:

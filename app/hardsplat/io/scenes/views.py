@@ -102,7 +102,7 @@ def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.nda
     few. progress: a bar on a terminal."""
     hidden, workers = None if progress else True, min(8, os.cpu_count() or 1)
     with tqdm(total=len(views), desc="photographs", unit="", disable=hidden) as bar:
-        for image in ahead(views, lambda view: view.load(), workers, 2 * workers):
+        for image in ahead(views, lambda view: view.load(), workers):
             yield image
             bar.update()
 
