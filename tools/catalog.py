@@ -16,15 +16,14 @@ from hardsplat.fitmesh.passes import mesh_passes
 from hardsplat.gpu import bandwidth, probe
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass
-from hardsplat.raster import tensors
 from hardsplat.raster.core.projection import Perspective, Projection
 from hardsplat.raster.core.sinks import STORE, STORE_ROWS, adam
 from hardsplat.raster.core.sky import behind_pass
 from hardsplat.raster.core.sort import sort_passes
 from hardsplat.raster.core.stochastic import Perturbed
-from hardsplat.raster.hardware import passes as hardware_passes
+from hardsplat.raster.hardware import rasterizer as hardware
 from hardsplat.raster.hardware.rows import Rows
-from hardsplat.raster.pictures import FIT_SCREEN_PASS, show_pass
+from hardsplat.raster.pictures import FIT_SCREEN_PASS, TENSOR_PASSES, show_pass
 from hardsplat.raster.tiled import passes as tile_passes
 from hardsplat.raster.tiled.lists import sorted_lists
 from hardsplat.raster.tiled.rows import TiledRows
@@ -46,7 +45,7 @@ from hardsplat.view.gui.canvas import GUI_PASS
 def passes() -> Iterator[ComputePass | DrawPass]:
     """A pass of every kind, with sizes and constants as they come: modules do not depend on
     those."""
-    yield from (*probe.PASSES, bandwidth.COPY, GUI_PASS, FIT_SCREEN_PASS, *tensors.PASSES)
+    yield from (*probe.PASSES, bandwidth.COPY, GUI_PASS, FIT_SCREEN_PASS, *TENSOR_PASSES)
     sinks = [
         STORE,
         *(
@@ -134,9 +133,9 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
         forward, backward
     ):
         rows = Rows(format, format, blending, reduction, ordering, atomics, quads, block)
-        yield from hardware_passes.all_passes(analytic, rows, 1, 1, segments=2)
+        yield from hardware.all_passes(analytic, rows, 1, 1, segments=2)
     for (format, blending, ordering), picture in itertools.product(forward, PICTURES):
-        yield from hardware_passes.all_passes(
+        yield from hardware.all_passes(
             Perspective(1, None),
             replace(rows, format=format, blending=blending, ordering=ordering),
             1,
@@ -145,9 +144,9 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
             picture,
         )
     rows = replace(rows, blending=BLENDINGS["fixed"], ordering=ORDERINGS["interlock"])
-    yield from hardware_passes.all_passes(perturbed, rows, 1, 1, 1)
+    yield from hardware.all_passes(perturbed, rows, 1, 1, 1)
     for shape, (format, blending, ordering) in itertools.product(SHAPES.values(), forward):
-        yield from hardware_passes.all_passes(
+        yield from hardware.all_passes(
             analytic,
             replace(rows, shape=shape, format=format, blending=blending, ordering=ordering),
             1,

@@ -8,8 +8,8 @@ from scipy.spatial.transform import Rotation
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
-from hardsplat.edit.shapes import Box, Brush, Pinhole, Rectangle, Sphere
-from hardsplat.edit.steps import Edit, Step, load_edit, save_edit, scale, turn
+from hardsplat.edit.shapes import Brush, Pinhole, Rectangle, Sphere, TurnedBox
+from hardsplat.edit.steps import Edit, EditStep, load_edit, save_edit, scale, turn
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.gaussians import Gaussians
@@ -36,13 +36,13 @@ def splats(n=500):
 
 
 STEPS = [
-    Step("keep", Box((-1.5, -2, -2), (2, 1.5, 2), QUAT)),
+    EditStep("keep", TurnedBox((-1.5, -2, -2), (2, 1.5, 2), QUAT)),
     turn(QUAT),
-    Step("delete", Sphere((0.2, 0, 0), 0.7)),
+    EditStep("delete", Sphere((0.2, 0, 0), 0.7)),
     scale(2.5),
-    Step("move", None, (1, 2, 3)),
-    Step("delete", Brush(VIEW, ((30, 20, 6), (40.5, 30, 4)))),
-    Step("delete", Rectangle(VIEW, (35, 70, 200, 40))),
+    EditStep("move", None, (1, 2, 3)),
+    EditStep("delete", Brush(VIEW, ((30, 20, 6), (40.5, 30, 4)))),
+    EditStep("delete", Rectangle(VIEW, (35, 70, 200, 40))),
 ]
 
 

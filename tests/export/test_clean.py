@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from hardsplat.base.errors import UserError
-from hardsplat.export.clean import PRICE, clean
-from hardsplat.export.evidence import gather_evidence
+from hardsplat.export.clean import PRICE, clean, gather_evidence
 from hardsplat.io.scenes.colmap import read_seen
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View

@@ -10,7 +10,7 @@ from hardsplat.io.scenes.colmap import ColmapCamera
 from hardsplat.io.scenes.lens import Lens, _maps, intrinsics
 from hardsplat.io.scenes.masks import kept
 from hardsplat.io.scenes.scene import load_scene
-from hardsplat.model.field import is_regular, pixels_of
+from hardsplat.model.camera import is_regular, pixels_of
 from tests.helpers.tables import refusal
 from tests.io.test_images import write_scene
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from hardsplat.io.media import jpeg
 from hardsplat.io.media.images import (
     image_size,
+    jpeg_size,
     opened,
     read_grey,
     read_pixels,
@@ -126,7 +126,7 @@ def test_jpegs_have_the_pixels_that_pillow_gives(tmp_path, options, size):
         options = {"exif": exif(options["exif"])}
     path = tmp_path / "a.jpg"
     smooth(*size).save(path, **options)
-    assert jpeg.size_of(path.read_bytes()) == image_size(path) == size
+    assert jpeg_size(path.read_bytes()) == image_size(path) == size
     got = read_pixels(path)
     assert got.flags.writeable and got.flags.c_contiguous
     equal(got, np.asarray(Image.open(path)))

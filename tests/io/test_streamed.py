@@ -11,15 +11,14 @@ import pytest
 
 from hardsplat.cli import main
 from hardsplat.export import levels as module
-from hardsplat.export.levels import write_levels
+from hardsplat.export.levels import CellTree, write_levels
 from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.base import PIECE, SplatStream, in_memory
 from hardsplat.io.order import Bucket, Dealt
 from hardsplat.io.splats import load_splats, open_splats, save_splats
 from hardsplat.model.gaussians import SH_C0, Gaussians
-from hardsplat.model.kdtree import CellTree
 from hardsplat.page.choose import covers, merged
-from hardsplat.page.stream import PAGE
+from hardsplat.page.export import PAGE
 from hardsplat.results.model import find_model
 from tests.helpers.splat_files import covariances, differences, some_splats
 from tests.helpers.spoiling import spoiled_bytes, spoiled_values, survives

@@ -16,11 +16,18 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import save_splats
 from hardsplat.mesh import build
 from hardsplat.mesh.build import Fusion, surface_of
-from hardsplat.mesh.closed import closed_field
 from hardsplat.mesh.colors import bilinear, colors_at
 from hardsplat.mesh.field import BAND, BLOCK, OFFSETS, Field, blocks_near, blocks_of, keys_of
 from hardsplat.mesh.files import MESHES, Colored, write_mesh
-from hardsplat.mesh.surface import areas, extract, is_closed, largest, mended, simplified
+from hardsplat.mesh.surface import (
+    areas,
+    closed_field,
+    extract,
+    is_closed,
+    largest,
+    mended,
+    simplified,
+)
 from hardsplat.mesh.texture import Textured, baked, owners, unwrapped
 from hardsplat.mesh.views import DepthView, rays_of
 from hardsplat.model.camera import Camera

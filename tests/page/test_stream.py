@@ -16,10 +16,9 @@ from hardsplat.export.levels import write_levels
 from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.base import in_memory
 from hardsplat.model.camera import Camera
-from hardsplat.page.export import PageScene, source, view_header, write_page
-from hardsplat.page.stream import write_stream_page
+from hardsplat.page.export import PageScene, source, view_header, write_page, write_stream_page
 from hardsplat.raster.renderer import Renderer
-from hardsplat.render.levels import Sight, choose_levels
+from hardsplat.render.streaming import Sight, choose_levels
 from tests.helpers import needs
 from tests.helpers.splat_files import some_splats
 from tests.oracle import psnr

@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
@@ -188,7 +189,7 @@ def forgetful(device, cache, compiled):
 
     def forget():
         device.shared("choices", dict).clear()
-        device.shared("choosing", set).clear()
+        device.shared("choosing", Event).clear()
 
     forget()
     return forget

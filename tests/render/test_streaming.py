@@ -15,8 +15,7 @@ from hardsplat.model.camera import Camera
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.renderer import Renderer
 from hardsplat.render import streaming
-from hardsplat.render.levels import Sight, choose_levels, in_view
-from hardsplat.render.streaming import SLOT, StreamedSplats, tree_of
+from hardsplat.render.streaming import SLOT, Sight, StreamedSplats, choose_levels, in_view, tree_of
 from tests.helpers.splat_files import some_splats
 from tests.helpers.tables import refusal
 from tests.oracle import psnr

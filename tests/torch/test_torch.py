@@ -25,7 +25,7 @@ from tests.helpers.goldens import golden_names, load_golden, random_scene, relat
 torch = needs.module("torch", needs.EVERYTHING)
 
 from hardsplat.torch import configure, engines, links, rasterization, shared  # noqa: E402
-from hardsplat.torch.cameras import NUMBERS, Cameras, rows_of  # noqa: E402
+from hardsplat.torch.cameras import NUMBERS, CameraTensors, rows_of  # noqa: E402
 from hardsplat.torch.engine import Engine  # noqa: E402
 from hardsplat.torch.links import Shared  # noqa: E402
 from hardsplat.torch.pool import Lent  # noqa: E402
@@ -229,7 +229,7 @@ def test_views_of_a_call_are_those_of_calls_of_their_own(where, mode):
 
 def test_rows_of_cameras_begin_their_structs():
     given = cameras(random_scene(9, 4, 16, 16, 0), 0.0, 0.7)
-    structs = Cameras(*given, 16, 16, on_gpu=False).structs
+    structs = CameraTensors(*given, 16, 16, on_gpu=False).structs
     for row, struct in zip(rows_of(*given), structs, strict=True):
         assert np.array_equal(row.numpy(), np.frombuffer(struct, np.float32, NUMBERS))
 

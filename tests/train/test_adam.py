@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.base.bfloat16 import from_bfloat16, to_bfloat16
 from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.raster.core.parameters import from_bfloat16, to_bfloat16
 from hardsplat.step.begin import BETA2
 from tests.helpers.tables import COMMON
 from tests.helpers.training import open_session, same_state, settings

@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -89,3 +90,11 @@ def test_without_tensorboard_it_says_what_to_install(scene, tmp_path, monkeypatc
     with pytest.raises(UserError, match="pip install 'hardsplat\\[tensorboard\\]'"):
         train(settings(scene, tmp_path / "run", log="tensorboard"))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_made_again_is_named(tmp_path, monkeypatch):
+    needs.module("tensorboardX")
+    logger = logs.TensorBoard()
+    (tmp_path / "tensorboard").write_text("a file")
+    with pytest.raises(UserError, match="tensorboard"):
+        logger.begin_again(SimpleNamespace(folder=tmp_path))

@@ -30,7 +30,7 @@ from hardsplat.view import show
 from hardsplat.view.preview import TrainingWindow
 from hardsplat.view.splats.controls import Controls, fitted, placed
 from hardsplat.view.splats.inputs import NOTCH, Inputs, Viewpoint
-from hardsplat.view.splats.screen import Look
+from hardsplat.view.splats.screen import Appearance
 from hardsplat.view.viewer import Viewer
 from tests.helpers.training import settings
 from tests.helpers.xvfb import NEEDS_DISPLAY
@@ -82,7 +82,7 @@ class Seen:
         self.inputs.panels = False
         self.parameters = Parameters(device, n, 1)
         self.parameters.upload(self.gaussians)
-        look = Look(HardwareOptions(format=format), GREY)
+        look = Appearance(HardwareOptions(format=format), GREY)
         self.viewer = Viewer(device, "seen", look, self.inputs, folder, size=size)
         self.handle = self.viewer.window.handle
         glfw.set_window_pos(self.handle, 0, 0)
@@ -398,7 +398,7 @@ def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
     def refuse(*arguments):
         raise UserError("cannot draw to a window of this display")
 
-    monkeypatch.setattr("hardsplat.view.face.Surface", refuse)
+    monkeypatch.setattr("hardsplat.view.presenter.Surface", refuse)
     assert training("refused", TrainingWindow(), max_steps=5)["steps"] == 5
     assert "cannot draw to a window" in capsys.readouterr().out
 

@@ -84,6 +84,7 @@ class Background:
         this took until the last one of each name was done. Raises what one of them raised, after
         the others are done, and where nothing is done any more."""
         begun, bar, waiting = time.perf_counter(), None, self._open()
+        hidden = True if quiet else None
         everything, ended = len(waiting), begun
         seconds = dict.fromkeys((task.what for task in waiting), 0.0)
         try:
@@ -96,8 +97,9 @@ class Background:
                 if now - ended > PATIENCE:
                     raise UserError(f"{self._names()}: not done after {PATIENCE:.0f} s")
                 if bar is None and time.perf_counter() - begun > _SOON:
-                    how = dict(unit="file", leave=False, disable=True if quiet else None)
-                    bar = tqdm(total=everything, desc="finishing", **how)
+                    bar = tqdm(
+                        total=everything, desc="finishing", unit="file", leave=False, disable=hidden
+                    )
                 if bar is not None:
                     bar.n = everything - len(waiting)
                     whats = dict.fromkeys(task.what for task in waiting)

@@ -41,11 +41,11 @@ def name_settings(
     settings by name, in the order of `defaults`; those without a type are none of the function."""
     own = inspect.signature(function, eval_str=True)
     named = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    kind = inspect.Parameter.KEYWORD_ONLY
     for name, default in defaults.items():
         if name in types:
             type = types[name] if default is not None else types[name] | None
-            how = dict(default=default, annotation=type)
-            named.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, **how))
+            named.append(inspect.Parameter(name, kind, default=default, annotation=type))
     shown: Any = function
     shown.__signature__ = own.replace(parameters=named)
 

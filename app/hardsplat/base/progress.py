@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from typing import Any, TextIO
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO, TypeVar
 
 from tqdm import tqdm
 
 # there is one process; tqdm's own lock imports multiprocessing, for which a training would wait
 tqdm.set_lock(threading.RLock())
+T = TypeVar("T")
 SECONDS = 20.0  # between two lines, and before the first
 _LINE = "{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt}, {elapsed}, {remaining} to go{postfix}"
 
@@ -44,12 +46,17 @@ def _kind() -> tuple[Any, bool]:
 _Tqdm, _WIDGET = _kind()
 
 
+def through(items: Iterable[T], what: str, quiet: bool, unit: str = "view") -> Iterator[T]:
+    """The items, with a bar that goes when they are done."""
+    yield from Bar(items, desc=what, unit=unit, leave=False, disable=quiet)
+
+
 class Bar(_Tqdm):  # type: ignore[valid-type, misc]
     """tqdm on stderr, with its arguments, or a widget in a notebook. Where neither is there, what
     takes less than SECONDS says nothing."""
 
-    def __init__(self, *args, **how):
+    def __init__(self, *args, **options):
         if not (_WIDGET or sys.stderr.isatty()):
-            how |= dict.fromkeys(("mininterval", "maxinterval", "delay"), SECONDS)
-            how |= {"file": _Lines(sys.stderr), "bar_format": _LINE, "dynamic_ncols": False}
-        super().__init__(*args, **how)
+            options |= dict.fromkeys(("mininterval", "maxinterval", "delay"), SECONDS)
+            options |= {"file": _Lines(sys.stderr), "bar_format": _LINE, "dynamic_ncols": False}
+        super().__init__(*args, **options)

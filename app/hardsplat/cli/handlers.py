@@ -24,7 +24,7 @@ def view(flags):
         budget = {name: flags.pop(name) for name in ("max_splats",) if name in flags}
         view(target, **budget, **settings(flags))
     else:
-        from hardsplat.serve.show import serve
+        from hardsplat.serve.editing import serve
 
         serve(target, address, **settings(flags))
 

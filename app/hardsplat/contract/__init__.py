@@ -16,17 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from hardsplat.contract.core import CORE
-from hardsplat.contract.densify import REFINE
+from hardsplat.contract.core import CORE, PROBE
 from hardsplat.contract.draw import DRAW, FRAGMENTS, IMAGE, SKY
 from hardsplat.contract.fit import FIT, MESH
-from hardsplat.contract.layout import BufferSpec, Field, ImageSpec, Subsystem, dtype_of
-from hardsplat.contract.photographs import DEPTH, EXPOSURE, POSE
-from hardsplat.contract.probe import PROBE
+from hardsplat.contract.layout import BufferSpec, ImageSpec, Member, Subsystem, dtype_of
 from hardsplat.contract.screen import PICTURE, TENSORS, VIEW
 from hardsplat.contract.splats import SPLATS, STOCHASTIC, WORKING
 from hardsplat.contract.tiles import SORT, TILES
-from hardsplat.contract.train import LOSS, TRAIN
+from hardsplat.contract.train import DEPTH, EXPOSURE, LOSS, POSE, REFINE, TRAIN
 
 _SCENES = (CORE, SPLATS, SORT, WORKING, STOCHASTIC, IMAGE, SKY, DRAW, FRAGMENTS, TILES)
 _TRAINING = (LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
@@ -35,7 +32,7 @@ SUBSYSTEMS: dict[str, Subsystem] = {s.name: s for s in (*_SCENES, *_TRAINING, *_
 _CONSTANTS = {n: c for s in SUBSYSTEMS.values() for n, c in s.constants.items()}
 CONSTANTS: dict[str, int] = {n: int(c.value) for n, c in _CONSTANTS.items() if c.type != "float"}
 FLOATS: dict[str, float] = {n: c.value for n, c in _CONSTANTS.items() if c.type == "float"}
-STRUCTS: dict[str, tuple[Field, ...]] = {
+STRUCTS: dict[str, tuple[Member, ...]] = {
     name: fields for s in SUBSYSTEMS.values() for name, fields in s.structs.items()
 }
 BUFFERS: dict[str, BufferSpec] = {b.name: b for s in SUBSYSTEMS.values() for b in s.buffers}

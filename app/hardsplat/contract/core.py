@@ -1,5 +1,5 @@
 """What every pass knows: the camera, the frame, how many splats there are and how much work that
-is."""
+is; tests of the device."""
 
 from hardsplat.contract.layout import subsystem
 
@@ -82,5 +82,16 @@ CORE = subsystem(
         "2 Frame frame": "what else a frame depends on",
         "3 Counts counts": "how many splats and pairs there are",
         "4 Indirect indirect": "work sizes, written on the GPU",
+    },
+)
+
+
+PROBE = subsystem(
+    "probe",
+    "tests of the device",
+    uses=("core",),
+    buffers={
+        "150 vec4 source[words]": "what a copy reads",
+        "151 vec4 copied[words]": "what a copy writes",
     },
 )

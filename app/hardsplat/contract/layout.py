@@ -53,7 +53,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Field:
+class Member:
     """A member of a struct. count: elements of an array, 1 for none."""
 
     name: str
@@ -102,7 +102,7 @@ class Subsystem:
     name: str
     note: str
     constants: Mapping[str, Constant] = field(default_factory=dict)
-    structs: Mapping[str, tuple[Field, ...]] = field(default_factory=dict)
+    structs: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
     buffers: tuple[BufferSpec, ...] = ()
     images: tuple[ImageSpec, ...] = ()
     uses: tuple[str, ...] = ()
@@ -139,8 +139,8 @@ def subsystem(
             sizes = [int(axis) if axis.isdecimal() else axis for axis in axes]
             yield found["name"], found["type"], sizes, found, note
 
-    def member(name: str, kind: str, axes: list, note: str) -> Field:
-        return Field(name, kind, note, axes[0] if axes else 1)
+    def member(name: str, kind: str, axes: list, note: str) -> Member:
+        return Member(name, kind, note, axes[0] if axes else 1)
 
     def buffer(name: str, kind: str, axes: list, found: re.Match, note: str) -> BufferSpec:
         single, uniform = not found["axes"], bool(found["uniform"])
@@ -167,7 +167,7 @@ def subsystem(
 _SCALARS = {"float": np.float32, "uint": np.uint32, "int": np.int32}
 
 
-def dtype_of(glsl_type: str, structs: Mapping[str, tuple[Field, ...]]) -> np.dtype:
+def dtype_of(glsl_type: str, structs: Mapping[str, tuple[Member, ...]]) -> np.dtype:
     """numpy dtype of a GLSL type, or of one of `structs`, in scalar layout."""
     if glsl_type in structs:
         members = [(f.name, dtype_of(f.type, structs), f.count) for f in structs[glsl_type]]

@@ -1,4 +1,5 @@
-"""Training: views, rates, Adam, the loss and its results."""
+"""Training: views, rates, Adam, the loss and its results; poses, exposure and depth of photographs;
+densification."""
 
 from hardsplat.contract.layout import subsystem
 from hardsplat.contract.splats import MAX_PLANES
@@ -108,5 +109,136 @@ LOSS = subsystem(
         "74 uniform LossTerms loss_terms": "weights of the loss's terms, and where their sums are",
         "75 float term_sums[terms][groups]": "values of a term of parameters, summed over a "
         "workgroup of the optimizer, region by region",
+    },
+)
+
+
+# Refinement of poses and intrinsics: what a photograph's camera gets from the splats.
+POSE = subsystem(
+    "pose",
+    "gradients of cameras",
+    uses=("core",),
+    buffers={
+        "162 float camera_sums[groups][9]": "over the visible splats of a workgroup: dL/d shift of "
+        "all splats (3) and turn of them about the camera (3), world frame; dL/d log focal "
+        "length, dL/d centre (2)"
+    },
+)
+
+# Exposure and colour of photographs: what the loss compares instead of the rendered image.
+EXPOSURE = subsystem(
+    "exposure",
+    "exposure and colour of photographs",
+    uses=("image",),
+    constants={
+        "uint EXPOSURE_SUMS = 52": "numbers that a workgroup sums for the gradient of exposure at "
+        "most, in whole rounds of shaders/photographs/exposure/sum_all.glsl"
+    },
+    buffers={
+        "160 float exposure_sums[pixel groups][52]": "gradients of exposure and colour, summed "
+        "over a workgroup; row by row over the tiles of camera.size"
+    },
+)
+
+# Depth of photographs: what is known of it, and what the splats show of it.
+DEPTH = subsystem(
+    "depth",
+    "depth of photographs",
+    uses=("image",),
+    structs={
+        "DepthSettings": {
+            "float weight": "of the mean absolute difference of disparities at step 0",
+            "float last": "at step `until`, reached exponentially",
+            "uint until": "steps",
+            "float extent": "disparities are the scene's extent, world units, over depth",
+        },
+        "KeptFrame": {"vec3 background": "of the frame, while depth is drawn over black"},
+    },
+    buffers={
+        "163 DepthSettings depth_settings": "settings of the loss of depth",
+        "164 uint disparities[photograph bytes]": "two float16 a word, at the places of `photos`: "
+        "extent over depth, 0 where none is known",
+        "165 float depth_shares[views]": "one over the pixels of each photograph whose disparity "
+        "is known; 0 where there is none",
+        "166 vec3 kept_colors[splats]": "colours of visible splats, while depth stands in their "
+        "place",
+        "167 KeptFrame kept_frame": "what of the frame is something else while depth is drawn",
+        "168 float d_depths[splats]": "of visible splats: dL/d depth, per world unit",
+    },
+)
+
+
+TICKETS = 4096
+REFINE = subsystem(
+    "refine",
+    "cloning, splitting, relocating and pruning of splats",
+    uses=("core",),
+    constants={
+        f"uint TICKETS = {TICKETS}": "budget: classes of drawn numbers",
+        "uint NO_TICKET = 0xFFFFFFFF": "budget: of splats that are no candidates",
+        "float PRUNE_SCALE3D = 0.1": "scale above which a splat is pruned after the first reset, "
+        "share of extent",
+        "float PRUNE_SCREEN = 0.0": "screen radius above which it is, px; 0: never, as Inria's "
+        "code and gsplat (published: 20)",
+    },
+    structs={
+        "GrowStat": {
+            "float grad": "sum of |d_mean2d| in NDC units over the views that saw the splat",
+            "float views": "number of those views",
+            "float radius": "largest 3-sigma screen radius seen, px",
+        },
+        "ScoreStat": {
+            "float grad": "sum over pixels of the absolute value of d_mean2d in NDC units, over "
+            "the scored views that saw the splat",
+            "float views": "number of those views",
+            "float edges": "T alpha times the strength of edges in the photograph, summed over "
+            "pixels and views",
+            "float blended": "T alpha, likewise",
+        },
+        "RefineSettings": {
+            "float extent": "scene radius, world units",
+            "float grow_grad2d": "mean gradient above which a splat is cloned or split, NDC units",
+            "float grow_scale3d": "clone below, split above this scale, share of extent",
+            "float prune_opa": "opacity below which a splat is pruned",
+            "uint reset_every": "steps between opacity resets",
+            "float reset_opacity": "opacity ceiling after a reset",
+            "float min_opacity": "MCMC: opacity at which a splat is dead, and the least that "
+            "sharing leaves",
+            "float noise_lr": "MCMC: noise of the means over their learning rate, per squared "
+            "extent",
+            "uint budget": "budget: splats at the end of growth",
+            "uint first_step": "budget: step at which growth begins",
+            "uint last_step": "budget: step at which growth ends",
+            "float grow_absolute": "budget: mean absolute gradient above which a splat may be "
+            "split, NDC units",
+            "float grow_least": "budget: that where splats with larger ones are fewer than there "
+            "is room for, NDC units",
+            "float thinned": "budget: share of the splats that a turn of thinning leaves",
+        },
+    },
+    buffers={
+        "90 RefineSettings refine_settings": "settings of densification",
+        "91 GrowStat grow_stats[splats]": "adaptive: statistics since the last densification",
+        "92 uint flags[splats]": "2 * rank within its workgroup, + 1 where a splat grows or lives; "
+        "MCMC: see densify/mcmc/weigh.comp",
+        "93 uint flag_sums[groups]": "flagged splats per workgroup, then those of all before; the "
+        "last is the total",
+        "94 uint holes[splats]": "places to fill when dead splats are compacted",
+        "95 uint copies[]": "MCMC, in the memory of holes: how many copies of a splat are to be "
+        "made",
+        "96 uint tickets[]": "budget, in the memory of holes: classes of drawn numbers, the least "
+        "of which win; NO_TICKET for splats that are no candidates",
+        f"97 uint ticket_counts[{TICKETS}]": "candidates of each class; zero between refinements",
+        "98 uint admitted[1]": "classes that win",
+        "87 uint turn[1]": "putting splats in another order: the plane and role whose turn it is; "
+        "0 in between",
+        "88 uint moved[]": "the same, in the memory of splats2d: what one plane will hold",
+        "79 uint followed[]": "the same: numbers of splats that a strategy keeps",
+        "89 ScoreStat score_stats[splats]": "budget: what scores found, of which a refinement "
+        "leaves a share",
+    },
+    images={
+        "99 weights": "of a pixel: strength of edges in the photograph, unused, 1; what scores add "
+        "up over a splat's pixels"
     },
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +12,8 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
-from hardsplat.edit.shapes import Box, Brush, Pinhole, Rectangle, Shape, Sphere
-from hardsplat.edit.steps import ENDING, Edit, Similarity, Step, on_floor, save_edit, scale
+from hardsplat.edit.shapes import Brush, Pinhole, Rectangle, Shape, Sphere, TurnedBox
+from hardsplat.edit.steps import ENDING, Edit, EditStep, Similarity, on_floor, save_edit, scale
 from hardsplat.io.splats import save_splats
 from hardsplat.model.camera import Camera, rotation_matrix
 from hardsplat.model.gaussians import SH_C0, Gaussians
@@ -27,9 +26,10 @@ REACH = 3.0  # standard deviations within which a ray meets a splat
 class Editor:
     """Edits `gaussians`, of `file`, which stay as they are, for files in `folder`. Methods may be
     called by any thread; they raise UserError for what makes no sense now, and change nothing then.
+    Those that select or act return for people what came of it.
 
     version: differs when `shown` does. marks: up to three (3,) points, world units. moved: what the
-    last action did to places, for cameras that go along.
+    last action did to places, for cameras that go along; moves: counts the actions that did so.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class Editor:
         self._file = file
         self._original, self._folder, self._antialiased = gaussians, folder, antialiased
         self._lock, self.version = threading.RLock(), 0
-        self._actions: list[tuple[Step, ...]] = []
+        self._actions: list[tuple[EditStep, ...]] = []
         self.marks: list[np.ndarray] = []
         self._selected: list[Shape] = []
-        self._left, self.moved = gaussians, Similarity()
+        self._left, self.moved, self.moves = gaussians, Similarity(), 0
         self._keys: list[Camera] = []
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[EditStep]:
         return [step for action in self._actions for step in action]
 
     @property
@@ -83,33 +83,32 @@ class Editor:
 
     # -- selection
 
-    def select(self, *shapes: Shape, more: bool = False) -> int:
-        """Selects what is in any of the shapes, `more` besides what is selected; how many splats
-        are then."""
+    def select(self, *shapes: Shape, more: bool = False) -> str:
+        """Selects what is in any of the shapes, `more` besides what is selected."""
         with self._lock:
             self._selected = [*self._selected, *shapes] if more else list(shapes)
             self.version += 1
-            return int(self._inside().sum()) if self._selected else 0
+            return f"{int(self._inside().sum()):,} splats selected"
 
-    def paint(self, camera: Camera, dabs: Sequence[tuple[float, float, float]]) -> int:
-        """Selects, besides the rest, what the camera sees under discs (x, y, radius) in px."""
-        return self.select(Brush(Pinhole.like(camera), tuple(dabs)), more=True)
+    def paint(self, camera: Camera, x: float, y: float, radius: float) -> str:
+        """Selects, besides the rest, what the camera sees under a disc, in px."""
+        return self.select(Brush(Pinhole.like(camera), ((x, y, radius),)), more=True)
 
-    def frame(self, camera: Camera, x0: float, y0: float, x1: float, y1: float) -> int:
+    def frame(self, camera: Camera, x0: float, y0: float, x1: float, y1: float) -> str:
         """Selects what the camera sees within a rectangle, in px."""
         return self.select(Rectangle(Pinhole.like(camera), (x0, y0, x1, y1)))
 
-    def box(self) -> int:
+    def box(self) -> str:
         """Selects the box with A and B in opposite corners."""
         a, b = self._marked(2)
-        return self.select(Box(tuple(a.tolist()), tuple(b.tolist())))
+        return self.select(TurnedBox(tuple(a.tolist()), tuple(b.tolist())))
 
-    def sphere(self) -> int:
+    def sphere(self) -> str:
         """Selects the sphere around A that goes through B."""
         a, b = self._marked(2)
         return self.select(Sphere(tuple(a.tolist()), float(np.linalg.norm(b - a))))
 
-    def mark(self, camera: Camera, x: float, y: float) -> np.ndarray:
+    def mark(self, camera: Camera, x: float, y: float) -> str:
         """Marks the point that is seen at (x, y) px; the oldest of more than three goes."""
         ray = np.linalg.solve(camera.K, [x, y, 1.0]) @ camera.w2c[:3, :3]
         with self._lock:
@@ -117,7 +116,7 @@ class Editor:
             if point is None:
                 raise UserError("nothing is there to be marked")
             self.marks = [*self.marks, point][-len(MARKS) :]
-            return point
+            return self.newest
 
     def _marked(self, count: int) -> list[np.ndarray]:
         if len(self.marks) < count:
@@ -139,42 +138,45 @@ class Editor:
 
     # -- actions, which can be undone
 
-    def delete(self) -> int:
-        """Deletes what is selected; how many splats are left."""
+    def delete(self) -> str:
+        """Deletes what is selected."""
         return self._cut("delete")
 
-    def keep(self) -> int:
-        """Deletes what is not selected; how many splats are left."""
+    def keep(self) -> str:
+        """Deletes what is not selected."""
         return self._cut("keep")
 
-    def _cut(self, do: str) -> int:
+    def _cut(self, do: str) -> str:
         with self._lock:
             if not self._selected:
                 raise UserError("select something first")
             if do == "keep" and len(self._selected) > 1:
                 raise UserError("one shape can be kept; delete the rest, or select one shape")
-            self._act(*(Step(do, shape) for shape in self._selected))
+            self._act(*(EditStep(do, shape) for shape in self._selected))
             self._selected = []
-            return len(self._left)
+            return f"{len(self._left):,} splats are left"
 
-    def floor(self) -> None:
+    def floor(self) -> str:
         """Makes the plane through A, B and C the floor, y = 0, with most splats above it."""
         with self._lock:
             marks = self._marked(3)
-            self._act(*on_floor(np.array(marks), [self._left.means]))
-            self.marks = []
+            return self._move(*on_floor(np.array(marks), [self._left.means]))
 
-    def measure(self, length: float) -> None:
+    def measure(self, length: float) -> str:
         """Scales so that A and B are `length` apart."""
         with self._lock:
             self._marked(2)
             now = self.length or 0.0
             if not (now > 0 and np.isfinite(length) and length > 0):
                 raise UserError("expected a length above 0, and two points apart")
-            self._act(scale(length / now))
-            self.marks = []
+            return self._move(scale(length / now))
 
-    def _act(self, *steps: Step) -> None:
+    def _move(self, *steps: EditStep) -> str:
+        self._act(*steps)
+        self.moves, self.marks = self.moves + 1, []
+        return "moved"
+
+    def _act(self, *steps: EditStep) -> None:
         edit = Edit(steps)
         left = edit.applied(self._left)
         if not len(left):
@@ -183,27 +185,26 @@ class Editor:
         self._actions.append(steps)
         self.version += 1
 
-    def undo(self) -> bool:
-        """Takes the last action back, or what is selected; whether it was an action."""
+    def undo(self) -> str:
+        """Takes the last action back, or what is selected."""
         with self._lock:
-            action = not self._selected
             if self._selected:
                 self._selected = []
             elif self._actions:
                 back = Edit(self._actions.pop()).moved
-                self.moved, self.marks = back.inverse, []
+                self.moved, self.moves, self.marks = back.inverse, self.moves + 1, []
                 self._left = Edit(tuple(self.steps)).applied(self._original)
             else:
                 raise UserError("nothing is left to undo")
             self.version += 1
-            return action
+            return "undone"
 
     # -- files
 
-    def key(self, camera: Camera) -> int:
-        """Adds a keyframe to the camera path; how many there are."""
+    def key(self, camera: Camera) -> str:
+        """Adds a keyframe to the camera path."""
         self._keys.append(camera)
-        return len(self._keys)
+        return f"keyframe {self.keyframes}"
 
     @property
     def keyframes(self) -> int:

@@ -43,7 +43,7 @@ def unit(quat: Sequence[float]) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Box:
+class TurnedBox:
     """low, high: corners, world units, of a box that is turned about its middle by quat (wxyz)."""
 
     low: tuple[float, ...]
@@ -61,7 +61,7 @@ class Box:
         return {"box": [*self.low, *self.high], **turned}
 
     @classmethod
-    def of(cls, words: Mapping[str, Any]) -> Box:
+    def of(cls, words: Mapping[str, Any]) -> TurnedBox:
         six = numbers("box", words["box"], 6)
         quat = numbers("quat", words.get("quat", (1, 0, 0, 0)), 4, 10.0)
         return cls(six[:3], six[3:], tuple(unit(quat).tolist()))
@@ -164,7 +164,7 @@ def _at(which: np.ndarray, count: int) -> np.ndarray:
 
 
 SHAPES: dict[str, Callable[[Mapping[str, Any]], Shape]] = {
-    "box": Box.of,
+    "box": TurnedBox.of,
     "sphere": Sphere.of,
     "brush": Brush.of,
     "rectangle": Rectangle.of,

@@ -61,7 +61,7 @@ class Similarity:
         w2c[:3, 3] = -w2c[:3, :3] @ self.points(camera.position[None])[0]
         return replace(camera, w2c=w2c)
 
-    def then(self, step: Step) -> Similarity:
+    def then(self, step: EditStep) -> Similarity:
         if step.do == "turn":
             turn = rotation_matrix(*step.numbers)
             return Similarity(turn @ self.rotation, self.factor, turn @ self.offset)
@@ -89,7 +89,7 @@ class Similarity:
 
 
 @dataclass(frozen=True)
-class Step:
+class EditStep:
     """do: keep or delete, with a shape; turn (quat wxyz), scale (factor) or move (world units),
     with numbers."""
 
@@ -107,19 +107,19 @@ class Step:
 _MOVES = {"turn": ("quat", 4), "scale": ("factor", 1), "move": ("by", 3)}
 
 
-def turn(quat: Sequence[float]) -> Step:
+def turn(quat: Sequence[float]) -> EditStep:
     """quat: wxyz, of any length but 0."""
-    return Step("turn", None, tuple(unit(quat).tolist()))
+    return EditStep("turn", None, tuple(unit(quat).tolist()))
 
 
-def scale(factor: float) -> Step:
+def scale(factor: float) -> EditStep:
     """Raises UserError for a factor that is not in 1e-6..1e6."""
     if not SMALLEST <= factor <= LARGEST:
         raise UserError(f"scale: expected a factor of {SMALLEST:g} to {LARGEST:g}, got {factor:g}")
-    return Step("scale", None, (float(factor),))
+    return EditStep("scale", None, (float(factor),))
 
 
-def upright(direction: np.ndarray) -> Step:
+def upright(direction: np.ndarray) -> EditStep:
     """Turns a direction (3,) up, by the least angle."""
     start = direction / np.linalg.norm(direction)
     if start @ UP < -1 + 1e-12:  # which any half turn about a level axis does
@@ -127,7 +127,7 @@ def upright(direction: np.ndarray) -> Step:
     return turn((1 + start @ UP, *np.cross(start, UP)))
 
 
-def on_floor(places: np.ndarray, means: Iterable[np.ndarray]) -> list[Step]:
+def on_floor(places: np.ndarray, means: Iterable[np.ndarray]) -> list[EditStep]:
     """Steps that bring the plane through three places (3, 3), world units, to y = 0, so that most
     splats are above it. means: (N, 3) of theirs, piece by piece. Raises UserError for places on one
     line."""
@@ -138,7 +138,7 @@ def on_floor(places: np.ndarray, means: Iterable[np.ndarray]) -> list[Step]:
     above = sum(int(np.sign(np.nan_to_num((piece - a) @ normal)).sum()) for piece in means)
     step = upright(normal if above >= 0 else -normal)
     height = float(Similarity().then(step).points(a[None])[0, 1])
-    return [step, Step("move", None, (0.0, -height, 0.0))]
+    return [step, EditStep("move", None, (0.0, -height, 0.0))]
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Edit:
     """Steps in their order. of: the splats that they begin with, a path from the folder of their
     file, or ""."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[EditStep, ...] = ()
     of: str = ""
 
     def __bool__(self) -> bool:
@@ -187,13 +187,13 @@ def edit_of(words: Any) -> Edit:
     return Edit(tuple(_step(i, row) for i, row in enumerate(rows, start=1)), of)
 
 
-def _step(number: int, row: Any) -> Step:
+def _step(number: int, row: Any) -> EditStep:
     try:
         if not isinstance(row, Mapping):
             raise UserError(f"expected a map, got {str(row)[:60]}")
         do, rest = row.get("do"), {k: v for k, v in row.items() if k != "do"}
         if do in ("keep", "delete"):
-            return Step(do, shape_of(rest))
+            return EditStep(do, shape_of(rest))
         if not isinstance(do, str) or do not in _MOVES:
             raise UserError(f"do: expected keep, delete, {', '.join(_MOVES)}, got {str(do)[:40]}")
         name, count = _MOVES[do]
@@ -202,7 +202,7 @@ def _step(number: int, row: Any) -> Step:
         given = numbers(name, [rest[name]] if count == 1 else rest[name], count)
         if do == "scale":
             return scale(given[0])
-        return turn(given) if do == "turn" else Step(do, None, given)
+        return turn(given) if do == "turn" else EditStep(do, None, given)
     except UserError as error:
         raise UserError(f"step {number}: {error}") from None
 
@@ -218,7 +218,7 @@ def load_edit(path: Path) -> Edit:
         raise UserError(f"{path}: {error}") from None
 
 
-def save_edit(path: Path, steps: Iterable[Step], of: Path | None = None) -> None:
+def save_edit(path: Path, steps: Iterable[EditStep], of: Path | None = None) -> None:
     """A file that `load_edit` reads. of: the splats that the steps begin with. Raises UserError
     where it cannot be written."""
     rows = ",\n".join("  " + json.dumps(step.words()) for step in steps)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.progress import Bar
+from hardsplat.base.progress import through
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import load_scene
@@ -68,8 +68,9 @@ class SeenSplats:
             most = FEW_VIEWS if gpu.physical.kind == "CPU" else MOST_VIEWS
         chosen = spread(len(scene.train), most)
         cameras = [scene.views[i].camera for i in np.take(scene.train, chosen)]
-        drawn = settings.near_plane, config.run.device, config.raster.antialiased
-        return cls(gaussians, cameras, *drawn, quiet, len(cameras) == len(scene.train))
+        antialiased, complete = config.raster.antialiased, len(cameras) == len(scene.train)
+        near, device = settings.near_plane, config.run.device
+        return cls(gaussians, cameras, near, device, antialiased, quiet, complete)
 
     def contributions(self) -> np.ndarray:
         """(N,) float64: sum over the pixels of all cameras of alpha times the transmittance in
@@ -92,9 +93,8 @@ class SeenSplats:
         front, which is the gradient of the sum of all pixels by the splat's colour."""
         zeros = np.zeros((len(self.gaussians), 1, 3), np.float32)
         grey = replace(self.gaussians, sh=zeros, extra={}, check=False)
-        shown = dict(desc="weighing", unit="view", leave=False, disable=self.quiet)
         with Renderer(self.device, "tiled", antialiased=self.antialiased) as renderer:
-            for camera in Bar(self.cameras, **shown):
+            for camera in through(self.cameras, "weighing", self.quiet):
                 renderer.forward(grey, camera, near=self.near)
                 d_image = np.zeros((camera.height, camera.width, 3), np.float32)
                 d_image[..., 0] = 1

@@ -19,7 +19,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free, replacing, written
 from hardsplat.base.progress import Bar
 from hardsplat.edit.shapes import shapes_from_flag
-from hardsplat.edit.steps import Edit, Step
+from hardsplat.edit.steps import Edit, EditStep
 from hardsplat.export.contribution import SeenSplats, hidden
 from hardsplat.export.cost import Changed, Cost, cost_of
 from hardsplat.io.formats import format_to_read, format_to_write
@@ -99,7 +99,7 @@ def convert(
     if target.is_dir():
         raise UserError(f"{target}: is a folder; name a file")
     check_free(target, overwrite)
-    crops = [Step("keep", shape) for shape in shapes_from_flag("--crop", crop or ())]
+    crops = [EditStep("keep", shape) for shape in shapes_from_flag("--crop", crop or ())]
     edit = Edit((*crops, *(edit.steps if edit else ())))
     if not 0 <= min_opacity <= 1:
         raise UserError(f"--min-opacity {min_opacity}: expected a number of 0 to 1")
@@ -130,8 +130,9 @@ def convert(
     if unseen is not None and unseen.any():
         nothing = "of which training views show as good as nothing"
         log.warning("%s: leaves out %d splats, %s", target, unseen.sum(), nothing)
-    chosen_by = edit, min_opacity, max_splats, weigh, unseen
-    keep, means = _chosen(source, splats, *chosen_by, ordered, quiet)
+    keep, means = _chosen(
+        source, splats, edit, min_opacity, max_splats, weigh, unseen, ordered, quiet
+    )
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
     moved = edit.moved
     moved = replace(moved, rotation=turn @ moved.rotation, offset=turn @ moved.offset)
@@ -150,8 +151,15 @@ def convert(
 
     count = int(keep.sum())
     with written(target), ExitStack() as stack:
-        own = splats.antialiased, splats.extra, seen
-        out = SplatStream(count, degree, lambda: pieces("writing"), *own)
+        stream = partial(
+            SplatStream,
+            count,
+            degree,
+            antialiased=splats.antialiased,
+            extra=splats.extra,
+            seen=seen,
+        )
+        out = stream(pieces=lambda: pieces("writing"))
         if means is not None:
             order = Sorted(target, count, degree, splats.extra)
             stack.callback(order.close)
@@ -164,18 +172,19 @@ def convert(
                 order.put(piece, places[at : at + len(piece)])
                 at += len(piece)
             again = SplatStream(count, degree, order.pieces)
-            out = SplatStream(count, degree, lambda: _shown(again, "writing", quiet), *own)
+            out = stream(pieces=lambda: _shown(again, "writing", quiet))
         lost = row.write(stack.enter_context(replacing(target)), out)
     log_lost(target, count, lost)
-    sizes = format_to_read(source).size(source), target.stat().st_size
-    done = Converted(splats.count, count, *sizes, time.perf_counter() - started)
+    before, size = format_to_read(source).size(source), target.stat().st_size
+    done = Converted(splats.count, count, before, size, time.perf_counter() - started)
     if not measured:
         return done
     file, config = find_model(source, device=device)
     back = to_ours(row.frame)
     moved = replace(moved, rotation=back @ moved.rotation, offset=back @ moved.offset)
-    how = Changed(edit, moved), open_splats(target).antialiased, quiet
-    cost = cost_of(file, config, partial(load_splats, target), sizes[1], *how)
+    filtered, changed = open_splats(target).antialiased, Changed(edit, moved)
+    read = partial(load_splats, target)
+    cost = cost_of(file, config, read, size, changed, filtered, quiet)
     return replace(done, cost=cost)
 
 

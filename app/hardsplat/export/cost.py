@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.base.progress import Bar
+from hardsplat.base.progress import through
 from hardsplat.edit.steps import Edit, Similarity
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.media.images import over
@@ -112,10 +111,12 @@ def cost_of(
             views = _views(file, config, most, changed.cut)
 
             def drawn(g: Gaussians, cameras: Sequence[Camera], antialiased: bool) -> list:
-                how: dict[str, Any] = dict(background=behind, near=config.scene.near_plane)
+                near, images = config.scene.near_plane, []
                 with Renderer(device, "tiled", antialiased=antialiased) as renderer:
-                    shown = Bar(cameras, desc="measuring", unit="view", leave=False, disable=quiet)
-                    return [np.clip(renderer.forward(g, c, **how)[0], 0, 1) for c in shown]
+                    for camera in through(cameras, "measuring", quiet):
+                        image, _ = renderer.forward(g, camera, background=behind, near=near)
+                        images.append(np.clip(image, 0, 1))
+                return images
 
             source = load_splats(file)
             source = source[changed.edit.inside(source.means)]

@@ -11,7 +11,7 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.edit.shapes import numbers, shapes_from_flag
-from hardsplat.edit.steps import ENDING, Edit, Step, load_edit, on_floor, save_edit, upright
+from hardsplat.edit.steps import ENDING, Edit, EditStep, load_edit, on_floor, save_edit, upright
 from hardsplat.edit.steps import scale as scaled
 from hardsplat.export.convert import Converted, convert
 from hardsplat.io.formats.frames import UPS
@@ -53,7 +53,7 @@ def edit_splats(
         raise UserError(f"--output {target}: is what is edited, which stays; name another file")
     steps = list(load_edit(Path(edits)).steps) if edits else []
     for flag, do, words in (("--crop", "keep", crop), ("--delete", "delete", delete)):
-        steps += [Step(do, shape) for shape in shapes_from_flag(flag, words)]
+        steps += [EditStep(do, shape) for shape in shapes_from_flag(flag, words)]
     if up and floor:
         raise UserError("--up and --floor both say what is up; give one of them")
     if up:
@@ -70,7 +70,7 @@ def edit_splats(
     if scale is not None:
         steps.append(scaled(scale))
     if move:
-        steps.append(Step("move", None, numbers("--move", list(move), 3)))
+        steps.append(EditStep("move", None, numbers("--move", list(move), 3)))
     if not steps:
         flags = "--edits, --crop, --delete, --up, --floor, --distance, --scale, --move"
         raise UserError(f"nothing to do: give {flags}")

@@ -17,8 +17,7 @@ from hardsplat.export.page import training_cameras
 from hardsplat.io.formats import streamed_sog
 from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.model.framing import direction
-from hardsplat.page.export import PageScene, view_header
-from hardsplat.page.stream import write_stream_page
+from hardsplat.page.export import PageScene, view_header, write_stream_page
 from hardsplat.results.model import find_model, home_of, run_of
 from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.tables.pictures import BACKGROUNDS

@@ -121,8 +121,9 @@ def _picture(gaussians: Gaussians, shown: PageScene, device: str | None) -> np.n
     camera = camera.resized(*(max(1, round(scale * n)) for n in (camera.width, camera.height)))
     try:
         with Renderer(device, "tiled", antialiased=shown.antialiased) as renderer:
-            behind: dict = dict(background=shown.background, near=shown.near)
-            image, _ = renderer.forward(gaussians, camera, **behind)
+            image, _ = renderer.forward(
+                gaussians, camera, background=shown.background, near=shown.near
+            )
     except UserError as error:
         log.warning("note: the page has no picture to show while it loads: %s", error)
         return None

@@ -46,8 +46,9 @@ def _additions(name: str) -> tuple[ComputePass, DrawPass]:
     """Passes of a row of ATOMICS: additions in a compute and in a fragment shader."""
     slots, sums = {"atomics": ATOMICS[name].slot}, ("d_splats2d",)
     compute = ComputePass(f"probe {name} atomics", "probe/atomics.comp", sums, sums, slots=slots)
-    shaders = f"probe {name} atomics in a draw", _LAYERS, "probe/atomics.frag"
-    return compute, DrawPass(*shaders, sums, sums, slots=slots)
+    return compute, DrawPass(
+        f"probe {name} atomics in a draw", _LAYERS, "probe/atomics.frag", sums, sums, slots=slots
+    )
 
 
 _ORDER = DrawPass("probe order", _LAYERS, "probe/order.frag", ("state",), ("state",))
@@ -173,12 +174,12 @@ def _check_atomics(device: Device, name: str, groups: int, layers: int) -> str |
     sums = Buffer(device, 3 * ADDRESSES * contract.itemsize("d_splats2d"), "d_splats2d")
     compute, draw = PROBES[name]
     drawn = {"threads": (6 * layers,), "extent": (SIDE, SIDE)}
-    work: list[tuple[str, ComputePass | DrawPass, dict]]
-    work = [("compute", compute, {"groups": (groups, 1, 1)}), ("fragment", draw, drawn)]
+    stages: list[tuple[str, ComputePass | DrawPass, dict]]
+    stages = [("compute", compute, {"groups": (groups, 1, 1)}), ("fragment", draw, drawn)]
     wrong = []
-    for (stage, owner, how), expected in zip(work, expected_sums(groups, layers)):
+    for (stage, owner, work), expected in zip(stages, expected_sums(groups, layers)):
         sums.fill(0)
-        _run(device, owner, {"d_splats2d": sums}, **how)
+        _run(device, owner, {"d_splats2d": sums}, **work)
         got = sums.download(np.float32, 3 * ADDRESSES).reshape(3, ADDRESSES)
         for way, should, summed in zip(_WAYS, expected, got):
             if (summed != should).any():

@@ -179,10 +179,11 @@ class Surface:
         if self._swapchain is None or self.stale:
             return False
         if self._index is None:
-            how = self._swapchain, 0, None, self._free.handle, self._found
             try:
                 with self.device.answering():
-                    self.device.proc("vkAcquireNextImageKHR")(self.device.handle, *how)
+                    self.device.proc("vkAcquireNextImageKHR")(
+                        self.device.handle, self._swapchain, 0, None, self._free.handle, self._found
+                    )
             except (vk.VkNotReady, vk.VkTimeout):
                 return False
             except (vk.VkErrorOutOfDateKhr, vk.VkErrorSurfaceLostKhr):
@@ -227,9 +228,9 @@ class Surface:
             dstOffsets=[corner, vk.VkOffset3D(self.width, self.height, 1)],
         )
         exact = (width, height) == (self.width, self.height)
-        how = vk.VK_FILTER_NEAREST if exact else vk.VK_FILTER_LINEAR
-        source = image.handle, vk.VK_IMAGE_LAYOUT_GENERAL
-        vk.vkCmdBlitImage(self._commands, *source, shown, target, 1, [region], how)
+        kind = vk.VK_FILTER_NEAREST if exact else vk.VK_FILTER_LINEAR
+        source, general = image.handle, vk.VK_IMAGE_LAYOUT_GENERAL
+        vk.vkCmdBlitImage(self._commands, source, general, shown, target, 1, [region], kind)
         change_layout(self._commands, shown, image.range, target, present, written)
         vk.vkEndCommandBuffer(self._commands)
 

@@ -75,8 +75,8 @@ def read_camera_path(path: str | Path) -> CameraPath:
             what = f"time {own:g} is not after that of the one before, {times[-1]:g}"
             raise UserError(f"{where}: {what}")
         times.append(own)
-    arrays = np.array(c2w), np.array(focal), np.array(times)
-    return CameraPath(*arrays, size, fps, top.get("loop") is True and not frames, frames)
+    loop = top.get("loop") is True and not frames
+    return CameraPath(np.array(c2w), np.array(focal), np.array(times), size, fps, loop, frames)
 
 
 def _pose(where, key, opengl) -> np.ndarray:

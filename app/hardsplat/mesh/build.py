@@ -15,11 +15,18 @@ from hardsplat.base.files import check_free
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.frames import UPS, axis, upright
 from hardsplat.io.sky import load_drawn
-from hardsplat.mesh.closed import closed_field
 from hardsplat.mesh.colors import colors_at
 from hardsplat.mesh.field import BAND, BYTES, Field, blocks_near
 from hardsplat.mesh.files import Colored, MeshFormat, beside, format_of, write_mesh
-from hardsplat.mesh.surface import areas, extract, is_closed, largest, mended, simplified
+from hardsplat.mesh.surface import (
+    areas,
+    closed_field,
+    extract,
+    is_closed,
+    largest,
+    mended,
+    simplified,
+)
 from hardsplat.mesh.texture import baked, unwrapped
 from hardsplat.mesh.views import DEPTHS, DepthView, SplatViews
 from hardsplat.model.camera import Camera
@@ -126,8 +133,9 @@ def mesh(
         turn = upright(kind.up).T @ upright(up or _up_of(cameras))
     written = write_mesh(path, _turned(made, turn))
     closed, seconds = is_closed(faces), time.perf_counter() - started
-    sizes = len(points), len(faces), voxel, closed, written, left_out, seconds
-    done = WrittenMesh(path, *sizes, _peak())
+    done = WrittenMesh(
+        path, len(points), len(faces), voxel, closed, written, left_out, seconds, _peak()
+    )
     _report(done)
     return done
 
@@ -234,10 +242,11 @@ def opened(config: TrainConfig, file: Path) -> tuple[Sequence[Camera], Painter]:
     cameras = [scene.views[i].camera for i in scene.train]
     gaussians, backend = load_drawn(file)[0], BACKENDS["tiled"]
     frame = frame_data(gaussians.sh_degree, BACKGROUNDS[c.background], c.near_plane)
-    canvas = max(camera.width for camera in cameras), max(camera.height for camera in cameras)
     options = backend.options.of(config.raster, config.gradient)
     gpu = open_device(config.run.device)
-    return cameras, Painter(gpu, backend, options, gaussians, *canvas, SplatViews.PICTURES, frame)
+    width, height = (max(sides) for sides in zip(*((c.width, c.height) for c in cameras)))
+    pictures = SplatViews.PICTURES
+    return cameras, Painter(gpu, backend, options, gaussians, width, height, pictures, frame)
 
 
 def _voxel(value: str | float) -> float | None:

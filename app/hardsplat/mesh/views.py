@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardsplat.base.progress import Bar
+from hardsplat.base.progress import through
 from hardsplat.model.camera import Camera
 from hardsplat.render.painter import Painter
 
@@ -42,8 +42,7 @@ class SplatViews:
         return len(self.cameras)
 
     def __iter__(self) -> Iterator[DepthView]:
-        shown = dict(desc=self.what, unit="view", leave=False, disable=self._quiet)
-        for camera in Bar(self.cameras, **shown):
+        for camera in through(self.cameras, self.what, self._quiet):
             if self._depth != "expected":
                 depth = self._painter.values(self._depth, camera)
             else:

@@ -37,7 +37,7 @@ _FOV = np.radians(50.0)
 _SIZE = (1280, 720)
 _PICTURE_SIDE = 640  # px at most, of the picture that is shown while the scene is unpacked
 _PICTURE_BYTES = 60_000  # that it may take; a first guess
-_SCRIPTS = ("controls.js", "painter.js", "input.js", "viewer.js", "boot.js")
+_VIEWER = ("controls.js", "painter.js", "input.js", "viewer.js")
 _WORKER = ("sort.js", "decode.js")
 SHADERS = ("cover.vert", "project.frag", "splat.vert", "splat.frag", "show.frag")
 
@@ -93,8 +93,14 @@ def write_page(
     inline = f"style-src {inline_hash(style)}; script-src {inline_hash(script)}; worker-src blob:"
     policy = f"default-src 'none'; img-src data:; {inline}; base-uri 'none'; form-action 'none'"
     viewer = _viewer(packed, chosen, shown, MOST_CAMERAS, whole=True)
-    parts = dict(policy=policy, style=style, script=script, viewer=viewer)
-    page = template("page.html").render(version=__version__, title=shown.title, **parts)
+    page = template("page.html").render(
+        version=__version__,
+        title=shown.title,
+        policy=policy,
+        style=style,
+        script=script,
+        viewer=viewer,
+    )
     data = page.encode()
     with written(path), replacing(path) as partial:
         partial.write_bytes(data)
@@ -211,7 +217,9 @@ def _picture(image: np.ndarray) -> str:
 def _script() -> str:
     """The viewer as one script, in a scope of its own. Its parts say "use strict" for
     themselves."""
-    return "(() => {\n" + "\n".join([keys_script(), *map(source, _SCRIPTS)]) + "})();\n"
+    return (
+        "(() => {\n" + "\n".join([keys_script(), *map(source, (*_VIEWER, "boot.js"))]) + "})();\n"
+    )
 
 
 def keys_script() -> str:
@@ -235,8 +243,70 @@ def template(name: str, folder: Path = WEB):
     """A template of pages, in which all text is escaped."""
     import jinja2
 
-    blocks: dict = dict(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     loader = jinja2.FileSystemLoader(folder)
-    found = jinja2.Environment(loader=loader, autoescape=True, **blocks)
+    found = jinja2.Environment(
+        loader=loader,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
     found.filters["mib"] = lambda n: f"{n / 2**20:,.1f}"
     return found.get_template(name)
+
+
+# -- the page that streams levels of detail, and the module that shows them in other pages
+
+PAGE, MODULE = "index.html", "hardsplat.js"
+_STREAM = ("stream/levels.js", "stream/load.js")
+_STREAM_WORKER = ("sort.js", "stream/levels.js", "stream/chunks.js", "stream/stream.js")
+_STYLE = "html, body { margin: 0; height: 100%; background: #000; color: #e8e8e6; }"
+_START = f"""
+import {{ load }} from "./{MODULE}";
+load("lod-meta.json", document.body, {{ whole: true }}).catch(() => {{}});
+"""
+# Browsers load no module from the disk, which the page would show as nothing at all.
+_DISK = """
+if (location.protocol === "file:") document.getElementById("disk").hidden = false;
+"""
+
+
+def write_stream_page(folder: Path, title: str) -> None:
+    """Writes index.html and hardsplat.js next to lod-meta.json. A static server is all they take;
+    browsers load nothing from the disk."""
+    inline = f"style-src {inline_hash(_STYLE)}; script-src 'self'"
+    inline += f" {inline_hash(_START)} {inline_hash(_DISK)}"
+    policy = f"default-src 'none'; img-src data: blob:; {inline}; connect-src 'self'; "
+    policy += "worker-src blob:; base-uri 'none'; form-action 'none'"
+    parts = dict(version=__version__, title=title, policy=policy, style=_STYLE)
+    parts |= dict(script=_START, disk=_DISK)
+    (folder / PAGE).write_text(template("stream/index.html").render(**parts), encoding="utf-8")
+    (folder / MODULE).write_text(module(), encoding="utf-8")
+
+
+def module() -> str:
+    """hardsplat.js: the viewer as a module of one file, which exports `load`."""
+    viewer = template("viewer.html").render(
+        whole=False,
+        keys=keys.rows(page=True),
+        title="scene",
+        aspect=None,
+        picture=None,
+        header=None,
+    )
+    held = {
+        "PART": viewer,
+        "SHADERS": {name: source(name).strip() for name in SHADERS},
+        "WORKER": "\n".join(map(source, _STREAM_WORKER)),
+    }
+    texts = [f"const {name} = {json.dumps(value)};" for name, value in held.items()]
+    sheet = f"const SHEET = new CSSStyleSheet();\nSHEET.replaceSync({json.dumps(_sheet())});"
+    return "\n".join([*texts, sheet, keys_script(), *map(source, (*_VIEWER, *_STREAM))])
+
+
+def _sheet() -> str:
+    """An embedded viewer fills its element."""
+    return source("viewer.css").replace(
+        ".hs:not([data-whole]) { width: 100%; max-height: 90vh; }",
+        ".hs:not([data-whole]) { width: 100%; height: 100%; }",
+    )

@@ -87,9 +87,8 @@ def pack(gaussians: Gaussians) -> Packed:
         _less_green(sh).reshape(n, -1),
     ]
     data = b"".join([bounds.astype("<f4").tobytes(), *(plane.T.tobytes() for plane in planes)])
-    ends = dict(scale=list(scale_ends), color=list(color_ends))
-    header = dict(splats=n, degree=degree, **ends, sh=steps, bytes=len(data))
-    return Packed(header, _deflated(data))
+    header = {"splats": n, "degree": degree, "scale": list(scale_ends), "color": list(color_ends)}
+    return Packed(header | {"sh": steps, "bytes": len(data)}, _deflated(data))
 
 
 def _ordered(gaussians: Gaussians) -> tuple[np.ndarray, np.ndarray]:

@@ -46,10 +46,12 @@ class Backend:
     needs: Mapping[str, Need] = field(default_factory=dict)
     without: tuple[str, ...] = ()
 
-    def passes(self, *how: Any) -> list:
-        """All that it builds at first. how: device, SH planes, width, height, options without
-        anything left to time, sink."""
-        return self.rasterizer.all_passes(*self.rasterizer.plan(*how))
+    def passes(
+        self, device: Device, sh_planes: int, width: int, height: int, options: Any, sink: Sink
+    ) -> list:
+        """All that it builds at first. options: without anything left to time."""
+        plan = self.rasterizer.plan(device, sh_planes, width, height, options, sink)
+        return self.rasterizer.all_passes(*plan)
 
 
 BACKENDS = {
@@ -94,8 +96,7 @@ def training_needs(
     hardsplat.contract.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
     backend = BACKENDS[rasterizer]
     without = (*backend.without, *(name for name in STATISTICS if name not in statistics))
-    how = MOMENT_FORMATS[moments].nbytes, estimates, without
-    return {**needs(sh_degree, *how), **backend.needs}
+    return {**needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, without), **backend.needs}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Pictures for people: `target` of a picture of app/hardsplat/tables/pictures.py -> RGBA8 in
-`shown`, and the numbers behind it in `values`."""
+`shown`, and the numbers behind it in `values`; images to tensors of other libraries and back."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ FIT_SCREEN_PASS = ComputePass(
     "picture/screen_fit.comp",
     reads=("target", "frame", "window_shown"),
     writes=("screen",),
+)
+
+
+TENSOR_PASSES = (
+    ComputePass("image out", "picture/image_out.comp", ("target", "camera"), ("image_out",)),
+    ComputePass(
+        "d_image in", "picture/d_image_in.comp", ("d_image_in", "camera", "target"), ("d_image",)
+    ),
 )
 
 

@@ -74,8 +74,8 @@ class Renderer:
             names = ", ".join(known)
             raise UserError(f"{unknown[0]}: Renderer has no such option; there are {names}")
         # estimates only where they are named
-        given: dict[str, Any] = {"gradient": "analytic", **options}
-        self._options = self._backend.options(**given)
+        make: Any = self._backend.options
+        self._options = make(**{"gradient": "analytic", **options})
         self.device = device if isinstance(device, Device) else open_device(device)
         self._opened = self.device is not device
         try:
@@ -105,16 +105,16 @@ class Renderer:
             return
         self._release()
         try:
-            given: dict[str, Any] = {"gradients": "all", "items": {"texel": texels}}
-            parameters = Parameters(self.device, capacity, sh_degree, **given)
+            parameters = Parameters(
+                self.device, capacity, sh_degree, gradients="all", items={"texel": texels}
+            )
             self.parameters = self._parts.add(parameters)
             self._sums = {"sky_sums": allocate_sums(self.device, texels)} if texels else {}
             self._parts.add_all(self._sums.values())
             self._gather = build_all(self.device, gather_passes(lens)) if texels else {}
-            drawn, options = (self.device, parameters), replace(self._options, lens=lens)
-            self.raster = self._parts.add(
-                self._backend.rasterizer(*drawn, width, height, options, STORE)
-            )
+            make, options = self._backend.rasterizer, replace(self._options, lens=lens)
+            raster = make(self.device, parameters, width, height, options, STORE)
+            self.raster = self._parts.add(raster)
             self._record()
         except BaseException:
             self._release()
@@ -127,8 +127,8 @@ class Renderer:
         self.raster.record_forward(self._forward)
         self._backward = self._parts.add(Recorder(self.device, self.resources, timed=True))
         if self._gather:
-            size = self.raster.width, self.raster.height
-            record_gather(self._backward, self._gather, *size, self.parameters.texels)
+            width, height, texels = self.raster.width, self.raster.height, self.parameters.texels
+            record_gather(self._backward, self._gather, width, height, texels)
         self.raster.record_backward(self._backward)
         self._forward.end()
         self._backward.end()
@@ -181,9 +181,8 @@ class Renderer:
             raise RuntimeError(text)
         self._rendered, self._differentiated = None, False
         lens = "distorted" if any(c.distortion for c in cameras) else "pinhole"
-        size = cameras[0].width, cameras[0].height
         texels = 0 if sky is None else len(sky.texels)
-        self._fit(gaussians, *size, lens, texels)
+        self._fit(gaussians, cameras[0].width, cameras[0].height, lens, texels)
         self.parameters.upload(gaussians)
         if sky is not None:
             self.parameters.write("sky", sky.texels[None])

@@ -47,7 +47,7 @@ class Painter:
     sky: Sky | None = None
 
     def __post_init__(self, gaussians: Gaussians | StreamedSplats):
-        device, size = self.device, (self.width, self.height)
+        device, width, height = self.device, self.width, self.height
         self._parts = Owned()
         self._recorders: dict[str, Recorder] = {}
         try:
@@ -58,9 +58,10 @@ class Painter:
             else:
                 parameters = self._parts.add(drawn(device, gaussians, self.sky))
             self._parameters = parameters
-            raster = self.backend.rasterizer(device, parameters, *size, self.options, sink=None)
+            make = self.backend.rasterizer
+            raster = make(device, parameters, width, height, self.options, sink=None)
             self.raster = self._parts.add(raster)
-            self._shown = allocate_show(device, *size)
+            self._shown = allocate_show(device, width, height)
             self._parts.add_all(self._shown.values())
             self._palettes = {picture: palette_data(picture) for picture in self.pictures}
             self._record()

@@ -126,16 +126,17 @@ def render(
     names = [n for n in modes if n in look.mode]
     for each in files_of(out, names, [s.name for s in shots], depth_raw):
         check_free(each, overwrite)
-    canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
+    width, height = max(w for w, _ in sizes), max(h for _, h in sizes)
     frame = frame_data(degree, color, near)
     backend = BACKENDS[fastest(gpu, drawn_by.raster, drawn_by.gradient)]
-    if max(canvas) > gpu.max_image:
+    if max(width, height) > gpu.max_image:
         most = f"larger than images of {gpu.name} may be ({gpu.max_image} a side)"
-        raise OutOfMemory(f"{canvas[0]}x{canvas[1]} is {most}", "pixels")
+        raise OutOfMemory(f"{width}x{height} is {most}", "pixels")
     options = backend.options.of(drawn_by.raster, drawn_by.gradient)
     sky = sky if look.background is None else None
-    drawing = (gpu, backend, options, gaussians, *canvas, modes, frame, transparent, sky)
-    painter = Painter(*drawing)
+    painter = Painter(
+        gpu, backend, options, gaussians, width, height, modes, frame, transparent, sky
+    )
     legends = {}
     try:
         for name in names:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 from scipy.spatial.transform import Rotation
 
 from hardsplat.model.camera import Camera
 from hardsplat.render.paths import intrinsics
-from hardsplat.serve.messages import Check, number, one_of
 from hardsplat.tables.pictures import ANYWHERE
 
 TOUCH = 0.5  # s that a move of the camera lasts
@@ -22,20 +22,21 @@ class Client:
     """handle: viser's. elements: of the door, to which this browser's are added. Its camera may
     change at any time, in another thread; `camera` makes one of what is known now."""
 
-    def __init__(self, handle: Any, sh_degree: int, elements: dict[str, Check]):
+    def __init__(self, handle: Any, sh_degree: int, elements: dict[str, Any]):
         self.handle, self.sending, self.sent_at = handle, False, -np.inf
         self.moved_at = time.perf_counter()
         self.sent: tuple | None = None  # what the last picture was of
         # until the first picture is there
-        wait = dict(loading=True, with_close_button=False)
-        self._waiting = handle.add_notification("drawing ...", "The first picture comes.", **wait)
+        self._waiting = handle.add_notification(
+            "drawing ...", "The first picture comes.", loading=True, with_close_button=False
+        )
         with handle.gui.add_folder("View"):
             gui, most = handle.gui, max(sh_degree, 1)
             self._picture = gui.add_dropdown("picture", ANYWHERE, initial_value="image")
-            how = dict(min=0, max=most, step=1, initial_value=sh_degree, disabled=sh_degree == 0)
-            self._degree = gui.add_slider("SH degree", **how)
-        self.elements = {uuid_of(self._picture): one_of(*ANYWHERE)}
-        self.elements[uuid_of(self._degree)] = number(0, most, whole=True)
+            disabled = sh_degree == 0
+            self._degree = gui.add_slider("SH degree", 0, most, 1, sh_degree, disabled=disabled)
+        self.elements = {uuid_of(self._picture): Literal[ANYWHERE]}
+        self.elements[uuid_of(self._degree)] = Annotated[int, Meta(ge=0, le=most)]
         elements |= self.elements
         handle.camera.on_update(self._moved)
 

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from hardsplat.base.errors import UserError
-from hardsplat.serve.messages import LARGEST, Check, RefusedMessage, check_message
+from hardsplat.serve.messages import LARGEST, RefusedMessage, check_message
 
 HOST, PORT = "127.0.0.1", 8080  # where nothing else is said; the next port that is free
 TRIES = 100  # ports
@@ -78,7 +78,7 @@ def free_port(address: Address) -> int:
 
 class Door:
     """Lets requests and messages in, or not. token: what all requests must know, since other users
-    and pages of the same machine reach it too. elements: what values of GUI elements may be, by
+    and pages of the same machine reach it too. elements: types of the values of GUI elements, by
     uuid. refused: messages so far; why: of the last one.
 
     Browsers send pages of other sites to any address, also to 127.0.0.1: a request must name this
@@ -88,7 +88,7 @@ class Door:
     def __init__(self, address: Address, port: int):
         self.address, self.port = address, port
         self.token = secrets.token_urlsafe(16)
-        self.elements: dict[str, Check] = {}
+        self.elements: dict[str, Any] = {}
         self.refused, self.why = 0, ""
 
     @property

@@ -1,18 +1,26 @@
-"""The part of the served page that edits splats: `hardsplat view --serve`."""
+"""`hardsplat view --serve`: the result of a training, splats from a file, or a scene before its
+training, in browsers, which can edit splats."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from hardsplat.base.errors import UserError
 from hardsplat.edit.editor import MARKS, Editor
+from hardsplat.gpu.probe import open_device
+from hardsplat.model.framing import scene_bounds
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.clients import uuid_of
-from hardsplat.serve.messages import number, one_of
+from hardsplat.serve.door import address_of, check_installed
 from hardsplat.serve.server import Frames
+from hardsplat.view.found import around, find
+from hardsplat.view.preview import cameras_of, look_of
 
 LOOK, MARK, BRUSH = "looks around", "marks a point", "brushes"
 WIDEST = 400  # px of the brush's radius
@@ -35,47 +43,63 @@ class EditPanel:
             with gui.add_folder("Select"):
                 self._click = gui.add_dropdown("a click", (LOOK, MARK, BRUSH), initial_value=LOOK)
                 self._radius = gui.add_slider("brush, px", 2, WIDEST, 1, 20)
-                self._button("Select box", "with A and B in opposite corners", self._box)
-                self._button("Select sphere", "around A, through B", self._sphere)
+                self._button("Select box", "with A and B in opposite corners", Editor.box)
+                self._button("Select sphere", "around A, through B", Editor.sphere)
             with gui.add_folder("Splats"):
-                self._button("Keep", "only what is selected", self._keep)
-                self._button("Delete", "what is selected", self._delete, color="red")
-                self._button("Undo", "the last action, or what is selected", self._undo)
+                self._button("Keep", "only what is selected", Editor.keep)
+                self._button("Delete", "what is selected", Editor.delete, color="red")
+                self._button("Undo", "the last action, or what is selected", Editor.undo)
             with gui.add_folder("Floor and scale"):
-                self._button("Floor", "through A, B and C", self._floor)
+                self._button("Floor", "through A, B and C", Editor.floor)
                 self._length = gui.add_number("A to B", 1.0, min=0.0, max=LONGEST, step=0.001)
-                self._button("Scale", "so that A and B are apart as said above", self._scale)
+                scale = lambda editor: editor.measure(float(self._length.value))  # noqa: E731
+                self._button("Scale", "so that A and B are apart as said above", scale)
             with gui.add_folder("Path and files"):
-                self._button("Keyframe", "of a camera path, from here", self._key)
-                self._button("Save", "splats, their steps and the path, to new files", self._save)
+                key = self._button("Keyframe", "of a camera path, from here")
+                key.on_click(self._answering(lambda e: editor.key(self._camera(e))))
+                self._button("Save", "splats, their steps and the path, to new files", _saved)
         elements = frames.door.elements
-        elements[uuid_of(self._click)] = one_of(LOOK, MARK, BRUSH)
-        elements[uuid_of(self._radius)] = number(2, WIDEST)
-        elements[uuid_of(self._length)] = number(0, LONGEST)
-        scene.on_click()(lambda event: self._answer(self._clicked, event))
-        scene.on_rect_select(modifier="shift")(lambda event: self._answer(self._framed, event))
+        elements[uuid_of(self._click)] = Literal[LOOK, MARK, BRUSH]
+        elements[uuid_of(self._radius)] = Annotated[float, Meta(ge=2, le=WIDEST)]
+        elements[uuid_of(self._length)] = Annotated[float, Meta(ge=0, le=LONGEST)]
+        scene.on_click()(self._answering(self._clicked))
+        scene.on_rect_select(modifier="shift")(self._answering(self._framed))
 
-    def _button(self, label: str, hint: str, does: Callable[[Any], str], **look: Any) -> None:
+    def _button(
+        self, label: str, hint: str, does: Callable[[Editor], str] | None = None, **look: Any
+    ) -> Any:
         button = self.buttons[label] = self._frames.server.gui.add_button(label, hint=hint, **look)
-        button.on_click(lambda event: self._answer(does, event))
-        self._frames.door.elements[uuid_of(button)] = one_of(True)
+        if does:
+            button.on_click(self._answering(lambda event: does(self._editor)))
+        self._frames.door.elements[uuid_of(button)] = bool
+        return button
 
-    def _answer(self, does: Callable[[Any], str], event: Any) -> None:
-        """Does it, and says in the page what came of it."""
-        with self._lock:  # viser has several threads
-            try:
-                self._text.content = does(event) or HELP
-            except UserError as error:
-                self._text.content = str(error)
-            self._show_marks()
+    def _answering(self, does: Callable[[Any], str]) -> Callable[[Any], None]:
+        """Does it at an event, and says in the page what came of it. All cameras move as splats
+        do."""
+
+        def answer(event: Any) -> None:
+            with self._lock:  # viser has several threads
+                moves = self._editor.moves
+                try:
+                    self._text.content = does(event) or HELP
+                except UserError as error:
+                    self._text.content = str(error)
+                for client in self._frames.clients if self._editor.moves != moves else ():
+                    if (camera := client.camera()) is not None:
+                        client.jump(self._editor.moved.camera(camera))
+                self._show_marks()
+
+        return answer
 
     def _show_marks(self) -> None:
         for point in self._points:
             point.remove()
         scene, size = self._frames.server.scene, self._editor.reach / 100
-        how = dict(radius=size, color=MARKED, subdivisions=1)
         self._points = [
-            scene.add_icosphere(f"/marks/{name}", position=tuple(mark), **how)
+            scene.add_icosphere(
+                f"/marks/{name}", position=tuple(mark), radius=size, color=MARKED, subdivisions=1
+            )
             for name, mark in zip(MARKS, self._editor.marks)
         ]
 
@@ -89,55 +113,64 @@ class EditPanel:
 
     def _clicked(self, event: Any) -> str:
         camera, (x, y) = self._camera(event), event.screen_pos
-        at = x * camera.width, y * camera.height
+        x, y = x * camera.width, y * camera.height
         if self._click.value == MARK:
-            self._editor.mark(camera, *at)
-            return self._editor.newest
+            return self._editor.mark(camera, x, y)
         if self._click.value == BRUSH:
             radius = self._radius.value * camera.width / max(event.client.camera.image_width, 1)
-            return f"{self._editor.paint(camera, [(*at, radius)])} splats are selected"
+            return self._editor.paint(camera, x, y, radius)
         return ""
 
     def _framed(self, event: Any) -> str:
         camera = self._camera(event)
         size = np.array([camera.width, camera.height])
         sides = np.concatenate([event.screen_min * size, event.screen_max * size])
-        return f"{self._editor.frame(camera, *sides.tolist())} splats are selected"
+        return self._editor.frame(camera, *sides.tolist())
 
-    # -- buttons
 
-    def _box(self, event: Any) -> str:
-        return f"{self._editor.box()} splats are selected"
+def _saved(editor: Editor) -> str:
+    return "saved " + ", ".join(path.name for path in editor.save())
 
-    def _sphere(self, event: Any) -> str:
-        return f"{self._editor.sphere()} splats are selected"
 
-    def _delete(self, event: Any) -> str:
-        return f"{self._editor.delete()} splats are left"
-
-    def _keep(self, event: Any) -> str:
-        return f"{self._editor.keep()} splats are left"
-
-    def _undo(self, event: Any) -> str:
-        return self._follow() if self._editor.undo() else ""
-
-    def _floor(self, event: Any) -> str:
-        self._editor.floor()
-        return self._follow()
-
-    def _scale(self, event: Any) -> str:
-        self._editor.measure(float(self._length.value))
-        return self._follow()
-
-    def _follow(self) -> str:
-        """Moves all cameras as the splats were moved."""
-        for client in self._frames.clients:
-            if (camera := client.camera()) is not None:
-                client.jump(self._editor.moved.camera(camera))
-        return f"{self._editor.count} splats"
-
-    def _key(self, event: Any) -> str:
-        return f"keyframe {self._editor.key(self._camera(event))}"
-
-    def _save(self, event: Any) -> str:
-        return "saved " + ", ".join(path.name for path in self._editor.save())
+def serve(
+    target: str | Path, address: str = "", data_dir: str | Path | None = None, **asked
+) -> None:
+    """Shows it until Ctrl-C; see view.found.find. Raises UserError for bad input, without viser,
+    and where the address cannot be had."""
+    place = address_of(address)
+    check_installed()
+    shown = find(target, data_dir, **asked)
+    scene, degree = shown.scene, shown.gaussians.sh_degree
+    gpu = open_device(shown.config.run.device)
+    cameras = cameras_of(scene) if scene else []
+    start = scene.views[0].camera if scene else around(shown.gaussians).lens
+    setting = scene_bounds(
+        shown.gaussians, [camera for camera, held_out in cameras if not held_out]
+    )
+    parameters = Parameters(gpu, len(shown.gaussians), degree)
+    frames = None
+    try:
+        parameters.upload(shown.gaussians)
+        title, look = (
+            f"{shown.title} - hardsplat",
+            look_of(shown.config.scene, shown.config.raster, degree),
+        )
+        frames = Frames(gpu, place, title, look, setting, start, cameras, busy=False)
+        text = frames.server.gui.add_markdown(f"{len(shown.gaussians)} splats")
+        editor, version = shown.editor, 0
+        EditPanel(frames, editor)
+        print(f"view: {frames.door.url} (Ctrl-C ends)", flush=True)
+        while not frames.closed:
+            if editor.version != version:
+                version = editor.version
+                gpu.wait_idle()
+                parameters.upload(editor.shown)
+                text.content = f"{editor.count} splats"
+            frames.turn(parameters, degree, version, wait=True)
+    except KeyboardInterrupt:
+        pass  # this is how it ends
+    finally:
+        if frames is not None:
+            frames.close()
+        parameters.destroy()
+        gpu.close()

@@ -21,8 +21,7 @@ from hardsplat.model.framing import SceneBounds, spread
 from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.clients import Client, uuid_of, wxyz_of
 from hardsplat.serve.door import Address, open_server, quiet
-from hardsplat.serve.messages import one_of
-from hardsplat.view.splats.screen import REFRESH, Look, Screen, coarse
+from hardsplat.view.splats.screen import REFRESH, Appearance, Screen, coarse
 
 # share of the time that frames may take while others use the GPU, and while a camera moves
 RESTING, TOUCHED = 0.03, 0.5
@@ -42,7 +41,7 @@ class Frames:
     device: Device
     address: InitVar[Address]
     label: InitVar[str]
-    look: Look
+    look: Appearance
     setting: InitVar[SceneBounds]
     start: InitVar[Camera]
     cameras: InitVar[Sequence[tuple[Camera, bool]]]
@@ -82,17 +81,18 @@ class Frames:
         scale = 0.05 * max(float(np.median(away)), 1e-6) if away else 1.0
         self._frusta = []
         for i, (camera, held_out) in enumerate(chosen):
-            shape = f"/cameras/{i:05d}", camera.fov, camera.width / camera.height
-            pose = dict(wxyz=wxyz_of(camera.w2c[:3, :3].T), position=camera.position)
-            look = dict(scale=scale, color=HELD_OUT if held_out else TRAINED, visible=False)
-            frustum = self.server.scene.add_camera_frustum(*shape, **pose, **look)
+            color, turn = HELD_OUT if held_out else TRAINED, wxyz_of(camera.w2c[:3, :3].T)
+            frustum = self.server.scene.add_camera_frustum(
+                f"/cameras/{i:05d}", camera.fov, camera.width / camera.height, scale=scale,
+                color=color, wxyz=turn, position=camera.position, visible=False,
+            )  # fmt: skip
             frustum.on_click(lambda event, camera=camera: self._jump(event.client_id, camera))
             self._frusta.append(frustum)
         if self._frusta:
             hint = "Click one to look through it. Orange ones are held out."
             self._shown = self.server.gui.add_checkbox("cameras", False, hint=hint)
             self._shown.on_update(lambda _: self._show_frusta())
-            self.door.elements[uuid_of(self._shown)] = one_of(True, False)
+            self.door.elements[uuid_of(self._shown)] = bool
 
     def _show_frusta(self) -> None:
         with self.server.atomic():

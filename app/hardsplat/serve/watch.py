@@ -13,7 +13,6 @@ from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.model.framing import scene_bounds
 from hardsplat.serve.clients import uuid_of
 from hardsplat.serve.door import address_of, check_installed
-from hardsplat.serve.messages import one_of
 from hardsplat.serve.server import REFRESH, Frames
 from hardsplat.train import Running, Watcher
 from hardsplat.view.preview import cameras_of, degree_of, dots_of, look_of
@@ -62,12 +61,14 @@ class Server(Watcher):
         of = run.config
         look = look_of(of.scene, of.raster, of.model.sh_degree, rows)
         setting = scene_bounds(dots_of(scene), [scene.views[i].camera for i in scene.train])
-        views = scene.views[0].camera, cameras_of(scene)
         title = f"{scene.name} - hardsplat"
-        self._frames = Frames(run.device, self._address, title, look, setting, *views, busy=True)
+        start, cameras = scene.views[0].camera, cameras_of(scene)
+        self._frames = Frames(
+            run.device, self._address, title, look, setting, start, cameras, busy=True
+        )
         self._add_controls(self._frames.server.gui)
         buttons = self._pause, self._save, self._stop
-        self._frames.door.elements |= {uuid_of(button): one_of(True) for button in buttons}
+        self._frames.door.elements |= dict.fromkeys(map(uuid_of, buttons), bool)
         tqdm.write(f"view: {self.url}")
 
     def _add_controls(self, gui: Any) -> None:

@@ -140,7 +140,7 @@ POINTS = Draw("draw/points.vert", "draw/splat.geom", "points", {"DRAW_VERTICES":
 
 
 @dataclass(frozen=True)
-class Shape:
+class OutlineShape:
     number: int  # SHAPE in shaders/draw/shape.glsl
     vertices: int  # of the proxy geometry
     needs: tuple[str, ...]
@@ -155,12 +155,12 @@ class Shape:
 
 # fmt: off
 SHAPES = {
-    "rectangle": Shape(0, 3, ("fill_rectangle",),
+    "rectangle": OutlineShape(0, 3, ("fill_rectangle",),
                        "axis-aligned box, one primitive: the fastest where it runs",
                        rectangle=True),
-    "quad": Shape(1, 6, (), "oriented box, two triangles"),
-    "triangle": Shape(2, 3, (), "one triangle around the ellipse: 30 % more area than the quad, no "
-                                "diagonal"),
-    "geometry": Shape(3, 4, ("geometry_shader",),
+    "quad": OutlineShape(1, 6, (), "oriented box, two triangles"),
+    "triangle": OutlineShape(
+        2, 3, (), "one triangle around the ellipse: 30 % more area than the quad, no diagonal"),
+    "geometry": OutlineShape(3, 4, ("geometry_shader",),
                       "oriented box, a strip out of a geometry shader (as published)", POINTS),
 }

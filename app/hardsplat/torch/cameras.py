@@ -17,7 +17,7 @@ from hardsplat.raster.core.frame import camera_data
 NUMBERS = 19
 
 
-class Cameras:
+class CameraTensors:
     """The contract's Camera struct of each view. structs: their bytes. rows: (C, NUMBERS) float32
     of the GPU that go in front of them; None where they are in the structs. size: width, height.
 
@@ -56,8 +56,8 @@ class Cameras:
 def _struct(w2c: bytes, K: bytes, width: int, height: int) -> bytes:
     """The struct of float64 matrices, which training shows repeatedly: checking them takes longer
     than all else that a camera needs."""
-    matrices = np.frombuffer(w2c).reshape(4, 4).copy(), np.frombuffer(K).reshape(3, 3).copy()
-    return camera_data(Camera(*matrices, width, height)).tobytes()
+    pose, intrinsics = np.frombuffer(w2c).reshape(4, 4), np.frombuffer(K).reshape(3, 3)
+    return camera_data(Camera(pose.copy(), intrinsics.copy(), width, height)).tobytes()
 
 
 @cache

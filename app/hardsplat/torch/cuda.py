@@ -166,13 +166,15 @@ class Cuda:
 
     def signal(self, semaphore: c_void_p) -> None:
         """Signals once what tensors were given is there."""
-        given = ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
-        self._call("cuSignalExternalSemaphoresAsync", *given)
+        self._call(
+            "cuSignalExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
+        )
 
     def wait(self, semaphore: c_void_p) -> None:
         """Has tensors wait before they are used again."""
-        given = ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
-        self._call("cuWaitExternalSemaphoresAsync", *given)
+        self._call(
+            "cuWaitExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream()
+        )
 
     def synchronize(self) -> None:
         """Waits, on the host, for what tensors were given."""

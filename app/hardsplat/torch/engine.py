@@ -10,7 +10,7 @@ from hardsplat.base.errors import OutOfMemory
 from hardsplat.raster.backends import Backend
 from hardsplat.settings.raster import Options
 from hardsplat.torch.links import Link
-from hardsplat.torch.slot import Shot, Slot
+from hardsplat.torch.slot import Slot, SplatView
 
 MOST_SLOTS = 8  # views that are drawn in one submission, and whose backward passes may follow
 
@@ -25,7 +25,7 @@ class Engine:
         self.slots: list[Slot] = []  # in the order in which they were drawn
         self._key: tuple | None = None  # of the slots
 
-    def draw(self, shots: Sequence[Shot], kept: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    def draw(self, shots: Sequence[SplatView], kept: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """(S, H, W, 3) colours and (S, H, W) transmittance behind the last splat, of shots of one
         size; complete, without background. kept: backward passes may follow."""
         with self.lock:
@@ -49,7 +49,7 @@ class Engine:
 
     def gradients(
         self,
-        shots: Sequence[Shot],
+        shots: Sequence[SplatView],
         shown: Sequence[int],
         shapes: Sequence[Sequence[int]],
         d_images: torch.Tensor | None,
@@ -82,7 +82,7 @@ class Engine:
                 left, part = [i for i in left if i not in part], []
             return loan.tensors()
 
-    def _draw(self, shots: Sequence[Shot]) -> list[Slot]:
+    def _draw(self, shots: Sequence[SplatView]) -> list[Slot]:
         """Has the device draw at most as many shots as there are slots for."""
         chosen = self._slots_for(len(shots))
         self.slots = [slot for slot in self.slots if slot not in chosen] + chosen
@@ -111,10 +111,9 @@ class Engine:
         free = [slot for slot in self.slots if slot.shot is None]
         assert self._key is not None
         while len(free) < n and len(self.slots) < MOST_SLOTS and self._has_room():
-            how = self.link, self._backend, self._options
             pairs = max((slot.wanted for slot in self.slots), default=0)
             try:
-                slot = Slot(*how, self._key, pairs)
+                slot = Slot(self.link, self._backend, self._options, self._key, pairs)
             except OutOfMemory:
                 if not self.slots:
                     raise
@@ -128,7 +127,7 @@ class Engine:
         budget = self.link.device.memory_budget()
         return not self.slots or budget is None or budget.free > 2 * self.slots[-1].nbytes
 
-    def _fit(self, shot: Shot) -> None:
+    def _fit(self, shot: SplatView) -> None:
         """Keeps the slots, where they have room for it."""
         sh_degree = int(shot.coefficients**0.5) - 1
         wanted = max(shot.n, 1), sh_degree, *shot.size

@@ -4,6 +4,7 @@ Splatting", JMLR 2025), for what hardsplat draws."""
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Literal
 
@@ -12,14 +13,107 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from hardsplat.base.errors import UserError
 from hardsplat.model.gaussians import SH_C0
 from hardsplat.raster.core.frame import frame_data
-from hardsplat.torch.arguments import check_offered, check_shapes
-from hardsplat.torch.cameras import Cameras
+from hardsplat.torch.cameras import CameraTensors
 from hardsplat.torch.engine import Engine
 from hardsplat.torch.engines import engine_for
-from hardsplat.torch.slot import Shot
-from hardsplat.torch.view import RasterizeFunction
+from hardsplat.torch.slot import SplatView
+
+# what gsplat can do otherwise, and the one value that is offered here
+_FIXED: dict[str, Any] = {
+    **dict(far_plane=1e10, radius_clip=0.0, eps2d=0.3, camera_model="pinhole"),
+    **dict.fromkeys("sparse_grad absgrad distributed with_ut with_eval3d".split(), False),
+    **dict.fromkeys("covars viewmats_rs rolling_shutter radial_coeffs".split()),
+    **dict.fromkeys("tangential_coeffs thin_prism_coeffs ftheta_coeffs".split()),
+}
+_WITHOUT_EFFECT = ("packed", "tile_size", "channel_chunk", "segmented")  # how gsplat works
+
+
+def check_offered(asked: dict) -> None:
+    """Raises TypeError for an argument that gsplat has not, NotImplementedError for a value that is
+    not offered."""
+    for name, value in asked.items():
+        if name in _WITHOUT_EFFECT:
+            continue
+        if name not in _FIXED:
+            raise TypeError(f"rasterization() has no argument {name}")
+        usual = name == "rolling_shutter" and getattr(value, "name", "") == "GLOBAL"
+        if isinstance(value, Tensor) or (value != _FIXED[name] and not usual):
+            raise NotImplementedError(f"{name}: hardsplat.torch offers only {_FIXED[name]!r}")
+
+
+def check_shapes(tensors: dict[str, Tensor], sh_degree: int | None) -> None:
+    """Checks arguments by name. Raises ValueError, NotImplementedError or UserError."""
+    for name, t in tensors.items():
+        if not isinstance(t, Tensor):
+            raise ValueError(f"{name} is a {type(t).__name__}, expected a tensor")
+        if not t.is_floating_point():
+            raise ValueError(f"{name} has dtype {t.dtype}, expected float32")
+    shapes = {name: tuple(t.shape) for name, t in tensors.items()}
+    if len(shapes["means"]) > 2:
+        missing = "does not offer several scenes in a call; means are (N, 3)"
+        raise NotImplementedError(f"means {shapes['means']}: hardsplat.torch {missing}")
+    n, c = (shapes[name][0] if shapes[name] else -1 for name in ("means", "viewmats"))
+    splats = dict(means=(n, 3), quats=(n, 4), scales=(n, 3), opacities=(n,))
+    for name, shape in {**splats, "viewmats": (c, 4, 4), "Ks": (c, 3, 3)}.items():
+        if shapes[name] != shape:
+            raise ValueError(f"{name} has shape {shapes[name]}, expected {shape}")
+    if c == 0:
+        raise ValueError("viewmats has shape (0, 4, 4): there is no camera to draw from")
+    colors = shapes["colors"]
+    if sh_degree is None:
+        if len(colors) < 2 or colors[:-1] not in ((n,), (c, n)) or colors[-1] < 1:
+            expected = f"({n}, D) or ({c}, {n}, D); with sh_degree ({n}, K, 3)"
+            raise ValueError(f"colors has shape {colors}, expected {expected}")
+    elif sh_degree not in range(4):
+        raise ValueError(f"sh_degree {sh_degree} is not in 0..3")
+    elif len(colors) == 4:
+        missing = "does not offer spherical harmonics that differ by camera"
+        raise NotImplementedError(f"colors of four dimensions: hardsplat.torch {missing}")
+    else:
+        least = (sh_degree + 1) ** 2
+        if colors not in [(n, k, 3) for k in (1, 4, 9, 16) if k >= least]:
+            expected = f"({n}, 1|4|9|16, 3) of at least {least} coefficients"
+            what = f"colors has shape {colors}, expected {expected} with sh_degree {sh_degree}"
+            raise ValueError(what)
+    channels = 3 if sh_degree is not None else colors[-1]
+    if (found := shapes.get("backgrounds")) not in (None, (c, channels)):
+        raise ValueError(f"backgrounds has shape {found}, expected ({c}, {channels})")
+    for name in ("viewmats", "Ks"):
+        if tensors[name].requires_grad:
+            missing = "hardsplat.torch does not offer them; detach it"
+            raise NotImplementedError(f"gradients of {name}: {missing}")
+    places = {str(t.device) for name, t in tensors.items() if name not in ("viewmats", "Ks")}
+    if len(places) > 1:
+        raise UserError(f"tensors on {', '.join(sorted(places))}: they must be on one device")
+
+
+class RasterizeFunction(torch.autograd.Function):
+    """(means, quats, scales, opacities, colors...) -> images (S, H, W, 3) without background,
+    transmittance (S, H, W), of shots of them. shown: which of the colours each shot shows."""
+
+    @staticmethod
+    def forward(ctx, engine: Engine, shots: Sequence[SplatView], shown: Sequence[int], *tensors):
+        kept = any(ctx.needs_input_grad)
+        found = engine.draw(shots, kept)
+        if kept:
+            ctx.save_for_backward(*tensors)
+            ctx.given = engine, shots, shown
+        ctx.set_materialize_grads(False)
+        return tuple(each.to(tensors[0].device) for each in found)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_images, d_Ts):
+        tensors = ctx.saved_tensors  # PyTorch raises here for one that was changed in place
+        engine, shots, shown = ctx.given
+        if d_images is None and d_Ts is None:
+            return None, None, None, *[None] * len(tensors)
+        found = engine.gradients(shots, shown, [t.shape for t in tensors], d_images, d_Ts)
+        return None, None, None, *(gradient.to(tensors[0].device) for gradient in found)
+
 
 MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
 
@@ -92,7 +186,7 @@ def rasterization(
     check_shapes({**splats, "viewmats": viewmats, "Ks": Ks, **behind_all}, sh_degree)
     means, quats, scales, opacities, colors = (t.float() for t in splats.values())
     engine = engine_for(means.device, rasterize_mode == "antialiased")
-    cameras = Cameras(viewmats, Ks, width, height, engine.link.peer is not None)
+    cameras = CameraTensors(viewmats, Ks, width, height, engine.link.peer is not None)
     _check_known(cameras)
     passes = _Passes(engine, cameras, near_plane, [means, quats, scales, opacities])
     with_colors, with_depths = "RGB" in render_mode, "D" in render_mode.replace("RGB", "")
@@ -120,11 +214,11 @@ def rasterization(
     return found[0] if len(found) == 1 else torch.cat(found, dim=3), (1 - T)[..., None], meta
 
 
-_unchecked: deque[Cameras] = deque()  # of GPUs, whose numbers the host may not have yet
+_unchecked: deque[CameraTensors] = deque()  # of GPUs, whose numbers the host may not have yet
 _CHECKING = Lock()  # two threads may call
 
 
-def _check_known(cameras: Cameras) -> None:
+def _check_known(cameras: CameraTensors) -> None:
     """Raises ValueError for a camera of an earlier call that is none."""
     with _CHECKING:
         _unchecked.append(cameras)
@@ -144,7 +238,7 @@ class _Passes:
     """Passes through the engine, of up to three channels from one camera each. splats: means,
     quats, scales, opacities."""
 
-    def __init__(self, engine: Engine, cameras: Cameras, near: float, splats: list[Tensor]):
+    def __init__(self, engine: Engine, cameras: CameraTensors, near: float, splats: list[Tensor]):
         self._engine, self._cameras, self._near, self._splats = engine, cameras, near, splats
         self._colors: list[Tensor] = []  # (N, K, 3) SH coefficients
         self._each: list[tuple[int, int, int]] = []  # camera, which colours, SH degree
@@ -185,7 +279,7 @@ class _Passes:
         with engine.lock:
             addresses, owners = engine.link.placed([t.detach() for t in tensors])
         shots = [
-            Shot(
+            SplatView(
                 [*addresses[:4], addresses[4 + color]],
                 owners,
                 len(self._splats[0]),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from weakref import ref
 
+import numpy as np
 import torch
 
 from hardsplat import contract
@@ -13,18 +15,89 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.owned import Owned
 from hardsplat.gpu.passes.pipelines import build_all
-from hardsplat.raster import tensors
 from hardsplat.raster.backends import Backend
 from hardsplat.raster.core.pairs import pairs_wanted
 from hardsplat.raster.core.sinks import STORE_ROWS
+from hardsplat.raster.pictures import TENSOR_PASSES
 from hardsplat.settings.raster import Options
+from hardsplat.tables import quantities
 from hardsplat.torch.cameras import NUMBERS
-from hardsplat.torch.given import Given
 from hardsplat.torch.links import Link
+
+# Tensors by name, and the quantity whose plane holds their numbers, see rows of
+# hardsplat.raster.core.sinks.Sink.
+PLANES = dict(
+    means="means", quats="quats", scales="log_scales", opacities="logit_opacities", sh="sh0"
+)
+
+
+class Given:
+    """What a rasterizer with the sink STORE_ROWS draws, see hardsplat.raster.core.rasterizer.Drawn:
+    numbers that lie elsewhere, in the order of PLANES. Raises OutOfMemory."""
+
+    def __init__(self, link: Link, capacity: int, sh_degree: int):
+        self.capacity, self.sh_degree, self._link = capacity, sh_degree, link
+        self._buffers: dict[str, Buffer] = {}
+        try:
+            for name in ("counts", "indirect"):
+                self._buffers[name] = Buffer(link.device, contract.itemsize(name), name)
+            self._buffers["planes"] = link.buffer(contract.itemsize("planes"), "planes")
+        except BaseException:
+            self.destroy()
+            raise
+        self._table = np.zeros((), contract.dtype("Planes"))
+        self._told, self._count = b"", -1  # what the device has
+        members = ("of_splats", "of_photographs", "of_cameras", "of_texels")
+        for kind, member in zip(quantities.ORDER, members):
+            self._table[member] = quantities.plane_count(kind)
+        names = {quantity: name for name, quantity in PLANES.items()}
+        rows = {}
+        for place in quantities.places():
+            if place.quantity.name in names:
+                row = self._table["at"][place.plane : place.plane + 1]
+                rows[names[place.quantity.name]] = row
+                row["width"], row["quantity"] = place.quantity.width, place.index
+                row["source"] = quantities.GRADIENTS[f"GRADIENT_{place.quantity.gradient.upper()}"]
+        self._rows = [rows[name] for name in PLANES]
+
+    @property
+    def all(self) -> Mapping[str, Buffer]:
+        return self._buffers
+
+    @property
+    def counts(self) -> np.void:
+        """The contract's Counts as they are now; waits for the copy."""
+        return self._buffers["counts"].download(contract.dtype("Counts"))[0]
+
+    def read_from(self, addresses: Sequence[int], n: int, coefficients: int) -> None:
+        """Where the numbers of n splats are, with so many SH coefficients each."""
+        self._rows[-1]["width"] = 3 * coefficients
+        self._point("value", addresses)
+        if n != self._count:
+            counts = np.zeros(1, contract.dtype("Counts"))
+            counts["splats"], counts["capacity"] = n, self.capacity
+            self._buffers["counts"].upload(counts)
+            self._count = n
+
+    def write_to(self, addresses: Sequence[int]) -> None:
+        """Where gradients go."""
+        self._point("gradient", addresses)
+
+    def _point(self, what: str, addresses: Sequence[int]) -> None:
+        for row, address in zip(self._rows, addresses):
+            row[what] = address & 0xFFFFFFFF, address >> 32
+        if (raw := self._table.tobytes()) != self._told:
+            self._link.write(self._buffers["planes"], raw)
+            self._told = raw
+
+    def destroy(self) -> None:
+        for buffer in self._buffers.values():
+            buffer.destroy()
+        self._buffers.clear()
 
 
 @dataclass(eq=False)
-class Shot:
+class SplatView:
     """A view of splats. addresses: where their numbers are, in the order of PLANES, as long as
     `owners` live. coefficients: SH coefficients that a splat has. camera, frame: the contract's
     structs; row: numbers of the camera that are on the GPU, see Cameras. slot: where it was drawn
@@ -56,15 +129,16 @@ class Slot:
     ) -> None:
         (capacity, sh_degree, width, height), device = key, link.device
         self._link, self._parts, self._canvas = link, Owned(), (width, height)
-        self._shot: ref[Shot] | None = None
+        self._shot: ref[SplatView] | None = None
         self._told: dict[str, tuple] = {}  # what the device has in `camera` and `frame`
         self._drew = False  # that `wanted` is an image's
         self._refused = 0  # pairs that there was no memory for
         own, before = self._parts.add, device.usage.on_device
         try:
             self._given = own(Given(link, capacity, sh_degree))
-            drawn = self._given, width, height, options
-            self.raster = own(backend.rasterizer(device, *drawn, sink=STORE_ROWS))
+            self.raster = own(
+                backend.rasterizer(device, self._given, width, height, options, sink=STORE_ROWS)
+            )
             self.raster.reserve_pairs(pairs)
             sizes = {name: contract.itemsize(name) for name in ("camera", "frame")}
             sizes |= dict.fromkeys(("image_out", "d_image_in"), 16 * width * height)
@@ -92,7 +166,7 @@ class Slot:
         self.recorders = [own(Recorder(device, resources)) for _ in range(4)]
         self.forward, self.rest, *backwards = self.recorders
         self.backward, self.backward_added = backwards
-        run = build_all(device, tensors.PASSES)
+        run = build_all(device, TENSOR_PASSES)
         self.raster.record_forward(self.forward, rest=self.rest)
         self.forward.copy("counts", "counts_seen")
         self.rest.run(run["image out"], threads=self._canvas)
@@ -103,7 +177,7 @@ class Slot:
             recorder.end()
 
     @property
-    def shot(self) -> Shot | None:
+    def shot(self) -> SplatView | None:
         """What was drawn here last and may have a backward pass."""
         return None if self._shot is None else self._shot()
 
@@ -118,7 +192,7 @@ class Slot:
         complete = self._drew and self.raster.draws_unlisted
         return self.raster.pair_capacity > 0 and not complete
 
-    def take(self, shot: Shot) -> None:
+    def take(self, shot: SplatView) -> None:
         """Has the device draw it next."""
         if not self.waits:
             self.grow()  # by what is known so far: it is faster where all pairs are listed

@@ -24,13 +24,13 @@ from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.pictures import FIT_SCREEN_PASS
 from hardsplat.tables.formats import FORMATS
 from hardsplat.view import window
-from hardsplat.view.face import INTERFACE, Face
 from hardsplat.view.gui.style import SIDE
-from hardsplat.view.gui.ui import Facts, Shown, TrainingFacts
+from hardsplat.view.gui.ui import Shown, TrainingFacts, ViewerFacts
 from hardsplat.view.interface import Interface
+from hardsplat.view.presenter import INTERFACE, Presenter
 from hardsplat.view.splats.controls import Controls
 from hardsplat.view.splats.inputs import Inputs
-from hardsplat.view.splats.screen import REFRESH, Look
+from hardsplat.view.splats.screen import REFRESH, Appearance
 
 NARROW = 480  # px of an image that is smaller than the panel beside it should be
 
@@ -63,15 +63,15 @@ class FitPreview:
         try:
             size, eye = (session.width, session.height), Camera(np.eye(4), np.eye(3), 1, 1)
             steps = session.config.max_steps
-            self.facts = Facts(training=TrainingFacts(steps=steps))
+            self.facts = ViewerFacts(training=TrainingFacts(steps=steps))
             self.inputs = Inputs(Controls(eye, (0, -1, 0), (0, 0, 1)), can_pause=True)
             self.inputs.parts = ("fit",)
-            look = Look(HardwareOptions())
+            look = Appearance(HardwareOptions())
             self.interface = self._parts.add(_FitInterface(self.inputs, self.facts, look))
             room = max(size[0], NARROW) + round(SIDE), max(size[1], NARROW)
             self.window = window.Window(f"{title} - hardsplat", room, self.interface, self._size)
             self.interface.begin(self.window)
-            self.face = self._parts.add(Face(self.window, self.interface, device, apart=False))
+            self.face = self._parts.add(Presenter(self.window, self.interface, device, apart=False))
             self._fence = self._parts.add(Fence(device))
             nbytes = contract.itemsize("window_shown")
             self._place = self._parts.add(Buffer(device, nbytes, "window_shown", host=True))

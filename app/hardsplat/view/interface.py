@@ -12,13 +12,13 @@ from slimgui import imgui
 from hardsplat import contract
 from hardsplat.view import panels
 from hardsplat.view.gui import style
-from hardsplat.view.gui.canvas import Drawing
+from hardsplat.view.gui.canvas import GuiFrame
 from hardsplat.view.gui.context import Gui
-from hardsplat.view.gui.ui import Facts, Shown, Ui
+from hardsplat.view.gui.ui import Shown, Ui, ViewerFacts
 from hardsplat.view.panels import over
 from hardsplat.view.panels.opening import Opening
 from hardsplat.view.splats.inputs import Inputs
-from hardsplat.view.splats.screen import Look
+from hardsplat.view.splats.screen import Appearance
 from hardsplat.view.window import Window
 
 NARROWEST = 640  # px of a window at 96 dpi that has room for panels
@@ -35,7 +35,7 @@ _SHAPES = {
 class Interface:
     """What is told of a window's events, and draws its interface. ui: what panels see."""
 
-    def __init__(self, inputs: Inputs, facts: Facts, look: Look):
+    def __init__(self, inputs: Inputs, facts: ViewerFacts, look: Appearance):
         self.ui, self.opening = Ui(inputs, facts, look), Opening()
         self._gui: Gui | None = None
         self._window: Window | None = None
@@ -100,7 +100,7 @@ class Interface:
 
     # -- frames
 
-    def frame(self, size: tuple[int, int], region: tuple[int, int], shown: Shown) -> Drawing:
+    def frame(self, size: tuple[int, int], region: tuple[int, int], shown: Shown) -> GuiFrame:
         """A frame of a window of that size. region: px of it that show splats; shown: what is
         there."""
 
@@ -117,7 +117,7 @@ class Interface:
             self.draw_side(size, region)
         self.opening.draw(self.ui)
 
-    def atlas(self, drawing: Drawing) -> np.ndarray | None:
+    def atlas(self, drawing: GuiFrame) -> np.ndarray | None:
         """(height, width, 4) uint8 of characters, and thumbnails below them, where they have
         changed since the last frame. Tells the commands of this one where their part is."""
         font, thumbs = self.gui.font(), self.ui.thumbnails.atlas()

@@ -25,7 +25,7 @@ from hardsplat.view import window
 from hardsplat.view.gui.ui import TrainingFacts
 from hardsplat.view.splats.controls import Controls
 from hardsplat.view.splats.inputs import Inputs, Viewpoint
-from hardsplat.view.splats.screen import Look
+from hardsplat.view.splats.screen import Appearance
 from hardsplat.view.viewer import REFRESH, Viewer
 
 SLOW = 0.02  # s of a step
@@ -71,13 +71,13 @@ def starts_of(scene: Scene, gaussians: Gaussians) -> tuple[Controls, list[Viewpo
 
 def look_of(
     scene: SceneSettings, raster: RasterSettings, sh_degree: int = 3, rows: Mapping[str, Any] = {}
-) -> Look:
+) -> Appearance:
     """How a run's splats are drawn. rows: those that its rasterizer is made of, by option; but for
     images from lists, whose room a window would have to make in the middle of a training."""
     own: dict[str, Any] = {"format": raster.hardware.format, "antialiased": raster.antialiased}
     rows = {} if rows.get("blending") == "lists" else rows
     options = HardwareOptions(**own | {name: rows[name] for name in _DRAWN if name in rows})
-    return Look(options, BACKGROUNDS[scene.background], scene.near_plane, sh_degree)
+    return Appearance(options, BACKGROUNDS[scene.background], scene.near_plane, sh_degree)
 
 
 class TrainingWindow(Watcher):

@@ -24,14 +24,13 @@ from hardsplat.gpu.memory.owned import Owned
 from hardsplat.io.media.images import save_png
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.view.comparison import Comparison
-from hardsplat.view.face import INTERFACE, Face
-from hardsplat.view.gui.ui import Facts, Shown
+from hardsplat.view.gui.ui import Shown, ViewerFacts
 from hardsplat.view.interface import Interface
+from hardsplat.view.presenter import INTERFACE, Presenter
 from hardsplat.view.splats.controls import placed
 from hardsplat.view.splats.inputs import DRAWN_AS, Inputs
 from hardsplat.view.splats.photographs import PhotographCache
-from hardsplat.view.splats.screen import REFRESH, Look, Screen, coarse
+from hardsplat.view.splats.screen import REFRESH, Appearance, Comparison, Screen, coarse
 from hardsplat.view.window import Window
 
 OPENED = (1280, 800)  # px of a window to begin with, where the screen has room for it
@@ -56,7 +55,7 @@ class Viewer:
 
     device: Device
     title: str
-    look: Look
+    look: Appearance
     inputs: Inputs
     folder: Path
     busy: bool = False
@@ -64,7 +63,7 @@ class Viewer:
 
     def __post_init__(self):
         self.closed, self.pictures = False, 0
-        self.facts = Facts()
+        self.facts = ViewerFacts()
         self.camera: Camera | None = None  # of the last picture
         self._full_ms = 0.0  # of a picture that was not drawn in larger pixels
         self._shown, self._next_shown = Shown(), Shown()
@@ -81,7 +80,7 @@ class Viewer:
             self.comparison = self._parts.add(Comparison(self.device, self.look))
             self.interface.begin(self.window)
             own = slow(self.device)
-            self.face = self._parts.add(Face(self.window, self.interface, self.device, own))
+            self.face = self._parts.add(Presenter(self.window, self.interface, self.device, own))
             captured = "host" if own else "device"
             self.screen = self._parts.add(Screen(self.device, self.look, captured))
             self._fence = self._parts.add(Fence(self.device))
@@ -114,7 +113,7 @@ class Viewer:
         path, self.interface.ui.opened = self.interface.ui.opened, ""
         return path
 
-    def show(self, inputs: Inputs, look: Look, title: str) -> None:
+    def show(self, inputs: Inputs, look: Appearance, title: str) -> None:
         """Goes on with other splats. No picture may be in flight."""
         self._photographs.close()
         self.inputs, self.look, self._photo = inputs, look, None
@@ -212,7 +211,7 @@ class Viewer:
         spent = self.facts.picture_ms / 1000 / share if training else 0.0
         return changed and now - self._drawn_at >= max(REFRESH, spent)
 
-    def _tuned(self) -> Look:
+    def _tuned(self) -> Appearance:
         """The look, as panels have changed it."""
         t, options = self.inputs.tuning, self.look.options
         if t.format:

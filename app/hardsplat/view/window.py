@@ -182,8 +182,9 @@ class Window:
             place = glfw.get_window_pos(self.handle)
             self._before_full = (*place, *glfw.get_window_size(self.handle))
             mode = glfw.get_video_mode(monitor)
-            area = 0, 0, mode.size.width, mode.size.height, mode.refresh_rate
-            glfw.set_window_monitor(self.handle, monitor, *area)
+            glfw.set_window_monitor(
+                self.handle, monitor, 0, 0, mode.size.width, mode.size.height, mode.refresh_rate
+            )
 
     def name(self, title: str) -> None:
         glfw.set_window_title(self.handle, title)

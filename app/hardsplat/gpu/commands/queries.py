@@ -23,10 +23,13 @@ class _Queries:
     def _numbers(self) -> np.ndarray:
         """(names,) uint64 of the last submission, which must be done. Raises DeviceLost."""
         out = np.zeros(len(self.names), np.uint64)
-        flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
-        into = len(out), out.nbytes, vk.ffi.from_buffer(out), 8, flags
+        flags, raw = (
+            vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT,
+            vk.ffi.from_buffer(out),
+        )
+        device, pool = self.device.handle, self._pool
         with self.device.answering():
-            vk.vkGetQueryPoolResults(self.device.handle, self._pool, 0, *into)
+            vk.vkGetQueryPoolResults(device, pool, 0, len(out), out.nbytes, raw, 8, flags)
         return out
 
     def destroy(self) -> None:
@@ -64,8 +67,7 @@ class Invocations(_Queries):
     def __init__(self, device: Device, commands):
         kind = vk.VK_QUERY_TYPE_PIPELINE_STATISTICS
         counted = vk.VK_QUERY_PIPELINE_STATISTIC_FRAGMENT_SHADER_INVOCATIONS_BIT
-        info = dict(queryType=kind, pipelineStatistics=counted)
-        super().__init__(device, commands, MAX_DRAWS, **info)
+        super().__init__(device, commands, MAX_DRAWS, queryType=kind, pipelineStatistics=counted)
 
     def begin(self, name: str) -> None:
         vk.vkCmdBeginQuery(self.commands, self._pool, len(self.names), 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,25 +181,26 @@ class Recorder:
     def fill(self, name: str, word: int = 0) -> None:
         """Every 32-bit word of a buffer := word."""
         buffer = self.resources[name]
-        fill = vk.vkCmdFillBuffer, self.commands, buffer.handle, 0, buffer.nbytes, word
-        self._move(f"fill {name}", set(), {name}, *fill)
+        fill = partial(vk.vkCmdFillBuffer, self.commands, buffer.handle, 0, buffer.nbytes, word)
+        self._move(f"fill {name}", set(), {name}, fill)
 
     def spoil(self, name: str, target: Buffer | Image, value: float) -> None:
         """Every float32 of a buffer, or channel of a colour image, := value."""
-        fill: Callable[..., object] = vk.vkCmdFillBuffer
+        commands, handle, general = self.commands, target.handle, vk.VK_IMAGE_LAYOUT_GENERAL
         if isinstance(target, Buffer):
             word = int(np.float32(value).view(np.uint32))
-            given: tuple = (target.handle, 0, target.nbytes, word)
+            fill = partial(vk.vkCmdFillBuffer, commands, handle, 0, target.nbytes, word)
         else:
-            fill, color = vk.vkCmdClearColorImage, vk.ffi.new("VkClearColorValue*", [[value] * 4])
-            given = (target.handle, vk.VK_IMAGE_LAYOUT_GENERAL, color, 1, [target.range])
-        self._move(f"spoil {name}", set(), {name}, fill, self.commands, *given)
+            color, parts = vk.ffi.new("VkClearColorValue*", [[value] * 4]), [target.range]
+            fill = partial(vk.vkCmdClearColorImage, commands, handle, general, color, 1, parts)
+        self._move(f"spoil {name}", set(), {name}, fill)
 
     def copy(self, source: str, target: str) -> None:
         """A buffer into another one, which may be smaller, or all of an image into a buffer or
         back, row by row."""
         a, b = self.resources[source], self.resources[target]
-        self._move(f"copy {source}", {source}, {target}, copy_between, self.commands, a, b)
+        copy = partial(copy_between, self.commands, a, b)
+        self._move(f"copy {source}", {source}, {target}, copy)
 
     def stretch(
         self, source: str, target: str, size: tuple[int, int], place: tuple[int, int]
@@ -208,21 +209,25 @@ class Recorder:
         smoothly where they differ."""
         a, b, general = self.resources[source], self.resources[target], vk.VK_IMAGE_LAYOUT_GENERAL
         layers = vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1)
-        ends = ([vk.VkOffset3D(0, 0, 0), vk.VkOffset3D(*end, 1)] for end in (size, place))
-        corners = dict(zip(("srcOffsets", "dstOffsets"), ends))
-        region = vk.VkImageBlit(srcSubresource=layers, dstSubresource=layers, **corners)
-        how = vk.VK_FILTER_NEAREST if size == place else vk.VK_FILTER_LINEAR
-        given = a.handle, general, b.handle, general, 1, [region], how
-        self._move(f"copy {source}", {source}, {target}, vk.vkCmdBlitImage, self.commands, *given)
+        old, new = ([vk.VkOffset3D(0, 0, 0), vk.VkOffset3D(*end, 1)] for end in (size, place))
+        region = vk.VkImageBlit(
+            srcSubresource=layers, srcOffsets=old, dstSubresource=layers, dstOffsets=new
+        )
+        kind, blit = (
+            vk.VK_FILTER_NEAREST if size == place else vk.VK_FILTER_LINEAR,
+            vk.vkCmdBlitImage,
+        )
+        copy = partial(blit, self.commands, a.handle, general, b.handle, general, 1, [region], kind)
+        self._move(f"copy {source}", {source}, {target}, copy)
 
     def _move(
-        self, name: str, reads: set[str], writes: set[str], record: Callable, *arguments
+        self, name: str, reads: set[str], writes: set[str], record: Callable[[], object]
     ) -> None:
         """Records a transfer of that name in the table of times."""
         self._barriers.order(reads, writes)
 
         def emit() -> None:
-            record(*arguments)
+            record()
             self.mark(name)
 
         self._barriers.emit(emit)

@@ -8,7 +8,7 @@ from typing import Any
 
 import vulkan as vk
 
-from hardsplat.gpu.device.features import CORE, FEATURES, LIMITS, PROPERTIES, Feature, bits
+from hardsplat.gpu.device.features import CORE, FEATURES, LIMITS, PROPERTIES, DeviceFeature, bits
 
 # Subgroup operations are limits, not features: name -> the bits that fragment shaders must support.
 _ARITHMETIC = bits("VK_SUBGROUP_FEATURE_{}_BIT", "ARITHMETIC", "BALLOT", "VOTE")
@@ -53,7 +53,7 @@ class Capabilities:
 class _Chain:
     """A VkPhysicalDeviceFeatures2, `head`, with every struct of some features behind it."""
 
-    def __init__(self, features: list[Feature]):
+    def __init__(self, features: list[DeviceFeature]):
         self.head = vk.ffi.new("VkPhysicalDeviceFeatures2*", {"sType": CORE.stype})
         self._structs: dict[object, Any] = {CORE: self.head.features}
         for origin in dict.fromkeys(f.origin for f in features if f.origin.struct):
@@ -62,7 +62,7 @@ class _Chain:
                 made.sType, made.pNext = origin.stype, self.head.pNext
                 self._structs[origin], self.head.pNext = made, made
 
-    def __getitem__(self, feature: Feature) -> Any:
+    def __getitem__(self, feature: DeviceFeature) -> Any:
         """The struct that has the feature's bit."""
         return self._structs[feature.origin]
 

@@ -20,8 +20,7 @@ import vulkan as vk
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device import capabilities, features
 from hardsplat.gpu.device.instance import Instance, ValidationError, choose, validation_wanted
-from hardsplat.gpu.device.objects import Objects
-from hardsplat.gpu.device.usage import MemoryBudget, Usage, budget_of, memory_limit
+from hardsplat.gpu.device.usage import MemoryBudget, Objects, Usage, budget_of, memory_limit
 
 T = TypeVar("T")
 # threads that build pipelines; more of them wait for one another in Python
@@ -144,8 +143,9 @@ class Device:
         chain, extensions = capabilities.enable(self.capabilities)
         family = self.physical.queue_family
         queue = [vk.VkDeviceQueueCreateInfo(queueFamilyIndex=family, pQueuePriorities=[1.0])]
-        opened = dict(pQueueCreateInfos=queue, ppEnabledExtensionNames=extensions)
-        info = vk.VkDeviceCreateInfo(pNext=chain.head, **opened)
+        info = vk.VkDeviceCreateInfo(
+            pNext=chain.head, pQueueCreateInfos=queue, ppEnabledExtensionNames=extensions
+        )
         try:
             return vk.vkCreateDevice(self.physical.handle, info, None)
         except vk.VkError as error:
@@ -157,8 +157,8 @@ class Device:
         limits = core.limits
         self.max_allocation = maintenance.maxMemoryAllocationSize
         self.max_buffer = min(limits.maxStorageBufferRange, self.max_allocation)
-        drawn = limits.maxFramebufferWidth, limits.maxFramebufferHeight
-        self.max_image = min(limits.maxImageDimension2D, *drawn, *limits.maxViewportDimensions)
+        drawn = min(limits.maxFramebufferWidth, limits.maxFramebufferHeight)
+        self.max_image = min(limits.maxImageDimension2D, drawn, *limits.maxViewportDimensions)
         self.timestamp_ns = limits.timestampPeriod if self.physical.timestamp_bits else 0.0
         self.memory = vk.vkGetPhysicalDeviceMemoryProperties(self.physical.handle)
         heaps = [self.memory.memoryHeaps[i] for i in range(self.memory.memoryHeapCount)]
@@ -226,8 +226,9 @@ class Device:
         """Debug name of an object, shown by validation messages and GPU debuggers."""
         if self.instance.debug_utils:
             number = int(vk.ffi.cast("uintptr_t", handle))
-            what = dict(objectType=kind, objectHandle=number, pObjectName=name)
-            info = vk.VkDebugUtilsObjectNameInfoEXT(**what)
+            info = vk.VkDebugUtilsObjectNameInfoEXT(
+                objectType=kind, objectHandle=number, pObjectName=name
+            )
             self.instance.proc("vkSetDebugUtilsObjectNameEXT")(self.handle, info)
 
     def check_validation(self) -> None:

@@ -26,7 +26,7 @@ class Origin(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Feature:
+class DeviceFeature:
     """One capability: its origin, and its bit in the struct."""
 
     name: str
@@ -72,30 +72,32 @@ PROPERTIES = {
     "SubgroupSizeControl": 1000225000,
 }
 
-FEATURES: tuple[Feature, ...] = (
-    Feature("push_descriptor", Origin("VK_KHR_push_descriptor")),
-    Feature("scalar_layout", _VULKAN12, "scalarBlockLayout", required=True),
-    Feature("device_address", _VULKAN12, "bufferDeviceAddress", required=True),
-    Feature("fragment_stores", CORE, "fragmentStoresAndAtomics", required=True),
-    Feature("store_without_format", CORE, "shaderStorageImageWriteWithoutFormat", required=True),
-    Feature("extended_formats", CORE, "shaderStorageImageExtendedFormats"),
-    Feature("statistics", CORE, "pipelineStatisticsQuery"),
-    Feature("storage_16bit", _STORAGE16, "storageBuffer16BitAccess"),
-    Feature("interlock", _INTERLOCK, "fragmentShaderPixelInterlock"),
-    Feature("raster_order", _RASTER_ORDER, "rasterizationOrderColorAttachmentAccess"),
-    Feature("float_atomics", _ATOMIC_FLOAT, "shaderBufferFloat32AtomicAdd"),
-    Feature("quad_control", _QUAD_CONTROL, _ONE_BIT),
-    Feature("maximal_reconvergence", _RECONVERGENCE, _ONE_BIT),
-    Feature("geometry_shader", CORE, "geometryShader"),
-    Feature("fill_rectangle", Origin("VK_NV_fill_rectangle")),
-    Feature("full_subgroups", _SUBGROUP_SIZE, "computeFullSubgroups"),
-    Feature("subgroup_sizes", _SUBGROUP_SIZE, "subgroupSizeControl"),
-    Feature("memory_fd", Origin("VK_KHR_external_memory_fd")),  # memory for other APIs
-    Feature("semaphore_fd", Origin("VK_KHR_external_semaphore_fd")),
-    Feature("memory_budget", Origin("VK_EXT_memory_budget")),
-    Feature("swapchain", Origin("VK_KHR_swapchain")),  # with a window only, see Device
+FEATURES: tuple[DeviceFeature, ...] = (
+    DeviceFeature("push_descriptor", Origin("VK_KHR_push_descriptor")),
+    DeviceFeature("scalar_layout", _VULKAN12, "scalarBlockLayout", required=True),
+    DeviceFeature("device_address", _VULKAN12, "bufferDeviceAddress", required=True),
+    DeviceFeature("fragment_stores", CORE, "fragmentStoresAndAtomics", required=True),
+    DeviceFeature(
+        "store_without_format", CORE, "shaderStorageImageWriteWithoutFormat", required=True
+    ),
+    DeviceFeature("extended_formats", CORE, "shaderStorageImageExtendedFormats"),
+    DeviceFeature("statistics", CORE, "pipelineStatisticsQuery"),
+    DeviceFeature("storage_16bit", _STORAGE16, "storageBuffer16BitAccess"),
+    DeviceFeature("interlock", _INTERLOCK, "fragmentShaderPixelInterlock"),
+    DeviceFeature("raster_order", _RASTER_ORDER, "rasterizationOrderColorAttachmentAccess"),
+    DeviceFeature("float_atomics", _ATOMIC_FLOAT, "shaderBufferFloat32AtomicAdd"),
+    DeviceFeature("quad_control", _QUAD_CONTROL, _ONE_BIT),
+    DeviceFeature("maximal_reconvergence", _RECONVERGENCE, _ONE_BIT),
+    DeviceFeature("geometry_shader", CORE, "geometryShader"),
+    DeviceFeature("fill_rectangle", Origin("VK_NV_fill_rectangle")),
+    DeviceFeature("full_subgroups", _SUBGROUP_SIZE, "computeFullSubgroups"),
+    DeviceFeature("subgroup_sizes", _SUBGROUP_SIZE, "subgroupSizeControl"),
+    DeviceFeature("memory_fd", Origin("VK_KHR_external_memory_fd")),  # memory for other APIs
+    DeviceFeature("semaphore_fd", Origin("VK_KHR_external_semaphore_fd")),
+    DeviceFeature("memory_budget", Origin("VK_EXT_memory_budget")),
+    DeviceFeature("swapchain", Origin("VK_KHR_swapchain")),  # with a window only, see Device
     # must be enabled where offered (MoltenVK)
-    Feature("portability_subset", Origin("VK_KHR_portability_subset")),
+    DeviceFeature("portability_subset", Origin("VK_KHR_portability_subset")),
 )
 
 # Limits that Vulkan does not promise of every device: capability -> (field of

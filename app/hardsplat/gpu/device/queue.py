@@ -31,8 +31,7 @@ def pool(device: Device):
 def allocate(device: Device):
     """A command buffer, which `free` or the end of the device frees."""
     level, where = vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, pool(device)
-    how = dict(commandPool=where, level=level, commandBufferCount=1)
-    info = vk.VkCommandBufferAllocateInfo(**how)
+    info = vk.VkCommandBufferAllocateInfo(commandPool=where, level=level, commandBufferCount=1)
     (commands,) = vk.vkAllocateCommandBuffers(device.handle, info)
     end = lambda handle, one, _: vk.vkFreeCommandBuffers(handle, where, 1, [one])  # noqa: E731
     return device.own("CommandBuffer", commands, end)
@@ -110,10 +109,11 @@ class Submission:
     def __init__(self, device: Device, commands: Sequence, signal=None, wait=None):
         self.device = device
         handles = vk.ffi.new("VkCommandBuffer[]", [getattr(c, "commands", c) for c in commands])
-        what = dict(commandBufferCount=len(commands), pCommandBuffers=handles)
         before = {} if wait is None else dict(pWaitSemaphores=[wait], pWaitDstStageMask=[ALL])
         after = {} if signal is None else dict(pSignalSemaphores=[signal])
-        self._info = vk.VkSubmitInfo(**what, **before, **after)
+        self._info = vk.VkSubmitInfo(
+            commandBufferCount=len(commands), pCommandBuffers=handles, **before, **after
+        )
 
     def submit(self, fence: Fence | None = None) -> None:
         """Raises DeviceLost, OutOfMemory."""

@@ -63,8 +63,11 @@ class Allocation:
         try:
             if limit and device.usage.on_device + needs.size > limit:
                 raise vk.VkErrorOutOfDeviceMemory  # as where there is no more
-            size = dict(allocationSize=needs.size, memoryTypeIndex=self._type(needs, host, name))
-            info = vk.VkMemoryAllocateInfo(pNext=chain, **size)
+            info = vk.VkMemoryAllocateInfo(
+                pNext=chain,
+                allocationSize=needs.size,
+                memoryTypeIndex=self._type(needs, host, name),
+            )
             memory = vk.vkAllocateMemory(device.handle, info, None)
         except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
             device.destroy(kind, self.handle)

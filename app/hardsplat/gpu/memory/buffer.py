@@ -56,13 +56,20 @@ class Buffer:
             what = f"buffer {name} needs {size:.0f} MiB, {device.name} allows {most}"
             raise OutOfMemory(what, grows_with)
         self.device, self.nbytes, self.name, self.host = device, nbytes, name, host
-        kind: dict[str, Any] = dict(host=host, addressed=addressed, shared=shared)
         external = vk.VkExternalMemoryBufferCreateInfo(handleTypes=_OPAQUE_FD) if shared else None
         usage = _USAGE | (_ADDRESS_USAGE if addressed else 0)
-        fields: dict[str, Any] = dict(
-            pNext=external, size=nbytes, usage=usage, grows_with=grows_with
+        self._allocation = Allocation(
+            device,
+            "Buffer",
+            name,
+            host=host,
+            addressed=addressed,
+            shared=shared,
+            pNext=external,
+            size=nbytes,
+            usage=usage,
+            grows_with=grows_with,
         )
-        self._allocation = Allocation(device, "Buffer", name, **kind, **fields)
         self.handle, self.allocated = self._allocation.handle, self._allocation.nbytes
         self.fd = self._allocation.fd  # of a shared buffer, `allocated` bytes
         self._map: Any = self._mapped(self._allocation.memory) if host else None

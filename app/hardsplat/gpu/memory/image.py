@@ -49,17 +49,22 @@ class Image:
         )
         self.handle, self.nbytes = self._allocation.handle, self._allocation.nbytes
         self.range = vk.VkImageSubresourceRange(self.aspect, 0, 1, 0, 1)
-        shown = dict(viewType=vk.VK_IMAGE_VIEW_TYPE_2D, format=format, subresourceRange=self.range)
-        self.view = device.create("ImageView", image=self.handle, **shown)
+        self.view = device.create(
+            "ImageView",
+            image=self.handle,
+            viewType=vk.VK_IMAGE_VIEW_TYPE_2D,
+            format=format,
+            subresourceRange=self.range,
+        )
         device.label(vk.VK_OBJECT_TYPE_IMAGE, self.handle, name)
         self._to_general()
 
     def _check(self) -> None:
-        kind = vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, self.usage, 0
-        device = self.device
+        device, physical = self.device, self.device.physical.handle
+        kind, tiling = vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL
         properties_of = vk.vkGetPhysicalDeviceImageFormatProperties
         try:
-            limits = properties_of(device.physical.handle, self.format, *kind)
+            limits = properties_of(physical, self.format, kind, tiling, self.usage, 0)
         except vk.VkErrorFormatNotSupported:
             raise UserError(
                 f"{device.name} has no images of VkFormat {self.format} for {self.name}; choose "

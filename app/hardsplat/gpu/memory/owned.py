@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-
-class Destroyable(Protocol):
-    def destroy(self) -> None: ...
-
+from hardsplat.gpu.device.context import Destroyable
 
 T = TypeVar("T", bound=Destroyable)
 

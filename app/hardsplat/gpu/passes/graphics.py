@@ -83,10 +83,15 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
         **_state("Dynamic", pDynamicStates=set_later),
     }
     if test := owner.depth:
-        compare = dict(depthTestEnable=True, depthCompareOp=_COMPARE[test.passes])
-        states |= _state("DepthStencil", depthWriteEnable=test.writes, **compare)
-    target = dict(layout=layout, renderPass=render_pass, basePipelineIndex=-1)
-    info = vk.VkGraphicsPipelineCreateInfo(pStages=stages, **states, **target)
+        states |= _state(
+            "DepthStencil",
+            depthWriteEnable=test.writes,
+            depthTestEnable=True,
+            depthCompareOp=_COMPARE[test.passes],
+        )
+    info = vk.VkGraphicsPipelineCreateInfo(
+        pStages=stages, **states, layout=layout, renderPass=render_pass, basePipelineIndex=-1
+    )
     handle = vk.vkCreateGraphicsPipelines(device.handle, cache, 1, [info], None)[0]
     return device.own("Pipeline", handle)
 

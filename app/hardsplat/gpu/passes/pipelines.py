@@ -3,23 +3,60 @@ device."""
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import vulkan as vk
 
 from hardsplat import contract
+from hardsplat.base.files import replacing
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.passes import shader
 from hardsplat.gpu.passes.declarations import check
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.passes.descriptors import KINDS
 from hardsplat.gpu.passes.graphics import graphics_pipeline, render_pass_of
-from hardsplat.gpu.passes.pipeline_cache import pipeline_cache
 from hardsplat.gpu.passes.reflect import Reflection, reflect
 from hardsplat.gpu.passes.shader import ShaderSource
+
+
+def pipeline_cache(device: Device):
+    """The cache of this device: read at the first call, written when the device closes or the
+    process ends."""
+    return device.shared("pipeline cache", partial(_open, device))
+
+
+def _path(device: Device) -> Path:
+    key = hashlib.sha256(f"{device.name} {device.physical.driver}".encode()).hexdigest()[:16]
+    return shader.cache_dir() / "pipelines" / f"{key}.bin"
+
+
+def _open(device: Device) -> Any:
+    path = _path(device)
+    initial = path.read_bytes() if path.is_file() else b""
+    data = vk.ffi.new("char[]", initial) if initial else None
+    start = vk.ffi.cast("void*", data) if initial else None
+    cache = device.create("PipelineCache", initialDataSize=len(initial), pInitialData=start)
+    device.at_close(partial(_save, device, cache))
+    return cache
+
+
+def _save(device: Device, cache) -> None:
+    size = vk.ffi.new("size_t*")
+    vk.lib.vkGetPipelineCacheData(device.handle, cache, size, vk.ffi.NULL)
+    out = vk.ffi.new("char[]", size[0])
+    vk.lib.vkGetPipelineCacheData(device.handle, cache, size, out)
+    # a read-only home costs compile time, nothing else
+    with suppress(OSError), replacing(_path(device), durable=False) as part:
+        part.write_bytes(vk.ffi.buffer(out, size[0])[:])
+
 
 # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT and the sType of a required size: None
 # in the package

@@ -50,7 +50,7 @@ class Codec:
 
 
 def _open_mp4(handle, fps: float):
-    file = _opened(handle, ".mp4", {"movflags": "faststart"})
+    file = _opened(handle, "mp4", movflags="faststart")
     file.init_video_stream("libx264", fps=fps, pixel_format="yuv420p")
     context = _context(file)
     context.options = {"crf": "17"}
@@ -60,15 +60,16 @@ def _open_mp4(handle, fps: float):
 
 
 def _open_webp(handle, fps: float):
-    file = _opened(handle, ".webp", {"loop": "0"})
+    file = _opened(handle, "webp", loop="0")
     file.init_video_stream("libwebp_anim", fps=fps, pixel_format="yuv420p")
     _context(file).options = {"quality": "85"}
     return file
 
 
-def _opened(handle, extension: str, options: dict[str, str]):
-    how: dict = dict(plugin="pyav", extension=extension, container=extension[1:])
-    return iio.imopen(handle, "w", **how, container_options=options)
+def _opened(handle, kind: str, **options: str):
+    return iio.imopen(  # type: ignore[call-overload]
+        handle, "w", plugin="pyav", extension=f".{kind}", container=kind, container_options=options
+    )
 
 
 def _context(file):

@@ -12,8 +12,15 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.io.media.panorama import MODEL as PANORAMA
 from hardsplat.io.scenes.colmap_model import CAMERA_MODELS, ColmapCamera
-from hardsplat.model.camera import STEEPEST, Camera, Distortion
-from hardsplat.model.field import Field, field_of, is_regular, pixels_of
+from hardsplat.model.camera import (
+    STEEPEST,
+    Camera,
+    Distortion,
+    RayField,
+    field_of,
+    is_regular,
+    pixels_of,
+)
 
 # COLMAP's models that OpenCV has too: what follows the principal point are its coefficients
 _PERSPECTIVE = "SIMPLE_PINHOLE PINHOLE SIMPLE_RADIAL RADIAL OPENCV FULL_OPENCV".split()
@@ -71,8 +78,8 @@ class Lens:
         coefficients[: len(own)] = own
         if not fisheye and not coefficients.any():
             return None
-        numbers = tuple(coefficients.tolist()), tuple(K.ravel().tolist())
-        return cls(f"camera {camera.id} ({camera.model})", fisheye, *numbers, width, height)
+        label, numbers = f"camera {camera.id} ({camera.model})", tuple(coefficients.tolist())
+        return cls(label, fisheye, numbers, tuple(K.ravel().tolist()), width, height)
 
     @property
     def distortion(self) -> Distortion:
@@ -109,7 +116,7 @@ class Lens:
         )
 
     @property
-    def field(self) -> Field:
+    def field(self) -> RayField:
         return _field(self)
 
     @property
@@ -192,7 +199,7 @@ class Lens:
 
 
 @lru_cache(maxsize=64)
-def _field(lens: Lens) -> Field:
+def _field(lens: Lens) -> RayField:
     return field_of(lens.camera)
 
 

@@ -165,8 +165,8 @@ def load_scene(
     told += without_pose(root, [p.path for p in photographs])
     notes = (*source.notes, *told, *far, *_notes(views, data_factor, mask_mode))
     points, colors = source.points[good], source.colors[good]
-    rest = points, colors, train, test, extent, notes, tuple(sorted(without))
-    return Scene(root.resolve().name, views, *rest)
+    name, excluded = root.resolve().name, tuple(sorted(without))
+    return Scene(name, views, points, colors, train, test, extent, notes, excluded)
 
 
 def _read(root: Path, data_factor: int) -> SceneSource:

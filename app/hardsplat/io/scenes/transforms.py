@@ -110,17 +110,17 @@ class _Reader:
         if not all(float(n).is_integer() and 0 < n <= LARGEST_SIDE for n in (width, height)):
             what = f"image size {width:g}x{height:g} is not in whole pixels"
             raise UserError(f"{where}: {what}, 1..{LARGEST_SIDE}")
-        size = int(width), int(height)
+        width, height = int(width), int(height)
         smaller = path.parent.with_name(f"{path.parent.name}_{self.data_factor}") / path.name
         if self.data_factor > 1 and path.parent != self.root and os.path.isfile(smaller):
             path, divisor = smaller, self.data_factor
-        model, params, note = camera_of(where, values, *size, unsized)
+        model, params, note = camera_of(where, values, width, height, unsized)
         if note:
             self.notes.add(note)
-        number = self.ids.setdefault((model, *size, *params), len(self.ids) + 1)
-        lens = ColmapCamera(number, model, *size, np.array(params))
+        number = self.ids.setdefault((model, width, height, *params), len(self.ids) + 1)
+        lens = ColmapCamera(number, model, width, height, np.array(params))
         try:
-            pinhole = Camera(_world_to_camera(where, values), intrinsics(lens), *size)
+            pinhole = Camera(_world_to_camera(where, values), intrinsics(lens), width, height)
         except ValueError as error:
             raise UserError(f"{where}: {error}") from error
         return Posed(name, path, pinhole, lens, self._mask(where, values, name), divisor)

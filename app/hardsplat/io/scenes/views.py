@@ -64,9 +64,9 @@ class View:
         damaged or of another size than it had.
         """
         size = size_of(self)
-        if isinstance(self.lens, Face):
-            of = self.lens.width, self.lens.height
-            image = shared(self.path, self.lens, lambda: fitted(self._pixels(), *of, None))
+        if isinstance(face := self.lens, Face):
+            whole = lambda: fitted(self._pixels(), face.width, face.height, None)  # noqa: E731
+            image = shared(self.path, face, whole)
         else:
             image = self._pixels()
         image = fitted(image, *size, self.lens)

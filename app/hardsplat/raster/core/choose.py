@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from hardsplat.base.errors import OutOfMemory, UserError
@@ -76,8 +77,8 @@ def choose(
         if found and found["candidates"] == candidates and found["digest"] == digest:
             log.debug("variants for %s, remembered from %s:", device.name, found["date"])
         else:
-            if not (said := device.shared("choosing", set)):
-                said.add(backend)
+            if not (said := device.shared("choosing", Event)).is_set():
+                said.set()
                 log.info("choosing variants for %s, once ...", device.name)
             found = {**_timed(device, options, first, candidates, make, sources), "digest": digest}
             if found["ms"]:

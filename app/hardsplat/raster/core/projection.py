@@ -13,13 +13,39 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
-from hardsplat.raster.core.depth import depth_bytes, depth_passes
 from hardsplat.raster.core.sinks import SCORES, Sink, other_passes, record_splats, splats_pass
 from hardsplat.raster.core.sort import record_sort, sort_bytes, sort_passes
 from hardsplat.raster.working import passes as working
 from hardsplat.tables import quantities
 from hardsplat.tables.photographs import LENSES
 from hardsplat.tables.pictures import PICTURES
+
+_DEPTH_KEPT = ("kept_colors", "d_depths")  # one a splat
+
+
+def _depth_passes() -> list[ComputePass]:
+    """Those that change colours for depth and back."""
+    shared = ("frame", "counts", "seen", "colors2d")
+    return [
+        ComputePass(
+            "show depth",
+            "photographs/depth_show.comp",
+            reads=(*shared, "camera", "means"),
+            writes=("frame", "counts", "colors2d", "kept_colors", "kept_frame"),
+        ),
+        ComputePass(
+            "show colours",
+            "photographs/depth_hide.comp",
+            reads=(*shared, "d_splats2d", "kept_colors", "kept_frame"),
+            writes=("frame", "colors2d", "d_splats2d", "d_depths"),
+        ),
+    ]
+
+
+def _depth_bytes(capacity: int) -> dict[str, int]:
+    """Bytes of what those need, by name."""
+    return contract.nbytes({**dict.fromkeys(_DEPTH_KEPT, capacity), "kept_frame": 1})
+
 
 BACKWARD_LANES = 128  # of a workgroup of project backward, for GROUP splats
 # What the projection is made of, but for colour.
@@ -196,7 +222,7 @@ class Perspective(Projection):
             {"SH_PLANES": self.sh_planes} if self._rows else {},
         )
         more = [added(p) for p in (backward, splats) if sink.rows]
-        others = [*other_passes(sink), *(depth_passes() if sink.depths else ())]
+        others = [*other_passes(sink), *(_depth_passes() if sink.depths else ())]
         return [backward, splats, *more, *others]
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
@@ -208,7 +234,7 @@ class Perspective(Projection):
             groups = -(-capacity // contract.CONSTANTS["GROUP"]) + 1
             sizes["camera_sums"] = 9 * groups * contract.itemsize("camera_sums")
         if self.sink and self.sink.depths:
-            sizes |= depth_bytes(capacity)
+            sizes |= _depth_bytes(capacity)
         return allocate_drawn(device, capacity, self.sink, sizes)
 
     def sort_bytes(self, capacity: int) -> dict[str, int]:

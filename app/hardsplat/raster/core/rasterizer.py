@@ -117,9 +117,10 @@ class Rasterizer(PairLists):
         """What `all_passes` takes of a rasterizer. Raises UserError for options that the device
         cannot run."""
         rows = cls.rows_of(device, options, sink is not None)
-        how = options.antialiased, options.stochastic, options.lens
         order = cls._in_order(device, rows)
-        projection = projection or stochastic.projection(device, sh_planes, sink, *how, order)
+        projection = projection or stochastic.projection(
+            device, sh_planes, sink, options.antialiased, options.stochastic, options.lens, order
+        )
         return projection, rows, width, height, cls._divided(device, rows, height)
 
     def _passes(self, picture: str = "image") -> list[ComputePass | DrawPass]:
@@ -127,8 +128,9 @@ class Rasterizer(PairLists):
 
     def _add_image(self, name: str, format: TargetFormat, tall: int = 1) -> None:
         """tall: canvases, one below the other."""
-        size = self.width, self.height * tall
-        self._own[name] = Image(self.device, *size, format.vk, format.texel, name)
+        self._own[name] = Image(
+            self.device, self.width, self.height * tall, format.vk, format.texel, name
+        )
 
     def _collect(self) -> None:
         self.resources = {**self._parameters.all, **self._own}

@@ -28,7 +28,7 @@ class Sink:
 
     visible_only: splats that were not visible are left alone. grows: the statistics of
     densification are collected. scores: there are draws of SCORES. cameras: what the
-    camera gets is summed too. depths: steps draw depth as well, see raster/core/depth.py. flat:
+    camera gets is summed too. depths: steps draw depth as well, see projection.py. flat:
     weight of the mean thickness in the loss, per world unit. rows: splats are read, and their
     gradients stored, as PyTorch has them. Then the planes of log_scales and
     logit_opacities hold scales and opacities. That of sh0 holds all SH coefficients of a splat,
@@ -82,8 +82,11 @@ def adam(
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot}
     reads, writes = ("adam_settings", "rates", "loss_terms"), ("term_sums",)
-    flags = visible_only, grows, scores, cameras, depths
-    return Sink(False, slots, reads, writes, *flags, flat, packed=packed, own=("values", "moments"))
+    own = ("values", "moments")
+    return Sink(
+        False, slots, reads, writes, visible_only, grows, scores, cameras, depths, flat,
+        packed=packed, own=own,
+    )  # fmt: skip
 
 
 def resolve_moments(device: Device, name: str) -> MomentFormat:

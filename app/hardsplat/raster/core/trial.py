@@ -105,8 +105,8 @@ class Trial:
         """Milliseconds of the fastest of a few frames, forward and backward. best: of the others so
         far, what is far above it is not drawn again."""
         with ExitStack() as stack:
-            size = self.camera.width, self.camera.height
-            raster = self.make(self.device, self.parameters, *size, options, sink=STORE)
+            width, height = self.camera.width, self.camera.height
+            raster = self.make(self.device, self.parameters, width, height, options, sink=STORE)
             stack.callback(raster.destroy)
             raster.resources["camera"].upload(camera_data(self.camera))
             raster.resources["frame"].upload(frame_data(0, (0.0, 0.0, 0.0), 0.2))

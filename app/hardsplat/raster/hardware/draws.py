@@ -14,7 +14,7 @@ from hardsplat.raster.core.projection import for_score
 from hardsplat.raster.core.sinks import SCORES
 from hardsplat.raster.hardware.rows import Rows
 from hardsplat.tables.formats import TargetFormat
-from hardsplat.tables.hardware import Shape
+from hardsplat.tables.hardware import OutlineShape
 from hardsplat.tables.pictures import PictureMode
 
 _SPLATS = ("splats2d", "colors2d", "order")
@@ -58,7 +58,7 @@ def macros(rows: Rows, format: TargetFormat) -> dict[str, str]:
     return {} if rows.ordering.attachment else {"STATE_FORMAT": format.qualifier}
 
 
-def outline(shape: Shape, shifted: bool = False) -> dict:
+def outline(shape: OutlineShape, shifted: bool = False) -> dict:
     """Returns what a draw of splats takes from their shape. shifted: as of TargetFormat."""
     slots = {"color": "draw/color_shifted.glsl" if shifted else ""}
     parts = {name: getattr(shape.draw, name) for name in ("vertex", "geometry", "topology")}

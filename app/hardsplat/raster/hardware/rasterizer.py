@@ -9,19 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.passes.declared import Pipeline
+from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.gpu.passes.shader import ShaderSource
 from hardsplat.raster.core.choose import choose
+from hardsplat.raster.core.projection import Perspective, Projection, for_images
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.resolve import Variant, runnable, thresholds
+from hardsplat.raster.core.sinks import STORE, Sink
+from hardsplat.raster.core.sort import ranking_lanes
+from hardsplat.raster.hardware.draws import Blocked, forward_passes
 from hardsplat.raster.hardware.listed import FragmentLists, Listed
-from hardsplat.raster.hardware.passes import all_passes, backward_of, sources
+from hardsplat.raster.hardware.ordered import Ordered
 from hardsplat.raster.hardware.rows import (
     SEGMENTS,
     THRESHOLD,
@@ -31,7 +37,43 @@ from hardsplat.raster.hardware.rows import (
 )
 from hardsplat.tables.formats import TargetFormat
 from hardsplat.tables.hardware import BLOCKS, ORDERINGS, SHAPES
+from hardsplat.tables.pictures import PICTURES
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
+
+
+def backward_of(
+    rows: Rows, width: int, height: int, segments: int, sink: Sink | None = None
+) -> Listed | Ordered:
+    """The way from d_image to d_splats2d for this sink, with its `scores` also those of SCORES."""
+    kind = Listed if rows.ordering.listed else Ordered
+    scores, stored = (sink.scores, sink.rows) if sink else (False, False)
+    return kind(rows, width, height, segments, scores, stored)
+
+
+def all_passes(
+    around: Projection, rows: Rows, width: int, height: int, segments: int, picture: str = "image"
+) -> list[ComputePass | DrawPass]:
+    """Those of a projection, and from splats2d and order to the target; with a sink, to
+    d_splats2d."""
+    drawn = PICTURES[picture]
+    if rows.blending.listed:
+        forward = FragmentLists(rows, width, height, segments).passes(drawn)
+    else:
+        forward = forward_passes(Blocked(rows, width, height, segments), drawn)
+    if picture == "image":
+        forward = for_images(around, forward)
+    backward: list[ComputePass | DrawPass] = []
+    if around.differentiates and around.sink:
+        backward = backward_of(rows, width, height, segments, around.sink).passes()
+    return [*around.passes(rows.shape.command, picture), *forward, *backward]
+
+
+def sources(device: Device, options: HardwareOptions) -> set[ShaderSource]:
+    """The shaders of a rasterizer with these options, which name every row that matters."""
+    rows, around = Rows.first(device, options), Perspective(1, STORE, lanes=ranking_lanes(device))
+    passes = all_passes(around, rows, 1, 1, rows.segments)
+    return {source for p in passes for source in p.sources()}
+
 
 # What 'auto' times, in this order, those that differ most first: rows that draw the same but for
 # rounding. Formats are left out, which are a choice of accuracy; blending follows from the
@@ -99,8 +141,9 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
             raise UserError(f"--reduction {names['reduction']} has no threshold")
         return {"hybrid_threshold": THRESHOLD, **names}
 
-    how = first, choices, HardwareRasterizer, lambda options: sources(device, options)
-    return Rows.first(device, choose(device, "hardware", options, *how))
+    made_of = partial(sources, device)
+    chosen = choose(device, "hardware", options, first, choices, HardwareRasterizer, made_of)
+    return Rows.first(device, chosen)
 
 
 def _has_threshold(reduction: str, auto: bool = False) -> bool:

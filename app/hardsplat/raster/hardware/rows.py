@@ -22,8 +22,8 @@ from hardsplat.tables.hardware import (
     Blending,
     Block,
     Ordering,
+    OutlineShape,
     Quads,
-    Shape,
 )
 from hardsplat.tables.reductions import ATOMICS, REDUCTIONS, Atomics, Reduction
 
@@ -72,7 +72,7 @@ class Rows:
     atomics: Atomics
     quads: Quads
     block: Block
-    shape: Shape = SHAPES["quad"]
+    shape: OutlineShape = SHAPES["quad"]
     segments: int = 1
     least_transmittance: float = 1e-4
     threshold: int = 1  # contributing lanes of a subgroup from which it is summed whole

@@ -112,12 +112,14 @@ def sorted_lists(tiles: int, lanes: int) -> list[ComputePass]:
         bind={"digit_counts": "pair_digits", **other},
         full_subgroups=True,
     )
-    sort: dict[str, Any] = {"bind": _SORTED, "lanes": lanes, "bits": bits, "PAIRS": True}
     last: dict[str, Any] = {"arrived": "tiled/lists/arrived_starts.glsl", "noted": ("tile_starts",)}
     passes = [emit]
     for digit in range(n):
         more = last if digit == n - 1 else {}
-        passes += digit_passes("tile sort", digit, n, counted=digit == 0, **sort, **more)
+        passes += digit_passes(
+            "tile sort", digit, n, bind=_SORTED, counted=digit == 0, lanes=lanes, bits=bits,
+            PAIRS=True, **more,
+        )  # fmt: skip
     reads, writes = ("camera", "counts", "tile_starts"), ("tile_starts", "tile_order")
     return [*passes, ComputePass("tile order", "tiled/lists/order.comp", reads, writes)]
 

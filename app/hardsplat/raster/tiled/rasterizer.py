@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,9 @@ def rows_of(device: Device, options: TiledOptions, backward: bool = True) -> Til
     def first(options: TiledOptions) -> Mapping[str, str | int]:
         return TiledRows.resolve(device, options).names
 
-    how = first, choices, TiledRasterizer, lambda options: sources(device, options)
-    return TiledRows.resolve(device, choose(device, "tiled", options, *how))
+    made_of = partial(sources, device)
+    chosen = choose(device, "tiled", options, first, choices, TiledRasterizer, made_of)
+    return TiledRows.resolve(device, chosen)
 
 
 def first_runnable(device: Device, options: TiledOptions) -> TiledOptions:

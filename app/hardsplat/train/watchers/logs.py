@@ -164,16 +164,20 @@ class TensorBoard(Watcher):
         self._writer: Any = None
 
     def open(self, run: Running) -> None:
-        folder, step = run.folder / TENSORBOARD, run.session.step
-        try:
-            self._writer = self._make(str(folder), purge_step=step + 1 if step else None)
-        except OSError as error:
-            raise _unwritable(folder, error) from None
-        self._pictured = time.monotonic()
+        step = run.session.step
+        self._begin(run.folder / TENSORBOARD, step + 1 if step else None)
 
     def begin_again(self, run: Running) -> None:
         self.close()
-        self._writer = self._make(str(run.folder / TENSORBOARD), purge_step=1)
+        self._begin(run.folder / TENSORBOARD, 1)
+
+    def _begin(self, folder: Path, purge_step: int | None) -> None:
+        """purge_step: from where on what the folder has counts no more."""
+        try:
+            self._writer = self._make(str(folder), purge_step=purge_step)
+        except OSError as error:
+            raise _unwritable(folder, error) from None
+        self._pictured = time.monotonic()
 
     def _scalars(self, folder: str, record: dict[str, float]) -> None:
         for name, value in record.items():

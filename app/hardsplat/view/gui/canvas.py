@@ -36,7 +36,7 @@ GROWTH = 1.5  # of buffers that are full
 
 
 @dataclass(frozen=True)
-class Drawing:
+class GuiFrame:
     """A frame of the interface: rows of the contract. corners: (N, 2) uint32, those of pictures
     first."""
 
@@ -142,7 +142,7 @@ class Canvas:
             self._forget()
 
     def draw(
-        self, drawing: Drawing, size: tuple[int, int], place: tuple[int, int], **shown
+        self, drawing: GuiFrame, size: tuple[int, int], place: tuple[int, int], **shown
     ) -> list[Recorder]:
         """The commands of a frame of that size, px, of which the scene has the upper left `place`.
         shown: members of the contract's Window. No frame may be in flight."""

@@ -12,7 +12,7 @@ from slimgui import imgui, implot
 
 from hardsplat import contract
 from hardsplat.view.gui import style
-from hardsplat.view.gui.canvas import FIRST, Drawing
+from hardsplat.view.gui.canvas import FIRST, GuiFrame
 
 PICTURES = [contract.CONSTANTS[f"FILLED_{name}"] for name in ("PHOTO", "ERROR")]
 
@@ -87,7 +87,7 @@ class Gui:
 
     # -- frames
 
-    def frame(self, size: tuple[int, int], build: Callable[[], None]) -> Drawing:
+    def frame(self, size: tuple[int, int], build: Callable[[], None]) -> GuiFrame:
         """What `build` draws of widgets."""
         io = self._enter()
         now, self._begun = self._begun, time.perf_counter()
@@ -111,7 +111,7 @@ class Gui:
         font, self._font = self._font, None
         return font
 
-    def _drawing(self, data: Any) -> Drawing:
+    def _drawing(self, data: Any) -> GuiFrame:
         for texture in data.textures or ():
             wanted = imgui.TextureStatus
             if texture.status in (wanted.WANT_CREATE, wanted.WANT_UPDATES):
@@ -147,7 +147,7 @@ class Gui:
                         corners.append(row)
                     commands.append((command.clip_rect, (1.0, 1.0, 0.0, 0.0), filling))
             first += each.vtx_buffer_size
-        return Drawing(
+        return GuiFrame(
             np.concatenate(vertices) if vertices else np.zeros(0, vertex),
             np.concatenate([pictures, *corners]),
             np.array(commands, contract.dtype("GuiCommand")),

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hardsplat.view.gui.thumbnails import Thumbnails
 from hardsplat.view.splats.inputs import Inputs
-from hardsplat.view.splats.screen import Look
+from hardsplat.view.splats.photographs import Thumbnails
+from hardsplat.view.splats.screen import Appearance, Difference
 
 Place = tuple[int, int, int, int]  # x, y, width, height px
 
@@ -47,16 +47,6 @@ class Shown:
 LOUDER = 4.0  # times that the error is shown
 
 
-@dataclass(frozen=True)
-class Difference:
-    """Of a picture from the same one in float32. psnr: dB. largest: of a channel of 0..1. louder:
-    times that it is shown."""
-
-    psnr: float
-    largest: float
-    louder: float
-
-
 @dataclass
 class TrainingFacts:
     """A run. left: seconds, None before that is known. losses, held_out: (N, 2) step and value."""
@@ -75,7 +65,7 @@ class TrainingFacts:
 
 
 @dataclass
-class Facts:
+class ViewerFacts:
     """splats: that are shown; total: that there are, where they are more. stages: ms by pass. rows:
     variants of the rasterizer by setting. span: numbers at the ends of a palette. degree: highest
     SH band in use."""
@@ -100,13 +90,13 @@ class Ui:
     path that the user wants to see, "" for none. panel: the title of the one that is open.
     """
 
-    def __init__(self, inputs: Inputs, facts: Facts, look: Look):
+    def __init__(self, inputs: Inputs, facts: ViewerFacts, look: Appearance):
         self.facts, self.scale, self.side = facts, 1.0, 0
         self.asked: set[str] = set()
         self.opened = ""
         self.show(inputs, look)
 
-    def show(self, inputs: Inputs, look: Look) -> None:
+    def show(self, inputs: Inputs, look: Appearance) -> None:
         """Goes on with other splats."""
         self.destroy()
         self.inputs, self.look, self.panel = inputs, look, ""

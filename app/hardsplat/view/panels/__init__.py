@@ -61,6 +61,5 @@ def _tab(title: str, open: bool, width: float) -> bool:
     if open:
         (left, _), (right, bottom) = imgui.get_item_rect_min(), imgui.get_item_rect_max()
         color = imgui.color_convert_float4_to_u32(style.ACCENT)
-        line = (left + 8, bottom), (right - 8, bottom)
-        imgui.get_window_draw_list().add_line(*line, color, 2.0)
+        imgui.get_window_draw_list().add_line((left + 8, bottom), (right - 8, bottom), color, 2.0)
     return pressed

@@ -279,9 +279,8 @@ def _help(ui: Ui, region: tuple[int, int]) -> None:
     width, height, gap = region[0] + ui.side, region[1], widgets.em(1.6)
     imgui.set_next_window_size_constraints((0, 0), (width - gap, height - gap))
     _begin("help", (width / 2, height / 2), (0.5, 0.5), opaque=0.95, scrolls=True)
-    parts = (*i.parts, *["training"] * i.can_pause)
     if imgui.begin_table("keys", 2, imgui.TableFlags.SIZING_FIXED_FIT):
-        for row in rows(*parts):
+        for row in rows(*i.parts, *["training"] * i.can_pause):
             imgui.table_next_row()
             imgui.table_next_column()
             imgui.text_colored(style.ACCENT, row.keys)

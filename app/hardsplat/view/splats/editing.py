@@ -45,19 +45,22 @@ class EditInputs(Inputs):
         self.tool, self.radius, self.name = "look", 20.0, "edited.ply"
         self.corner: tuple[float, float] | None = None
         self.scale, self.held = 0.0, None  # type: float, Arrow | None
-        self._shape: Callable[[Editor], int] | None = None  # that was selected between marks
+        self._shape: Callable[[Editor], str] | None = None  # that was selected between marks
 
     @property
     def _camera(self) -> Camera:
         return self.controls.camera(*self.window)
 
     def _do(self, act: Callable[[Editor], str]) -> None:
-        """Says what it returns, or why it makes no sense now."""
+        """Says what it returns, or why it makes no sense now. The camera moves as splats do."""
         assert self.editor is not None
+        moves = self.editor.moves
         try:
             self.say(act(self.editor))
         except UserError as error:
             self.say(str(error))
+        if self.editor.moves != moves:
+            self.controls.jump(self.editor.moved.camera(self._camera))
         self.touch()
 
     # -- the mouse over the splats
@@ -89,16 +92,15 @@ class EditInputs(Inputs):
         if button == LEFT and self.held is not None:
             self.held, selects = None, self._shape
             if selects and self.editor and self.editor.selecting:
-                self._do(lambda e: f"{selects(e):,} splats selected")
+                self._do(selects)
             return
         if button == LEFT and self.corner is not None:
             (x0, y0), (x1, y1), self.corner = self.corner, self.cursor, None
             if abs(x1 - x0) > 2 and abs(y1 - y0) > 2:
-                self._do(lambda e: f"{e.frame(self._camera, x0, y0, x1, y1):,} splats selected")
+                self._do(lambda e: e.frame(self._camera, x0, y0, x1, y1))
 
     def _paint(self) -> None:
-        dab = (*self.cursor, self.radius)
-        self._do(lambda e: f"{e.paint(self._camera, [dab]):,} splats selected")
+        self._do(lambda e: e.paint(self._camera, *self.cursor, self.radius))
 
     # -- arrows at marks
 
@@ -162,58 +164,34 @@ class EditInputs(Inputs):
 
     def mark(self) -> None:
         """Marks the point under the mouse."""
-
-        def act(editor: Editor) -> str:
-            editor.mark(self._camera, *self.cursor)
-            return editor.newest
-
-        self._do(act)
+        self._do(lambda e: e.mark(self._camera, *self.cursor))
 
     def box(self) -> None:
         self._shape = Editor.box
-        self._do(lambda e: f"{e.box():,} splats selected")
+        self._do(Editor.box)
 
     def sphere(self) -> None:
         self._shape = Editor.sphere
-        self._do(lambda e: f"{e.sphere():,} splats selected")
+        self._do(Editor.sphere)
 
     def delete(self) -> None:
-        self._do(lambda e: f"{e.delete():,} splats are left")
+        self._do(Editor.delete)
 
     def keep(self) -> None:
-        self._do(lambda e: f"{e.keep():,} splats are left")
+        self._do(Editor.keep)
 
     def undo(self) -> None:
-        def act(editor: Editor) -> str:
-            if editor.undo():
-                self._follow(editor)
-            return "undone"
-
-        self._do(act)
+        self._do(Editor.undo)
 
     def floor(self) -> None:
-        def act(editor: Editor) -> str:
-            editor.floor()
-            return self._follow(editor)
-
-        self._do(act)
+        self._do(Editor.floor)
 
     def measure(self, length: float) -> None:
         """Scales so that A and B are that far apart."""
-
-        def act(editor: Editor) -> str:
-            editor.measure(length)
-            return self._follow(editor)
-
-        self._do(act)
-
-    def _follow(self, editor: Editor) -> str:
-        """Moves the camera as the splats were moved."""
-        self.controls.jump(editor.moved.camera(self._camera))
-        return "moved"
+        self._do(lambda e: e.measure(length))
 
     def keyframe(self) -> None:
-        self._do(lambda e: f"keyframe {e.key(self._camera)}")
+        self._do(lambda e: e.key(self._camera))
 
     def save(self) -> None:
         self._do(lambda e: "saved " + ", ".join(map(str, e.save(self.name))))

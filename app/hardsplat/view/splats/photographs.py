@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
+from PIL import Image
 
 from hardsplat.base.errors import UserError
 from hardsplat.io.media.images import over
@@ -50,4 +51,83 @@ class PhotographCache:
         return pack(downsampled(over(photo(), self.background), width, height))
 
     def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+WIDTH = 96  # px of one
+ACROSS = 20  # of the texture
+MOST = 2000
+
+
+class Thumbnails:
+    """points: whose photographs they are. aspect: height by width of all of them."""
+
+    def __init__(self, points: Sequence[Viewpoint]):
+        self._points = points[:MOST]
+        first = points[0].camera if points else None
+        self.aspect = float(np.clip(first.height / first.width, 0.4, 1.6)) if first else 0.75
+        self._size = WIDTH, max(1, round(WIDTH * self.aspect))
+        rows = -(-max(1, len(self._points)) // ACROSS)
+        across = min(ACROSS, max(1, len(self._points)))
+        self._grid = across, rows
+        shape = rows * self._size[1], across * WIDTH, 4
+        self._texels = np.zeros(shape, np.uint8)
+        self._there: set[int] = set()
+        self._futures: dict[int, Future[np.ndarray]] = {}
+        self._stale = True
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="thumbnails")
+
+    @property
+    def loading(self) -> bool:
+        return bool(self._futures)
+
+    def want(self, numbers: Iterable[int]) -> None:
+        """Loads those of these cameras that are not there yet, and forgets other wishes."""
+        wanted = [n for n in numbers if n < len(self._points)]
+        for number, future in list(self._futures.items()):
+            if number not in wanted and future.cancel():
+                del self._futures[number]
+        for number in wanted:
+            if number not in self._there and number not in self._futures:
+                self._futures[number] = self._pool.submit(self._load, number)
+
+    def _load(self, number: int) -> np.ndarray:
+        """(height, width, 4) uint8; grey where there is no photograph."""
+        point, (width, height) = self._points[number], self._size
+        out = np.full((height, width, 4), 255, np.uint8)
+        try:
+            photo = over(point.photo(), (0.0, 0.0, 0.0)) if point.photo else None
+        except UserError:
+            photo = None
+        if photo is None:
+            out[..., :3] = 40
+        else:
+            image = Image.fromarray(np.ascontiguousarray(photo))
+            image = image.resize((width, height), Image.Resampling.BOX, reducing_gap=2)
+            out[..., :3] = np.asarray(image.convert("RGB"))
+        return out
+
+    def place(self, number: int) -> tuple[float, float, float, float] | None:
+        """Its corners in the texture, 0..1; None while it is not there."""
+        if number not in self._there:
+            return None
+        row, column = divmod(number, self._grid[0])
+        across, down = 1 / self._grid[0], 1 / self._grid[1]
+        return column * across, row * down, (column + 1) * across, (row + 1) * down
+
+    def atlas(self) -> np.ndarray | None:
+        """(height, width, 4) uint8 of all of them, where that has changed."""
+        for number, future in list(self._futures.items()):
+            if future.done():
+                del self._futures[number]
+                row, column = divmod(number, self._grid[0])
+                width, height = self._size
+                x, y = column * width, row * height
+                self._texels[y : y + height, x : x + width] = future.result()
+                self._there.add(number)
+                self._stale = True
+        stale, self._stale = self._stale, False
+        return self._texels if stale else None
+
+    def destroy(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

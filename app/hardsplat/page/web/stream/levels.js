@@ -1,4 +1,4 @@
-// The tree of lod-meta.json, checked, and which level of detail each of its leaves is drawn in. hardsplat.render.levels does the same.
+// The tree of lod-meta.json, checked, and which level of detail each of its leaves is drawn in. hardsplat.render.streaming does the same.
 "use strict";
 
 const MOST_LEVELS = 16, MOST_DEPTH = 64, MOST_LEAVES = 65536, MOST_RUN = 2 ** 40;

@@ -23,7 +23,7 @@ SETTLED = 0.1  # s without a change of size before the swapchain follows
 AFTER = 4  # frames after the last event, in which the interface comes to rest
 
 
-class Face:
+class Presenter:
     """shown: the window. device: that draws splats; apart: another one of the same kind draws the
     interface. scene: texels of a new picture, which the next frame takes; None without one.
 
@@ -110,7 +110,7 @@ class Face:
         if (atlas := self.interface.atlas(drawing)) is not None:
             self.canvas.texture("gui_atlas", atlas)
         commands = self.canvas.draw(drawing, size, shown.place(region), **shown.window())
-        self.surface.present(commands, self.canvas.image, *size, self._painted)
+        self.surface.present(commands, self.canvas.image, size[0], size[1], self._painted)
         self._painting, self._painted_at = True, time.perf_counter()
         self._awake -= 1
 
