@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from hardsplat.base.errors import UserError
-from hardsplat.report.page import PARTS, comparison, spread, view_of
+from hardsplat.results.pictures import PARTS, comparison, some_of, view_of
 
 
 def compared(folders: list[Path], views: int, louder: int = 0) -> list[np.ndarray]:
@@ -25,7 +25,7 @@ def compared(folders: list[Path], views: int, louder: int = 0) -> list[np.ndarra
     first = folders[0] / "renders"
     paths = [p.relative_to(first).as_posix() for p in sorted(first.rglob(f"*.{PARTS[0]}.png"))]
     found = []
-    for name in spread([view_of(path)[0] for path in paths], views):
+    for name in some_of([view_of(path)[0] for path in paths], views):
         both = [pair for folder in folders if (pair := comparison(folder, name))]
         if len(both) == len(folders):
             renders, photo = [render for render, _ in both], both[0][1]

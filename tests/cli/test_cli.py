@@ -252,6 +252,18 @@ def test_help_loads_neither_vulkan_nor_numpy():
     assert python("-c", HELP).returncode == 0
 
 
+LATER = """
+import sys
+import hardsplat.gpu.probe, hardsplat.train.run.trainer
+heavy = 'scipy matplotlib imageio jinja2 plyfile pycolmap trimesh skimage av cv2'.split()
+sys.exit(' '.join(set(heavy) & sys.modules.keys()))
+"""
+
+
+def test_a_training_begins_without_what_its_end_needs():
+    assert python("-c", LATER).stderr.strip() == ""
+
+
 def test_whoever_reads_the_output_may_stop():
     """As `hardsplat train --help all | head -1` does."""
     program = f"{shlex.quote(sys.executable)} -m hardsplat train --help all"

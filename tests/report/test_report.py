@@ -13,6 +13,7 @@ from hardsplat.page.export import PageScene
 from hardsplat.report import page
 from hardsplat.report.processes import ReportProcesses
 from hardsplat.report.run import write_report
+from hardsplat.results import pictures as saved
 from hardsplat.settings.presets import save_config
 from hardsplat.train import Trainer, Watcher
 from hardsplat.train import run_training as train
@@ -67,7 +68,7 @@ def finished(tmp_path):
         metrics = METRICS | {"scene": str(path), "evaluations": at} | changes
         (path / "metrics.json").write_text(json.dumps(metrics))
         for i, name in enumerate(names):
-            page.write_comparison(path / "renders", name, picture(i), picture(100 + i))
+            saved.write_comparison(path / "renders", name, picture(i), picture(100 + i))
         return path
 
     return make
@@ -123,7 +124,7 @@ def test_damaged_and_missing_renders_are_left_out(finished):
     damaged = folder / "renders/a.jpg.render.png"
     damaged.write_bytes(damaged.read_bytes()[:200])
     (folder / "renders/b.jpg.photo.png").unlink()
-    assert page.comparison(folder, "a.jpg") is None is page.comparison(folder, "b.jpg")
+    assert saved.comparison(folder, "a.jpg") is None is saved.comparison(folder, "b.jpg")
     assert len(parts(write_report(folder))[0]) == 2
 
 
@@ -132,8 +133,8 @@ def test_names_too_long_for_files(tmp_path):
     names = ["x" * 244, "x" * 243 + "y", "ü" * 126 + "a", f"{'f' * 250}/{'g' * 255}"]
     picture = np.zeros((2, 2, 3), np.uint8)
     for name in names:
-        page.write_comparison(tmp_path / "renders", name, picture, picture)
-        assert page.comparison(tmp_path, name) is not None
+        saved.write_comparison(tmp_path / "renders", name, picture, picture)
+        assert saved.comparison(tmp_path, name) is not None
     assert sum(path.is_file() for path in (tmp_path / "renders").rglob("*")) == 2 * len(names)
 
 
@@ -143,12 +144,12 @@ TEXTS = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=9)
 @given(st.lists(TEXTS, unique=True, min_size=2, max_size=5))
 @example(["a/b.jpg", "a_b.jpg", "a_b.png", "a/b", "a_b", "a/b.jpg.png", "a.render.png"])
 def test_no_two_views_share_a_file(views):
-    names = [(view, part) for view in views for part in page.PARTS]
-    files = [page.comparison_name(*name) for name in names]
-    assert len(set(files)) == len(names) and [page.view_of(file) for file in files] == names
+    names = [(view, part) for view in views for part in saved.PARTS]
+    files = [saved.comparison_name(*name) for name in names]
+    assert len(set(files)) == len(names) and [saved.view_of(file) for file in files] == names
     for other in ("a.png", "a.render.jpg", "a", "render.png"):
         with pytest.raises(ValueError):
-            page.view_of(other)
+            saved.view_of(other)
 
 
 SCRIPT = """

@@ -61,7 +61,7 @@ def test_a_fit_device(capsys, device, monkeypatch):
     assert code == 0
     assert len(made) == 2 and all(each.handle is None for each in made)  # both are destroyed
     assert f"  {device.name}  " in text
-    assert "and 225 more while the last steps are averaged" in text  # 59 numbers
+    assert "and 225 of the host's while the last steps are averaged" in text  # 59 numbers
     assert text.startswith(f"ready: {device.name}, rasterizer hardware")
     for _, _, rows in doctor.REGISTRIES:
         for name, variant in rows.items():

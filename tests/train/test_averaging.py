@@ -34,10 +34,12 @@ def test_the_end_is_the_mean_of_the_samples(device, scene):
     session = open_session(device, settings(scene, **RUN, sh_degree_interval=1))
     samples: list = []
     sampled(session, samples)
-    sizes, each = session.store.parameters.nbytes(), averages(session.job.config.model.sh_degree)
+    on_device, each = device.usage.on_device, averages(session.job.config.model.sh_degree)
     of_all = {name: int(need.total) * session.store.capacity for name, need in each.items()}
-    assert {name: n for name, n in sizes.items() if name in each} == pytest.approx(of_all, rel=0.1)
+    sizes = {name: device.usage.by_name[name] for name in each}
+    assert sizes == pytest.approx(of_all, rel=0.1)  # in the host's memory
     session.take_averages()
+    assert device.usage.on_device == on_device and not {*each} & {*device.usage.by_name}
     found = session.store.values()
     assert len(samples) == 4  # after steps 8, 12, 16 and 20
     for name, values in found.items():

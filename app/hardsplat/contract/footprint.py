@@ -103,7 +103,7 @@ def needs(
 
 
 def averages(sh_degree: int) -> dict[str, Need]:
-    """What one splat takes besides while splats are averaged, by name."""
+    """What one splat takes of the host's memory while splats are averaged, by name."""
     widths = {q.average: (q.planes(sh_degree), 4 * q.width) for q in quantities.of("splat")}
     return {name: Need(planes * item, item, True) for name, (planes, item) in widths.items()}
 

@@ -26,9 +26,9 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.report.charts import figure, line, save
-from hardsplat.report.page import write_comparison
 from hardsplat.report.stages import stage_medians, stage_table
 from hardsplat.results.folder import archive_run, check_folder, make_folder, write_json
+from hardsplat.results.pictures import write_comparison
 from hardsplat.settings.presets import SAVED_NAME, save_settings
 from hardsplat.settings.train import scene_folder
 from hardsplat.step.photos import Photos

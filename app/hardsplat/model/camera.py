@@ -150,6 +150,23 @@ def rotation_matrix(w, x, y, z) -> np.ndarray:
     return np.array(rows)
 
 
+def quaternions(turns: np.ndarray) -> np.ndarray:
+    """(N, 4) unit quaternions wxyz of rotations (N, 3, 3)."""
+    n, at = len(turns), np.arange(3)
+    # 4 q_i q_j; the row of the largest component loses nothing by rounding
+    products = np.empty((n, 4, 4))
+    products[:, 1:, 1:] = turns + turns.transpose(0, 2, 1)
+    trace = np.trace(turns, axis1=1, axis2=2)
+    products[:, 0, 0] = 1 + trace
+    products[:, 1 + at, 1 + at] += 1 - trace[:, None]
+    for k in at:
+        i, j = (k + 1) % 3, (k + 2) % 3
+        products[:, 0, 1 + k] = products[:, 1 + k, 0] = turns[:, j, i] - turns[:, i, j]
+    largest = np.einsum("nii->ni", products).argmax(axis=1)
+    rows = products[np.arange(n), largest]
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
 def _not_rigid(w2c: np.ndarray) -> str:
     """What keeps a (4, 4) matrix from being a rotation and a translation, within 1e-3; empty when
     nothing does."""

@@ -16,6 +16,8 @@ from hardsplat.tables.quantity import Quantity
 OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")
 FIELDS = ("means", "quats", "scales", "opacities", "sh")  # arrays of Gaussians
 _BLOCK = 1 << 16  # splats whose numbers are converted at a time
+# of OpenCV's trees the one that finds the nearest neighbours exactly; how many it is asked for
+_EXACT_TREE, _CANDIDATES = 4, 6
 SH_C0 = 0.28209479177387814  # Y_0^0: constant band of the real spherical harmonics
 
 
@@ -170,23 +172,40 @@ class Gaussians:
         points (N, 3) world units; colors (N, 3) uint8. Isotropic; the scale is the root mean square
         distance to the 3 nearest neighbours.
         """
-        # takes a third of a second, for which those who read splats need not wait
-        from scipy.spatial import cKDTree
-
         points = np.asarray(points, np.float64)
         n = len(points)
         if n == 0:
             raise ValueError("the point cloud is empty: nothing to initialize splats from")
-        neighbours = min(4, n)
-        # built in a third of the time, for tens of millions of points
-        tree = cKDTree(points, balanced_tree=False, compact_nodes=False)
-        distance = tree.query(points, k=neighbours, workers=-1)[0].reshape(n, neighbours)[:, 1:]
-        squared = np.mean(distance**2, axis=1) if neighbours > 1 else np.ones(n)
+        squared = _squared_spacing(points)
         scale = np.sqrt(np.maximum(squared, 1e-7))
         sh = np.zeros((n, (sh_degree + 1) ** 2, 3), np.float32)
         sh[:, 0] = (np.asarray(colors, np.float64) / 255 - 0.5) / SH_C0
         quats = np.tile(np.array([1, 0, 0, 0], np.float32), (n, 1))
         return cls(points, quats, np.repeat(scale[:, None], 3, 1), np.full(n, opacity), sh)
+
+
+def _squared_spacing(points: np.ndarray) -> np.ndarray:
+    """(N,) mean squared distance of points (N, 3) float64 to their 3 nearest neighbours, or to all
+    where there are fewer; 1 for a lone point."""
+    import cv2  # SciPy has such a tree too, and takes a third of a second to be imported
+
+    n = len(points)
+    if n == 1:
+        return np.ones(1)
+    middle = np.partition(points, n // 2, axis=0)[n // 2]
+    # as float32, which is finest near the middle, and whose squares end at 1e38
+    places = np.clip(points - middle, -1e18, 1e18).astype(np.float32)
+    tree = cv2.flann_Index(places, {"algorithm": _EXACT_TREE})  # type: ignore[attr-defined]
+    out = np.empty(n)
+
+    def measure(part: slice) -> None:
+        # more than are needed, since float32 takes neighbours as near as each other in any order
+        near, _ = tree.knnSearch(places[part], min(_CANDIDATES, n), params={"checks": -1})
+        away = ((points[near] - points[part, None]) ** 2).sum(axis=2)
+        out[part] = np.sort(away, axis=1)[:, 1:4].mean(axis=1)  # the first is the point itself
+
+    in_blocks(n, _BLOCK, measure)
+    return out
 
 
 def first_values(quantity: Quantity, items: int, sh_degree: int) -> np.ndarray:

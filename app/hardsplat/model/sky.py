@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hardsplat.model.camera import quaternions
 from hardsplat.model.gaussians import SH_C0, Gaussians
 
 SIDE = 128  # texels a side: 1.6 degrees each
@@ -148,8 +149,6 @@ def _wrapped(at: np.ndarray, side: int) -> np.ndarray:
 def _frames(normals: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Quaternions (N, 4) and half axes (N, 2) of ellipses that cover cells with edges a and b, all
     (N, 3), across their normals: those of the covariance a a^T + b b^T."""
-    from scipy.spatial.transform import Rotation
-
     first = a / np.linalg.norm(a, axis=1, keepdims=True)
     second = np.cross(normals, first)
     in_plane = np.stack([[(e * axis).sum(1) for axis in (first, second)] for e in (a, b)])
@@ -157,5 +156,4 @@ def _frames(normals: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarr
     values, vectors = np.linalg.eigh(covariance)
     axes = [vectors[:, 0, k, None] * first + vectors[:, 1, k, None] * second for k in (0, 1)]
     axes.append(np.cross(*axes))
-    quats = Rotation.from_matrix(np.stack(axes, axis=2)).as_quat()
-    return quats[:, [3, 0, 1, 2]], np.sqrt(np.maximum(values, 1e-12))
+    return quaternions(np.stack(axes, axis=2)), np.sqrt(np.maximum(values, 1e-12))

@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.parallel import THREADS, in_blocks
 from hardsplat.model import morton
-from hardsplat.model.camera import Camera, rotation_matrix
+from hardsplat.model.camera import Camera, quaternions, rotation_matrix
 from hardsplat.model.gaussians import Gaussians
 
 _CAMERAS = 16  # that importance is estimated from
@@ -119,10 +118,9 @@ def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
     squares, axes = np.linalg.eigh(covariance)
     axes[np.linalg.det(axes) < 0, :, 0] *= -1
     squares = np.maximum(squares, 0)
-    quats = Rotation.from_matrix(axes).as_quat(scalar_first=True)
     opacities = np.clip(whole / np.maximum(_surface(squares), 1e-30), 0, 0.99)
     centres, sh = gaussians.means[starts] + means[:, :3], means[:, 9:].reshape(len(starts), -1, 3)
-    return Gaussians(centres, quats, np.sqrt(squares), opacities, sh)
+    return Gaussians(centres, quaternions(axes), np.sqrt(squares), opacities, sh)
 
 
 def covers(gaussians: Gaussians) -> np.ndarray:

@@ -17,7 +17,7 @@ from PIL import Image
 from hardsplat.base.files import replacing, written
 from hardsplat.base.version import __version__
 from hardsplat.model.camera import Camera
-from hardsplat.model.framing import look_at, scene_bounds
+from hardsplat.model.framing import look_at, scene_bounds, spread
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import kept
 from hardsplat.page.pack import MOST_SPLATS, Packed, pack
@@ -121,7 +121,8 @@ def small_viewer(
     workers from blob: URLs. Raises UserError where no splat is left.
     """
 
-    cameras = _spread(list(shown.cameras.values()), _ESTIMATED_FROM)
+    everywhere = list(shown.cameras.values())
+    cameras = [everywhere[i] for i in spread(len(everywhere), _ESTIMATED_FROM)]
 
     def fragment(chosen: Gaussians) -> tuple[str, int]:
         """With these splats, and the bytes that they take."""
@@ -169,6 +170,7 @@ def view_header(gaussians: Gaussians, shown: PageScene, most_cameras: int = MOST
     """What the viewer needs besides splats, as JSON holds it."""
     setting = scene_bounds(gaussians, list(shown.cameras.values()), shown.up)
     cameras = dict(shown.cameras) or {"start": _from_afar(setting)}
+    entries = [_entry(name, camera) for name, camera in cameras.items()]
     return {
         "title": shown.title,
         "near": shown.near,
@@ -176,14 +178,8 @@ def view_header(gaussians: Gaussians, shown: PageScene, most_cameras: int = MOST
         "antialiased": shown.antialiased,
         "up": _rounded(setting.up),
         "centre": _rounded(setting.centre),
-        "cameras": [_entry(name, cameras[name]) for name in _spread(list(cameras), most_cameras)],
+        "cameras": [entries[i] for i in spread(len(entries), most_cameras)],
     }
-
-
-def _spread(items: list, most: int) -> list:
-    """All items, or `most` of them, evenly spaced from the first on."""
-    n = len(items)
-    return [items[i * n // min(n, most)] for i in range(min(n, most))]
 
 
 def _entry(name: str, camera: Camera) -> dict:

@@ -1,9 +1,11 @@
-"""Averages of splats over steps, in planes of their own."""
+"""Averages of splats over steps, in planes of their own in the host's memory: samples are few and
+late, when the device has the most splats."""
 
 from __future__ import annotations
 
 from hardsplat.base.errors import OutOfMemory
-from hardsplat.gpu.memory.buffer import copy_regions
+from hardsplat.gpu.device.queue import once
+from hardsplat.gpu.memory.buffer import record_copy
 from hardsplat.raster.core.parameters import Parameters
 
 
@@ -15,22 +17,16 @@ def begin_averages(parameters: Parameters, n: int) -> None:
     try:
         for planes in parameters.of_splats():
             planes.add("average")
-            for value, average in zip(planes.buffers["value"], planes.buffers["average"]):
-                copy_regions(value, average, [(0, 0, n * planes.itemsize("value"))])
     except OutOfMemory:
         drop_averages(parameters)
         raise
+    _copy(parameters, n, "value", "average")
     parameters.write_table()
 
 
-def take_averages(parameters: Parameters) -> None:
-    """Splats become their averages, which are kept no longer. No step may be in flight."""
-    for planes in parameters.of_splats():
-        buffers = planes.buffers
-        if "average" in buffers:
-            buffers["value"], buffers["average"] = buffers["average"], buffers["value"]
-            for value in buffers["value"]:
-                value.name = planes.quantity.name
+def take_averages(parameters: Parameters, n: int) -> None:
+    """The n splats become their averages, which are kept no longer. No step may be in flight."""
+    _copy(parameters, n, "average", "value")
     drop_averages(parameters)
 
 
@@ -39,3 +35,12 @@ def drop_averages(parameters: Parameters) -> None:
     for planes in parameters.of_splats():
         planes.destroy("average")
     parameters.write_table()
+
+
+def _copy(parameters: Parameters, n: int, source: str, target: str) -> None:
+    """The planes of n splats from one role to another."""
+    with once(parameters.device) as commands:
+        for planes in parameters.of_splats():
+            nbytes = n * planes.itemsize("value")
+            for pair in zip(planes.buffers[source], planes.buffers[target]):
+                record_copy(commands, *pair, [(0, 0, nbytes)])

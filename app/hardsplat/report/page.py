@@ -12,9 +12,7 @@ import imageio.v3 as iio
 import numpy as np
 from PIL import Image  # makes pictures smaller, for which imageio has nothing
 
-from hardsplat.base.errors import UserError
-from hardsplat.base.files import replacing, short_name, written
-from hardsplat.io.media.images import read_rgb8, save_png
+from hardsplat.base.files import replacing, written
 from hardsplat.page.export import template
 from hardsplat.report import charts
 
@@ -22,8 +20,6 @@ BUDGET = 6_000_000  # bytes of a page's pictures before base64, which adds a thi
 # px of a picture's longer side, the first at which all fit the budget
 SIDES = (1280, 960, 640, 420, 280, 180, 120)
 _TEMPLATES = Path(__file__).parent / "templates"
-MOST_VIEWS = 8
-PARTS = ("render", "photo")  # of a held-out view, below renders/
 _LOSSLESS = 1 << 16  # px of a picture that is small enough to be shown exactly
 
 
@@ -80,42 +76,3 @@ def _encoded(image: np.ndarray, side: int) -> tuple[bytes, tuple[int, int]]:
 
 def _uri(kind: str, data: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
-
-
-def comparison_name(view: str, part: str) -> str:
-    """The path below renders/ of a view's picture. part: one of PARTS. No two views share one: the
-    view's own path, extension and all, comes first, shortened where files cannot have it."""
-    return f"{short_name(view)}.{part}.png"
-
-
-def view_of(name: str) -> tuple[str, str]:
-    """(view, part) of a path below renders/: what comparison_name was given, shortened as there.
-    Raises ValueError for other names."""
-    view, part = name.removesuffix(".png").rsplit(".", 1)
-    if not name.endswith(".png") or part not in PARTS:
-        raise ValueError(f"{name} is no picture of a comparison")
-    return view, part
-
-
-def write_comparison(folder: Path, view: str, render: np.ndarray, photo: np.ndarray) -> None:
-    """Writes both pictures of a view, (H, W, 3) float in 0..1 or uint8, below `folder`. Raises
-    UserError where one cannot be written."""
-    for part, image in zip(PARTS, (render, photo)):
-        save_png(folder / comparison_name(view, part), image)
-
-
-def comparison(folder: Path, view: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """(render, photograph), (H, W, 3) uint8 each, as a run left them; None where one is missing or
-    damaged, or they differ in size."""
-    files = [folder / "renders" / comparison_name(view, part) for part in PARTS]
-    try:
-        render, photo = map(read_rgb8, files)
-    except UserError:
-        return None
-    return (render, photo) if render.shape == photo.shape else None
-
-
-def spread(names: Sequence[str], most: int = MOST_VIEWS) -> list[str]:
-    """All names, or so many of them, evenly spaced from the first on."""
-    n = len(names)
-    return [names[i * n // min(n, most)] for i in range(min(n, most))]

@@ -18,10 +18,11 @@ from hardsplat.io.splats import load_splats
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import foremost
 from hardsplat.page.export import PageScene, small_viewer, source
-from hardsplat.report.page import comparison, pictures, spread, write_page
+from hardsplat.report.page import pictures, write_page
 from hardsplat.report.plots import CURVES, MEMORY, STAGES, early_plots, late_plots
 from hardsplat.report.stages import by_stage
 from hardsplat.results.metrics import last_evaluation
+from hardsplat.results.pictures import comparison, some_of
 from hardsplat.settings.option import kind
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
 from hardsplat.settings.scene import SceneSettings
@@ -121,7 +122,7 @@ def _views(
     if last is None:
         return [], []
     views = {v["name"]: v for v in last["views"]}
-    pairs = {name: known.get(name) or comparison(folder, name) for name in spread(list(views))}
+    pairs = {name: known.get(name) or comparison(folder, name) for name in some_of(list(views))}
     found = {name: both for name, both in pairs.items() if both}
     embedded = pictures([image for both in found.values() for image in both])
     shown = []

@@ -10,7 +10,6 @@ from hardsplat.io.formats import readable, streamed_sog
 from hardsplat.io.formats.checkpoint import holds, newest
 from hardsplat.io.scenes.colmap import model_folder
 from hardsplat.io.splats import is_antialiased
-from hardsplat.results.edited import edited
 from hardsplat.settings.presets import SAVED_NAME, read_saved
 from hardsplat.settings.train import TrainConfig
 
@@ -24,6 +23,8 @@ def find_model(
     Raises UserError where there are no splats. `config.data_dir` stays None where nothing says
     which scene they show.
     """
+    from hardsplat.results.edited import edited  # imports much, for which trainings need not wait
+
     path = Path(result)
     path = path.parent if path.name == "ckpts" and path.is_dir() else path
     file = path if path.suffix.lower() in readable() else path / "splats.ply"

@@ -13,8 +13,9 @@ from typing import Any
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
 from hardsplat.base.version import __version__
-from hardsplat.report.page import comparison, pictures, write_page
+from hardsplat.report.page import pictures, write_page
 from hardsplat.results.model import find_model, home_of
+from hardsplat.results.pictures import comparison
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.train import evaluate_run
 

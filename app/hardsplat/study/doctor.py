@@ -211,7 +211,7 @@ def _limits(device) -> list[str]:
         "  splats          in training, beside the photographs, about",
         *(f"                  {line}" for line in fitting),
         f"  a million       takes {own:.0f} MiB in training with --rasterizer tiled, and "
-        f"{averaged:.0f} more while the last steps are averaged",
+        f"{averaged:.0f} of the host's while the last steps are averaged",
     ]
 
 

@@ -13,6 +13,7 @@ from functools import cache
 
 import numpy as np
 
+from hardsplat.model.camera import quaternions
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.model.harmonics import band
 
@@ -73,10 +74,7 @@ def turned(sh: np.ndarray, rotation: np.ndarray) -> np.ndarray:
 
 def quaternion(rotation: np.ndarray) -> np.ndarray:
     """(4,) wxyz of a (3, 3) rotation."""
-    # takes a third of a second, which most conversions need not wait for
-    from scipy.spatial.transform import Rotation
-
-    return Rotation.from_matrix(rotation).as_quat(scalar_first=True)
+    return quaternions(rotation[None])[0]
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:

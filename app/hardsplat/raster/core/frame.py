@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from hardsplat import contract
 from hardsplat.model.camera import Camera
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _dtype = cache(contract.dtype)  # which takes longer than the rest of a struct
 

@@ -21,8 +21,9 @@ _MEMBERS = ("of_splats", "of_photographs", "of_cameras", "of_texels")  # as trai
 
 @dataclass(frozen=True)
 class Storage:
-    """Where planes lie. moments: how those of Adam are stored, None for none. shared: other APIs
-    may have the memory. out_of_core: quantities that spill are in the host's memory."""
+    """Where planes lie: on the device, but averages in the host's memory. moments: how those of
+    Adam are stored, None for none. shared: other APIs may have the memory. out_of_core: quantities
+    that spill are in the host's memory, too."""
 
     device: Device
     moments: MomentFormat | None = None
@@ -64,7 +65,7 @@ class Planes:
             self.storage.device,
             capacity * self.itemsize(role),
             next(name for name, roles in self.roles.items() if role in roles),
-            host=self.storage.out_of_core and self.quantity.spills,
+            host=role == "average" or (self.storage.out_of_core and self.quantity.spills),
             addressed=True,
             grows_with="splats" if self.quantity.of == "splat" else "",
             shared=self.storage.shared,

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from hardsplat.report.page import MOST_VIEWS, comparison, pictures, plot, spread
+from hardsplat.report.page import pictures, plot
 from hardsplat.results.metrics import last_evaluation
+from hardsplat.results.pictures import MOST_VIEWS, comparison, some_of
 from hardsplat.study.sweep.sweep_tables import (
     Point,
     axes_of,
@@ -66,7 +67,7 @@ def _views(folder: Path, found: list[Point]) -> tuple[list[dict], int]:
     names = [v["name"] for v in shown[0][2]["views"]]
     views: list[dict[str, Any]] = []
     images: list[np.ndarray] = []
-    for name in spread(names, max(1, min(MOST_VIEWS, MOST_RENDERS // len(shown)))):
+    for name in some_of(names, max(1, min(MOST_VIEWS, MOST_RENDERS // len(shown)))):
         renders: list[dict[str, Any]] = []
         for label, record, last in shown:
             both = comparison(folder / "runs" / record["folder"], name)

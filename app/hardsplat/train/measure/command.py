@@ -39,7 +39,7 @@ WRITTEN = ("eval.json", "renders")
 def save_comparison(folder: Path, m: Measured) -> None:
     """Render and photograph, named like the view."""
     # plots and templates, which training imports in a thread
-    from hardsplat.report.page import write_comparison
+    from hardsplat.results.pictures import write_comparison
 
     image = m.image
     assert image is not None, "measured without pictures"

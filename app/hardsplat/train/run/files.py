@@ -24,6 +24,7 @@ from hardsplat.io.media.images import over, save_png, to_uint8
 from hardsplat.model.camera import Camera
 from hardsplat.model.sky import Sky
 from hardsplat.results.folder import write_json
+from hardsplat.results.pictures import comparison_name, some_of
 from hardsplat.tables.pictures import BACKGROUNDS
 from hardsplat.train.features import save_found
 from hardsplat.train.features.feature import Found
@@ -75,16 +76,12 @@ class RunFiles:
         save_png(self._path(name, "photo"), over(photo, background))
 
     def _path(self, name: str, part: str) -> Path:
-        from hardsplat.report.page import comparison_name
-
         return self.folder / "renders" / comparison_name(name, part)
 
     # -- on the way --------------------------------------------------------------------------------
 
     def comparison(self, m: Measured) -> None:
         """The render of a held-out view and its photograph; some are kept for the report."""
-        from hardsplat.report.page import spread
-
         assert m.target is not None
 
         def work() -> np.ndarray:
@@ -97,7 +94,7 @@ class RunFiles:
             return render
 
         render = self.background.do("renders", work, m.target.nbytes + m.photo.nbytes)
-        if m.name in spread([self.scene.views[i].name for i in self.scene.test]):
+        if m.name in some_of([self.scene.views[i].name for i in self.scene.test]):
             self._shown[m.name] = render, m.photo
 
     def splats(

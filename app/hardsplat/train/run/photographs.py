@@ -30,7 +30,6 @@ class PhotographLoader:
         self.scene, self.background = scene, Background()
         self._blurred: Future[list[str]] | None = None
         do, held_out = self.background.do, scene.held_out
-        do("imports", _import_neighbours, line="imports")
         self._training = [do("photographs", scene.views[i].load) for i in scene.train]
         size = sum(4 * view.camera.width * view.camera.height for view in held_out)
         self._held_out: list[Future[np.ndarray]] | None = None
@@ -102,7 +101,3 @@ def _blurred(views: Sequence[View], images: Sequence[np.ndarray], quiet: bool) -
             f"neighbours: {named}; they are trained on (--exclude NAME leaves them out)"
         )
     return found
-
-
-def _import_neighbours() -> None:
-    import scipy.spatial  # noqa: F401  # finds neighbours of the first splats

@@ -271,7 +271,7 @@ class Session:
         if self.store.parameters.averaged:
             self.drain()
             self.device.wait_idle()
-            take_averages(self.store.parameters)
+            take_averages(self.store.parameters, self.store.count())
 
     # -- drawing -----------------------------------------------------------------------------------
 
