@@ -8,9 +8,8 @@ import cv2
 import numpy as np
 import pytest
 
-from hardsplat.sfm.colmap.outcome import parts_of, reasons
+from hardsplat.sfm.colmap.outcome import Part, parts_of, reasons, write_sheet
 from hardsplat.sfm.job.config import SfmConfig
-from hardsplat.sfm.job.sheet import write_sheet
 from hardsplat.sfm.run import sfm
 from tests.helpers import needs
 
@@ -61,12 +60,12 @@ def test_a_page_of_parts(tmp_path):
     (tmp_path / "broken.jpg").write_bytes(b"no picture")
     shutil.copy(COURTYARD / "images" / "view_0000.jpg", tmp_path)
     many = [f"{i}.jpg" for i in range(500)]
-    parts = [("model", ["view_0000.jpg", hostile], ()), ("b", ["broken.jpg"], ("broken.jpg", "x"))]
-    write_sheet(tmp_path / "parts.html", tmp_path, parts + [("many", many, ())] * 30)
+    parts = [Part(["view_0000.jpg", hostile], "model"), Part(many, "apart", ("broken.jpg", "x", 9))]
+    write_sheet(tmp_path / "parts.html", tmp_path, parts + [Part(many, "alone")] * 30)
     page = (tmp_path / "parts.html").read_text()
     assert page.count("data:image/jpeg") == 1 and "<script" not in page
     assert "&lt;script&gt;" in page and "Nearest to a connection" in page
-    assert len(page) < 100_000 and "<li>many</li>" in page
+    assert len(page) < 100_000 and "<li>500 photographs" in page
 
 
 def poster(folder, count):

@@ -21,9 +21,8 @@ from hardsplat.cli import main
 from hardsplat.io.media.video import VideoWriter
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.sfm.job import video
-from hardsplat.sfm.job.config import SfmConfig
+from hardsplat.sfm.job.config import SfmConfig, cores
 from hardsplat.sfm.job.photographs import find_photographs, listed
-from hardsplat.sfm.job.plan import cores
 from hardsplat.sfm.job.state import State
 from hardsplat.sfm.process import StageProgress
 from hardsplat.sfm.process import work as run_worker
@@ -112,7 +111,7 @@ def test_bad_input_is_a_line_and_leaves_nothing(error_of, tmp_path, monkeypatch)
         """
         --data . | given twice
         --camera-model FISHEYE | --camera-model: expected one of
-        --max-image-size 9 | max_image_size 9: must be 64 or more
+        --max-image-size 9 | --max-image-size: expected a whole number of at least 64
         --num-frame 9 | did you mean '--num-frames'
         """
     ):
@@ -133,13 +132,14 @@ def test_bad_input_is_a_line_and_leaves_nothing(error_of, tmp_path, monkeypatch)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.mp4", "a.txt", "one.jpg"]
 
 
-def test_a_stage_that_did_something_is_told_however_short_it_was(capsys):
+def test_a_stage_that_ends_is_told(capsys):
     progress = StageProgress(quiet=False)
-    for stage, seconds in (("features", 0), ("matches", 1e-4)):
+    for stage in ("features", "matches", "poses"):
         progress.begin(stage, 13)
-        progress.end(stage, 13, seconds)
-    assert capsys.readouterr().out == "matches    13 in 1 s\n"
-    assert progress.spent == {"features": 0, "matches": 1e-4}
+    progress.close()  # interrupted
+    said = capsys.readouterr().out
+    assert said == "features   13 in 00:00\nmatches    13 in 00:00\n"
+    assert [*progress.spent] == ["features", "matches"]
 
 
 def test_without_pycolmap(error_of, tmp_path, monkeypatch):
@@ -262,88 +262,99 @@ def test_a_video_becomes_a_scene(tmp_path, capsys):
     assert len(load_scene(scene).views) >= 11, said
 
 
-def unlike(database, name: str):
-    """An image whose features match no others."""
-    from hardsplat.sfm.colmap import database as db
+def unlike(job, name: str):
+    """Adds an image whose features match no others."""
+    import pycolmap
 
-    number = len(db.ids_by_name(database)) + 1
-    rng, count = np.random.default_rng(number), 60
+    from hardsplat.sfm.colmap.matching import write_image
+
+    rng, count = np.random.default_rng(len(job.names)), 60
     points = np.hstack([rng.uniform(0, 100, (count, 2)), np.ones((count, 2))])
     spots = rng.integers(0, 256, (count, 128), np.uint8)
-    db.write_image(database, number, name, 1, points.astype(np.float32), spots)
-    return dict(name=name, camera=0)
+    with pycolmap.Database.open(job.path) as database:
+        write_image(database, name, 1, points.astype(np.float32), spots)
+    job.names.append(name)
+
+
+def pairs_of(job):
+    from hardsplat.sfm.colmap.matching import choose
+
+    return choose("exhaustive", job.path, 2)
 
 
 @pytest.fixture
 def unmatched(tmp_path):
-    """The stages of a job of four photographs that match nowhere, one with a space in its name, and
-    what they say."""
+    """A job of four photographs that match nowhere, one with a space in its name, and what it
+    says."""
     import pycolmap
 
-    from hardsplat.sfm.colmap.stages import Stages
+    from hardsplat.sfm.colmap.job import Job
 
-    job = dict(scene=tmp_path, images=tmp_path, threads=2, photographs=[])
-    job |= dict(error=1.0, seed=0, method="exhaustive", mapper="incremental", lens=True)
-    said = []
-    stages = Stages(job, lambda *message: said.append(message))
-    stages.work.mkdir()
-    stages.state.put(features={})
-    with pycolmap.Database.open(stages.path) as database:
+    said, how = [], dict(error=1.0, seed=0, method="sequential", mapper="incremental", lens=True)
+    of_files = dict(scene=tmp_path, images=tmp_path, threads=2, photographs=[])
+    job = Job(how | of_files, lambda *message: said.append(message))
+    job.work.mkdir()
+    with pycolmap.Database.open(job.path) as database:
         row = pycolmap.Camera.create_from_model_name(1, "SIMPLE_RADIAL", 120.0, 100, 100)
         database.write_camera(row, use_camera_id=True)
-        job["photographs"] += [unlike(database, name) for name in "a b.jpg|1|2|3".split("|")]
-    stages._find_matches()
-    return stages, said
+    for name in "a b.jpg|1|2|3".split("|"):
+        unlike(job, name)
+    job.compare(pairs_of(job))
+    return job, said
 
 
 @needs_pycolmap
 def test_pairs_that_match_nowhere_are_compared_once(unmatched):
-    """Where matching was stopped, photographs are added, and photographs without a pose are
-    compared with all others."""
+    """Where matching was stopped, and where photographs are added."""
     import pycolmap
 
-    stages, said = unmatched
-    with pycolmap.Database.open(stages.path) as database:
+    job, said = unmatched
+    with pycolmap.Database.open(job.path) as database:
         assert database.read_num_matches()[0] == [] and database.exists_matches(1, 2)
-    stages.state.put(matches="")
     said.clear()
-    stages._find_matches()
-    assert said == [("begin", "comparing", 4)]  # and nothing to match
-    stages._read_matches()
-    best = SimpleNamespace(reg_image_ids=lambda: [1, 2, 3])
-    again = stages._second_look(best)
-    assert again == [(0, 3), (1, 3), (2, 3)] and not stages.compare(again)
-    with pycolmap.Database.open(stages.path) as database:
-        stages.job["photographs"].append(unlike(database, "4.jpg"))
-    stages._find_matches()
-    assert said[2] == ("begin", "matches", 10, 6)
+    job.compare(pairs_of(job))
+    assert not said  # nothing to match
+    unlike(job, "4.jpg")
+    job.compare(pairs_of(job))
+    assert said[0] == ("begin", "matches", 10, 6)
+
+
+@needs_pycolmap
+def test_photographs_without_a_pose_are_compared_with_all_others(unmatched, monkeypatch):
+    job, _ = unmatched
+    best, wanted = SimpleNamespace(reg_image_ids=lambda: [1, 2, 3], num_reg_images=lambda: 3), []
+    job.matches.pairs = np.array([[0, 1], [1, 2], [2, 3]])
+    best.compute_mean_reprojection_error = lambda: 1.0
+    monkeypatch.setattr(job, "_map", lambda attempt, start=None: [best])
+    monkeypatch.setattr(job, "compare", wanted.extend)
+    assert job.mapped()[0] is best and sorted(wanted) == [(0, 3), (1, 3), (2, 3)]
 
 
 @needs_pycolmap
 def test_what_fails_is_in_the_log_and_not_tried_again(unmatched, monkeypatch, capsys):
     from hardsplat.sfm.colmap.mapping import ATTEMPTS
 
-    stages, said = unmatched
+    job, said = unmatched
     said.clear()
 
     def overflow(mapper, attempt, *_):
         calls.append(attempt)
         return 1e308**2
 
-    calls = []
+    calls, job.matches.pairs = [], np.array([[0, 1]])
     monkeypatch.setattr("hardsplat.sfm.colmap.mapping.Mapper.run", overflow)
-    stages._read_matches()
+    words = "6 attempts failed, see .*log.txt; COLMAP's defaults: OverflowError"
     for _ in range(2):  # the second is another start of the same command
-        with pytest.raises(UserError, match="no two of them show the same"):
-            stages._mapped()
+        with pytest.raises(UserError, match=words):
+            job.mapped()
     assert calls == list(ATTEMPTS)
     logged = capsys.readouterr().err
     assert logged.count("OverflowError: (34, ") == len(ATTEMPTS) and "in overflow" in logged
     told = "COLMAP's defaults failed: OverflowError: (34, 'Numerical result out of range')"
     assert ("say", f"note: {told}; going on without") in said
-    stages.state.put(matches="")
-    stages._find_matches()
-    stages._map(calls[0])
+    unlike(job, "4.jpg")
+    job.compare(pairs_of(job))
+    job._map(calls[0])
     assert len(calls) == len(ATTEMPTS) + 1  # with other matches it is worth a try
 
 
@@ -382,8 +393,7 @@ def test_cameras_of_which_nothing_is_known_end_nothing(params):
     """Their numbers overflow: such a model is not used, and not adjusted."""
     import pycolmap
 
-    from hardsplat.sfm.colmap.lens import adjusted
-    from hardsplat.sfm.colmap.mapping import is_sound
+    from hardsplat.sfm.colmap.mapping import adjusted, is_sound
 
     how = pycolmap.SyntheticDatasetOptions()
     how.num_rigs, how.num_cameras_per_rig, how.num_frames_per_rig, how.num_points3D = 1, 1, 4, 50
@@ -400,24 +410,23 @@ def test_cameras_of_which_nothing_is_known_end_nothing(params):
 def test_a_process_killed_within_an_image_leaves_none_of_it(tmp_path):
     import pycolmap
 
-    from hardsplat.sfm.colmap import database as db
+    from hardsplat.sfm.colmap import matching
 
     kill = (
         "import os, sys, numpy as np, pycolmap\n"
-        "from hardsplat.sfm.colmap import database as db\n"
+        "from hardsplat.sfm.colmap import matching\n"
         "camera = pycolmap.Camera.create_from_model_name(1, 'SIMPLE_RADIAL', 120.0, 100, 100)\n"
         "database = pycolmap.Database.open(sys.argv[1])\n"
         "database.write_camera(camera, use_camera_id=True)\n"
         "pycolmap.Database.write_descriptors = lambda *_, **__: os._exit(9)\n"
         "features = np.zeros((9, 4), np.float32), np.zeros((9, 128), np.uint8)\n"
-        "db.write_image(database, 1, 'a.jpg', 1, *features)\n"
+        "matching.write_image(database, 'a.jpg', 1, *features)\n"
     )
-    path = tmp_path / db.NAME
+    path = tmp_path / matching.NAME
     environment = os.environ | {"PYTHONPATH": str(ROOT / "app")}
     assert subprocess.run([sys.executable, "-c", kill, path], env=environment).returncode == 9
     with pycolmap.Database.open(path) as database:
-        assert database.exists_camera(1) and not db.ids_by_name(database)
-        assert unlike(database, "a.jpg")["name"] in db.ids_by_name(database)
+        assert database.exists_camera(1) and not matching.names_in(database)
 
 
 @needs_pycolmap
@@ -485,7 +494,7 @@ def children(pid: int) -> list[int]:
 def test_pictures_are_written_beside_pycolmap():
     """Pillow's libraries are loaded first: the other way round, writing PNG destroys memory."""
     script = """
-import hardsplat.sfm.colmap.stages, io
+import hardsplat.sfm.colmap.job, io
 from PIL import Image
 for format in ("PNG", "JPEG", "TIFF"):
     Image.effect_noise((400, 300), 90).save(io.BytesIO(), format)

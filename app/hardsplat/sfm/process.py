@@ -1,27 +1,34 @@
-"""The worker's process, seen from the command: it is started, listened to, shown, and ended with
-the command."""
+"""The process in which pycolmap works: started, listened to and ended with the command, which runs
+this file again, `process.py FOLDER`, where the job lies.
+
+What the worker tells leaves as lines of JSON: the name of a method of StageProgress, or `result` or
+`error`, and what it is given. What libraries print goes to the log, which is its stderr.
+"""
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.util
 import json
 import os
 import subprocess
 import sys
+import threading
+import time
+import traceback
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from hardsplat.base.errors import UserError
+from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import replacing
 from hardsplat.base.paths import PACKAGE
 from hardsplat.base.progress import Bar
-from hardsplat.sfm.job.plan import spoken
 from hardsplat.sfm.job.state import State
 
 JOB, LOG = "job.json", "log.txt"
-WORKER = str(Path(__file__).with_name("worker.py"))
+WORKER = __file__
 
 
 def require_pycolmap() -> None:
@@ -32,11 +39,10 @@ def require_pycolmap() -> None:
 
 
 class StageProgress:
-    """A bar for each stage, and a line when one ends. The worker's messages are calls of these
-    methods."""
+    """A bar for each stage, and a line when the next one begins. spent: seconds by stage."""
 
     def __init__(self, quiet: bool):
-        self._quiet, self._bar = quiet, Bar(disable=True)
+        self._quiet, self._bar, self._began = quiet, Bar(disable=True), 0.0
         self.spent: dict[str, float] = {}
 
     def say(self, text: str) -> None:
@@ -44,9 +50,10 @@ class StageProgress:
             tqdm.write(text)
 
     def begin(self, stage: str, total: int, done: int = 0) -> None:
-        self.close()
+        self.end()
         how = dict(unit="", leave=False, disable=self._quiet)
         self._bar = Bar(total=total, initial=done, desc=stage, **how)
+        self._stage, self._total, self._began = stage, total, time.monotonic()
 
     def at(self, done: int, total: int | None = None) -> None:
         self._bar.total = total or self._bar.total
@@ -55,15 +62,17 @@ class StageProgress:
     def phase(self, text: str) -> None:
         self._bar.set_postfix_str(text, refresh=sys.stderr.isatty())  # no line for each in a log
 
-    def end(self, stage: str, total: int, seconds: float) -> None:
-        """Ends a stage. seconds: 0 where nothing was left to do, about which nothing is printed."""
-        self.close()
-        self.spent[stage] = self.spent.get(stage, 0) + seconds
-        if seconds:
-            self.say(f"{stage:<10} {total} in {spoken(seconds)}")
+    def end(self, total: int | None = None) -> None:
+        """Ends the stage that is on. total: of what there was, where that was not known before."""
+        if self._began:
+            seconds = time.monotonic() - self._began
+            self.spent[self._stage] = self.spent.get(self._stage, 0) + seconds
+            self.close()
+            self.say(f"{self._stage:<10} {total or self._total} in {Bar.format_interval(seconds)}")
 
     def close(self) -> None:
         self._bar.close()
+        self._began = 0.0
 
 
 def work(job: dict[str, Any], folder: Path, progress: StageProgress) -> dict[str, Any]:
@@ -74,19 +83,18 @@ def work(job: dict[str, Any], folder: Path, progress: StageProgress) -> dict[str
     this also ends the worker.
     """
     log = folder / LOG
+    log.unlink(missing_ok=True)
     State(folder).put(trying="")  # what was interrupted did not fail
     with replacing(folder / JOB) as partial:
         partial.write_text(json.dumps(job), encoding="utf-8")
-    while True:
-        ended = _run(folder, progress)
-        if isinstance(ended, dict):
-            return ended
-        what = f"ended with {ended}: {_last_line(log)}"
+    while isinstance(ended := _run(folder, progress), int):
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        what = f"ended with {ended}: {(lines or ['no message'])[-1][:200]}"
         if not (tried := State(folder).note_crash(what)):
-            break
+            where = f"(see {log}); the same command continues where it stopped"
+            raise UserError(f"the process that finds the poses {what} {where}")
         progress.say(f"note: {tried}: the process {what}; going on without (see {log})")
-    where = f"(see {log}); the same command continues where it stopped"
-    raise UserError(f"the process that finds the poses {what} {where}")
+    return ended
 
 
 def _run(folder: Path, progress: StageProgress) -> dict[str, Any] | int:
@@ -98,12 +106,13 @@ def _run(folder: Path, progress: StageProgress) -> dict[str, Any] | int:
     # a session of its own: Ctrl-C is for us, who then end it
     how: dict[str, Any] = dict(env=environment, start_new_session=True)
     how |= dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-    command = [sys.executable, WORKER, str(folder)]
+    command = [sys.executable, "-P", WORKER, str(folder)]
     with open(folder / LOG, "ab") as said, subprocess.Popen(command, **how, stderr=said) as process:
         try:
             for line in process.stdout:  # type: ignore[union-attr]  # it is a pipe
                 what, *args = json.loads(line)
                 if what == "result":
+                    progress.end()
                     return args[0]
                 if what == "error":
                     raise UserError(args[0])
@@ -114,6 +123,32 @@ def _run(folder: Path, progress: StageProgress) -> dict[str, Any] | int:
             process.kill()
 
 
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1][:200] if lines else "no message"
+def main(folder: Path) -> None:
+    """The worker. It ends at once when its input closes: who started it is gone."""
+    import cv2
+
+    from hardsplat.sfm.colmap.job import Job
+
+    faulthandler.enable()
+    cv2.setNumThreads(1)  # the job's pool has a thread a core
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print must not fall among the messages
+    threading.Thread(target=lambda: os._exit(len(os.read(0, 1))), daemon=True).start()
+
+    def send(*message) -> None:
+        print(json.dumps(message), file=out, flush=True)
+
+    try:
+        send("result", Job(json.loads((folder / JOB).read_text("utf-8")), send).run())
+    except UserError as error:
+        send("error", str(error))
+    except OSError as error:
+        send("error", f"{error.filename or folder}: {error.strerror or error}")
+    except Exception as error:  # COLMAP's failed checks are of many types
+        traceback.print_exc()
+        said = f"{type(error).__name__}: {reason(error)}; all it said is in {folder / LOG}"
+        send("error", f"COLMAP failed: {said}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, replacing_folder
+from hardsplat.base.progress import Bar
 from hardsplat.io.media.panorama import is_whole
 from hardsplat.io.scenes.masks import FOLDER, Masks
-from hardsplat.sfm.colmap.outcome import Outcome
-from hardsplat.sfm.job.config import SfmConfig
+from hardsplat.sfm.colmap.outcome import SHEET, Outcome
+from hardsplat.sfm.job.config import SfmConfig, make_plan
 from hardsplat.sfm.job.photographs import (
     WORK,
     PhotographFolder,
@@ -26,11 +25,9 @@ from hardsplat.sfm.job.photographs import (
     listed,
     size_and_time,
 )
-from hardsplat.sfm.job.plan import make_plan, spoken
-from hardsplat.sfm.job.sheet import SHEET
-from hardsplat.sfm.job.state import State, digests
+from hardsplat.sfm.job.state import State, digests, fingerprint
 from hardsplat.sfm.job.video import extract_frames, says_panorama
-from hardsplat.sfm.process import LOG, StageProgress, require_pycolmap, work
+from hardsplat.sfm.process import StageProgress, require_pycolmap, work
 
 REPORT = "report.json"
 _LISTED = 10  # photographs without a pose that are named on the terminal
@@ -44,7 +41,7 @@ def sfm(config: SfmConfig) -> Outcome:
     Writes SCENE/sparse/0, see scene_of, and SCENE/sfm. Raises UserError for bad input,
     KeyboardInterrupt when stopped: the same call then continues.
     """
-    started, data = time.monotonic(), config.data
+    data, progress = config.data, StageProgress(config.quiet)
     if data is None:
         what = "a folder of photographs or a video"
         raise UserError(f"no photographs given: hardsplat sfm INPUT, {what}")
@@ -61,12 +58,12 @@ def sfm(config: SfmConfig) -> Outcome:
     copied = not video and scene.resolve() != data.resolve()
     state, mode = State(folder), config.camera_mode
     how = "single" if video and mode == "auto" else mode, config.panorama, config.exclude
-    if not video:  # or an error, before anything is written
-        photographs = find_photographs(data, *how)
     try:
+        if not video:  # or an error, before anything is written
+            photographs = find_photographs(data, *how)
         _check_model(scene, state, config.overwrite)
         if video:
-            _take_frames(data, scene, state, config)
+            _take_frames(data, scene, state, config, progress)
         elif copied:
             _copy(data, scene)
         if video or copied:
@@ -74,28 +71,37 @@ def sfm(config: SfmConfig) -> Outcome:
         if len(photographs.items) < 2:
             why = "poses are found by comparing photographs, so take many, from all around"
             raise UserError(f"{photographs.folder}: only one photograph; {why}")
+        plan = make_plan(config, [p.size for p in photographs.items], "frames" in state)
+        for line in _introduction(photographs, config.panorama):
+            progress.say(line)
+        by = f"{plan['method']} matching and {plan['mapper']} mapping on {plan['threads']} threads"
+        progress.say(f"{by}, into {model} and {folder}")
+        auto = config.camera_model == "auto"
+        job = {
+            "photographs": [asdict(p) for p in photographs.items],
+            "camera_model": "SIMPLE_RADIAL" if auto else config.camera_model,
+            "lens": auto,
+            "seed": config.seed,
+            "align": config.align,
+        } | plan
+        key = fingerprint(job | dict(threads=0), 6)
+        job |= dict(images=str(photographs.folder.absolute()))
+        done = state.get("model", {})
+        kept = done.get("key") == key and done["files"] == digests(model)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / LOG).unlink(missing_ok=True)
+        job |= dict(scene=str(scene.absolute()), key=key)
+        found = done["outcome"] if kept else work(job, folder, progress)
+        missing = photographs.left_out | found["missing"]
+        outcome = Outcome(**found | dict(missing=missing, seconds=progress.spent))
+        with replacing(folder / REPORT) as partial:
+            partial.write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{error.filename or scene}: {error.strerror or error}") from error
-    filmed = video or bool(state.get("frames"))
-    plan = make_plan(config, [p.size for p in photographs.items], filmed)
-    progress = StageProgress(config.quiet)
-    for line in _introduction(photographs, config.panorama):
-        progress.say(line)
-    by = f"{plan['method']} matching and {plan['mapper']} mapping on {plan['threads']} threads"
-    progress.say(f"{by}, into {model} and {folder}")
-    found = work(_job(scene, photographs, config) | plan, folder, progress)
-    kept = found.pop("kept", False)
-    missing = photographs.left_out | found["missing"]
-    outcome = Outcome(**found | dict(missing=missing, seconds=progress.spent))
-    with replacing(folder / REPORT) as partial:
-        partial.write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
     for line in _summary(outcome, folder):
         progress.say(line)
-    done = f"done in {spoken(time.monotonic() - started)}"
-    done = "done before with these settings" if kept else done
-    progress.say(f"{done}: {model}; next: hardsplat train {shlex.quote(str(scene))}")
+    took = f"done in {Bar.format_interval(sum(progress.spent.values()))}"
+    took = "done before with these settings" if kept else took
+    progress.say(f"{took}: {model}; next: hardsplat train {shlex.quote(str(scene))}")
     return outcome
 
 
@@ -122,64 +128,44 @@ def _check_model(scene: Path, state: State, overwrite: bool) -> None:
         state.put()
 
 
-def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> None:
+def _take_frames(
+    video: Path, scene: Path, state: State, config: SfmConfig, progress: StageProgress
+) -> None:
     """Frames of the video into SCENE/images, unless they are there."""
-    images, started = scene / "images", time.monotonic()
+    images, taken = scene / "images", state.get("frames")
     panorama = config.panorama == "all" or (config.panorama == "auto" and says_panorama(video))
     key = [video.name, *size_and_time(video), config.num_frames, panorama]
-    names = listed(images) if images.is_dir() else []
-    taken = state.get("frames", {})
-    if taken.get("key") == key and taken.get("names") == names:
+    if images.is_dir() and taken == key:
         return
-    if names and taken.get("names") != names and not config.overwrite:
+    if images.is_dir() and listed(images) and not taken and not config.overwrite:
         what = "name another scene with --out SCENE, or add --overwrite to replace them"
         raise UserError(f"{images}: has photographs that are not of {video.name}; {what}")
-    progress = StageProgress(config.quiet)
     progress.begin("frames", 1)
     try:
         with replacing_folder(images) as partial:
             count = extract_frames(video, partial, config.num_frames, progress.at, panorama)
+        progress.end(count)
     except BaseException:
         with suppress(OSError):  # where nothing else is in it
             scene.rmdir()
         raise
     finally:
         progress.close()
-    state.put(frames={"key": key, "names": listed(images)})
-    spent = spoken(time.monotonic() - started)
-    progress.say(f"frames     {count} of {video.name} in {images}, {spent}")
+    state.put(frames=key)
 
 
 def _copy(data: Path, scene: Path) -> None:
     """The photographs, and their masks, into SCENE/images and SCENE/masks; what is there already is
-    left. Raises UserError for one that cannot be copied."""
+    left. Raises OSError."""
     source, masks = image_folder(data), Masks(data).folder or data / FOLDER
     pairs = [(source / name, scene / "images" / name) for name in listed(source)]
-    # the scene may lie among the photographs
-    pairs = [pair for pair in pairs if not pair[0].absolute().is_relative_to(scene.absolute())]
     olds = [path for path in masks.rglob("*") if path.is_file()]
     pairs += [(old, scene / FOLDER / old.relative_to(masks)) for old in olds]
-    for old, new in pairs:
-        if size_and_time(new) != size_and_time(old):
-            try:
-                with replacing(new) as partial:
-                    shutil.copy2(old, partial)
-            except OSError as error:
-                raise UserError(f"{old} cannot be copied to {new}: {error.strerror}") from error
-
-
-def _job(scene: Path, photographs: PhotographFolder, config: SfmConfig) -> dict[str, Any]:
-    """What the worker is told, beside the plan."""
-    auto = config.camera_model == "auto"
-    return {
-        "scene": str(scene.absolute()),
-        "images": str(photographs.folder.absolute()),
-        "photographs": [asdict(p) for p in photographs.items],
-        "camera_model": "SIMPLE_RADIAL" if auto else config.camera_model,
-        "lens": auto,
-        "seed": config.seed,
-        "align": config.align,
-    }
+    for old, new in pairs:  # the scene may lie among the photographs
+        inside = old.absolute().is_relative_to(scene.absolute())
+        if not inside and size_and_time(new) != size_and_time(old):
+            with replacing(new) as partial:
+                shutil.copy2(old, partial)
 
 
 def _introduction(photographs: PhotographFolder, panorama: str) -> list[str]:

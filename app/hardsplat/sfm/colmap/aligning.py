@@ -18,6 +18,7 @@ from scipy.spatial.transform import Rotation
 _ERRORS = (0.5, 2.0, 8.0, 25.0)
 _FEWEST, _SHARE = 4, 0.6  # positions that must agree; share of all
 _CLEAR = 3.0  # spread of positions over their error, from which they tell scale and turns
+_POLE = 10.0  # spreads of a line that poles on it are high, which keep its photographs upright
 _LEVEL = np.sin(np.radians(10.0))  # by which the side of a picture may tilt, of most pictures
 _HELD = 0.7  # share of the pictures that must be held so
 _SPREAD = 0.05  # second moment of the pictures' sides, from which they tell the up direction
@@ -34,24 +35,24 @@ def align(model: pycolmap.Reconstruction, taken: Mapping[str, Mapping[str, Any]]
     metres, median distance of photographs from their positions.
     """
     posed = sorted((i for i in model.images.values() if i.has_pose), key=lambda i: i.name)
-    by_gps = _by_positions(model, posed, taken)
+    up, how = _up(posed, taken)
+    by_gps = _by_positions(model, posed, taken, up, how)
     if isinstance(by_gps, dict):
         return by_gps
-    up, how = _up(posed, taken)
     if up is None:
         return dict(by="none", note=f"{by_gps}, and {how}: the model stays as it was found")
-    model.transform(pycolmap.Sim3d(1.0, pycolmap.Rotation3d(_turn(up)), np.zeros(3)))
-    note = f"-y is up by {how}; {by_gps}: lengths are not in metres"
-    return dict(by="gravity", note=note)
+    turn = Rotation.align_vectors([[0.0, -1.0, 0.0]], [up])[0].as_matrix()
+    model.transform(pycolmap.Sim3d(1.0, pycolmap.Rotation3d(turn), np.zeros(3)))
+    return dict(by="gravity", note=f"-y is up by {how}; {by_gps}: lengths are not in metres")
 
 
-def _by_positions(model, posed, taken) -> dict[str, Any] | str:
-    """The alignment by positions; why there is none, where the model is left as it is."""
+def _by_positions(model, posed, taken, up, how: str) -> dict[str, Any] | str:
+    """The alignment by positions; why there is none, where the model is left as it is. up, how: as
+    _up has them."""
     known = [(image, gps) for image in posed if (gps := taken[image.name]["gps"])]
-    if not known:
-        return "no positions in EXIF"
     if len(known) < _FEWEST:
-        return f"only {len(known)} photographs have positions"
+        few = f"only {len(known)} photographs have positions"
+        return few if known else "no positions in EXIF"
     gps = np.array([(g[0], g[1], np.nan if g[2] is None else g[2]) for _, g in known], np.float64)
     if np.isnan(gps[:, 2]).any():
         gps[:, 2] = 0.0  # altitudes of some alone would bend the model
@@ -59,48 +60,31 @@ def _by_positions(model, posed, taken) -> dict[str, Any] | str:
     places = np.array(pycolmap.GPSTransform().ellipsoid_to_enu(gps, *origin)) @ _TO_Y_DOWN.T
     centres = np.array([image.projection_center() for image, _ in known])
     for error in _ERRORS:
-        options = pycolmap.RANSACOptions()
-        options.max_error, options.random_seed = error, 0
+        ransac = pycolmap.RANSACOptions(dict(max_error=error, random_seed=0))
         # a dict, though its annotation names a Sim3d
-        found: Any = pycolmap.estimate_sim3d_robust(centres, places, options)
-        if found is None:
-            continue
-        inside, sim3 = np.asarray(found["inlier_mask"]), found["tgt_from_src"]
-        if inside.sum() >= max(_FEWEST, _SHARE * len(known)):
+        found: Any = pycolmap.estimate_sim3d_robust(centres, places, ransac)
+        if found and found["num_inliers"] >= max(_FEWEST, _SHARE * len(known)):
             break
     else:
         return f"positions of {len(known)} photographs in EXIF do not fit the model"
-    moved = np.array([sim3 * centre for centre in centres[inside]])
-    offs = np.linalg.norm(moved - places[inside], axis=1)
-    spread = np.linalg.svd(places[inside] - places[inside].mean(axis=0), compute_uv=False)
-    spread /= np.sqrt(inside.sum())
+    inside, sim3 = np.asarray(found["inlier_mask"]), found["tgt_from_src"]
+    centres, places = centres[inside], places[inside]
+    offs = np.linalg.norm([sim3 * c - p for c, p in zip(centres, places)], axis=1)
+    spread = np.linalg.svd(places - places.mean(axis=0), compute_uv=False) / np.sqrt(len(places))
     typical = max(float(np.median(offs)), 1e-3)
     if spread[0] < _CLEAR * typical:
         return f"positions in EXIF are {spread[0]:.1f} m apart and {typical:.1f} m off: too close"
-    number = f"{inside.sum()} of {len(posed)} photographs, {typical:.1f} m off in the middle"
+    number = f"{len(places)} of {len(posed)} photographs, {typical:.1f} m off in the middle"
     note = f"in metres and -y is up, by the positions of {number}"
     if spread[1] < _CLEAR * typical:
-        up, how = _up(posed, taken)
         if up is None:
             return f"positions in EXIF lie on a line, and {how}"
-        sim3 = _along_line(centres[inside], places[inside], up)
+        poles = [_POLE * np.linalg.norm(line - line.mean(axis=0)) for line in (centres, places)]
+        upright = np.concatenate([places, places - [0, poles[1], 0]])
+        sim3 = pycolmap.estimate_sim3d(np.concatenate([centres, centres + poles[0] * up]), upright)
         note = f"in metres by the positions of {number}, which lie on a line; -y is up by {how}"
     model.transform(sim3)
     return dict(by="gps", note=note, origin=origin.tolist(), error=typical)
-
-
-def _along_line(centres: np.ndarray, places: np.ndarray, up: np.ndarray):
-    """The similarity that turns `up` to -y and lays a line of centres along that of places, which
-    are level."""
-    turn = _turn(up)
-    plane = (points[:, 0] + 1j * points[:, 2] for points in (centres @ turn.T, places))
-    a, b = (numbers - numbers.mean() for numbers in plane)
-    ratio = np.vdot(a, b) / max(np.vdot(a, a).real, 1e-12)
-    scale = abs(ratio)
-    c, s = ratio.real / scale, -ratio.imag / scale
-    turn = np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]]) @ turn
-    shift = places.mean(axis=0) - scale * turn @ centres.mean(axis=0)
-    return pycolmap.Sim3d(scale, pycolmap.Rotation3d(turn), shift)
 
 
 def _up(posed, taken) -> tuple[np.ndarray | None, str]:
@@ -138,8 +122,3 @@ def _upward(tops: np.ndarray, views: np.ndarray) -> float:
 
 def _unit(vector: np.ndarray) -> np.ndarray:
     return vector / max(float(np.linalg.norm(vector)), 1e-12)
-
-
-def _turn(up: np.ndarray) -> np.ndarray:
-    """(3, 3) the smallest rotation that turns a unit vector to -y."""
-    return Rotation.align_vectors([[0.0, -1.0, 0.0]], [up])[0].as_matrix()

@@ -1,4 +1,5 @@
-"""Poses and points from verified matches: attempts by COLMAP's mappers."""
+"""Poses and points from verified matches: attempts by COLMAP's mappers; at the end all is adjusted
+to what fits most observations, with the simplest lens that explains them, and points are added."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import pycolmap
 
-from hardsplat.sfm.colmap.database import NAME
+from hardsplat.io.media.panorama import MODEL as PANORAMA
 
 SMALLEST_MODEL = 3  # photographs
 _WRONG = 0.1  # mean reprojection error over the longer side, from which a model is none
@@ -30,6 +31,11 @@ _GO_ON = {"abs_pose_min_num_inliers": 15}
 _TWO_VIEW_ANGLE = 3.0  # degrees between the two rays to a point that two photographs see
 # of a point; how many times the median of all the mean distance to them may be, over depth
 _NEIGHBOURS, _STRAY = 5, 4.0
+
+_SWEEPS, _SWEEPS_OF_MANY, _MANY = 50, 15, 100  # most iterations; of more than so many photographs
+_SETTLED = 1e-6  # relative change of the cost at which they end
+_SHARED = 10  # photographs of a camera from which they tell where its principal point is
+_BETTER = 0.01  # share of the cost that a number more in the lens must save
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,8 @@ class Mapper:
         if attempt == GLOBAL:
             models = self._globally(out)
         else:
-            options = self._options(self.error, self.seed + (attempt == OTHERS))
-            for name, value in ATTEMPTS.get(attempt, _GO_ON).items():
-                setattr(options.mapper, name, value)
+            changed = ATTEMPTS.get(attempt, _GO_ON)
+            options = self._options(self.error, self.seed + (attempt == OTHERS), changed)
             more: dict[str, Any] = {"next_image_callback": on_image}
             if start is None:
                 more["initial_image_pair_callback"] = on_image
@@ -69,30 +74,28 @@ class Mapper:
             models = pycolmap.incremental_mapping(self.database, self.images, out, options, **more)
         return sorted(filter(is_sound, models.values()), key=rank)
 
-    def _options(self, error: float, seed: int) -> pycolmap.IncrementalPipelineOptions:
-        options = pycolmap.IncrementalPipelineOptions()
-        options.min_model_size, options.extract_colors = SMALLEST_MODEL, False
-        options.num_threads = self.threads
-        mapper, triangulation = options.mapper, options.triangulation
-        options.random_seed = mapper.random_seed = triangulation.random_seed = seed
-        mapper.init_max_error = mapper.filter_max_reproj_error = error
-        mapper.abs_pose_max_error = 3 * error
-        triangulation.merge_max_reproj_error = triangulation.complete_max_reproj_error = error
+    def _options(
+        self, error: float, seed: int, mapper: Mapping[str, Any], **triangulation: Any
+    ) -> pycolmap.IncrementalPipelineOptions:
         pycolmap.set_random_seed(seed)
-        return options
+        seeded: dict[str, Any] = dict(random_seed=seed)
+        errors = dict(init_max_error=error, filter_max_reproj_error=error)
+        merged = dict(merge_max_reproj_error=error, complete_max_reproj_error=error)
+        how = seeded | dict(min_model_size=SMALLEST_MODEL, extract_colors=False)
+        how |= dict(num_threads=self.threads, triangulation=seeded | merged | triangulation)
+        how["mapper"] = seeded | errors | dict(abs_pose_max_error=3 * error) | dict(mapper)
+        return pycolmap.IncrementalPipelineOptions(how)
 
     def _globally(self, out: Path) -> dict[int, pycolmap.Reconstruction]:
         """COLMAP's global mapper (GLOMAP), on a copy of the database, in which focal lengths that
         EXIF did not tell are first estimated from pairs."""
-        copy = Path(shutil.copy(self.database, self.work / NAME))
+        copy = Path(shutil.copy(self.database, self.work))
         with pycolmap.Database.open(copy) as opened:
             known = all(camera.has_prior_focal_length for camera in opened.read_all_cameras())
         if not known:
             pycolmap.calibrate_view_graph(copy)
-        options = pycolmap.GlobalPipelineOptions()
-        options.min_model_size = SMALLEST_MODEL
-        options.num_threads, options.random_seed = self.threads, self.seed
-        return pycolmap.global_mapping(copy, self.images, out, options)
+        how = dict(min_model_size=SMALLEST_MODEL, num_threads=self.threads, random_seed=self.seed)
+        return pycolmap.global_mapping(copy, self.images, out, pycolmap.GlobalPipelineOptions(how))
 
     def with_more_points(self, model: pycolmap.Reconstruction) -> pycolmap.Reconstruction:
         """The model with points that two photographs alone see, its poses left as they are.
@@ -100,9 +103,9 @@ class Mapper:
         Mappers leave them out, since they say little about poses; splats that begin from them cover
         what few photographs show. They may miss by half the error of others.
         """
-        options = self._options(self.error / 2, self.seed)
-        options.triangulation.ignore_two_view_tracks = False
-        options.triangulation.min_angle = options.mapper.filter_min_tri_angle = _TWO_VIEW_ANGLE
+        pairs = dict(ignore_two_view_tracks=False, min_angle=_TWO_VIEW_ANGLE)
+        mapper = dict(filter_min_tri_angle=_TWO_VIEW_ANGLE)
+        options = self._options(self.error / 2, self.seed, mapper, **pairs)
         where = self.database, self.images, self.work / "out"
         out = pycolmap.triangulate_points(model, *where, False, options)
         for number in _strays(out):
@@ -137,12 +140,79 @@ def _strays(model: pycolmap.Reconstruction) -> list[int]:
     if len(points) <= _NEIGHBOURS:
         return []
     centres = {i: model.images[i].projection_center() for i in model.reg_image_ids()}
-
-    def depth(point) -> float:
-        seen_from = [centres[e.image_id] for e in point.track.elements]
-        return np.mean([np.linalg.norm(point.xyz - centre) for centre in seen_from])
-
-    places, depths = np.array([p.xyz for p in points]), np.array([depth(p) for p in points])
+    seen_from = [[centres[e.image_id] for e in point.track.elements] for point in points]
+    places = np.array([point.xyz for point in points])
+    depths = [np.linalg.norm(p - c, axis=1).mean() for p, c in zip(places, seen_from)]
     apart = KDTree(places).query(places, k=_NEIGHBOURS + 1)[0][:, 1:].mean(axis=1) / depths
     far = apart > _STRAY * np.median(apart)
-    return [n for n, p, stray in zip(numbers, points, far) if stray and p.track.length() == 2]
+    return [n for n, c, stray in zip(numbers, seen_from, far) if stray and len(c) == 2]
+
+
+def adjusted(model: pycolmap.Reconstruction, threads: int, lens: bool) -> pycolmap.Reconstruction:
+    """A model with all poses, points and cameras adjusted with a Cauchy loss as wide as the median
+    residual: mappers' own adjustments are least squares, on which wrong matches pull.
+
+    lens: principal points are found as well where photographs tell them, and distortion is left out
+    where they show none. Distortion that is not there takes the focal length with it, and a
+    principal point beside the middle turns all poses.
+    """
+    if not is_sound(model):
+        return model
+    width = max(float(np.median(_residuals(model))), 1e-3)
+    sweeps = _SWEEPS_OF_MANY if model.num_images() > _MANY else _SWEEPS
+    solver = dict(max_num_iterations=sweeps, function_tolerance=_SETTLED, num_threads=threads)
+    loss = dict(loss_function_type=pycolmap.LossFunctionType.CAUCHY, loss_function_scale=width)
+    ceres = loss | dict(solver_options=solver)
+
+    def adjust(before, principal: bool, straight: bool):
+        after = pycolmap.Reconstruction(before)
+        for camera in _radial(after) if straight else ():
+            camera.params = [*camera.params[:3], 0.0]
+        refined = dict(refine_principal_point=principal, refine_extra_params=not straight)
+        how = refined | dict(print_summary=False, ceres=ceres)
+        pycolmap.bundle_adjustment(after, pycolmap.BundleAdjustmentOptions(how))
+        cost = float(np.log1p((_residuals(after) / width) ** 2).sum())
+        return after, cost if is_sound(after) else np.inf
+
+    best, cost = adjust(model, False, False)
+    if not np.isfinite(cost):
+        return model
+    principal, radial = False, list(_radial(best))
+    plain = any(camera.model.name != PANORAMA for camera in best.cameras.values())
+    if lens and plain and best.num_reg_images() >= _SHARED * len(best.cameras):
+        moved, less = adjust(best, True, False)
+        if principal := less < (1 - _BETTER) * cost:
+            best, cost = moved, less
+    if lens and radial:
+        straight, more = adjust(best, principal, True)
+        if more <= (1 + _BETTER) * cost:
+            best = straight
+    return best
+
+
+def _residuals(model: pycolmap.Reconstruction) -> np.ndarray:
+    """px, the mean of each observation's point."""
+    model.update_point_3d_errors()
+    points = model.points3D.values()
+    return np.repeat([p.error for p in points], [p.track.length() for p in points])
+
+
+def _radial(model: pycolmap.Reconstruction):
+    return (camera for camera in model.cameras.values() if camera.model.name == "SIMPLE_RADIAL")
+
+
+def name_pinholes(model: pycolmap.Reconstruction) -> None:
+    """Makes cameras SIMPLE_PINHOLE that are SIMPLE_RADIAL and do not distort, so that photographs
+    need not be undistorted. COLMAP wants the models that the database has before."""
+    for camera in _radial(model):
+        if camera.params[3] == 0:
+            params = camera.params[:3]
+            camera.model, camera.params = pycolmap.CameraModelId.SIMPLE_PINHOLE, params
+
+
+def describe(camera: pycolmap.Camera) -> str:
+    """`camera 1: SIMPLE_RADIAL 800x533, f 826.9, cx 400, cy 266.5, k 0.0044`: px but for k."""
+    size = f"camera {camera.camera_id}: {camera.model.name} {camera.width}x{camera.height}"
+    named = zip(camera.params_info.split(", "), camera.params)
+    of_lens = [f"{n} {v:.5g}" for n, v in named if camera.model.name != PANORAMA]
+    return ", ".join([size, *of_lens])

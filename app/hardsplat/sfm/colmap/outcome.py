@@ -1,17 +1,30 @@
-"""What became of the photographs: those in the model, and why and in what parts others are not."""
+"""What became of the photographs: those in the model, why and in what parts others are not, and a
+page with small pictures of the parts."""
 
 from __future__ import annotations
 
+import base64
+import io
+import warnings
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL import ImageOps
+
+from hardsplat.base.files import replacing, written
+from hardsplat.io.media.images import opened
+from hardsplat.page.export import template
 
 if TYPE_CHECKING:
-    from hardsplat.sfm.colmap.database import Matches
+    from hardsplat.sfm.colmap.matching import Matches
 
-TOO_FEW = 50  # features without which a photograph hardly matches anything
+SHEET = "parts.html"
+_PICTURES, _PARTS = 24, 12  # shown of a part, spread evenly; parts with pictures
+_SIDE = 180  # px, longer side of a picture
+_TOO_FEW = 50  # features without which a photograph hardly matches anything
 _NAMED = 3  # photographs of a part that a line names
 
 
@@ -39,6 +52,14 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
+_ADVICE = {
+    "model": "the model",
+    "attached": "matched with the model, but no pose fits; take some that show both",
+    "apart": "match each other, but not the model; take some that show both",
+    "alone": "match no other photograph; leave them out, or take some between them and the rest",
+}
+
+
 @dataclass(frozen=True)
 class Part:
     """Photographs that do not connect with others. names: in order. kind: `model`: they have
@@ -64,13 +85,7 @@ class Part:
     @property
     def advice(self) -> str:
         """Why its photographs have no pose, and what helps, in a sentence or two."""
-        why = {
-            "model": "the model",
-            "attached": "matched with the model, but no pose fits; take some that show both",
-            "apart": "match each other, but not the model; take some that show both",
-            "alone": "match no other photograph; leave them out, or take some between them and the "
-            "rest",
-        }[self.kind]
+        why = _ADVICE[self.kind]
         if self.link:
             near = "{} and {} ({} alike) come nearest: take some between these two"
             why = f"{why.split(';')[0]}; {near.format(*self.link)}"
@@ -80,11 +95,16 @@ class Part:
 
 def parts_of(names: Sequence[str], matches: Matches, registered: Set[str]) -> list[Part]:
     """The parts, the model first, then the largest. matches: between indices into names."""
-    inside = np.array([name in registered for name in names], bool)
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    count, inside = len(names), np.array([name in registered for name in names], bool)
     mixed = inside[matches.pairs].any(axis=1)
-    group = _groups(len(names), matches.pairs[~mixed])
-    group[~np.isin(np.arange(len(names)), matches.pairs)] = -1
-    attached = np.unique(group[np.unique(matches.pairs[mixed])])
+    apart = matches.pairs[~mixed]
+    graph = coo_matrix((np.ones(len(apart)), apart.T), (count, count))
+    group = connected_components(graph, directed=False)[1]
+    group[~np.isin(np.arange(count), matches.pairs)] = -1
+    attached = group[np.unique(matches.pairs[mixed])]
     parts = []
     for number in np.unique(group[~inside]).tolist():
         mine = set(np.flatnonzero(~inside & (group == number)).tolist())
@@ -92,30 +112,43 @@ def parts_of(names: Sequence[str], matches: Matches, registered: Set[str]) -> li
         crossing = [(n, pair) for pair, n in matches.alike.items() if len(mine & {*pair}) == 1]
         link, still = None, False
         if crossing and kind != "alone":
-            count, pair = max(crossing)
+            alike, pair = max(crossing)
             a, b = sorted(pair, key=lambda i: i not in mine)
-            link, still = (names[a], names[b], count), pair in matches.still
+            link, still = (names[a], names[b], alike), pair in matches.still
         parts.append(Part([names[i] for i in sorted(mine)], kind, link, still))
     parts.sort(key=lambda part: (part.kind == "alone", -len(part.names), part.names))
     return [Part(sorted(registered), "model")] * bool(registered) + parts
-
-
-def _groups(count: int, pairs: np.ndarray) -> np.ndarray:
-    """(count,) the number of the group that each photograph belongs to, where (P, 2) pairs connect
-    them."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), (count, count))
-    return connected_components(graph, directed=False)[1]
 
 
 def reasons(parts: Sequence[Part], features: Mapping[str, int]) -> dict[str, str]:
     """Why each photograph without a pose has none. features: how many each has."""
     few = "only {} features: blurred, dark or without texture"
     return {
-        name: few.format(features[name]) if features[name] < TOO_FEW else part.advice
+        name: few.format(features[name]) if features[name] < _TOO_FEW else part.advice
         for part in parts
         for name in part.names
         if part.kind != "model"
     }
+
+
+def write_sheet(path: Path, images: Path, parts: Sequence[Part]) -> None:
+    """Writes the page, of photographs below `images`. Those that cannot be read are named without a
+    picture. Raises UserError where the page cannot be written."""
+
+    def picture(name: str) -> str:
+        """The photograph upright, as a data URI; empty where it cannot be read."""
+        out = io.BytesIO()
+        try:
+            with warnings.catch_warnings(), opened(images / name) as image:
+                warnings.simplefilter("ignore")
+                image.draft("RGB", (_SIDE, _SIDE))
+                image.thumbnail((_SIDE, _SIDE))
+                ImageOps.exif_transpose(image).convert("RGB").save(out, "JPEG", quality=75)
+        except Exception:  # decoders of damaged files raise almost anything
+            return ""
+        return f"data:image/jpeg;base64,{base64.b64encode(out.getvalue()).decode()}"
+
+    page = template(SHEET, Path(__file__).parent)
+    text = page.render(parts=parts, picture=picture, most=_PARTS, shown=_PICTURES)
+    with written(path), replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")

@@ -1,10 +1,13 @@
-"""Every setting of `hardsplat sfm`: defaults, help and limits. Names follow COLMAP, or nerfstudio's
-ns-process-data."""
+"""Every setting of `hardsplat sfm`: defaults, help and limits; and what is chosen by how many
+photographs there are. Names follow COLMAP, or nerfstudio's ns-process-data."""
 
+import math
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from hardsplat.base.errors import UserError
 from hardsplat.settings.option import option
 from hardsplat.settings.owner import Owner
 
@@ -15,6 +18,12 @@ METHODS = ("auto", "exhaustive", "sequential", "retrieval")
 MAPPERS = ("auto", "incremental", "global")
 ALIGNMENTS = ("auto", "none")
 PANORAMAS = ("auto", "all", "none")
+EXHAUSTIVE = 60  # most photographs of which every pair is matched
+GLOBAL = 400  # most photographs that are mapped one after the other
+# photographs up to which the longer side, px, and the features of each, are these; COLMAP's own
+# 8192 features of largest scale are hardly other ones in larger pictures
+_BY_COUNT = ((100, 1600, 8192), (300, 1600, 6144), (math.inf, 1200, 4096))
+_ERROR, _OF = 4.0, 640  # px: COLMAP's largest error of a match, and the photographs it belongs to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +87,16 @@ class Cameras(Owner):
 class Matching(Owner):
     """features and matches"""
 
-    max_image_size: int = option(
-        0,
-        "photographs are searched for features at this size of their longer side; 0: by count",
+    max_image_size: int | None = option(
+        None,
+        "photographs are searched for features at this size of their longer side, if not smaller",
         unit="px",
+        min=64,
         max=16_384,
+        shown="by count",
     )
-    max_num_features: int = option(
-        0, "most features of a photograph; 0: by count", unit="features", max=65_536
+    max_num_features: int | None = option(
+        None, "most features of a photograph", unit="features", min=64, max=65_536, shown="by count"
     )
     matching_method: str = option(
         "auto",
@@ -114,13 +125,36 @@ class SfmConfig(Input, Cameras, Matching):
     """All settings of one reconstruction, checked: a value of the wrong type or out of range raises
     UserError."""
 
-    def __post_init__(self):
-        super().__post_init__()
-        for name in ("max_image_size", "max_num_features"):
-            if 0 < (value := getattr(self, name)) < 64:
-                raise UserError(f"{name} {value}: must be 64 or more, or 0")
-
 
 _OWNERS = (Input, Cameras, Matching)
 SFM_GROUPS = {owner.__doc__ or "": tuple(owner.options().values()) for owner in _OWNERS}
 SFM_FIELDS = SfmConfig.options()
+
+
+def make_plan(config: SfmConfig, sizes: Sequence[tuple[int, int]], video: bool) -> dict[str, Any]:
+    """What is done for photographs of these (width, height), px.
+
+    image_size: px, longer side that features are found at; max_features: of a photograph; error: px
+    within which a match must fit; method, mapper: as in SfmConfig, but not auto; threads: of the
+    worker.
+
+    Features are placed to a part of a pixel, so those of a small picture err by less: with 4 px,
+    false matches of a 160 px picture bend its focal length by 15 %.
+    """
+    count = len(sizes)
+    size, features = next((s, f) for most, s, f in _BY_COUNT if count <= most)
+    method = "sequential" if video else "exhaustive" if count <= EXHAUSTIVE else "retrieval"
+    mapper = "incremental" if count <= GLOBAL else "global"
+    return {
+        "image_size": config.max_image_size or size,
+        "max_features": config.max_num_features or features,
+        "error": _ERROR * min(1.0, max(map(max, sizes)) / _OF),
+        "method": method if config.matching_method == "auto" else config.matching_method,
+        "mapper": mapper if config.mapper == "auto" else config.mapper,
+        "threads": config.num_threads or cores(),
+    }
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -57,18 +57,20 @@ class Taken:
 
 def taken_of(image: Image.Image) -> Taken:
     """What an opened image says; what is missing, damaged or impossible is left out."""
-    size, xmp = stored_size(image), _xmp(image.info)
-    up, panorama = _gimbal(xmp), _is_panorama(xmp, size)
-    try:
+    up, panorama = None, False
+    try:  # Pillow's parser of damaged EXIF raises almost anything
+        size, xmp = stored_size(image), _xmp(image.info)
+        up, panorama = _gimbal(xmp), _is_panorama(xmp, size)
         exif = image.getexif()
         top, gps = _TOPS.get(orientation_of(image), _TOP), _position(exif.get_ifd(_GPS))
         own = exif.get_ifd(_EXIF)
-        names = [_text(exif.get(tag)) for tag in _NAMES] + [_text(own.get(t)) for t in _OWN_NAMES]
+        said = [exif.get(tag) for tag in _NAMES] + [own.get(tag) for tag in _OWN_NAMES]
+        names = [str(name or "").strip("\0 ") for name in said]
         mm, mm_35, zoom = (_positive(own.get(tag)) for tag in (_FOCAL, _FOCAL_35MM, _ZOOM))
         # COLMAP takes the pixels of the sensor for those of a picture that was made smaller
         shrunk = size[0] / (_positive(own.get(_WIDTH)) or size[0])
         per_mm = (_positive(own.get(_PER_UNIT)) or 0) / _UNIT_MM.get(own.get(_UNIT, 2), 25.4)
-    except Exception:  # Pillow's parser of damaged EXIF raises almost anything
+    except Exception:
         return Taken(up=up or _TOP, level=bool(up), panorama=panorama)
     focal = (mm or 0) * per_mm * shrunk
     if mm_35:
@@ -113,10 +115,6 @@ def _finite(value) -> float | None:
 def _positive(value) -> float | None:
     number = _finite(value)
     return number if number and number > 0 else None
-
-
-def _text(value) -> str:
-    return str(value).strip("\0 ") if value is not None else ""
 
 
 def _xmp(info: Mapping[Any, Any]) -> str:

@@ -10,8 +10,6 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from PIL import Image
-
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_listed
 from hardsplat.io.media.images import ENDINGS, of_header, stored_size
@@ -72,10 +70,9 @@ def listed(folder: Path, endings: Set[str] = ENDINGS) -> list[str]:
         of_scene = Path(root) == folder and folder.name != "images"
         skipped = [f for f in folders if of_scene and _NOT_PHOTOGRAPHS.fullmatch(f)]
         folders[:] = [f for f in folders if f not in skipped and not f.startswith(".")]
-        found = [Path(root, f) for f in files if not f.startswith(".")]
-        found = [path for path in found if path.suffix.lower() in endings]
-        names += [path.relative_to(folder).as_posix() for path in found]
-    return sorted(names)
+        found = (Path(root, f) for f in files if not f.startswith("."))
+        names += [path for path in found if path.suffix.lower() in endings]
+    return sorted(path.relative_to(folder).as_posix() for path in names)
 
 
 def find_photographs(
@@ -84,26 +81,19 @@ def find_photographs(
     """The photographs of a scene folder with their cameras and masks. camera_mode, panorama,
     exclude: as in SfmConfig. UserError where there are none."""
     check_listed(folder := image_folder(scene))
-    left_out, spare, masks, found = {}, {}, Masks(scene), listed(folder, ENDINGS | RAW)
-    of_phones, raw = ([n for n in found if Path(n).suffix.lower() in e] for e in (HEIC, RAW))
-    names = [n for n in found if n not in raw]
-    # phones save a photograph as JPEG beside
-    beside = {Path(n).with_suffix(""): n for n in names if n not in of_phones}
-    for name in of_phones:
-        if other := beside.setdefault(Path(name).with_suffix(""), ""):
-            spare[name] = f"{other} has its name and is taken"
-            names.remove(name)
-    for name in raw:
-        if Path(name).with_suffix("") not in beside:
-            ending = Path(name).suffix[1:].upper()
-            left_out[name] = f"{ending} files are not read here; convert it to JPEG"
-    without = named(names, exclude)
-    spare |= dict.fromkeys(sorted(without), "--exclude")
-    items = []
-    for name in names:
-        if name in without:
+    items, left_out, spare, masks = [], {}, {}, Masks(scene)
+    found = listed(folder, ENDINGS | RAW)
+    without, others = named(found, exclude), HEIC | RAW
+    # phones and cameras save a photograph as JPEG beside
+    beside = {Path(n).with_suffix(""): n for n in found if Path(n).suffix.lower() not in others}
+    for name in found:
+        ending, other = Path(name).suffix, beside.get(Path(name).with_suffix(""), name)
+        if name in without or (ending.lower() in others and other != name):
+            spare[name] = "--exclude" if name in without else f"{other} has its name and is taken"
             continue
         try:
+            if ending.lower() in RAW:
+                raise UserError(f"{ending[1:].upper()} files are not read here; convert it to JPEG")
             size, taken = _looked_at(folder, name)
             if panorama == "all" and not is_whole(*size):
                 shape = f"is {size[0]}x{size[1]}, and a panorama is twice as wide as high"
@@ -117,18 +107,12 @@ def find_photographs(
             items.append(Photograph(name, size, taken, whole, str(mask) if mask else None, stamp))
     if not items:
         raise UserError(_nothing(folder, left_out | spare))
-    _share_cameras(items, camera_mode)
-    return PhotographFolder(folder, items, left_out, spare)
-
-
-def _share_cameras(items: Sequence[Photograph], mode: str) -> None:
-    """Gives each photograph the index of its camera. mode: one of CAMERA_MODES. Photographs of
-    different sizes never share a camera, whatever the mode."""
     index: dict[tuple, int] = {}
-    for p in items:
-        folder, device = str(PurePosixPath(p.name).parent), () if p.panorama else p.taken.device
-        key = {"auto": device or folder, "per-folder": folder, "per-image": p.name}.get(mode)
-        p.camera = index.setdefault((key, p.size, p.panorama), len(index))
+    for p in items:  # photographs of different sizes never share a camera
+        inside, device = str(PurePosixPath(p.name).parent), () if p.panorama else p.taken.device
+        key = {"auto": device or inside, "per-folder": inside, "per-image": p.name}
+        p.camera = index.setdefault((key.get(camera_mode), p.size, p.panorama), len(index))
+    return PhotographFolder(folder, items, left_out, spare)
 
 
 def _looked_at(folder: Path, name: str) -> tuple[tuple[int, int], Taken]:
@@ -138,15 +122,7 @@ def _looked_at(folder: Path, name: str) -> tuple[tuple[int, int], Taken]:
         raise UserError("its name has characters that files of COLMAP cannot hold; rename it")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow speaks of damaged EXIF, and of large pictures
-        return of_header(folder / name, lambda image: (stored_size(image), _taken(image)))
-
-
-def _taken(image: Image.Image) -> Taken:
-    """What an opened image says of itself, nothing where that cannot be read."""
-    try:
-        return taken_of(image)
-    except Exception:
-        return Taken()
+        return of_header(folder / name, lambda image: (stored_size(image), taken_of(image)))
 
 
 def _nothing(folder: Path, left_out: dict[str, str]) -> str:

@@ -10,19 +10,17 @@ from typing import Any
 
 from hardsplat.base.files import replacing
 
-STATE = "state.json"
-
 
 class State(dict[str, Any]):
     """A JSON file in the work folder, whole after every change.
 
     frames: what was taken of a video. features: of which photographs there are some, how they were
-    found. matches: fingerprint of those that are there. model: of the model that is there, with
-    its files. trying: what is being tried. crashed: what failed with these matches, by name.
+    found. model: of the model that is there, with its files and outcome. trying: what is being
+    tried. crashed: what failed with the matches that are there, and why, by name.
     """
 
     def __init__(self, folder: Path):
-        self._path = folder / STATE
+        self._path = folder / "state.json"
         with suppress(OSError, ValueError, TypeError):
             self.update(json.loads(self._path.read_text(encoding="utf-8")))
 

@@ -18,6 +18,7 @@ from hardsplat.io.media.video import frames
 ANALYSED = 320  # px, longer side of the pictures that sharpness and motion are measured on
 CANDIDATES = 8  # frames looked at for each that may be kept
 MOTION = 0.06  # of the picture's width that the view should move from one kept frame to the next
+_STILL = 1e-6  # motion between any two, so that time parts what does not move
 _LOST = 0.3  # motion where no point of the last frame is found again: a cut, or a very fast turn
 _SEARCHED = 8 << 20  # bytes at both ends of a video in which its projection is looked for
 _PANORAMA = (  # Photo Sphere XMP, which other programs read as well
@@ -27,15 +28,6 @@ _PANORAMA = (  # Photo Sphere XMP, which other programs read as well
     b'GPano:ProjectionType="equirectangular"/></rdf:RDF></x:xmpmeta>'
 )
 _JPEG = dict(format="JPEG", quality=96, subsampling=0)
-
-
-def _spacing(video: Path, most: int) -> float:
-    """Seconds between the frames that are looked at, so that there are CANDIDATES for each of
-    `most`."""
-    with suppress(Exception):  # what cannot be read is told by who reads it
-        if seconds := float(iio.immeta(video, plugin="pyav")["duration"]):
-            return max(seconds / (most * CANDIDATES), 1 / 30)
-    return 0.1
 
 
 def _measure(pictures: Iterator[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -70,17 +62,13 @@ def _displacement(before: np.ndarray, after: np.ndarray) -> float:
 
 def _choose(sharpness: np.ndarray, motion: np.ndarray, most: int) -> list[int]:
     """Indices of at most `most` pictures: the sharpest within each of equal shares of the way that
-    the view moved.
+    the view moved, which are MOTION wide, or as wide as `most` asks for.
 
-    A share is MOTION wide, or as wide as `most` asks for; a camera that stands still adds nothing.
-    At least three pictures where there are that many.
+    A camera that stands still adds nothing, but for three pictures where there are that many.
     """
-    way = np.cumsum(motion)
-    least = min(3, len(way))
-    count = int(np.clip(round(way[-1] / MOTION) + 1, least, min(most, len(way))))
-    share = np.minimum((way / max(way[-1], 1e-9) * count).astype(int), count - 1)
-    if len(np.unique(share)) < least:  # a camera that does not move: spread over time instead
-        share = np.arange(len(way)) * count // len(way)
+    way = np.cumsum(motion + _STILL)
+    count = int(np.clip(round(way[-1] / MOTION) + 1, min(3, len(way)), min(most, len(way))))
+    share = np.minimum((way / way[-1] * count).astype(int), count - 1)
     chosen = []
     for s in np.unique(share):
         members = np.flatnonzero(share == s)
@@ -93,13 +81,11 @@ def _choose(sharpness: np.ndarray, motion: np.ndarray, most: int) -> list[int]:
 def says_panorama(video: Path) -> bool:
     """Whether the file says that its frames are equirectangular, as "Spherical Video" V1 or V2 has
     it (github.com/google/spatial-media): in its first or last megabytes."""
-    try:
-        with open(video, "rb") as file:
-            data = file.read(_SEARCHED)
-            file.seek(max(len(data), video.stat().st_size - _SEARCHED))
-            data += file.read(_SEARCHED)
-    except OSError:
-        return False  # the reader says what is wrong
+    data = b""
+    with suppress(OSError), open(video, "rb") as file:  # the reader says what is wrong
+        data = file.read(_SEARCHED)
+        file.seek(max(len(data), video.stat().st_size - _SEARCHED))
+        data += file.read(_SEARCHED)
     second = re.search(rb"sv3d.{0,400}proj.{0,100}equi", data, re.DOTALL)
     return bool(second or re.search(rb"ProjectionType>\s{0,9}equirectangular", data))
 
@@ -117,7 +103,10 @@ def extract_frames(
     progress(done, total) is called after each frame, in both passes over the video. Raises
     UserError where the video cannot be read or the folder not written.
     """
-    apart, seen = _spacing(video, most), 0
+    apart, seen = 0.1, 0  # s between the frames that are looked at, so that there are CANDIDATES
+    with suppress(Exception):  # what cannot be read is told by who reads it
+        seconds = float(iio.immeta(video, plugin="pyav")["duration"])
+        apart = max(seconds / (most * CANDIDATES), 1 / 30) if seconds else apart
 
     def looked_at() -> Iterator[np.ndarray]:
         nonlocal seen
