@@ -63,13 +63,13 @@ def test_faces_show_what_their_cameras_see(tmp_path):
 def test_positions_go_to_the_panorama_and_back():
     rng = np.random.default_rng(0)
     for name in FACES:
-        face = Face("", name, 512, 256, 100, 1.2)
+        face = Face("", name, 512, 256, 100)
         xy = rng.uniform(0, 100, (50, 2))
         u, v = face.in_panorama(xy).T
         along, down = 2 * np.pi * (u / 512 - 0.5), np.pi * (v / 256 - 0.5)
         ray = np.stack([np.sin(along) * np.cos(down), np.sin(down), np.cos(along) * np.cos(down)])
         x, y, z = FACES[name] @ ray
-        back = 50 * (1 + np.stack([x, y]) / z / 1.2)
+        back = 50 * (1 + np.stack([x, y]) / z)
         assert (z > 0).all() and np.allclose(back.T, xy, atol=1e-9), name
 
 

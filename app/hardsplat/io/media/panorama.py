@@ -49,22 +49,18 @@ def face_side(width: int) -> int:
 @dataclass(frozen=True)
 class Face:
     """A view of a panorama, in the place of a Lens: how pictures of width x height px become side x
-    side. label: for messages. name: a key of FACES. Hashable, so that maps can be cached.
-
-    field: tangent of half its angle of view; 1 for a face of the cube.
-    """
+    side. label: for messages. name: a key of FACES. Hashable, so that maps can be cached."""
 
     label: str
     name: str
     width: int
     height: int
     side: int
-    field: float = 1.0
 
     @property
     def K(self) -> np.ndarray:
-        focal = self.side / 2 / self.field
-        return np.array([[focal, 0, self.side / 2], [0, focal, self.side / 2], [0, 0, 1]])
+        half = self.side / 2
+        return np.array([[half, 0, half], [0, half, half], [0, 0, 1]])
 
     def undistort(self, image: np.ndarray) -> np.ndarray:
         """(height, width, ...) uint8 -> (side, side, ...), bilinear."""
@@ -76,7 +72,7 @@ class Face:
 
     def in_panorama(self, xy: np.ndarray) -> np.ndarray:
         """(N, 2) positions, px, in the panorama of (N, 2) in the face; pixel centres at +0.5."""
-        x, y = (xy - self.side / 2).T / (self.side / 2 / self.field)
+        x, y = xy.T / (self.side / 2) - 1
         ray = np.stack([x, y, np.ones_like(x)], axis=-1) @ FACES[self.name]
         along = np.arctan2(ray[:, 0], ray[:, 2]) / (2 * np.pi) + 0.5
         down = np.arctan2(ray[:, 1], np.hypot(ray[:, 0], ray[:, 2])) / np.pi + 0.5
