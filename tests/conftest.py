@@ -193,7 +193,7 @@ def error_of(capfd):
 @pytest.fixture(autouse=True)
 def little_room(monkeypatch):
     """Capacities grow with the splats alone: runs of a few hundred would never grow otherwise."""
-    monkeypatch.setattr("hardsplat.train.session.capacity.MORE", 0)
+    monkeypatch.setattr("hardsplat.train.session.store.MORE", 0)
 
 
 @pytest.fixture(autouse=True)

@@ -26,8 +26,8 @@ from hardsplat.base.errors import UserError
 from hardsplat.settings.presets import SAVED_NAME, config_from_file
 from hardsplat.view.gui import widgets
 from hardsplat.view.viewer import Viewer
+from tests.helpers.devtools import Browser
 from tests.helpers.xvfb import Display
-from tools.devtools import Browser
 from tools.pictures import compared
 
 DESK, PHONE = (1280, 800), (390, 844)

@@ -154,7 +154,7 @@ def test_a_block_that_fills_its_device_splits_and_seams_are_polished(
     monkeypatch.setattr("hardsplat.blocks.planner.FEWEST", 3)
     monkeypatch.setattr("hardsplat.blocks.planner.LEAST_INSIDE", 0.55)
     monkeypatch.setattr("hardsplat.blocks.run.FILLED", 0.0)
-    monkeypatch.setattr("hardsplat.train.job.memory.most_splats", lambda *limits: most)
+    monkeypatch.setattr("hardsplat.train.job.facts.most_splats", lambda *limits: most)
     assert train(scene, out) == 0
     said = "".join(capsys.readouterr())
     assert "block-000 fills its device at" in said and "block-000-0 and block-000-1" in said

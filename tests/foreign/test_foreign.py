@@ -12,8 +12,8 @@ from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.gaussians import SH_C0, Gaussians
 from hardsplat.raster.renderer import Renderer
 from tests.helpers import needs
+from tests.helpers.devtools import chromium
 from tests.oracle import psnr
-from tools.devtools import chromium
 from tools.foreign import VIEWERS, Foreign, missing
 
 COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"

@@ -25,11 +25,11 @@ from hardsplat.page.export import PageScene, write_page
 from hardsplat.page.unpack import unpack
 from hardsplat.raster.renderer import Renderer
 from tests.helpers import needs
+from tests.helpers.devtools import Browser, chromium
 from tests.helpers.splat_files import covariances
 from tests.helpers.tables import argv, rows
 from tests.oracle import psnr, splat
 from tests.oracle.render import ALPHA_MAX
-from tools.devtools import Browser, chromium
 
 FOLDER = Path(export.__file__).parent / "web"
 STATE = "document.querySelector('.hs')?.dataset.state"

@@ -20,9 +20,9 @@ from hardsplat.page.export import PageScene, source, view_header, write_page, wr
 from hardsplat.raster.renderer import Renderer
 from hardsplat.render.streaming import Sight, choose_levels
 from tests.helpers import needs
+from tests.helpers.devtools import Browser, chromium
 from tests.helpers.splat_files import some_splats
 from tests.oracle import psnr
-from tools.devtools import Browser, chromium
 
 SIZE = (320, 240)
 ROOT = "document.querySelector('.hs')?.dataset"

@@ -28,8 +28,8 @@ from hardsplat.sfm.process import StageProgress
 from hardsplat.sfm.process import work as run_worker
 from hardsplat.sfm.run import sfm
 from tests.helpers import heic, needs
+from tests.helpers.compare_poses import compare
 from tests.helpers.tables import rows
-from tools.compare_poses import compare
 
 ROOT = Path(__file__).parents[2]
 COURTYARD = ROOT / "scenes" / "courtyard"

@@ -12,10 +12,11 @@ from hardsplat.cli import main
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import save_splats
 from hardsplat.model.gaussians import Gaussians
+from hardsplat.report.stages import STAGES
 from hardsplat.study.bench import bench as module
 from hardsplat.study.bench.bench import Subject, Timing, bench
-from hardsplat.study.bench.measure import STAGES, Bench
-from hardsplat.study.bench.tables import readable, section, varying
+from hardsplat.study.bench.measure import Bench
+from hardsplat.study.tables import readable, section, varying
 from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
 from tests.helpers.tables import rows
 
@@ -83,7 +84,7 @@ def test_rows_stages_and_files(run, on_device, waiting, tmp_path, upstream):
     text = (tmp_path / "bench.md").read_text()
     titles = "Stages", "Stages over their floor", "Memory", "Memory of the sort", "Gradient error"
     assert all(f"## {title}" in text for title in titles) and "state_format as format" in text
-    plots = {f"bench_{name}.png" for name in ("errors", "memory", "stages")}
+    plots = {f"bench_{name}.png" for name in ("gradient_error", "memory", "stages")}
     assert {p.name for p in tmp_path.glob("bench_*.png")} == plots
     earlier = {p.name for p in (tmp_path / "earlier_1").iterdir()}
     assert earlier == {"bench.json", "bench_old.png"} and (tmp_path / "other.png").exists()

@@ -16,7 +16,7 @@ from hardsplat.study import doctor
 from hardsplat.study.pipelines import Survey
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
-from hardsplat.train.job.memory import fitting
+from hardsplat.train.job.facts import fitting
 from hardsplat.train.job.views import Views
 from tests.helpers.training import job_of
 

@@ -1,18 +1,20 @@
-"""`hardsplat sweep`: its runs, records, failures, tables, page, executors, bad input."""
+"""`hardsplat sweep`: its runs, plans, records, failures, tables, page, workers, bad input."""
 
 import csv
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
 from hardsplat.report import charts
-from hardsplat.study.sweep import one_run, run_file
-from hardsplat.study.sweep.plan import plan
-from hardsplat.study.sweep.sweep_plots import PLOTS, quality_time, write_plots
-from hardsplat.study.sweep.sweep_tables import Point
+from hardsplat.study import plots
+from hardsplat.study.sweep import one_run, runs
+from hardsplat.study.sweep.plan import Arm, plan, read_plan
+from hardsplat.study.sweep.plots import PLOTS, quality_time
+from hardsplat.study.sweep.tables import Point
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
 from tests.helpers import needs
@@ -20,6 +22,7 @@ from tests.helpers.browser import open_page, parts
 from tests.helpers.sweeping import in_this_process
 from tests.helpers.tables import argv
 
+PLANS = sorted((Path(__file__).parents[2] / "docs/results").glob("*.toml"))
 FEW = "--max-steps 2 --sh-degree 0 --strategy none --block 1x1 --quiet"
 
 
@@ -47,14 +50,15 @@ def records(folder) -> dict[str, dict]:
 
 def test_every_combination_once(scene):
     axes = {"format": ["unorm8", "float16"], "reduction": ["quad", "atomic"], "seed": [1, 2]}
-    jobs = plan(None, few(scene, max_steps=8), axes)
+    jobs = plan([Arm(None, few(scene, max_steps=8), axes)])
     assert len(jobs) == 8 == len({j.id for j in jobs}) == len({j.name for j in jobs})
     assert jobs[1].varied == {"format": "unorm8", "reduction": "quad", "seed": 2}
     assert jobs[1].name == f"format-unorm8_reduction-quad_seed-2-{jobs[1].id}"
     settings = jobs[0].settings
     assert settings["eval_steps"] == [2, 4, 6] and settings["save_steps"] == []
     assert "result_dir" not in settings and json.loads(json.dumps(settings)) == settings
-    asked = plan(None, few(scene, eval_steps=(3,), save_steps=(5,)), {})[0].settings
+    (asked,) = plan([Arm(None, few(scene, eval_steps=(3,), save_steps=(5,)), {})])
+    asked = asked.settings
     assert (asked["eval_steps"], asked["save_steps"]) == ([3], [5])
 
 
@@ -68,7 +72,7 @@ SCRIPT = """
 
 
 def test_a_sweep_from_flags_to_page(in_process, device, scene, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", write_plots)
+    monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", plots.write_plots)
     lacking, out = "quad", tmp_path / "out"
     less = device.capabilities.names - {*REDUCTIONS[lacking].needs}
     monkeypatch.setattr(device.capabilities, "names", less)
@@ -83,7 +87,7 @@ def test_a_sweep_from_flags_to_page(in_process, device, scene, tmp_path, monkeyp
     assert sorted(r["status"] for r in found.values()) == ["done", "done", "skipped", "skipped"]
     record = found["format-unorm8_reduction-atomic"]
     metrics, gradients = record["metrics"], record["gradients"]
-    assert list(record) == list(run_file.KEYS) and metrics["steps"] == 2
+    assert list(record) == list(runs.KEYS) and metrics["steps"] == 2
     assert metrics["variants"]["format"] == "unorm8"
     assert metrics["variants"]["blending"] == "fixed"  # of lists formats are much the same
     assert gradients["view"] == "view_0000.jpg" and max(gradients["errors"].values()) > 1e-4
@@ -107,17 +111,17 @@ def test_a_sweep_from_flags_to_page(in_process, device, scene, tmp_path, monkeyp
     assert {p.name for p in out.glob("*.png")} == {f"sweep_{name}.png" for name in PLOTS}
 
     page = out / "report.html"
-    pictures, plots = parts(page)
+    pictures, drawn = parts(page)
     # Two views: slider's two, photograph, and render and difference of two formats.
     assert len(pictures) == 2 * (1 + 1 + 1 + 2 * 2)
     units = ("PSNR of held-out views [dB]", "[ms]", "float32 target", "[MiB]")
-    assert all(unit in svg for unit, svg in zip(units, plots, strict=True))
+    assert all(unit in svg for unit, svg in zip(units, drawn, strict=True))
     links = re.findall(r'href="([^"]*)"', page.read_text())
     assert all((out / link).is_file() for link in links)
     (tmp_path / "first.html").write_text(page.read_text())
 
     # The same again: what is done is not, what is half done and what the device lacked are.
-    monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", lambda folder, records: {})
+    monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", lambda *given: {})
     in_process.clear()
     half = next(out.glob("runs/format-unorm8_reduction-atomic*"))
     (half / "run.json").write_text((half / "run.json").read_text()[:-20])
@@ -174,17 +178,78 @@ def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, 
     assert error in capsys.readouterr().err
 
 
+PLAN = """
+sh_degree = 0
+max_steps = 2
+[scenes.near]
+data_dir = "SCENE"
+[scenes.far]
+data_dir = "SCENE"
+data_factor = 2
+[presets.default]
+seed = [1, 2]
+[presets.grown]
+config = "adaptive"
+scenes = ["near"]
+"""
+
+
+def test_a_plan_trains_presets_on_scenes(in_process, scene, tmp_path, capsys):
+    path = tmp_path / "plan.toml"
+    path.write_text(PLAN.replace("SCENE", str(scene)))
+    command = argv(path, "--rasterizer tiled --max-steps 3 --quiet --result-dir", tmp_path / "out")
+    assert hardsplat_sweep(*command) == 0
+    found, said = records(tmp_path / "out"), capsys.readouterr().out
+    named = {f"scene-{s}_preset-default_seed-{n}" for s in ("near", "far") for n in (1, 2)}
+    assert found.keys() == named | {"scene-near_preset-grown"}
+    assert {r["metrics"]["steps"] for r in found.values()} == {3}  # flags win
+    grown = found["scene-near_preset-grown"]["settings"]
+    assert (grown["strategy"], grown["data_factor"]) == ("adaptive", 1)
+    assert grown["sh_degree"] == 0
+    text = (tmp_path / "out/sweep.md").read_text()
+    assert text.startswith("# Sweep of near, far\n")
+    assert "| scene | preset | seeds | PSNR [dB] | SSIM | below its best [dB] | steps |" in text
+    assert "| run | near | far | mean |" in text
+    assert "- near default: 7 training photographs: at most 20000 splats" in text
+    (last,) = (line for line in said.splitlines() if re.match(r"grown +[0-9.]+ +- ", line))
+    psnr = found["scene-near_preset-grown"]["metrics"]["evaluations"][-1]["psnr"]
+    assert last.split()[1] == f"{psnr:.2f}"
+    page = (tmp_path / "out/report.html").read_text()
+    assert "near: view_0000.jpg" in page and "far: view_0000.jpg" in page
+
+
+BAD_PLANS = {
+    "seed = 1": "a plan has scenes and presets, as [scenes.NAME] and [presets.NAME]",
+    "[scenes.a]\nevery = 3\n[presets.b]": "scenes.a.every: there is no such setting",
+    "[scenes.a]\n[presets.b]\nscenes = ['c']": "presets.b: there is no scene c",
+    "[scenes.a]\n[presets.b]\nseed = [1, 'x']": "presets.b.seed: expected a whole number",
+    "[scenes.a]\ndata_dir='a'\n[presets.b]\n[presets.c]": "b on a and c on a are one run",
+}
+
+
+@pytest.mark.parametrize("text, words", BAD_PLANS.items())
+def test_bad_plans(tmp_path, text, words):
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(UserError) as error:
+        plan(read_plan(tmp_path / "plan.toml", Arm(None, {}, {})))
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_plans_of_the_documents_hold_settings_that_go_together(path):
+    jobs = plan(read_plan(path, Arm(None, {}, {})))
+    assert len({job.name for job in jobs}) == len(jobs) > 3
+
+
 def test_a_dask_cluster_of_this_machine(scene, tmp_path, capsys):
     needs.module("distributed")
     axes = "--reduction atomic quad --device 0 0 --result-dir"
     command = argv(scene, FEW, axes, tmp_path)
-    assert hardsplat_sweep(*command, "--executor dask") == 0
+    assert hardsplat_sweep(*command) == 0
     found = records(tmp_path)
     assert len(found) == 2 and found["reduction-atomic"]["metrics"]["steps"] == 2
     assert {r["status"] for r in found.values()} <= {"done", "skipped"}
     assert "[2/2]" in capsys.readouterr().out
-    assert hardsplat_sweep(*command) == 2
-    assert "--device 0 0 takes --executor dask" in capsys.readouterr().err
 
 
 BAD_FLAGS = [
@@ -193,7 +258,6 @@ BAD_FLAGS = [
     ("--seed 1 x", ["--seed: expected a whole number", "got 'x'"]),
     ("--config nothing", ["no preset 'nothing'"]),
     ("--formats unorm8", ["unknown flag '--formats'; did you mean '--format'?"]),
-    ("--executor slurm", ["expected one of local, dask, got 'slurm'"]),
     ("--resume", ["unknown flag '--resume'"]),
 ]
 

@@ -15,8 +15,7 @@ from hardsplat.settings.train import TrainConfig
 from hardsplat.step.photos import Photos
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.measure import Evaluator
-from hardsplat.train.run.open import build_ahead
-from hardsplat.train.session.session import Session
+from hardsplat.train.session.session import Session, build_ahead
 from tests.helpers.training import job_of
 
 WIDTH, HEIGHT = 32, 24

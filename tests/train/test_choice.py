@@ -16,7 +16,7 @@ from hardsplat.model.region import Region
 from hardsplat.settings.presets import load_config
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.step.begin import view_order
-from hardsplat.train.job.place import place_of
+from hardsplat.train.features.region import place_of
 from hardsplat.train.run.gather import print_notes
 
 COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"

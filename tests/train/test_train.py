@@ -29,7 +29,7 @@ from hardsplat.step.photos import Photos
 from hardsplat.study.compare import NAME as COMPARISON
 from hardsplat.tables.formats import MOMENT_FORMATS
 from hardsplat.train import run_training as train
-from hardsplat.train.job.memory import fitting
+from hardsplat.train.job.facts import fitting
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.command import evaluate_run
 from hardsplat.train.measure.measure import evaluation_frame, measure_all
@@ -351,7 +351,7 @@ def test_batches_are_as_short_as_one_buffer_asks_for(on_device, scene, tmp_path,
                 super().__init__(device, images, mode, ring, fetches)
             rings.append(self.most_steps)
 
-    monkeypatch.setattr("hardsplat.train.run.open.Photos", Small)
+    monkeypatch.setattr("hardsplat.train.run.trainer.Photos", Small)
     for name in ("any", "short"):
         run = dict(max_steps=12, batch_steps=10, images="stream", deterministic=True)
         train(settings(scene, tmp_path / name, **run | {"rasterizer": "auto"}))

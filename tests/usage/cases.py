@@ -134,10 +134,7 @@ CASES = {
     "fit-mesh": Case(
         f"SILHOUETTES --max-steps {STEPS} --texture-size 32 --result-dir OUT", fitted_mesh
     ),
-    # a cluster is that of tests/study
-    "sweep": Case(
-        f"SCENE --max-steps {STEPS} --format float16 --result-dir OUT", swept, without=("executor",)
-    ),
+    "sweep": Case(f"SCENE --max-steps {STEPS} --format float16 --result-dir OUT", swept),
 }
 
 

@@ -25,7 +25,7 @@ from PIL import Image
 from hardsplat.io.formats import format_to_read
 from hardsplat.io.formats.frames import to_ours
 from hardsplat.model.camera import Camera
-from tools.devtools import Browser
+from tests.helpers.devtools import Browser
 
 NODE = Path(sys.prefix, "node", "node_modules")
 _PAGES = Path(__file__).parent

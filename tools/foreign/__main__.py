@@ -23,7 +23,11 @@ from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.model.framing import spread
 from hardsplat.raster.renderer import Renderer
 from tools.foreign import VIEWERS, Foreign
-from tools.format_table import drawn, psnr
+
+
+def psnr(a: np.ndarray, b: np.ndarray) -> float:
+    return float(-10 * np.log10(max(np.mean((np.clip(a, 0, 1) - np.clip(b, 0, 1)) ** 2), 1e-12)))
+
 
 MODES = {"as it comes": False, "as the original": True}
 
@@ -49,7 +53,8 @@ def main() -> None:
         with Renderer(rasterizer="tiled") as renderer:
             for kind in flags.formats:
                 save_splats(path := folder / f"a{kind}", splats)
-                images = drawn(renderer, load_splats(path), views)
+                again = load_splats(path)
+                images = [renderer.forward(again, camera)[0] for camera in cameras]
                 ours[kind] = [np.clip(image, 0, 1) for image in images]
                 mean = np.mean([psnr(a, b) for a, b in zip(ours[kind], photos)])
                 rows[kind].insert(0, f"{path.stat().st_size:,} | {mean:.2f}")

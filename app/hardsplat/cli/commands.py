@@ -85,22 +85,19 @@ verbose
         remedies={"splats": "lower --sh-degree", "pixels": "raise --data-factor"},
     ),
     "sweep": Command(
-        "train a scene with every combination of settings, and compare the results",
+        "train scenes with every combination of settings, and compare the results",
         """
-scene SCENE: scene folder, COLMAP or transforms.json
+scene SCENE|PLAN.toml: scene folder, COLMAP or transforms.json; or a file of scenes and presets,
+    see docs/guide/sweeping.md, over whose settings flags win
 --config NAME|FILE.toml: preset from configs/, or a file of settings; flags win over it
 --result-dir PATH: folder for tables, plots and runs; runs that are done there are not made again
-    (default: results/<scene name>_sweep)
---executor {local,dask}: local: one run after another; dask: on the workers of a Dask cluster
-    (default: local)
---scheduler ADDRESS: dask: of a running cluster, whose workers see the same files (default: a
-    cluster of this machine)
---device INDEX|NAME...: Vulkan device; with --executor dask one or more, each with a worker of its
-    own
+    (default: results/<name of the scene or plan>_sweep)
+--scheduler ADDRESS: of a Dask cluster, whose workers make the runs and see the same files
+--device INDEX|NAME...: Vulkan device; of several each makes one run at a time
 quiet
 """,
         sweep.handle,
-        "SCENE",
+        "SCENE|PLAN.toml",
         sweep.add_settings,
         many=True,
         epilog=sweep.EPILOG,

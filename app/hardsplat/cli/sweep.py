@@ -4,26 +4,21 @@ from pathlib import Path
 
 from hardsplat.cli.flags import add_axis, add_groups, add_setting, settings, values_of
 from hardsplat.cli.train import require_scene
-from hardsplat.settings.option import kind
 from hardsplat.settings.presets import load_config
-from hardsplat.settings.train import FIELDS, GROUPS, scene_folder
-from hardsplat.study.bench.axes import SWEPT, blending_of
+from hardsplat.settings.train import GROUPS
+from hardsplat.study.bench.axes import SWEPT
+from hardsplat.study.sweep.plan import AXES, Arm, read_plan
 
 COMMON = (
     "max_steps data_factor test_every rasterizer format blending reduction strategy cap_max seed"
 ).split()
 EPILOG = (
     "Settings that are choices or numbers take one or more values, and every combination is "
-    "trained; `all` means every choice. Where nothing has several values, all formats are "
-    "compared. Formats are compared with --blending fixed."
+    "trained; `all` means every choice. Where nothing of a scene has several values, all formats "
+    "are compared. Formats are compared with --blending fixed."
 )
 # not settings of a run, or not of several
 _OTHER = "device result_dir data_dir resume ckpt quiet verbose profile".split()
-AXES = [
-    name
-    for name, f in FIELDS.items()
-    if name not in _OTHER and (f.metadata["choices"] or kind(f) in (int, float))
-]
 
 
 def add_settings(parser):
@@ -40,25 +35,25 @@ def _add(group, name):
 
 
 def handle(flags):
-    preset = flags.pop("config", None)
-    devices = flags.pop("device", [])
-    how = {name: flags.pop(name) for name in ("executor", "scheduler", "quiet") if name in flags}
-    result_dir = flags.pop("result_dir", None)
+    preset, scene = flags.pop("config", None), Path(flags.pop("scene"))
+    devices, scheduler = flags.pop("device", []), flags.pop("scheduler", None)
+    quiet, result_dir = flags.pop("quiet", False), flags.pop("result_dir", None)
+    planned = scene.suffix == ".toml"
     values = {name: values_of(name, flags.pop(name)) for name in AXES if name in flags}
     axes = {name: several for name, several in values.items() if len(several) > 1}
-    if not axes and "format" not in values:
+    if not planned and not axes and "format" not in values:
         axes = {"format": values_of("format", ["all"])}
-    common = settings({"data_dir": flags.pop("scene"), **flags}) | {
-        name: several[0] for name, several in values.items() if name not in axes
-    }
-    config = load_config(preset, common)
-    if config.raster.hardware.blending == "auto":
-        common |= blending_of(axes)
-    require_scene(config)
+    common = settings(flags if planned else {"data_dir": scene, **flags})
+    common |= {name: several[0] for name, several in values.items() if name not in axes}
+    arms = [Arm(preset, common, axes)]
+    if planned:
+        arms = read_plan(scene, arms[0])
+    for arm in arms:
+        require_scene(load_config(arm.preset, arm.common, sweep=planned))
     from hardsplat.study.sweep.sweep import sweep
 
-    name = f"{scene_folder(config.scene.data_dir).name}_sweep"
-    folder = Path(result_dir).expanduser() if result_dir else Path("results") / name
+    name = scene.stem if planned else Path(arms[0].common["data_dir"]).resolve().name
+    folder = Path(result_dir).expanduser() if result_dir else Path("results") / f"{name}_sweep"
     devices = [devices] if isinstance(devices, str) else devices
-    records = sweep(preset, common, axes, folder, devices=devices, **how)
+    records = sweep(arms, folder, devices, scheduler, quiet)
     return int(any(r["status"] == "failed" for r in records))

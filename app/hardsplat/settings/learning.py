@@ -134,3 +134,8 @@ class GradientSettings(Owner):
         choices=("auto", *GRADIENTS),
     )
     stochastic: StochasticSettings = part(StochasticSettings)
+
+    @property
+    def estimates(self) -> int:
+        """Pairs of perturbed images a step, 0 with analytic gradients."""
+        return self.stochastic.gradient_pairs if self.gradient == "stochastic" else 0

@@ -178,7 +178,7 @@ def read_settings(
 ) -> dict[str, Any]:
     """The settings of a TOML file, checked one by one so that an error names the file. known,
     names: as FIELDS and NAMES, of another command."""
-    values = _parsed(path)
+    values = parsed(path)
     for name in values:
         if name not in known:
             raise UserError(f"{path}: unknown key '{name}'{nearest(name, names)}")
@@ -188,7 +188,7 @@ def read_settings(
 def read_saved(path: Path) -> dict[str, Any]:
     """The settings that a run saved. Those that an older version had, and choices of that version
     that are none any more, are left out with a note."""
-    values = _parsed(path)
+    values = parsed(path)
     known = {name: value for name, value in values.items() if _is_known(name, value)}
     if dropped := [f"{name} = {_toml(v)}" for name, v in values.items() if name not in known]:
         _note_once(f"note: {path}: of an older version, and left out: {', '.join(dropped)}")
@@ -205,7 +205,8 @@ def _note_once(note: str) -> None:
     print(note)
 
 
-def _parsed(path: Path) -> dict[str, Any]:
+def parsed(path: Path) -> dict[str, Any]:
+    """A TOML file. Raises UserError where it is none."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

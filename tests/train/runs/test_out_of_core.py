@@ -14,7 +14,7 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.raster.backends import training_needs
 from hardsplat.study import doctor
-from hardsplat.train.job.memory import fitting
+from hardsplat.train.job.facts import fitting
 from hardsplat.train.job.views import Views
 from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import drawing, working

@@ -250,7 +250,7 @@ def test_training_improves_and_respects_the_cap(on_device, scene, tmp_path, capf
 
 def test_growth_ends_with_memory(device, scene, monkeypatch):
     """Where the device holds no more, host and GPU still agree on the number of splats."""
-    monkeypatch.setattr("hardsplat.train.session.capacity.fitting", lambda *_: 330)
+    monkeypatch.setattr("hardsplat.train.session.store.fitting", lambda *_: 330)
     session = open_session(device, settings(scene, **MCMC))
     for _ in range(4):
         session.run(1)

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 from tqdm import tqdm
 
 from hardsplat.base.errors import OutOfMemory, UserError
@@ -31,16 +32,49 @@ from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
+from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.results.folder import archive_run, make_folder, write_json
 from hardsplat.results.model import find_model
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench.axes import OPTIONS, blending_of
 from hardsplat.study.bench.measure import Bench, Measurement
-from hardsplat.study.bench.plots import write_plots
-from hardsplat.study.bench.sizes import count_of, resized
-from hardsplat.study.bench.tables import markdown, readable
+from hardsplat.study.bench.plots import PLOTS
+from hardsplat.study.bench.tables import markdown
+from hardsplat.study.plots import write_plots
+from hardsplat.study.tables import readable
 from hardsplat.tables.reductions import REDUCTIONS
+
+LARGEST_MULTIPLE = 100  # of the model; a larger number counts splats
+
+
+def count_of(amount: float, splats: int) -> int:
+    """Splats meant by `--splats amount` for a model of `splats`."""
+    if not 0 < amount < 2**32:
+        raise UserError(
+            f"--splats {amount:g}: expected a number above 0: up to {LARGEST_MULTIPLE} as "
+            "a multiple of the model, else a number of splats"
+        )
+    return max(1, round(amount * splats if amount <= LARGEST_MULTIPLE else amount))
+
+
+def resized(gaussians: Gaussians, count: int, seed: int = 0) -> Gaussians:
+    """`count` splats of a model: a random subset, a smaller one part of every larger one of the
+    same seed, in the model's order.
+
+    Above the model's size the rest are copies, whole models first, their means moved by a normal of
+    the splat's mean scale. Neither is a trained scene: subsets have holes, copies are opaquer, so
+    compare variants at one size rather than sizes of one variant.
+    """
+    n = len(gaussians)
+    rng = np.random.default_rng(seed)
+    chosen = rng.permutation(n)
+    whole, rest = divmod(count, n)
+    indices = np.concatenate([np.arange(whole * n) % n, np.sort(chosen[:rest])])
+    out = gaussians[indices]
+    jitter = rng.standard_normal((max(count - n, 0), 3), np.float32)
+    out.means[n:] += jitter * out.scales[n:].mean(axis=1, keepdims=True)
+    return out
 
 
 def views_of(scene: Scene, chosen: list[int]) -> list[int]:
@@ -106,7 +140,7 @@ class Subject:
     - data_dir: the scene; by default the one that the model's run was trained on.
     - data_factor: images this many times smaller; by default as trained, of another scene full
       size.
-    - views: by position, see views_of. splats: sizes, see app/hardsplat/study/bench/sizes.py.
+    - views: by position, see views_of. splats: sizes, see count_of.
     """
 
     model: str | Path
@@ -221,5 +255,5 @@ def bench(
     if folder:
         with written(path := folder / "bench.md"):
             path.write_text(text + "\n")
-        write_plots(results, folder, gpu.name)
+        write_plots(folder, "bench", PLOTS, results, gpu.name)
     return results

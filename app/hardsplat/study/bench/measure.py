@@ -24,6 +24,7 @@ from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.frame import camera_data, frame_data
 from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.core.projection import GEOMETRY
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sinks import adam, moments_of, plane_groups, resolve_moments
 from hardsplat.report.stages import STAGES, stage_of
@@ -32,7 +33,6 @@ from hardsplat.step.begin import adam_settings
 from hardsplat.step.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss, term_sums_bytes
 from hardsplat.step.photos import pack
 from hardsplat.study.bench.errors import BACKGROUND, NEAR, GradientErrors
-from hardsplat.study.bench.floors import floor_bytes
 from hardsplat.study.bench.tiles import ViewPairs, sort_memory
 from hardsplat.tables import quantities
 from hardsplat.tables.formats import FORMATS
@@ -45,6 +45,7 @@ DRAWS = {"draw": "forward draw", "draw backward": "backward draw", "list fragmen
 WARM_SECONDS = 0.3
 # seconds and frames of a submission: in a gap between two of them the clocks may fall again
 _WARM_BATCH, _MOST_FRAMES = 0.1, 64
+_WORD = 4  # bytes
 
 
 @dataclass
@@ -55,7 +56,7 @@ class Measurement:
     - stages, forward, backward, total: milliseconds; total leaves the loss out.
     - visible: splats, mean over views. fragments: invocations of each draw, mean over views.
     - rates: 1e9 fragments/s of each draw. memory: bytes by purpose (footprint.PURPOSES).
-    - floors: least milliseconds by stage, see floors.py; empty without a known copy bandwidth.
+    - floors: least milliseconds by stage, see floor_bytes; empty without a known copy bandwidth.
     - sort: see app/hardsplat/study/bench/tiles.py.
     - errors, cosines: relative L2 and cosine of each gradient against the float32 reference.
     """
@@ -74,6 +75,11 @@ class Measurement:
     sort: dict
     errors: dict[str, float] = field(default_factory=dict)
     cosines: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What may tell it from other measurements."""
+        return {"splats": self.splats, **self.options}
 
 
 @dataclass
@@ -251,3 +257,48 @@ class Bench(GradientErrors):
             took = time.perf_counter() - started
             spent += took
             frames = max(1, min(_MOST_FRAMES, int(frames * _WARM_BATCH / took)))
+
+
+def floor_bytes(
+    splats: int,
+    visible: float,
+    sh_degree: int,
+    pixels: float,
+    target_bytes: int,
+    moment_bytes: int = 4,
+) -> dict[str, float]:
+    """Bytes that each stage must move once; over the copy bandwidth, the least time it could take.
+    target_bytes: of a pixel of the target; moment_bytes: of a number of the Adam moments.
+
+    There are N splats, V visible ones and P pixels. Every number that a stage must read or write
+    counts once, scratch of ours does not. The draws have no such floor: they are bound by
+    fragments.
+
+    - project: reads N rows of parameters without sh, V rows of sh; writes N keys and marks of what
+      is visible, V projected splats.
+    - sort: reads N keys. V pairs of key and value are written by the first of 4 digits, and read
+      and written by the others; the last writes values alone.
+    - loss: reads target and photograph, writes d_image, of P pixels.
+    - project backward: reads V projected splats and N marks, reads and clears V rows of 2D
+      gradients, reads and writes V statistics of densification.
+    - optimizer: reads and writes N rows of parameters and of both Adam moments.
+    """
+    geometry = _WORD * sum(quantities.QUANTITIES[name].width for name in GEOMETRY)
+    everything = _WORD * quantities.numbers(sh_degree)
+    splat2d = contract.itemsize("splats2d") + contract.itemsize("colors2d")
+    pair = contract.itemsize("keys") + contract.itemsize("order")
+    return {
+        "project": splats * (geometry + contract.itemsize("keys") + _WORD)
+        + visible * (everything - geometry + splat2d),
+        "sort": splats * contract.itemsize("keys")
+        + visible * (7 * pair - contract.itemsize("keys")),
+        "loss": pixels * (target_bytes + contract.itemsize("photos") + 4 * _WORD),
+        "project backward": splats * _WORD
+        + visible
+        * (
+            splat2d
+            + 2 * contract.CONSTANTS["GRADIENTS"] * contract.itemsize("d_splats2d")
+            + 2 * contract.dtype("GrowStat").itemsize
+        ),
+        "optimizer": splats * 2 * (1 + 2 * moment_bytes / _WORD) * everything,
+    }

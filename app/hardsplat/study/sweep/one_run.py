@@ -29,7 +29,7 @@ from hardsplat.settings.raster import NO_SETTINGS
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.study.bench.bench import commit
 from hardsplat.study.bench.measure import Bench
-from hardsplat.study.sweep import run_file
+from hardsplat.study.sweep import runs
 from hardsplat.study.workers import as_child
 from hardsplat.train import run_training
 
@@ -38,9 +38,9 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
     """Trains and measures the run of run.json in the folder, and writes the outcome there. Raises
     KeyboardInterrupt after saving an interrupted run."""
     started = time.perf_counter()
-    record = run_file.read(folder)
+    record = runs.read(folder)
     if record is None:
-        raise UserError(f"{folder / run_file.NAME}: not a run of a sweep")
+        raise UserError(f"{folder / runs.NAME}: not a run of a sweep")
     record |= {
         "status": "running",
         "error": None,
@@ -70,7 +70,7 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
         record |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
     finally:
         record["seconds"] = time.perf_counter() - started
-        run_file.write(folder, record)
+        runs.write(folder, record)
     return record
 
 
@@ -109,10 +109,5 @@ def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     return {"view": view.name, "errors": errors, "cosines": cosines}
 
 
-def work(folder: Path, device: str | None, quiet: bool) -> int:
-    """Does the run of a folder; the exit code."""
-    return run(folder, device, quiet)["status"] == "failed"
-
-
 if __name__ == "__main__":
-    sys.exit(as_child(work))
+    sys.exit(as_child(lambda *given: run(*given)["status"] == "failed"))

@@ -1,4 +1,17 @@
-"""Runs of a sweep: every combination of values, with a name and an identity of its settings."""
+"""Runs of a sweep: every combination of values, with a name and an identity of its settings.
+
+A plan is a TOML file of scenes and presets, each of which is trained on each scene:
+
+    seed = [1, 2, 3]            # settings of all runs; choices and numbers may have several values
+
+    [scenes.lego]               # its folder, and settings on it alone
+    data_dir = "data/lego"
+    background = "white"
+
+    [presets.fast]              # settings by name, over those of the scene
+    config = "fast"             # a preset of configs/ or a TOML file, below all other settings
+    scenes = ["lego"]           # by default all
+"""
 
 from __future__ import annotations
 
@@ -6,24 +19,43 @@ import hashlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hardsplat.settings.presets import load_config
-from hardsplat.settings.train import FIELDS, TrainConfig, looked_at
-from hardsplat.study.bench.axes import SWEPT
+from hardsplat.base.errors import UserError
+from hardsplat.settings.option import checked, kind, nearest
+from hardsplat.settings.presets import load_config, parsed
+from hardsplat.settings.train import FIELDS, NAMES, TrainConfig, looked_at
+from hardsplat.study.bench.axes import SWEPT, blending_of
 from hardsplat.tables.reductions import REDUCTIONS
 
 # where and how a run is made, not what it is
 NOT_ITS_OWN = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")
+# settings of which there may be several values
+AXES = [
+    name
+    for name, f in FIELDS.items()
+    if name not in ("data_dir", *NOT_ITS_OWN) and (f.metadata["choices"] or kind(f) in (int, float))
+]
 _NAME = 80  # characters of a folder's name that speak of its settings
 
 
 @dataclass(frozen=True)
+class Arm:
+    """Runs that have a preset and settings in common. axes: settings with several values. names: of
+    the scene and the preset in a plan."""
+
+    preset: str | None
+    common: Mapping[str, Any]
+    axes: Mapping[str, Sequence]
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class SweepJob:
-    """One run. varied: the settings that tell it from the others and that its rasterizer knows.
-    settings: all that matter, fit for JSON."""
+    """One run. varied: the names and settings that tell it from the others, and that its rasterizer
+    knows. settings: all that matter, fit for JSON."""
 
     id: str
     name: str
@@ -31,26 +63,64 @@ class SweepJob:
     settings: dict[str, Any]
 
 
-def plan(
-    preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Sequence]
-) -> list[SweepJob]:
+def read_plan(path: Path, arm: Arm) -> list[Arm]:
+    """Those of a plan, with the preset and settings of `arm` in the place of its own. Raises
+    UserError for whatever is wrong with it."""
+    found = parsed(path)
+    scenes, presets = (found.pop(name, None) for name in ("scenes", "presets"))
+    if not scenes or not presets:
+        kinds = "as [scenes.NAME] and [presets.NAME]"
+        raise UserError(f"{path}: a plan has scenes and presets, {kinds}")
+    shared, arms = _values(f"{path}: ", found), []
+    settings = {name: _values(f"{path}: scenes.{name}.", own) for name, own in scenes.items()}
+    for preset, own in presets.items():
+        config, chosen = own.pop("config", None), own.pop("scenes", list(scenes))
+        own = _values(f"{path}: presets.{preset}.", own)
+        for scene in chosen:
+            if scene not in scenes:
+                raise UserError(f"{path}: presets.{preset}: there is no scene {scene}")
+            values = {**shared, **settings[scene], **own, **arm.common, **arm.axes}
+            several = {n: v for n, v in values.items() if n in AXES and isinstance(v, list)}
+            common = {n: v for n, v in values.items() if n not in several}
+            arms.append(
+                Arm(arm.preset or config, common, several, {"scene": scene, "preset": preset})
+            )
+    return arms
+
+
+def _values(where: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a plan, checked; of axes lists where they have several values."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in FIELDS:
+            raise UserError(f"{where}{name}: there is no such setting{nearest(name, NAMES)}")
+        several = value if name in AXES and isinstance(value, list) else [value]
+        each = [checked(name, one, where + name, FIELDS) for one in several]
+        out[name] = each if len(each) != 1 else each[0]
+    return out
+
+
+def plan(arms: Sequence[Arm]) -> list[SweepJob]:
     """A job for every combination of the axes; those that differ only in what the rasterizer does
     not know are one. Raises UserError like load_config."""
     jobs: dict[str, SweepJob] = {}
-    # seeds of one combination follow each other
-    axes = {name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")}
-    for values in itertools.product(*axes.values()):
-        given = {**common, **dict(zip(axes, values))}
-        config = _for_a_sweep(load_config(preset, given, sweep=True))
-        flat = looked_at(config.flat())
-        row = REDUCTIONS.get(config.raster.hardware.reduction)
-        if row is not None and "THRESHOLD" not in row.spec:  # whose reduction has no threshold
-            flat.pop("hybrid_threshold", None)
-        config = TrainConfig.of(**flat)
-        settings = as_json(config)
-        varied = {name: flat[name] for name in axes if name in flat}
-        key = identity(settings)
-        jobs.setdefault(key, SweepJob(key, _name(varied, key), varied, settings))
+    for arm in arms:
+        # seeds of one combination follow each other
+        axes = {name: arm.axes[name] for name in sorted(arm.axes, key=lambda name: name == "seed")}
+        for values in itertools.product(*axes.values()):
+            given = {**arm.common, **dict(zip(axes, values))}
+            config = _for_a_sweep(load_config(arm.preset, given, sweep=True), arm)
+            flat = looked_at(config.flat())
+            row = REDUCTIONS.get(config.raster.hardware.reduction)
+            if row is not None and "THRESHOLD" not in row.spec:  # whose reduction has no threshold
+                flat.pop("hybrid_threshold", None)
+            settings = as_json(TrainConfig.of(**flat))
+            varied = {**arm.names, **{name: flat[name] for name in axes if name in flat}}
+            key = identity(settings)
+            job = jobs.setdefault(key, SweepJob(key, _name(varied, key), varied, settings))
+            if any(job.varied[n] != name for n, name in arm.names.items()):
+                both = " and ".join(f"{v['preset']} on {v['scene']}" for v in (job.varied, varied))
+                raise UserError(f"{both} are one run by two names: leave out one of the two")
     return list(jobs.values())
 
 
@@ -76,12 +146,14 @@ def _name(varied: Mapping[str, Any], key: str) -> str:
     return f"{words[:_NAME]}-{key}"
 
 
-def _for_a_sweep(config: TrainConfig) -> TrainConfig:
-    """Drawn by hardware, with quality measured at four points of the run and no files on its way,
-    where settings name nothing else."""
+def _for_a_sweep(config: TrainConfig, arm: Arm) -> TrainConfig:
+    """With quality measured at four points of the run and no files on its way, and but for a plan
+    drawn by hardware, where settings name nothing else."""
     quarters = {max(1, config.run.max_steps * i // 4) for i in (1, 2, 3)}
-    preferred = dict(save_steps=(), checkpoint_every=0, rasterizer=SWEPT)
+    preferred: dict[str, Any] = {"save_steps": (), "checkpoint_every": 0, **blending_of(arm.axes)}
     preferred["eval_steps"] = tuple(sorted(quarters))
+    if not arm.names:
+        preferred["rasterizer"] = SWEPT
     flat = config.flat()
     unset = {n: v for n, v in preferred.items() if flat[n] == FIELDS[n].default}
     return config.changed(**unset)

@@ -1,4 +1,4 @@
-"""`hardsplat sweep`: one scene, trained with every combination of settings, and a comparison.
+"""`hardsplat sweep`: scenes, trained with every combination of settings, and a comparison.
 
 The result folder: runs/<name>/ (a run's own folder, with run.json), sweep.csv, sweep.md,
 report.html, sweep_<plot>.png.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,46 +20,43 @@ from hardsplat.report.page import write_page
 from hardsplat.results.folder import make_folder
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.study.bench.bench import provenance
-from hardsplat.study.sweep import executors, run_file
-from hardsplat.study.sweep.plan import plan
-from hardsplat.study.sweep.sweep_page import page_values
-from hardsplat.study.sweep.sweep_plots import write_plots
-from hardsplat.study.sweep.sweep_tables import markdown, outcome, write_csv
+from hardsplat.study.plots import write_plots
+from hardsplat.study.sweep import runs
+from hardsplat.study.sweep.page import page_values
+from hardsplat.study.sweep.plan import Arm, SweepJob, plan
+from hardsplat.study.sweep.plots import PLOTS
+from hardsplat.study.sweep.tables import by_scene, devices, markdown, outcome, points, write_csv
+
+TITLES = {
+    "quality_time": "Quality against time",
+    "stages": "Time by stage",
+    "gradient_error": "Gradient error",
+    "memory": "Memory",
+}
 
 
 def sweep(
-    preset: str | None,
-    common: Mapping[str, Any],
-    axes: Mapping[str, Sequence],
+    arms: Sequence[Arm],
     result_dir: Path,
-    executor: str = "local",
     devices: Sequence[str] = (),
     scheduler: str | None = None,
     quiet: bool = False,
 ) -> list[dict]:
     """Does the runs that are not done yet, and returns the records of all (see
-    app/hardsplat/study/sweep/run_file.py), in the order of the axes.
+    app/hardsplat/study/sweep/runs.py), in the order of the axes.
 
-    common: settings of all runs. axes: those with several values. executor: local or dask, see
-    app/hardsplat/study/sweep/executors.py. A run that fails is recorded, and made again by the next
+    devices, scheduler: see `runs.make`. A run that fails is recorded, and made again by the next
     sweep into the folder. Raises UserError for bad input, before anything is trained, and when no
     run was done; KeyboardInterrupt after saving.
     """
-    if executor == "local" and (len(devices) > 1 or scheduler):
-        flag = f"--scheduler {scheduler}" if scheduler else "--device " + " ".join(devices)
-        raise UserError(f"{flag} takes --executor dask")
-    jobs = plan(preset, common, axes)
+    jobs = plan(arms)
     make_folder(result_dir)
-    make_folder(runs := (result_dir / "runs").resolve())  # workers may be elsewhere
-    of = jobs[0].settings
-    how = of["data_factor"], of["test_every"]
-    scene = load_scene(of["data_dir"], *how, exclude=of.get("exclude", ()))
-    if not scene.test:
-        print("note: no view is held out, so quality is not measured", flush=True)
-    found = {job.id: run_file.find(runs, job) for job in jobs}
+    make_folder(below := (result_dir / "runs").resolve())  # workers may be elsewhere
+    _check_scenes(jobs)
+    found = {job.id: runs.find(below, job) for job in jobs}
     for job in jobs:
-        for other in runs.glob(f"*-{job.id}*"):
-            if (record := run_file.read(other)) and (why := run_file.difference(record, job)):
+        for other in below.glob(f"*-{job.id}*"):
+            if (record := runs.read(other)) and (why := runs.difference(record, job)):
                 stays = f"{other} stays as it is: a run with other settings ({why})"
                 print(f"note: {stays}", flush=True)
     records = {id: r for id, (_, r) in found.items() if r and r["status"] == "done"}
@@ -74,19 +71,15 @@ def sweep(
 
     about = provenance("minutes")
     try:
-        if todo:
-            with _terminable():
-                if executor == "dask":
-                    done = executors.dask(todo, devices or [None], scheduler)
-                else:
-                    done = executors.local(todo, devices[0] if devices else None, not quiet)
-                for n, (job, record) in enumerate(done, 1):
-                    records[job.id] = record
-                    print(f"[{n}/{len(todo)}] {line(record)}", flush=True)
-                    _write_tables(result_dir, results(), about)
+        with _terminable():
+            made = runs.make(todo, devices, scheduler, not quiet)
+            for n, (job, record) in enumerate(made if todo else (), 1):
+                records[job.id] = record
+                print(f"[{n}/{len(todo)}] {line(record)}", flush=True)
+                _write_tables(result_dir, results(), about)
     except KeyboardInterrupt:
         for job in jobs:  # what was saved on the way out
-            record = run_file.find(runs, job)[1]
+            record = runs.find(below, job)[1]
             if job.id not in records and record:
                 records[job.id] = record
         if records:
@@ -100,6 +93,18 @@ def sweep(
         last = records[jobs[-1].id]["error"]
         raise UserError(f"none of the {len(jobs)} runs was done; the last: {last}")
     return results()
+
+
+def _check_scenes(jobs: Sequence[SweepJob]) -> None:
+    """Opens all scenes, so that what is wrong with one is said before anything is trained."""
+    names = "data_dir", "data_factor", "test_every", "exclude"
+    scenes = {str([job.settings.get(n) for n in names]): job.settings for job in jobs}
+    for of in scenes.values():
+        reading = of["data_factor"], of["test_every"]
+        scene = load_scene(of["data_dir"], *reading, exclude=of.get("exclude", ()))
+        if not scene.test:
+            what = "no view is held out, so quality is not measured"
+            print(f"note: {scene.name}: {what}", flush=True)
 
 
 def line(record: dict) -> str:
@@ -139,7 +144,12 @@ def _write_tables(folder: Path, records: list[dict], about: dict) -> None:
 
 
 def _write_all(folder: Path, records: list[dict], about: dict) -> None:
-    """Tables, plots and the page."""
+    """Tables, plots of each scene, and the page."""
     _write_tables(folder, records, about)
-    plots = write_plots(folder, records)
-    write_page(folder / "report.html", "sweep.html", **page_values(folder, records, plots, about))
+    figures, scenes = dict[str, Any](), by_scene(records)
+    for scene, own in scenes.items():
+        name, where = (f"sweep_{scene}", f"{scene}, ") if len(scenes) > 1 else ("sweep", "")
+        machine = where + "; ".join(devices(own))
+        for plot, figure in write_plots(folder, name, PLOTS, points(own), machine).items():
+            figures[TITLES[plot] + f": {scene}" * (len(scenes) > 1)] = figure
+    write_page(folder / "report.html", "sweep.html", **page_values(folder, records, figures, about))

@@ -12,9 +12,8 @@ from hardsplat.model.sky import SIDE
 from hardsplat.raster.backends import training_needs
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job import validation
-from hardsplat.train.job.facts import Facts
-from hardsplat.train.job.job import Decision, Job, estimates_of
-from hardsplat.train.job.memory import fitting
+from hardsplat.train.job.facts import Facts, fitting
+from hardsplat.train.job.job import Decision, Job
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.budget import budget_for
@@ -65,7 +64,7 @@ def place(config: TrainConfig, facts: Facts) -> Decision | None:
     run, device, rasterizer = config.run, facts.device, facts.device.rasterizers[0]
     planned, wanted = max(facts.splats, config.densify.cap_max), run.out_of_core
     asked = ["--packed"] * run.packed + ["--out-of-core on"] * (wanted == "on")
-    lacks = "--gradient analytic" if estimates_of(config) else device.lacks
+    lacks = "--gradient analytic" if config.gradient.estimates else device.lacks
     lacks = "another --background than sphere" if config.scene.background == "sphere" else lacks
     if lacks and asked:
         raise UserError(f"{asked[0]} needs {lacks}")

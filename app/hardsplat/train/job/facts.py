@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hardsplat.contract.footprint import SHOWN, most_splats, packed
 from hardsplat.gpu.device.context import Device
 from hardsplat.model.region import Region
-from hardsplat.raster.backends import running
+from hardsplat.raster.backends import running, training_needs
 from hardsplat.raster.core.choose import timing_enabled
 from hardsplat.raster.core.sinks import moments_of
 from hardsplat.settings.train import TrainConfig
 from hardsplat.train.job.views import Views
+from hardsplat.train.strategies import STRATEGIES
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,27 @@ class DeviceFacts:
             device.max_allocation,
             device.killed.get("working set", ""),
         )
+
+
+def fitting(
+    device: Device | DeviceFacts,
+    config: TrainConfig,
+    rasterizer: str,
+    taken: int = 0,
+    shown: float = SHOWN,
+) -> int:
+    """Most splats that the device holds in a training, by its memory and its limits alone.
+
+    config: as decided. taken: bytes of other things there. shown: packed, the share that a view
+    shows at most.
+    """
+    degree, follows = config.model.sh_degree, STRATEGIES[config.densify.strategy].follows
+    each = training_needs(
+        rasterizer, degree, config.adam.moments, config.gradient.estimates, follows
+    )
+    if config.run.packed:
+        each = packed(each, shown, config.run.out_of_core == "on")
+    return most_splats(each, device.memory_bytes, device.max_buffer, device.max_allocation, taken)
 
 
 @dataclass(frozen=True)

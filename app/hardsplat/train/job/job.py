@@ -20,12 +20,6 @@ from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Strategy
 
 
-def estimates_of(config: TrainConfig) -> int:
-    """Pairs of perturbed images a step, 0 with analytic gradients."""
-    gradient = config.gradient
-    return gradient.stochastic.gradient_pairs if gradient.gradient == "stochastic" else 0
-
-
 class Decision(NamedTuple):
     """What a rule has decided. changes: other values of settings, by name. what, why: for the last
     line of the run and its report, where they are worth it. note: printed at once."""
@@ -106,8 +100,8 @@ class Job:
 
     @property
     def estimates(self) -> int:
-        """See estimates_of."""
-        return estimates_of(self.config)
+        """Pairs of perturbed images a step, 0 with analytic gradients."""
+        return self.config.gradient.estimates
 
     def options(self, rasterizer: str) -> Options:
         """The options that the settings give that rasterizer."""

@@ -28,12 +28,14 @@ from hardsplat.results.folder import archive_run, check_folder, folder_of, make_
 from hardsplat.settings.option import flag
 from hardsplat.settings.presets import SAVED_NAME, save_config
 from hardsplat.settings.train import TrainConfig
+from hardsplat.step.photos import Photos
 from hardsplat.step.runner import LONGEST_BATCH, BatchResult
+from hardsplat.train.features import facts_of
+from hardsplat.train.features.region import place_of
 from hardsplat.train.job import validation
 from hardsplat.train.job.decide import decide
 from hardsplat.train.job.facts import WHOLE, ScenePart
 from hardsplat.train.job.job import Job
-from hardsplat.train.job.place import place_of
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.files import RunFiles
@@ -41,11 +43,10 @@ from hardsplat.train.run.first_splats import FirstSplats
 from hardsplat.train.run.gather import checkpoint_to_resume, gather, print_notes
 from hardsplat.train.run.held_out import HeldOut
 from hardsplat.train.run.keeping import Keeper
-from hardsplat.train.run.open import open_session
 from hardsplat.train.run.outcome import metrics_of, print_outcome
 from hardsplat.train.run.photographs import PhotographLoader
 from hardsplat.train.run.tuner import RasterizerTuner
-from hardsplat.train.session.session import Session
+from hardsplat.train.session.session import Session, build_ahead
 from hardsplat.train.watchers.log import Log
 from hardsplat.train.watchers.logs import log_of
 from hardsplat.train.watchers.watch import Watcher, Watchers
@@ -151,9 +152,15 @@ class Trainer:
         job = decide(config, self.facts)
         self.log.keep(job.decisions)
         self.tuner = RasterizerTuner(job.rasterizers)
-        session = self.session = open_session(
-            self.device, job, self.photographs, self._on_batch, self.clock
-        )
+        build_ahead(self.device, job)  # by threads, while the last photographs are read
+        self.clock.begin("load")
+        run, images = job.config.run, list(self.photographs.training(config.run.quiet))
+        self.photographs.look_for_blur(images, run.quiet)
+        ring, fetches = 2 * run.batch_steps, not job.config.depth.depth_lambda
+        photos = Photos(self.device, images, run.images, ring, fetches)
+        self.clock.begin("setup")
+        known, timed = facts_of(job, self.scene, photos), len(job.rasterizers) < 2
+        session = self.session = Session(self.device, job, photos, self._on_batch, known, timed)
         self._on_device.callback(session.destroy)
         self.files = RunFiles(self.folder, session, self.photographs, self._apart)
         self._in_use.callback(self.files.close)

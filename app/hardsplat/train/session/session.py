@@ -20,27 +20,50 @@ from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.owned import Owned
 from hardsplat.gpu.memory.resources import allocate_filled, buffer_in
+from hardsplat.gpu.passes.pipelines import begin_all
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.averages import begin_averages, take_averages
+from hardsplat.raster.backends import BACKENDS
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.step.begin import view_order
-from hardsplat.step.loss import allocate_loss, loss_terms
+from hardsplat.step.loss import FITTED_PASSES, METRIC_PASSES, allocate_loss, loss_terms
 from hardsplat.step.photos import Photos
 from hardsplat.step.runner import BatchResult, PairDemand, StepRunner
 from hardsplat.tables import quantities
 from hardsplat.train.features import parts_of
 from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
-from hardsplat.train.session.capacity import SplatCapacity
 from hardsplat.train.session.copies import Allocate, fresh
-from hardsplat.train.session.drawing import Drawing
-from hardsplat.train.session.store import SplatStore, of_other_items
-from hardsplat.train.session.working import ShownSplats
+from hardsplat.train.session.drawing import Drawing, VisibleShare
+from hardsplat.train.session.store import SplatCapacity, SplatStore, of_other_items
 from hardsplat.train.step.resort import resort_due
-from hardsplat.train.step.step import allocate_weights, fixed_settings, gpu_settings
+from hardsplat.train.step.step import allocate_weights, fixed_settings, gpu_settings, step_passes
 
 GROUP = contract.CONSTANTS["GROUP"]
+# of a pixel, as long as no photograph has alpha; the passes of another number are built when they
+# are needed
+PHOTO_BYTES = 3
+
+
+def build_ahead(device: Device, job: Job) -> None:
+    """Has threads begin with the pipelines that a session of the job builds, for each of its
+    rasterizers in turn, and those that measure it.
+
+    Nothing is lost where it builds other passes: it builds those itself. Raises UserError for what
+    the device cannot run.
+    """
+    planes = (job.config.model.sh_degree + 1) ** 2
+    for name in job.rasterizers:
+        backend, options = BACKENDS[name], job.options(name)
+        first = backend.first_runnable(device, options)
+        if len(job.rasterizers) == 1 and first != options:
+            continue  # the session will time what is left open, which takes the device
+        sink = job.sink()
+        begin_all(device, backend.passes(device, planes, *job.views.canvas, first, sink))
+        if name == job.rasterizers[0]:
+            begin_all(device, step_passes(job, job.schedule, parts_of(job), PHOTO_BYTES))
+    begin_all(device, (*METRIC_PASSES, *FITTED_PASSES))
 
 
 class Session:
@@ -68,7 +91,7 @@ class Session:
         self.device, self.photos, self._on_batch = device, photos, on_batch
         self.width, self.height = job.views.canvas
         self._lasting, self._owned = Owned(photos.buffers.values()), Owned()
-        self._visible, self.pairs = ShownSplats(job), PairDemand(len(job.views.cameras))
+        self._visible, self.pairs = VisibleShare(job), PairDemand(len(job.views.cameras))
         self.pairs.use(job.rasterizers[0])
         device.usage.restart()
         try:

@@ -1,7 +1,7 @@
 """Compares the poses of a COLMAP model with the true ones, after the similarity that fits their
 camera centres best.
 
-    python -m tools.compare_poses MODEL TRUTH
+    python -m tests.helpers.compare_poses MODEL TRUTH
 
 Both are folders with cameras, images and points3D, or scene folders. Photographs are paired by
 name. Distances are shares of the scene's extent, 1.1 times the largest distance of a true camera

@@ -1,8 +1,8 @@
-"""run.json, the record of one run of a sweep, in a stable schema.
+"""Runs of a sweep: run.json, the record of one in a stable schema, and processes that make them.
 
 - schema: 1. id, name: of the settings that are not defaults, see plan.py.
 - status: running, done, failed (error: why), skipped (error: what the device lacks), interrupted.
-- varied: settings that tell the run from the others of its sweep.
+- varied: settings, and names of a plan, that tell the run from the others of its sweep.
 - settings: all settings that matter, resolved, defaults too.
 - hardsplat, commit, started: version, checkout, ISO date.
 - seconds: wall-clock seconds of the whole run. metrics: metrics.json of the run, or null.
@@ -15,14 +15,21 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
+import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import written
 from hardsplat.base.version import __version__
 from hardsplat.results.folder import write_json
 from hardsplat.settings.train import FIELDS
 from hardsplat.study.sweep.plan import SweepJob, listed
+from hardsplat.study.workers import how_it_ended, on_workers, run_child
 
 NAME, SCHEMA = "run.json", 1
+Todo = Sequence[tuple[Path, SweepJob]]  # runs with their folders
 
 
 def new(job: SweepJob) -> dict:
@@ -79,3 +86,47 @@ def difference(record: dict, job: SweepJob) -> str:
     defaults = {n: listed(f.default) for n, f in FIELDS.items()}
     found = {n: [s.get(n, defaults.get(n)) for s in (before, now)] for n in {**before, **now}}
     return ", ".join(f"{n} {old}, now {new}" for n, (old, new) in found.items() if old != new)
+
+
+def make(
+    todo: Todo, devices: Sequence[str] = (), scheduler: str | None = None, show: bool = False
+) -> Iterator[tuple[SweepJob, dict]]:
+    """Makes runs, and yields each with its record as it ends: one after another on one device, or
+    on the workers of the cluster at `scheduler`, or on one for each of several devices, see
+    `on_workers`. show: what a run on this machine prints appears on stderr too, besides log.txt."""
+    if not scheduler and len(devices) < 2:
+        for folder, job in todo:
+            yield job, _run(folder, job, next(iter(devices), None), show)
+        return
+    for number, outcome in on_workers(_run, todo, devices or [None], scheduler):
+        job = todo[number][1]
+        if isinstance(outcome, Exception):
+            said = f"its worker failed: {type(outcome).__name__}: {outcome}"
+            why = str(outcome) if isinstance(outcome, UserError) else " ".join(said.split())
+            outcome = new(job) | {"status": "failed", "error": why}
+        yield job, outcome
+
+
+def _run(folder: Path, job: SweepJob, device: str | None = None, show: bool = False) -> dict:
+    """Does a run in `folder`, by a process (one_run.py), and returns its record.
+
+    An interrupted run resumes from its checkpoint; anything else in the folder is half a run, which
+    begins again.
+    """
+    before = read(folder)
+    if before is None or before["status"] != "interrupted" or difference(before, job):
+        shutil.rmtree(folder, ignore_errors=True)
+    with written(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder, new(job))
+        code, interrupted = run_child("hardsplat.study.sweep.one_run", folder, device, show)
+    record = read(folder) or new(job)
+    if record["status"] == "running":  # it came to an end of which it could not tell
+        if code in (130, -signal.SIGINT, -signal.SIGTERM):
+            record |= {"status": "interrupted", "error": None}
+        else:
+            record |= {"status": "failed", "error": how_it_ended(code, folder)}
+        write(folder, record)
+    if interrupted:
+        raise interrupted
+    return record

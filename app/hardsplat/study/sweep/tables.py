@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from hardsplat.report.stages import STAGES, by_stage
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.study.bench.errors import GRADIENTS
-from hardsplat.study.bench.tables import aligned, origin, section
+from hardsplat.study.tables import aligned, label_of, origin, section, values_of
 
 Number = Callable[[dict], Any]  # of a record: a number, or None
 
@@ -43,9 +43,29 @@ class Point:
         spread = f" ± {np.std(values, ddof=1):{form}}" if len(set(values)) > 1 else ""
         return format(np.mean(values), form) + spread
 
+    def means(self, get: Callable[[dict], Mapping[str, float]]) -> dict[str, float]:
+        """Means of each of the numbers that `get` finds, over all runs."""
+        found = [get(r) for r in self.runs]
+        return {n: float(np.mean([f.get(n, 0.0) for f in found])) for f in found for n in f}
+
+    @property
+    def stages(self) -> dict[str, float]:
+        """ms by stage."""
+        return self.means(lambda record: by_stage(record["metrics"]["stage_ms"]))
+
+    @property
+    def memory(self) -> dict[str, float]:
+        """Bytes by purpose."""
+        return self.means(number("memory_bytes"))
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Relative L2 by gradient."""
+        return self.means(lambda record: (record["gradients"] or {}).get("errors", {}))
+
 
 def quality(name: str) -> Number:
-    return lambda record: last[name] if (last := last_evaluation(record["metrics"])) else None
+    return lambda record: (last_evaluation(record["metrics"]) or {}).get(name)
 
 
 def number(*path: str) -> Number:
@@ -64,8 +84,10 @@ def stage_ms(stage: str) -> Number:
     return lambda record: by_stage(record["metrics"]["stage_ms"]).get(stage)
 
 
-def memory(record: dict) -> float:
-    return sum(record["metrics"]["memory_bytes"].values()) / 2**20
+def below_best(record: dict) -> float | None:
+    """dB by which the end of a run is below the best of its measurements."""
+    last = last_evaluation(record["metrics"])
+    return max(e["psnr"] for e in record["metrics"]["evaluations"]) - last["psnr"] if last else None
 
 
 def gradient(kind: str, name: str) -> Number:
@@ -79,12 +101,12 @@ def departure(name: str) -> Number:
     return lambda record: None if (found := cosine(record)) is None else 1 - found
 
 
-def done(records: list[dict]) -> list[dict]:
+def done(records: Iterable[dict]) -> list[dict]:
     return [r for r in records if r["status"] == "done"]
 
 
 def axes_of(records: list[dict]) -> list[str]:
-    """Settings with several values among these records, the seed last."""
+    """Names and settings with several values among these records, the seed last."""
     names = dict.fromkeys(n for r in records for n in r["varied"])
     several = [n for n in names if len({r["varied"].get(n) for r in records}) > 1]
     return sorted(several, key=lambda n: n == "seed")
@@ -97,28 +119,35 @@ def points(records: list[dict]) -> list[Point]:
         groups.setdefault(tuple(r["varied"].get(n) for n in names), []).append(r)
     out = []
     for values, runs in groups.items():
-        settings, scene = dict(zip(names, values)), Path(runs[0]["settings"]["data_dir"]).name
-        out.append(Point(label_of(settings) or scene, settings, runs))
+        settings = dict(zip(names, values))
+        out.append(Point(label_of(settings) or scene_of(runs[0]), settings, runs))
     return out
 
 
-def label_of(settings: dict) -> str:
-    """Names of rows speak for themselves; numbers and the like need the name of the setting."""
-    return " ".join(
-        str(v) if isinstance(v, str) and v not in ("auto", "same", "none", "all") else f"{n}={v}"
-        for n, v in settings.items()
-        if v is not None
-    )
+def scene_of(record: dict) -> str:
+    """The scene by its name in a plan, or else its folder."""
+    return record["varied"].get("scene") or Path(record["settings"]["data_dir"]).name
 
 
-COLUMNS = (  # title, number of a run, form
-    ("PSNR [dB]", quality("psnr"), ".2f"),
-    ("SSIM", quality("ssim"), ".4f"),
-    ("splats", number("splats"), ",.0f"),
-    ("training [s]", number("seconds", "training"), ".1f"),
-    ("step [ms, device]", number("step_ms"), ".3g"),
-    ("memory [MiB]", memory, ",.1f"),
-)
+def by_scene(records: list[dict]) -> dict[str, list[dict]]:
+    found: dict[str, list[dict]] = {}
+    for r in records:
+        found.setdefault(scene_of(r), []).append(r)
+    return found
+
+
+COLUMNS: dict[str, tuple[Number, str]] = {  # by title: number of a run, form
+    "PSNR [dB]": (quality("psnr"), ".2f"),
+    "colours fitted [dB]": (quality("fitted_psnr"), ".2f"),
+    "SSIM": (quality("ssim"), ".4f"),
+    "below its best [dB]": (below_best, ".2f"),
+    "steps": (number("steps"), ",.0f"),
+    "splats": (number("splats"), ",.0f"),
+    "training [s]": (number("seconds", "training"), ".1f"),
+    "in all [s]": (lambda record: record["seconds"], ".1f"),
+    "step [ms, device]": (number("step_ms"), ".3g"),
+    "memory [MiB]": (lambda r: sum(r["metrics"]["memory_bytes"].values()) / 2**20, ",.1f"),
+}
 
 
 def chosen(records: list[dict]) -> list[str]:
@@ -135,17 +164,36 @@ def result_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
     found = points(records)
     names = [n for n in axes_of(records) if n != "seed"]
     several, auto = any(len(p.runs) > 1 for p in found), chosen(records)
+    columns = {t: own for t, own in COLUMNS.items() if any(p.values(own[0]) for p in found)}
     head = [n.replace("_", " ") for n in (*names, *(f"{n} (auto)" for n in auto))]
-    head += [*(["seeds"] if several else []), *(title for title, _, _ in COLUMNS)]
+    head += [*["seeds"] * several, *columns]
     lines = []
     for p in found:
-        cells = ["-" if (v := p.settings[n]) is None else str(v) for n in names]
+        cells = values_of(p, names)
         for n in auto:
             taken = (str(r["metrics"]["variants"].get(n, "-")) for r in p.runs)
             cells.append(", ".join(dict.fromkeys(taken)))
-        cells += [str(len(p.runs))] if several else []
-        lines.append([*cells, *(p.text(get, form) for _, get, form in COLUMNS)])
+        cells += [str(len(p.runs))] * several
+        lines.append([*cells, *(p.text(get, form) for get, form in columns.values())])
     return head, lines
+
+
+def scene_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of PSNR by scene: each combination of other settings, the best mean over scenes
+    first, those that lack a scene last. No rows of one scene."""
+    scenes, psnr = list(by_scene(records)), quality("psnr")
+    rows: dict[str, dict[str, float]] = {}
+    for p in points(records) if len(scenes) > 1 else ():
+        others = {n: v for n, v in p.settings.items() if n != "scene"}
+        if (mean := p.mean(psnr)) is not None:
+            rows.setdefault(label_of(others), {})[scene_of(p.runs[0])] = mean
+    order = sorted(rows.items(), key=lambda r: (-len(r[1]), -np.mean([*r[1].values()])))
+    lines = [
+        [label, *(f"{own[s]:.2f}" if s in own else "-" for s in scenes)]
+        + [f"{np.mean([*own.values()]):.3f}"]
+        for label, own in order
+    ]
+    return ["run", *scenes, "mean"], lines
 
 
 def left_out(records: list[dict]) -> list[tuple[str, str, str]]:
@@ -159,17 +207,30 @@ def devices(records: list[dict]) -> list[str]:
     return list(dict.fromkeys(f"{d['name']}, {d['driver']}" for d in used))
 
 
+def title_of(records: list[dict]) -> str:
+    return f"Sweep of {', '.join(by_scene(records))}"
+
+
+def common_settings(records: list[dict]) -> dict[str, Any]:
+    """Those that all records have alike."""
+    first = records[0]["settings"]
+    same = {n: v for n, v in first.items() if all(r["settings"].get(n) == v for r in records)}
+    return same | ({"data_dir": Path(first["data_dir"]).name} if "data_dir" in same else {})
+
+
 def markdown(records: list[dict], about: dict) -> str:
-    first, found = records[0]["settings"], points(records)
+    common, found = common_settings(records), points(records)
     machines = "; ".join(devices(records)) or "no device yet"
-    images = f"images {first['data_factor']} times smaller than the files"
-    out = [f"# Sweep of {Path(first['data_dir']).name}", ""]
-    out += [f"{machines}. {first['max_steps']} steps, {images}.", origin(about)]
+    steps = f" {common['max_steps']} steps." if "max_steps" in common else ""
+    factor = common.get("data_factor", 0)
+    images = f" Images {factor} times smaller than the files." if factor else ""
+    out = [f"# {title_of(records)}", "", f"{machines}.{steps}{images}", origin(about)]
     if found:
         measured = "PSNR and SSIM of held-out views after the last step"
         note = f"{measured}; ± is the standard deviation over seeds."
         out += section("Results", note, *result_table(records))
-        out += _stages(found) + _errors(found)
+        out += section("By scene", "PSNR [dB], means over seeds.", *scene_table(records))
+        out += _stages(found) + _errors(found) + _decisions(found)
     if lines := _not_done(records):
         out += ["", "## Not done", "", *(f"- {line}" for line in lines)]
     return "\n".join(out)
@@ -180,33 +241,38 @@ def _not_done(records: list[dict]) -> list[str]:
 
 
 def outcome(records: list[dict]) -> str:
-    """What a terminal shows of the end of a sweep: a table, and what is not done."""
-    table = aligned(*result_table(records)) if points(records) else []
-    lines = _not_done(records)
-    return "\n".join([*table, *(["", "not done:", *lines] if lines else [])])
+    """What a terminal shows of the end of a sweep: tables, and what is not done."""
+    tables = [result_table(records), scene_table(records)] if points(records) else []
+    parts = ["\n".join(aligned(*table)) for table in tables if table[1]]
+    if lines := _not_done(records):
+        parts.append("\n".join(["not done:", *lines]))
+    return "\n\n".join(parts)
 
 
-def _stages(found: list[Point]) -> list[str]:
-    stages = [s for s in (*STAGES, "other") if any(p.mean(stage_ms(s)) for p in found)]
-    if not stages:
-        return []
-    lines = ([p.label, *(p.text(stage_ms(s), ".3g") for s in stages)] for p in found)
+def _stages(found: Sequence[Point]) -> list[str]:
+    stages = [s for s in (*STAGES, "other") if any(p.stages.get(s) for p in found)]
+    lines = ([p.label, *(p.text(stage_ms(s), ".3g") for s in stages)] for p in found if stages)
     note = "Milliseconds of a step on the device, means over the later half of the timed steps."
     return section("Time by stage", note, ["run", *stages], lines)
 
 
-def _errors(found: list[Point]) -> list[str]:
-    measured = [p for p in found if p.mean(gradient("errors", GRADIENTS[0])) is not None]
-    if not measured:
-        return []
+def _errors(found: Sequence[Point]) -> list[str]:
     columns = {f"L2 {g}": gradient("errors", g) for g in GRADIENTS}
     columns |= {f"1 - cos {g}": departure(g) for g in GRADIENTS}
-    lines = ([p.label, *(p.text(get, ".1e") for get in columns.values())] for p in measured)
+    lines = (
+        [p.label, *(p.text(get, ".1e") for get in columns.values())] for p in found if p.errors
+    )
     note = (
         "Gradients of the trained splats on the first held-out view against those of a "
         "float32 target: relative L2, and 1 - cosine; see `hardsplat bench --errors`."
     )
     return section("Gradient error", note, ["run", *columns], lines)
+
+
+def _decisions(found: Sequence[Point]) -> list[str]:
+    """What the first run of each row decided, and why."""
+    lines = [f"- {p.label}: {line}" for p in found for line in p.runs[0]["metrics"]["decisions"]]
+    return ["", "## Decisions", "", *lines] if lines else []
 
 
 def write_csv(path: Path, records: list[dict]) -> None:
@@ -215,14 +281,11 @@ def write_csv(path: Path, records: list[dict]) -> None:
     names = list(dict.fromkeys(n for r in records for n in r["varied"]))
     purposes = list(dict.fromkeys(p for r in done(records) for p in r["metrics"]["memory_bytes"]))
     columns = {
-        **{name: quality(name) for name in ("psnr", "ssim")},
-        "splats": number("splats"),
-        "steps": number("steps"),
+        **{name: quality(name) for name in ("psnr", "ssim", "fitted_psnr")},
+        **{name: number(name) for name in ("splats", "steps")},
         "training_seconds": number("seconds", "training"),
         "startup_seconds": number("seconds", "startup"),
-        "steps_per_second": number("steps_per_second"),
-        "gpu_idle": number("gpu_idle"),
-        "step_ms": number("step_ms"),
+        **{name: number(name) for name in ("steps_per_second", "gpu_idle", "step_ms")},
         **{f"ms {s}": stage_ms(s) for s in (*STAGES, "other")},
         **{f"bytes {p}": number("memory_bytes", p) for p in purposes},
         **{f"{kind} {g}": gradient(kind, g) for kind in ("errors", "cosines") for g in GRADIENTS},

@@ -1,0 +1,86 @@
+"""Values of the page of a sweep: tables, plots, and pictures of one run of each combination."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardsplat.report.page import pictures, plot
+from hardsplat.results.metrics import last_evaluation
+from hardsplat.results.pictures import MOST_VIEWS, comparison, some_of
+from hardsplat.study.sweep import tables
+from hardsplat.study.sweep.tables import by_scene, done, points
+
+MOST_RENDERS = 48  # of all views together, so that they stay large enough to see something
+LOUDER = 4  # times the difference
+
+
+def page_values(folder: Path, records: list[dict], plots: Mapping[str, Any], about: dict) -> dict:
+    """plots: figures by title."""
+    head, lines = tables.result_table(records)
+    scenes, views, count = by_scene(records), list[dict](), 0
+    for name, own in scenes.items():
+        shown, of = _views(folder, own, MOST_RENDERS // len(scenes))
+        views += (
+            [v | {"name": f"{name}: {v['name']}"} for v in shown]
+            if scenes.keys() - {name}
+            else shown
+        )
+        count += of
+    embedded = iter(pictures([image for view in views for image in view.pop("images")]))
+    for view in views:
+        view["photo"] = next(embedded)
+        for render in view["renders"]:
+            render["picture"], render["difference"] = next(embedded), next(embedded)
+    statuses = [r["status"] for r in records]
+    order = ("done", "failed", "skipped", "interrupted", "running")
+    return {
+        "title": tables.title_of(records),
+        "about": about,
+        "devices": tables.devices(records),
+        "counts": {status: n for status in order if (n := statuses.count(status))},
+        "seconds": sum(r["metrics"]["seconds"]["training"] for r in done(records)),
+        "axes": tables.axes_of(records),
+        "head": head,
+        "rows": [{"cells": c, "runs": p.runs} for c, p in zip(lines, points(records))],
+        "left_out": tables.left_out(records),
+        "plots": [(title, plot(figure)) for title, figure in plots.items()],
+        "views": views,
+        "view_count": count,
+        "louder": LOUDER,
+        "settings": tables.common_settings(records),
+    }
+
+
+def _views(folder: Path, records: list[dict], most: int) -> tuple[list[dict[str, Any]], int]:
+    """Views of a scene with `images`: their photograph, and renders and differences of the first
+    run of each point; how many views there are. most: renders."""
+    firsts = [(p.label, p.runs[0], last_evaluation(p.runs[0]["metrics"])) for p in points(records)]
+    shown = [(label, run, last) for label, run, last in firsts if last][:most]
+    if not shown:
+        return [], 0
+    names = [v["name"] for v in shown[0][2]["views"]]
+    views: list[dict[str, Any]] = []
+    for name in some_of(names, max(1, min(MOST_VIEWS, most // len(shown)))):
+        renders: list[dict[str, Any]] = []
+        images: list[np.ndarray] = []
+        for label, record, last in shown:
+            both = comparison(folder / "runs" / record["folder"], name)
+            measured = next((v for v in last["views"] if v["name"] == name), None)
+            if both is None or measured is None:
+                continue
+            renders.append({**measured, "label": label})
+            images += [*([] if images else both[1:]), both[0], difference(*both)]
+        if renders:
+            views.append({"name": name, "renders": renders, "images": images})
+    return views, len(names)
+
+
+def difference(render: np.ndarray, photo: np.ndarray) -> np.ndarray:
+    """(H, W) uint8: the largest difference of a pixel's channels, LOUDER times; black where there
+    is none."""
+    off = np.abs(render.astype(np.int16) - photo).max(axis=2)
+    return np.minimum(off * LOUDER, 255).astype(np.uint8)
