@@ -94,8 +94,8 @@ def check_workers(
     photographs: files."""
     c, token = config, folder / f".asked-{secrets.token_hex(4)}"
     files = tuple(str(path.absolute()) for path in photographs)
-    how = c.model.sh_degree, c.adam.moments, c.run.out_of_core == "on"
-    question = Question(str(folder.resolve()), token.name, files, *how)
+    below, outside = str(folder.resolve()), c.run.out_of_core == "on"
+    question = Question(below, token.name, files, c.model.sh_degree, c.adam.moments, outside)
     scheduler = scheduler_of(c.blocks)
     devices = [] if scheduler else list(dict.fromkeys(devices_of(c.blocks)))
     try:

@@ -190,8 +190,8 @@ class BlockTraining:
         train_scaffold(config, self.given, self.folder / "scaffold", steps, budget)
         scaffold, wanted = self.scaffold, Wanted(str(config.blocks.blocks))
         sizes = Sizes(budget, steps, smallest, scaffold.step_seconds)
-        how = config.scene.near_plane, config.run.device
-        plan = make_plan(self.scene, scaffold.splats, wanted, sizes, *how)
+        near, device = config.scene.near_plane, config.run.device
+        plan = make_plan(self.scene, scaffold.splats, wanted, sizes, near, device)
         plan.save(self.folder / NAME)
         at = np.array([self.scene.views[i].camera.position for i in self.scene.train])
         draw_plan(plan, load_splats(scaffold.splats).means, at, self.folder / PICTURE)
@@ -225,10 +225,10 @@ class BlockTraining:
         metrics |= dict(polished=polished.what, polish_steps=polished.steps)
         if self.given.test:
             table = evaluate_run(str(folder), device=config.run.device)
-            views, near = table.pop("views"), config.scene.near_plane
+            views, near, device = table.pop("views"), config.scene.near_plane, config.run.device
             metrics["evaluations"] = [{"step": steps, **table}]
-            how = near, config.run.device
-            metrics["seams"] = at_seams(plan, self.scene, self.scaffold.splats, views, *how)
+            scaffold = self.scaffold.splats
+            metrics["seams"] = at_seams(plan, self.scene, scaffold, views, near, device)
         return metrics
 
     def _home(self, block: SceneBlock) -> Path:
@@ -302,8 +302,8 @@ class BlockTraining:
         shared, tasks = self._shared(), []
         for seam in seams:
             after = [outcome_of(folder / "blocks" / name) for name in (seam.first, seam.second)]
-            how = seam.start(file_of, tile), False, shared | {"after": after}
-            tasks.append(write_task(folder / "seams", seam.belt, *how))
+            start, own = seam.start(file_of, tile), shared | {"after": after}
+            tasks.append(write_task(folder / "seams", seam.belt, start, False, own))
         self._train_tasks([seam.belt for seam in seams], tasks)
         pairs = [(seam, task) for seam, task in zip(seams, tasks) if outcome_of(task).get("splats")]
         done = [(seam, task / "splats.ply") for seam, task in pairs]

@@ -69,8 +69,8 @@ def legend(axes) -> None:
 
 def after_bar(axes, words: str, end: tuple[float, float], size: int) -> None:
     """Writes words to the right of the end of a horizontal bar. size: of the font."""
-    how = dict(textcoords="offset points", va="center", fontsize=size)
-    axes.annotate(words, end, xytext=(3, 0), **how)
+    beside: dict = dict(xytext=(3, 0), textcoords="offset points", va="center")
+    axes.annotate(words, end, fontsize=size, **beside)
 
 
 def stacked(
@@ -108,8 +108,8 @@ def grouped(
         axes.bar(at, heights, width, label=name, **patch(i))
     for place, values in zip(places, zip(*series.values())):
         if not any(values):
-            how: dict = dict(xycoords=("data", "axes fraction"), ha="center", va="bottom")
-            axes.annotate("0", (place, 0.01), **how, fontsize=7)
+            at_foot: dict = dict(xycoords=("data", "axes fraction"), ha="center", va="bottom")
+            axes.annotate("0", (place, 0.01), **at_foot, fontsize=7)
     axes.set_yscale("log")
     axes.set_ylabel(unit)
     axes.set_xlim(-0.6, len(labels) - 0.4)

@@ -69,8 +69,8 @@ def _encoded(image: np.ndarray, side: int) -> tuple[bytes, tuple[int, int]]:
     picture = Image.fromarray(image)
     picture.thumbnail((side, side), Image.Resampling.BOX)
     lossless = picture.width * picture.height <= _LOSSLESS and picture.width == image.shape[1]
-    how: dict = dict(plugin="pillow", extension=".webp", is_batch=False, quality=88)
-    data = iio.imwrite("<bytes>", np.asarray(picture), **how, lossless=lossless)
+    webp: dict = dict(plugin="pillow", extension=".webp", is_batch=False, quality=88)
+    data = iio.imwrite("<bytes>", np.asarray(picture), **webp, lossless=lossless)
     return data, picture.size
 
 

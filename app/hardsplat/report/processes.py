@@ -112,9 +112,9 @@ def _start(part: str) -> subprocess.Popen | None:
     # threads of ours call OpenBLAS; its own would be in their way
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": path}
     pipes: dict = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-    how: dict = pipes | dict(stderr=subprocess.DEVNULL, env=environment, start_new_session=True)
+    own: dict = pipes | dict(stderr=subprocess.DEVNULL, env=environment, start_new_session=True)
     try:
-        process = subprocess.Popen([sys.executable, "-P", "-m", __name__, part], **how)
+        process = subprocess.Popen([sys.executable, "-P", "-m", __name__, part], **own)
     except OSError:
         return None
     with suppress(ImportError, OSError, AttributeError):  # Linux alone

@@ -51,8 +51,10 @@ def compare(
         tables = []
         for model, folder in zip((first, second), folders):
             with redirect_stdout(io.StringIO()):  # its own table
-                how: dict[str, Any] = dict(device=device, lpips=lpips, split=scene)
-                tables.append(evaluate_run(str(model), result_dir=str(folder), **how))
+                table = evaluate_run(
+                    str(model), None, str(folder), device, lpips=lpips, split=scene
+                )
+                tables.append(table)
         views = _views(tables)
         shown = [_pictures(folders, view["name"]) for view in views]
     encoded = pictures([image for images in shown for image in images])

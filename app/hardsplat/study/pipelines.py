@@ -191,11 +191,12 @@ class _Other:
         self.refused = False
 
     def _begin(self) -> subprocess.Popen[str]:
-        pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
-        how: dict[str, Any] = dict(stdin=pipe, stdout=pipe, stderr=quiet, text=True)
         # nothing is timed: only what is built matters
         own = os.environ | {"HARDSPLAT_AUTO": "first"}
-        process = subprocess.Popen(self._command, env=own, **how)
+        pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
+        process = subprocess.Popen(
+            self._command, env=own, stdin=pipe, stdout=pipe, stderr=quiet, text=True
+        )
         lines: queue.Queue[str] = queue.Queue()
 
         def read() -> None:

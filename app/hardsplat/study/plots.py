@@ -11,8 +11,7 @@ import numpy as np
 from hardsplat.contract.footprint import PURPOSES
 from hardsplat.report import charts
 from hardsplat.report.stages import STAGES
-from hardsplat.study.bench.errors import GRADIENTS
-from hardsplat.study.tables import labels_of, telling, varying
+from hardsplat.study.tables import GRADIENTS, labels_of, telling, varying
 
 # settings that decide how exact gradients are
 ROUNDING = "rasterizer format state_format block shape segments blending tile_backward gradient"

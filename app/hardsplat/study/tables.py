@@ -12,6 +12,7 @@ class Row(Protocol):
     def settings(self) -> Mapping[str, Any]: ...
 
 
+GRADIENTS = ("means", "quats", "scales", "opacities", "sh")  # whose errors are measured
 R = TypeVar("R", bound=Row)
 # words of several settings, which do not say of which
 _COMMON_WORDS = ("auto", "same", "none", "all")

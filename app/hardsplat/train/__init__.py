@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from hardsplat.train.job.views import Views
     from hardsplat.train.measure.command import evaluate_run
     from hardsplat.train.run.first_splats import initial_gaussians
-    from hardsplat.train.run.held_out import HeldOut
-    from hardsplat.train.run.keeping import Keeper
     from hardsplat.train.run.photographs import PhotographLoader
-    from hardsplat.train.run.trainer import Trainer, run_training
+    from hardsplat.train.run.trainer import run_training
     from hardsplat.train.session.session import Session
     from hardsplat.train.step.resort import resort_passes
     from hardsplat.train.strategies import STRATEGIES
@@ -47,10 +45,8 @@ _HOME = {  # module -> public names
     "job.views": "Views",
     "measure.command": "evaluate_run",
     "run.first_splats": "initial_gaussians",
-    "run.held_out": "HeldOut",
-    "run.keeping": "Keeper",
     "run.photographs": "PhotographLoader",
-    "run.trainer": "Trainer run_training",
+    "run.trainer": "run_training",
     "session.session": "Session",
     "step.resort": "resort_passes",
     "strategies": "STRATEGIES",

@@ -11,8 +11,8 @@ from hardsplat.io.scenes.scene import View
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, rasterizer_named
 from hardsplat.raster.renderer import Renderer
+from hardsplat.study.tables import GRADIENTS
 
-GRADIENTS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
 
 

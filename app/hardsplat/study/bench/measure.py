@@ -128,8 +128,8 @@ class Bench(GradientErrors):
             resources = {**raster.resources, **self._surroundings(own, parameters)}
             run = build_all(device, LOSS_PASSES if self.upstream == "loss" else ())
 
-            def record(**how) -> Recorder:
-                recorder = own.add(Recorder(device, resources, **how))
+            def record(timed: bool = False) -> Recorder:
+                recorder = own.add(Recorder(device, resources, timed=timed, counted=not timed))
                 raster.record_forward(recorder)
                 if run:
                     record_loss(recorder, run, *canvas)
@@ -212,7 +212,7 @@ class Bench(GradientErrors):
     ) -> tuple[dict, dict, float]:
         """(milliseconds by stage, fragments by draw, visible splats): medians over repeats, means
         over views."""
-        timed, counted = record(timed=True), record(counted=True)
+        timed, counted = record(timed=True), record()
         rng = np.random.default_rng(0)
         frame = frame_data(self.gaussians.sh_degree, BACKGROUND, NEAR)
         frame["bias1"] = frame["bias2"] = 1.0
@@ -227,7 +227,7 @@ class Bench(GradientErrors):
             timed.run_once()
             if raster.reserve_pairs():  # for the pairs of this view
                 resources |= raster.resources
-                timed, counted = record(timed=True), record(counted=True)
+                timed, counted = record(timed=True), record()
             self._warm_up(timed)
             times = []
             for _ in range(self.repeats + 1):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hardsplat.report.stages import STAGES
-from hardsplat.study.bench.errors import GRADIENTS
 from hardsplat.study.bench.measure import Measurement
-from hardsplat.study.tables import origin, section, telling, values_of, varying
+from hardsplat.study.tables import GRADIENTS, origin, section, telling, values_of, varying
 
 _OF_REDUCTION = ("reduction", "hybrid_threshold")
 Results = Sequence[Measurement]

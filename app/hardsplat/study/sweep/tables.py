@@ -12,8 +12,7 @@ import numpy as np
 
 from hardsplat.report.stages import STAGES, by_stage
 from hardsplat.results.metrics import last_evaluation
-from hardsplat.study.bench.errors import GRADIENTS
-from hardsplat.study.tables import aligned, label_of, origin, section, values_of
+from hardsplat.study.tables import GRADIENTS, aligned, label_of, origin, section, values_of
 
 Number = Callable[[dict], Any]  # of a record: a number, or None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from hardsplat.train.job.views import canvas_of, training_views
 from hardsplat.train.measure.camera_colors import CameraColors
 from hardsplat.train.measure.lpips import Lpips
 from hardsplat.train.measure.measure import (
+    Asked,
     Measured,
     as_splats,
     evaluation_frame,
@@ -99,9 +99,9 @@ def evaluate_run(
         for each in filters
     ]
     frame, quiet = evaluation_frame(c, degree), config.run.quiet
-    how: dict[str, Any] = {"fitted": True, "colors": colors, "filtered": (*rasters[1:], None)[0]}
+    asked = Asked(fitted=True, colors=colors, filtered=(*rasters[1:], None)[0])
     measures, distances = [], []
-    for m in measure_all(gpu, rasters[0], scene.held_out, frame, quiet, **how):
+    for m in measure_all(gpu, rasters[0], scene.held_out, frame, quiet, asked):
         measures.append(replace(m, target=None))
         if distance and (image := m.image) is not None:
             distances.append(distance(image, m.photo))
@@ -120,7 +120,8 @@ def evaluate_run(
         views = scene.held_out
         job = refining_job(gpu, config, rasterizer, views, scene.extent, gaussians)
         cameras = refine_held_out(gpu, job, views, gaussians, sky=sky)
-        again = measure_all(gpu, rasters[0], views, frame, quiet, cameras=cameras, **how)
+        moved = replace(asked, cameras=cameras)
+        again = measure_all(gpu, rasters[0], views, frame, quiet, moved)
         table["refined"] = summary([replace(m, target=None) for m in again])
     for raster in rasters:
         raster.destroy()

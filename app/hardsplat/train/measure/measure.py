@@ -190,26 +190,35 @@ def evaluation_frame(settings: SceneSettings, sh_degree: int) -> np.ndarray:
     return frame_data(sh_degree, BACKGROUNDS[settings.background], settings.near_plane)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a measurement of views.
+
+    photos: of these views, where they have been read already. pictures: of all views, or else of
+    the first alone. cameras: instead of those of the views. fitted: also after a fit of colours, of
+    images as their cameras made them by `colors`. halves: also half_psnr. filtered: draws the same
+    splats with the 2D filter, for psnr_antialiased and ssim_antialiased.
+    """
+
+    photos: Iterable[np.ndarray] | None = None
+    pictures: bool = True
+    cameras: Sequence[Camera] | None = None
+    fitted: bool = False
+    colors: CameraColors | None = None
+    halves: bool = False
+    filtered: Rasterizer | None = None
+
+
 def measure_all(
     device: Device,
     raster: Rasterizer,
     views: Sequence[View],
     frame: np.ndarray,
     quiet: bool,
-    photos: Iterable[np.ndarray] | None = None,
-    pictures: bool = True,
-    cameras: Sequence[Camera] | None = None,
-    fitted: bool = False,
-    colors: CameraColors | None = None,
-    halves: bool = False,
-    filtered: Rasterizer | None = None,
+    asked: Asked = Asked(),
 ) -> Iterator[Measured]:
-    """Views one by one. The canvas must hold the largest of them. photos: of these views, where
-    they have been read already. pictures: of all views, or else of the first alone.
-
-    cameras: instead of those of the views. fitted: also after a fit of colours, of images as
-    their cameras made them by `colors`. halves: also half_psnr. filtered: draws the same splats
-    with the 2D filter, for psnr_antialiased and ssim_antialiased."""
+    """Views one by one. The canvas must hold the largest of them."""
+    colors = asked.colors
     with ExitStack() as stack:
 
         def evaluator_of(raster: Rasterizer) -> Evaluator:
@@ -217,16 +226,18 @@ def measure_all(
             stack.callback(made.destroy)
             return made
 
-        evaluator, also = evaluator_of(raster), evaluator_of(filtered) if filtered else None
-        photographs = load_images(views, progress=False) if photos is None else photos
+        evaluator = evaluator_of(raster)
+        also = evaluator_of(asked.filtered) if asked.filtered else None
+        photographs = asked.photos
+        if photographs is None:
+            photographs = load_images(views, progress=False)
         packed = ahead(photographs, lambda photo: (photo, pack(photo)))
         bar = Bar(views, desc="measuring", unit="view", leave=False, disable=quiet)
         for i, (view, (photo, words)) in enumerate(zip(bar, packed)):
             colored = partial(colors, number=view.number) if colors and colors.planes else None
-            camera, picture = cameras[i] if cameras else view.camera, pictures or i == 0
-            measured = evaluator.measure(
-                view.name, camera, photo, frame, picture, fitted, colored, words, halves
-            )
+            camera = asked.cameras[i] if asked.cameras else view.camera
+            own = asked.pictures or i == 0, asked.fitted, colored, words, asked.halves
+            measured = evaluator.measure(view.name, camera, photo, frame, *own)
             if also:
                 m = also.measure(view.name, camera, photo, frame, picture=False, words=words)
                 measured.psnr_antialiased, measured.ssim_antialiased = m.psnr, m.ssim
@@ -242,8 +253,8 @@ def as_splats(
     photos: Iterable[np.ndarray] | None = None,
 ) -> dict[str, float]:
     """PSNR and SSIM by their names in an evaluation, of what other programs draw of splats that
-    have a sky among them. raster: draws those. frame, quiet, photos: see measure_all."""
-    measured = measure_all(device, raster, views, frame, quiet, photos, pictures=False)
+    have a sky among them. raster: draws those. photos: see Asked."""
+    measured = measure_all(device, raster, views, frame, quiet, Asked(photos, pictures=False))
     found = summary([replace(m, target=None) for m in measured])
     return {f"{name}_as_splats": found[name] for name in ("psnr", "ssim")}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -140,20 +142,23 @@ class FirstSplats:
         if not (checkpoint or self._random):
             self._begun = background.do("first splats", self._make, line="first splats")
 
-    def put(self, session: Session) -> Checkpoint:
-        """Puts the session there, or at the first step. Raises OutOfMemory."""
+    @contextmanager
+    def named_when_too_many(self) -> Iterator[None]:
+        """Has an OutOfMemory of the block say that there are too many of them."""
         try:
-            if self._random:
-                session.capacity.check(self.count, session.drawing.rasterizer)
-            start = self._checkpoint or self.state(session)
-            session.restore(start)
+            yield
         except OutOfMemory as error:
             grows = "random splats" if self._random else error.grows_with
             raise OutOfMemory(str(error), grows) from None
-        return start
 
     def state(self, session: Session) -> Checkpoint:
-        """The state of the session at the first step, with new splats."""
+        """The state that the session begins with: at first that of the checkpoint, if there is one,
+        or else the first step with new splats. Raises OutOfMemory."""
+        resumed, self._checkpoint = self._checkpoint, None
+        if resumed:
+            return resumed
+        if self._random:
+            session.capacity.check(self.count, session.drawing.rasterizer)
         begun, self._begun = self._begun, None
         first, sky = outcome(begun, "the first splats") if begun else self._make()
         start = session.initial(first)

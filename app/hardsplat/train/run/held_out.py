@@ -27,6 +27,7 @@ from hardsplat.train.job import validation
 from hardsplat.train.measure.camera_colors import COLORS, CameraColors
 from hardsplat.train.measure.fitted import uneven
 from hardsplat.train.measure.measure import (
+    Asked,
     Measured,
     as_splats,
     evaluation_frame,
@@ -59,7 +60,7 @@ class HeldOut:
         self._back: list[np.ndarray] = []  # photographs that are held back
 
     def _measures(
-        self, views: Sequence[View], quiet: bool = True, as_trained: bool = False, **how: Any
+        self, views: Sequence[View], asked: Asked, quiet: bool = True, as_trained: bool = False
     ) -> Iterator[Measured]:
         """Measurements of measure_all, with the splats of now. as_trained: as steps draw them, with
         the 2D filter where the run has it."""
@@ -67,11 +68,12 @@ class HeldOut:
         degree = min(session.step // c.model.sh_degree_interval, c.model.sh_degree)
         own = views, evaluation_frame(c.scene, degree), quiet
         if as_trained or not c.raster.antialiased:
-            yield from measure_all(session.device, session.raster, *own, **how)
+            yield from measure_all(session.device, session.raster, *own, asked)
             return
         plain = session.drawing.without_filter()
         try:
-            yield from measure_all(session.device, plain, *own, filtered=session.raster, **how)
+            both = replace(asked, filtered=session.raster)
+            yield from measure_all(session.device, plain, *own, both)
         finally:
             plain.destroy()
 
@@ -83,7 +85,7 @@ class HeldOut:
         self.session.drain()
         try:
             with self.log.off_clock("measuring"):
-                return next(self._measures(self._scene().held_out[:1]), None)
+                return next(self._measures(self._scene().held_out[:1], Asked()), None)
         except OutOfMemory:
             return None
 
@@ -95,23 +97,22 @@ class HeldOut:
         self._back = self._back or [view.load() for view in views]
         exposed = session.job.config.exposure.corrected
         halves = exposed and session.step < (schedule.exposed_until or schedule.steps)
-        how: dict[str, Any] = {"photos": self._back, "halves": halves, "fitted": not exposed}
-        return self._as_trained(views, **how)
+        return self._as_trained(views, Asked(self._back, halves=halves, fitted=not exposed))
 
     def color_gains(self, held: Sequence[Measured]) -> list[float]:
         """dB that a fit of colours gains: of photographs that are held back, as measured, and of as
         many trained ones, measured now."""
         job = self.session.job
         chosen = validation.trained_views(job.validation, job.views.faces)
-        trained = self._as_trained(self._training(chosen), fitted=True)
+        trained = self._as_trained(self._training(chosen), Asked(fitted=True))
         return [validation.color_gain(held), validation.color_gain(trained)]
 
     def _training(self, which: Sequence[int]) -> list[View]:
         return [self.scene.views[self.scene.train[i]] for i in which]
 
-    def _as_trained(self, views: Sequence[View], **how: Any) -> list[Measured]:
+    def _as_trained(self, views: Sequence[View], asked: Asked) -> list[Measured]:
         with self.log.off_clock("measuring"):
-            return list(self._measures(views, as_trained=True, pictures=False, **how))
+            return list(self._measures(views, replace(asked, pictures=False), as_trained=True))
 
     def measure(self, planes: Mapping[str, np.ndarray] | None = None) -> None:
         """Measures the held-out views. planes: the trained values of the splats, where these are
@@ -129,13 +130,14 @@ class HeldOut:
         measures: list[Measured] = []
         gains: list[Future[float]] = []
         shown: Measured | None = None
-        c, colors = self.session.job.config, self._colors()
+        c = self.session.job.config
         fitted = c.exposure.corrected
-        how: dict[str, Any] = {"photos": files.photographs.held_out(), "pictures": last}
+        photos, colors = files.photographs.held_out(), self._colors()
+        asked = Asked(photos, last, fitted=fitted, colors=colors)
         views = self._scene().held_out
         self._busy = True
         try:
-            for m in self._measures(views, c.run.quiet, fitted=fitted, colors=colors, **how):
+            for m in self._measures(views, asked, c.run.quiet):
                 if self.stop.asked:
                     break
                 self.watchers.turn()
@@ -196,8 +198,8 @@ class HeldOut:
         try:
             cameras = refine_held_out(device, job, views, gaussians, stopped, session.store.sky())
             measures = []
-            how: dict[str, Any] = {"cameras": cameras, "fitted": True, "colors": self._colors()}
-            for m in self._measures(views, config.run.quiet, **how) if cameras else ():
+            asked = Asked(cameras=cameras, fitted=True, colors=self._colors())
+            for m in self._measures(views, asked, config.run.quiet) if cameras else ():
                 measures.append(replace(m, target=None))
                 if stopped():
                     return {}

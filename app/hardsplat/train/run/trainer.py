@@ -23,7 +23,6 @@ from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
 from hardsplat.gpu.device.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.results.folder import archive_run, check_folder, folder_of, make_folder
 from hardsplat.settings.option import flag
 from hardsplat.settings.presets import SAVED_NAME, save_config
@@ -125,50 +124,50 @@ class Trainer:
             make_folder(self.folder)
             self._in_use.callback(FolderLock(self.folder).release)
             remove_abandoned(self.folder)
-            self._begin(device, checkpoint, part)
+            # by a thread, while the device is opened
+            background = self.photographs.background
+            self._first = first = FirstSplats(config, self.scene, checkpoint, background)
+            self.clock.begin("device")
+            device = device.result() if isinstance(device, Future) else device
+            surfaces = [self.watchers.surfaces] if self.watchers.surfaces else []
+            self.device = device or open_device(config.run.device, *surfaces)
+            self.clock.compiling = lambda: self.device.build_seconds
+            if checkpoint:
+                self.log.restore(checkpoint.log)
+            if not config.run.early_stop:
+                self.log.settled = 0  # the steps that are named are made
+            known = self.log, part, self.place
+            self.facts = gather(config, self.scene, self.device, first.count, *known)
+            job = decide(config, self.facts)
+            self.log.keep(job.decisions)
+            self.tuner = RasterizerTuner(job.rasterizers)
+            build_ahead(self.device, job)  # by threads, while the last photographs are read
+            photos = self._load_photos(job)
+            own = facts_of(job, self.scene, photos), len(job.rasterizers) < 2
+            session = self.session = Session(self.device, job, photos, self._on_batch, *own)
+            self._on_device.callback(session.destroy)
+            self.files = RunFiles(self.folder, session, self.photographs, self._apart)
+            self._in_use.callback(self.files.close)
+            self.held_out = HeldOut(session, self.files, self.log, self.watchers, self.stopping)
+            with first.named_when_too_many():
+                session.restore(start := first.state(session))
+            self.keeper = Keeper(session, self.files, self.log, start)
+            self._prepare_folder()
+            self.watchers.open(self)
+            self.log.startup_seconds = time.perf_counter() - self.log.started
         except BaseException:
             self.close()
             raise
 
-    def _begin(
-        self, device: Device | Future[Device] | None, checkpoint: Checkpoint | None, part: ScenePart
-    ) -> None:
-        """Everything up to the first step. checkpoint: where an earlier run ended. Splats are made
-        by a thread while the device is opened."""
-        config, background = self.given, self.photographs.background
-        self._first = first = FirstSplats(config, self.scene, checkpoint, background)
-        self.clock.begin("device")
-        if isinstance(device, Future):
-            device = device.result()
-        surfaces = [self.watchers.surfaces] if self.watchers.surfaces else []
-        self.device = device or open_device(config.run.device, *surfaces)
-        self.clock.compiling = lambda: self.device.build_seconds
-        if checkpoint:
-            self.log.restore(checkpoint.log)
-        if not config.run.early_stop:
-            self.log.settled = 0  # the steps that are named are made
-        own = self.log, part, self.place
-        self.facts = gather(config, self.scene, self.device, first.count, *own)
-        job = decide(config, self.facts)
-        self.log.keep(job.decisions)
-        self.tuner = RasterizerTuner(job.rasterizers)
-        build_ahead(self.device, job)  # by threads, while the last photographs are read
+    def _load_photos(self, job: Job) -> Photos:
+        """The training photographs on the device."""
         self.clock.begin("load")
-        run, images = job.config.run, list(self.photographs.training(config.run.quiet))
+        run, images = job.config.run, list(self.photographs.training(job.config.run.quiet))
         self.photographs.look_for_blur(images, run.quiet)
         ring, fetches = 2 * run.batch_steps, not job.config.depth.depth_lambda
         photos = Photos(self.device, images, run.images, ring, fetches)
         self.clock.begin("setup")
-        known, timed = facts_of(job, self.scene, photos), len(job.rasterizers) < 2
-        session = self.session = Session(self.device, job, photos, self._on_batch, known, timed)
-        self._on_device.callback(session.destroy)
-        self.files = RunFiles(self.folder, session, self.photographs, self._apart)
-        self._in_use.callback(self.files.close)
-        self.held_out = HeldOut(session, self.files, self.log, self.watchers, self.stopping)
-        self.keeper = Keeper(session, self.files, self.log, first.put(session))
-        self.prepare_folder()
-        self.watchers.open(self)
-        self.log.startup_seconds = time.perf_counter() - self.log.started
+        return photos
 
     @property
     def job(self) -> Job:
@@ -183,16 +182,16 @@ class Trainer:
         """Whether the run is to end before its next batch."""
         return bool(self.stopping.asked or self._stopped)
 
-    def prepare_folder(self) -> None:
+    def _prepare_folder(self) -> None:
         """Makes the result folder ready for the first step."""
         run = self.config.run
         ours = run.ckpt and self.folder.resolve() in run.ckpt.resolve().parents
         if not (run.resume or ours) and (earlier := archive_run(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
-        self.save_settings()
+        self._save_settings()
         self.files.begin()
 
-    def save_settings(self) -> None:
+    def _save_settings(self) -> None:
         """Saves the settings that repeat the run, which a resumed one must end by as well."""
         save_config(self.job.resolved(self.session.drawing.rasterizer), self.folder / SAVED_NAME)
 
@@ -304,7 +303,7 @@ class Trainer:
             ranked = sorted(trial["ms"].items(), key=lambda item: item[1])
             timed, n = ", ".join(f"{name} {ms:.3g} ms" for name, ms in ranked), trial["splats"]
             _log.debug("rasterizer %s: a step with %d splats takes %s", chosen, n, timed)
-            self.save_settings()
+            self._save_settings()
 
     def _batch_steps(self, stop: int) -> int:
         """Steps of the next batch: as many as take BATCH_SECONDS, or what watchers want.
@@ -398,7 +397,7 @@ class Trainer:
         self.session.begin_again(job, first)
         self.keeper.begin_again(first)
         self.watchers.begin_again()
-        self.save_settings()
+        self._save_settings()
         if self.bar is not None:
             self.bar.reset()
 

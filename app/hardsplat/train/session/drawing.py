@@ -133,8 +133,9 @@ class Drawing:
             options = backend.first_runnable(device, options)
         sink = job.sink()
         if job.packed:
-            how = (self.visible.room(store.bound, store.capacity), job.moments, sink.follows)
-            self.working = self._owned.add(WorkingSet(device, store.parameters, *how))
+            room = self.visible.room(store.bound, store.capacity)
+            working = WorkingSet(device, store.parameters, room, job.moments, sink.follows)
+            self.working = self._owned.add(working)
         raster = backend.rasterizer(device, self._drawn, *job.views.canvas, options, sink=sink)
         self.raster = self._owned.add(raster)
         self._scratch: dict[str, Buffer | Image] = {**allocate_refine(device, store.capacity)}
@@ -158,8 +159,8 @@ class Drawing:
         job, backend = self.job, BACKENDS[self.rasterizer]
         options = backend.first_runnable(self.device, job.options(self.rasterizer))
         sink = job.sink() if self.working and not others else None  # which gathers them
-        how = *job.views.canvas, replace(options, antialiased=False), sink
-        return backend.rasterizer(self.device, others or self._drawn, *how)
+        plain, splats = replace(options, antialiased=False), others or self._drawn
+        return backend.rasterizer(self.device, splats, *job.views.canvas, plain, sink)
 
     @property
     def is_short(self) -> bool:
@@ -201,14 +202,14 @@ class Drawing:
         if (value := step_poison()) is None:
             return record
 
-        def spoiled(recorder: Recorder, **how: bool) -> None:
+        def spoiled(recorder: Recorder, scores: bool = False) -> None:
             for name in sorted(scratch(self.resources)):
                 if not isinstance(target := self.resources[name], DepthImage):  # draws clear it
                     recorder.spoil(name, target, value)
             drawn = self.working.splats if self.working else self.store.parameters
             for plane in drawn.gradient_planes():
                 recorder.spoil(plane.name, plane, value)
-            record(recorder, **how)
+            record(recorder, scores)
 
         return spoiled
 

@@ -21,7 +21,7 @@ least, and least where the photographs have edges, to the views scored since the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
@@ -116,9 +116,11 @@ class Budget(Refining):
             reads: tuple[str, ...],
             writes: tuple[str, ...],
             spec: Mapping[str, int] = {},
-            **how: Any,
+            slots: Mapping[str, str] = {},
+            bind: Mapping[str, str] = {},
         ) -> ComputePass:
-            return ComputePass(name, f"{_FOLDER}/{file}.comp", reads, writes, spec, **how)
+            path = f"{_FOLDER}/{file}.comp"
+            return ComputePass(name, path, reads, writes, spec, slots, bind=bind)
 
         return (
             one("weigh pixels", "weigh_pixels", seen, ("weights",), spec),

@@ -18,7 +18,7 @@ centimetres.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.passes.declared import ComputePass
@@ -40,15 +40,14 @@ def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, .
     planes, spec, drawn = splat_planes(), {"ADDS": adds}, ("frame", "counts", *RANKS)
     weighed, copies = ("refine_settings", "counts", *quantities.values()), ("copies",)
 
-    def one(what: str, reads: tuple[str, ...], writes: tuple[str, ...], **how: Any) -> ComputePass:
-        return ComputePass(
-            f"{name} {what}", f"densify/mcmc/{what}.comp", reads, writes, spec, **how
-        )
-
+    given = {"weigh": (weighed, (*RANKS, *copies)), "draw": ((*drawn, *copies), copies)}
+    copy = ((*drawn, *planes), planes)
     return (
-        one("weigh", weighed, (*RANKS, *copies), bind=_IN_HOLES),
-        one("draw", (*drawn, *copies), copies, bind=_IN_HOLES),
-        one("copy", (*drawn, *planes), planes, slots=slots),
+        *(
+            ComputePass(f"{name} {what}", f"densify/mcmc/{what}.comp", *own, spec, bind=_IN_HOLES)
+            for what, own in given.items()
+        ),
+        ComputePass(f"{name} copy", "densify/mcmc/copy.comp", *copy, spec, slots=slots),
     )
 
 
