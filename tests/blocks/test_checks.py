@@ -108,20 +108,20 @@ def test_a_block_of_another_plan_is_trained_again(tmp_path, capsys):
 
 def test_a_block_that_fails_three_times_is_named(tmp_path, monkeypatch, capsys):
     tried = []
-    ended = lambda module, folder, device, show: (tried.append(folder.name), (-9, None))[1]
+    ended = lambda module, folder, device, show: (tried.append(folder.name), -9)[1]
     monkeypatch.setattr(tasks, "run_child", ended)
-    assert "SIGKILL" in (tasks.train_here(tmp_path, "0") or "") and len(tried) == 3
+    assert "SIGKILL" in (tasks.train_here(tmp_path) or "") and len(tried) == 3
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Disk(9, 9, 0))
-    assert "is full" in (tasks.train_here(tmp_path, "0") or "")
-    monkeypatch.setattr(tasks, "run_child", lambda *args, **how: (130, None))
-    assert tasks.train_here(tmp_path, "0") == "interrupted"  # not begun again
+    assert "is full" in (tasks.train_here(tmp_path) or "")
+    monkeypatch.setattr(tasks, "run_child", lambda *args, **how: 130)
+    assert tasks.train_here(tmp_path) == "interrupted"  # not begun again
     monkeypatch.undo()
 
     def run(module, folder, device, show):
         good = folder.name != "block-001"
         if good:
             (folder / "block.json").write_text(json.dumps({"status": "done"}))
-        return 0 if good else -11, None
+        return 0 if good else -11
 
     monkeypatch.setattr(tasks, "run_child", run)
     folders = [tmp_path / f"block-00{n}" for n in range(3)]

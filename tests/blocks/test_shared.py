@@ -29,7 +29,7 @@ SOLVED += " --opacity-decay 0.01"
 @pytest.fixture(autouse=True)
 def in_this_process(monkeypatch):
     """Blocks train in this process, which saves imports and is reached by patches."""
-    run = lambda module, folder, device, show: (leaf.work(folder, device, True), None)
+    run = lambda module, folder, device, show: leaf.work(folder, device, True)
     monkeypatch.setattr("hardsplat.blocks.tasks.run_child", run)
 
 
@@ -53,7 +53,7 @@ def test_a_block_that_fails_is_named_and_the_others_are_kept(
     shutil.copytree(planned_folder, out)
 
     def run(module, folder, device, show):
-        return (-9 if folder.name == "block-000" else leaf.work(folder, device, True)), None
+        return -9 if folder.name == "block-000" else leaf.work(folder, device, True)
 
     monkeypatch.setattr("hardsplat.blocks.tasks.run_child", run)
     assert train(scene, out) == 2

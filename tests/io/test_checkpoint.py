@@ -22,9 +22,9 @@ from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.settings.presets import load_config
 from hardsplat.step import runner
-from hardsplat.train import Trainer
 from hardsplat.train import run_training as train
 from hardsplat.train.run import keeping
+from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.session import session as sessions
 from tests.helpers.splat_files import some_splats
 from tests.helpers.training import open_session, same_state, settings

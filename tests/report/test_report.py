@@ -15,8 +15,9 @@ from hardsplat.report.processes import ReportProcesses
 from hardsplat.report.run import write_report
 from hardsplat.results import pictures as saved
 from hardsplat.settings.presets import save_config
-from hardsplat.train import Trainer, Watcher
+from hardsplat.train import Watcher
 from hardsplat.train import run_training as train
+from hardsplat.train.run.trainer import Trainer
 from tests.helpers.browser import open_page, parts
 from tests.helpers.training import settings
 

@@ -17,7 +17,6 @@ from hardsplat.study.sweep.plots import PLOTS, quality_time
 from hardsplat.study.sweep.tables import Point
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS
-from tests.helpers import needs
 from tests.helpers.browser import open_page, parts
 from tests.helpers.sweeping import in_this_process
 from tests.helpers.tables import argv
@@ -241,11 +240,9 @@ def test_plans_of_the_documents_hold_settings_that_go_together(path):
     assert len({job.name for job in jobs}) == len(jobs) > 3
 
 
-def test_a_dask_cluster_of_this_machine(scene, tmp_path, capsys):
-    needs.module("distributed")
+def test_two_devices_of_this_machine(scene, tmp_path, capsys):
     axes = "--reduction atomic quad --device 0 0 --result-dir"
-    command = argv(scene, FEW, axes, tmp_path)
-    assert hardsplat_sweep(*command) == 0
+    assert hardsplat_sweep(*argv(scene, FEW, axes, tmp_path)) == 0
     found = records(tmp_path)
     assert len(found) == 2 and found["reduction-atomic"]["metrics"]["steps"] == 2
     assert {r["status"] for r in found.values()} <= {"done", "skipped"}

@@ -97,12 +97,8 @@ def train_on_workers(
     worker with a device."""
     if not tasks:
         return
-    devices: Sequence[str | None] = devices_of(settings)
     scheduler = scheduler_of(settings)
-    if scheduler is None and len(devices) == 1:
-        for task in tasks:
-            yield task, train_here(task, devices[0])
-        return
+    devices = () if scheduler else devices_of(settings)
     work = [(task, __version__) for task in tasks]
     for number, outcome in on_workers(train_task, work, devices, scheduler):
         failed = isinstance(outcome, Exception)
@@ -128,19 +124,17 @@ def train_task(folder: Path, version: str) -> str | None:
         return f"this worker has hardsplat {__version__}, the command has {version}"
     if not (folder / TASK).is_file():
         return f"this worker does not see {folder}: share the result folder among all workers"
-    return train_here(folder, None)
+    return train_here(folder)
 
 
-def train_here(folder: Path, device: str | None) -> str | None:
+def train_here(folder: Path) -> str | None:
     """Trains a block in a child of this process, and again where that ends without an outcome, up
     to TRIES times; why that failed, or None."""
     code = 0
     for _ in range(TRIES):
         _wait_until_free(folder)
         (folder / OUTCOME).unlink(missing_ok=True)
-        code, interrupted = run_child("hardsplat.blocks.leaf", folder, device, show=False)
-        if interrupted:
-            raise interrupted
+        code = run_child("hardsplat.blocks.leaf", folder, None, show=False)
         if outcome := outcome_of(folder):
             return outcome.get("error")
         if code == 130:  # asked to save and end

@@ -1,8 +1,6 @@
 """Work on other processes and machines: a child process that saves and ends when its parent goes,
-and the workers of a Dask cluster, one for each device.
-
-Workers of this machine are threads of the command, since all that they do is wait for a child. They
-start in 0.1 s, processes of Dask take 3 s.
+and workers, one for each device: threads on this machine, where all that they do is wait for a
+child, and those of a Dask cluster.
 """
 
 from __future__ import annotations
@@ -11,14 +9,15 @@ import asyncio
 import codecs
 import logging
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +29,11 @@ _running: set[subprocess.Popen] = set()
 _own = threading.local()  # `device` of a thread that is a worker
 _GLANCE = 0.2  # seconds between reads of what a child prints
 ANSWER = "30s"  # until a scheduler must have answered
-_HERE = "127.0.0.1"
 RESOURCE = "device"  # of a Dask worker: one task at a time
 
 
-def run_child(
-    module: str, folder: Path, device: str | None, show: bool
-) -> tuple[int, KeyboardInterrupt | None]:
-    """Runs `python -m module FOLDER` to its end: the exit code, and a Ctrl-C that came. The first
-    one asks the child to save and end, a second one kills it.
+def run_child(module: str, folder: Path, device: str | None, show: bool) -> int:
+    """Runs `python -m module FOLDER` to its end, and returns the exit code.
 
     device: by default that of the worker that this runs on, or of HARDSPLAT_DEVICE. show: what it
     prints appears on stderr too, besides FOLDER/log.txt.
@@ -46,7 +41,7 @@ def run_child(
     device = device or getattr(_own, "device", None)
     environment = os.environ | ({"HARDSPLAT_DEVICE": device} if device else {})
     command = [sys.executable, "-m", module, str(folder), *([] if show else ["--quiet"])]
-    code, interrupted = None, None
+    code = None
     text = codecs.getincrementaldecoder("utf-8")("replace").decode
     # Output goes to a file, not a pipe, which would break with us; a session of its own: the
     # terminal's Ctrl-C reaches the child through us, once.
@@ -57,22 +52,16 @@ def run_child(
         _running.add(child)
         try:
             while code is None:
-                try:
-                    with suppress(subprocess.TimeoutExpired):
-                        code = child.wait(_GLANCE)
-                    if show:
-                        sys.stderr.write(text(printed.read()))
-                        sys.stderr.flush()
-                except KeyboardInterrupt as again:
-                    if interrupted:
-                        child.kill()
-                    interrupted = again
-                    stop_children()
+                with suppress(subprocess.TimeoutExpired):
+                    code = child.wait(_GLANCE)
+                if show:
+                    sys.stderr.write(text(printed.read()))
+                    sys.stderr.flush()
         finally:
             _running.discard(child)
             if child.stdin:
                 child.stdin.close()
-    return 130 if interrupted else code, interrupted
+    return code
 
 
 def stop_children() -> None:
@@ -126,26 +115,55 @@ def on_workers(
 ) -> Iterator[tuple[int, Any]]:
     """(number of a task, what work(*task) returned or the exception it raised) as tasks end.
 
-    They are done by the workers of the cluster at `scheduler`, which see the same files; or on a
-    cluster of this machine with a worker for each of `devices`.
-
-    A task whose worker dies is done by another one, three times at most. The address of the
-    dashboard is printed, where there is one. Raises UserError where distributed is not installed,
-    or no worker of the cluster offers a device.
+    They are done by a thread for each of `devices`, whose children save and end when Ctrl-C or who
+    asks ends this, and at once at a second Ctrl-C; or by the workers of the Dask cluster at
+    `scheduler`, which see the same files. There a task whose worker dies is done by another one,
+    three times at most. Raises UserError where distributed is not installed, or no worker of the
+    cluster offers a device.
     """
-    with _connected(devices, scheduler) as client:
+    if scheduler:
+        yield from _on_cluster(work, tasks, scheduler)
+        return
+    free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    for device in devices:
+        free.put(device)
+    threads = ThreadPoolExecutor(len(devices), initializer=lambda: _take(free))
+    futures = {threads.submit(work, *task): number for number, task in enumerate(tasks)}
+    try:
+        for future in as_completed(futures):
+            yield futures[future], _outcome(future)
+    except BaseException:  # Ctrl-C, or whoever asks has enough
+        threads.shutdown(wait=False, cancel_futures=True)
+        while not all(future.done() for future in futures):
+            stop_children()  # which may have started just now
+            try:
+                time.sleep(0.1)
+            except KeyboardInterrupt:  # another one
+                for child in list(_running):
+                    child.kill()
+        raise
+    finally:
+        threads.shutdown()
+
+
+def _take(free: queue.SimpleQueue) -> None:
+    _own.device = free.get()
+
+
+def _on_cluster(
+    work: Callable[..., Any], tasks: Sequence[tuple], scheduler: str
+) -> Iterator[tuple[int, Any]]:
+    with _connected(scheduler) as client:
         from distributed import as_completed
 
-        port = client.scheduler_info()["services"].get("dashboard")
-        if port and (scheduler or find_spec("bokeh")):  # which draws that of this machine
-            at = client.dashboard_link if scheduler else f"http://{_HERE}:{port}/status"
-            tqdm.write(f"Dask's dashboard: {at}")
+        if client.scheduler_info()["services"].get("dashboard"):
+            tqdm.write(f"Dask's dashboard: {client.dashboard_link}")
         options = {"pure": False, "resources": {RESOURCE: 1}}
         futures = {client.submit(work, *task, **options): n for n, task in enumerate(tasks)}
         try:
             for future in as_completed(futures):
                 yield futures[future], _outcome(future)
-        except BaseException:  # Ctrl-C, or whoever asks has enough
+        except BaseException:
             client.cancel(list(futures))  # those that have not started
             client.run(_finish, {future.key for future in futures})
             raise
@@ -154,7 +172,7 @@ def on_workers(
 def ask_workers(question: Callable[..., Any], args: tuple, scheduler: str) -> dict[str, Any]:
     """What question(*args) returns on each worker with a device, or the exception that it raised,
     by the worker's address. Raises UserError as `on_workers` does."""
-    with _connected((), scheduler) as client:
+    with _connected(scheduler) as client:
         return client.run(question, *args, workers=_with_device(client), on_error="return")
 
 
@@ -165,27 +183,20 @@ def _with_device(client) -> list[str]:
 
 
 @contextmanager
-def _connected(devices: Sequence[str | None], scheduler: str | None):
-    """A client of the cluster, or of one on this machine that ends with it."""
+def _connected(scheduler: str):
+    """A client of the cluster. Raises UserError as `on_workers` does."""
     # here and in workers: the rest is of no use to people
     os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")
     try:
-        from distributed import Client, Scheduler, SpecCluster, Worker
+        from distributed import Client
     except ImportError:
         install = "pip install 'hardsplat[dask]'"
-        raise UserError(f"several devices need the package distributed: {install}") from None
-    cluster = None
-    if scheduler is None:
-        workers = {i: {"cls": Worker, "options": _worker(d)} for i, d in enumerate(devices)}
-        main = {"cls": Scheduler, "options": _local_scheduler()}
-        cluster = SpecCluster(workers=workers, scheduler=main)
+        raise UserError(f"a cluster needs the package distributed: {install}") from None
     try:
-        client = Client(cluster or scheduler, timeout=ANSWER)
+        client = Client(scheduler, timeout=ANSWER)
     except (OSError, TimeoutError, ValueError) as error:
         raise UserError(f"{scheduler}: no Dask scheduler answers there ({error})") from None
     try:
-        if cluster is not None:
-            client.wait_for_workers(len(devices))
         if not _with_device(client):
             worker = f"dask worker {scheduler} --nthreads 1 --resources {RESOURCE}=1"
             start = f"start them with: HARDSPLAT_DEVICE=0 {worker}"
@@ -193,21 +204,6 @@ def _connected(devices: Sequence[str | None], scheduler: str | None):
         yield client
     finally:
         client.close()
-        if cluster is not None:
-            cluster.close()
-
-
-def _local_scheduler() -> dict:
-    # no port that takes work from other users of the machine; the dashboard only shows
-    own = dict(protocol="inproc://", dashboard_address=f"{_HERE}:0")
-    return own | {"dashboard": find_spec("bokeh") is not None}
-
-
-def _worker(device: str | None) -> dict:
-    thread = ThreadPoolExecutor(1, "device", setattr, (_own, "device", device))
-    limits = {"nthreads": 1, "resources": {RESOURCE: 1}, "memory_limit": 0, "dashboard": False}
-    # a worker has a port for HTTP even without a dashboard
-    return limits | {"executor": thread, "dashboard_address": f"{_HERE}:0"}
 
 
 def _outcome(future) -> Any:

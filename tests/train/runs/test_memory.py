@@ -10,11 +10,11 @@ from hardsplat.base.errors import OutOfMemory
 from hardsplat.gpu.device.usage import MemoryBudget
 from hardsplat.io.formats.checkpoint import newest
 from hardsplat.step.photos import Photos
-from hardsplat.train import Trainer
 from hardsplat.train import run_training as train
 from hardsplat.train.run import keeping
 from hardsplat.train.run.held_out import HeldOut
-from hardsplat.train.session import capacity
+from hardsplat.train.run.trainer import Trainer
+from hardsplat.train.session import store
 from hardsplat.train.watchers.watch import Watcher
 from tests.helpers.training import settings
 
@@ -37,8 +37,8 @@ def test_a_run_is_saved_before_others_have_taken_all_memory(
 ):
     """Once each time. It goes on with the memory that it has."""
     monkeypatch.setattr(keeping, "SECONDS", 0.0)
-    monkeypatch.setattr(capacity, "MORE", 0)
-    monkeypatch.setattr(capacity, "TIMES", 1.0)
+    monkeypatch.setattr(store, "MORE", 0)
+    monkeypatch.setattr(store, "TIMES", 1.0)
     taking = Takes(device, monkeypatch)
     own = dict(batch_steps=5, deterministic=True, rasterizer="auto", strategy="mcmc")
     run = Trainer(settings(scene, tmp_path / "run", **own), [taking], device)

@@ -17,7 +17,7 @@ from hardsplat.study import doctor
 from hardsplat.train.job.facts import fitting
 from hardsplat.train.job.views import Views
 from hardsplat.train.run.trainer import Trainer
-from hardsplat.train.session import drawing, working
+from hardsplat.train.session import drawing
 from tests.helpers.tables import COMMON
 from tests.helpers.training import job_of, open_session, resumed_exactly, same_state, settings
 
@@ -49,9 +49,9 @@ def trained(device, scene, **changes):
 def test_splats_are_those_of_training_on_the_device(device, scene, case, monkeypatch):
     """Every bit of values, moments and statistics, of photographs and cameras too, while the
     working set has part of the splats and grows with them."""
-    monkeypatch.setattr(working, "MORE", 0)
-    monkeypatch.setattr(working, "TIMES", (1.15,))
-    monkeypatch.setattr(working, "LEAST", 1.05)
+    monkeypatch.setattr(drawing, "MORE", 0)
+    monkeypatch.setattr(drawing, "TIMES", (1.15,))
+    monkeypatch.setattr(drawing, "LEAST", 1.05)
     how = dict(strategy=case) | CASES[case]
     inside = trained(device, scene, **how).snapshot()
     outside = trained(device, scene, out_of_core="on", **how)
@@ -97,18 +97,18 @@ def test_colours_that_no_step_sees_stay(device, scene):
 
 
 def test_a_working_set_grows_with_what_steps_see(device, scene, monkeypatch):
-    monkeypatch.setattr(working, "MORE", 0)
+    monkeypatch.setattr(drawing, "MORE", 0)
     session = open_session(device, settings(scene, out_of_core="on", strategy="none", **EXACT))
     ample = session.drawing.working.capacity
     session._visible.share = 0.05
     session._redraw()
     n = session.store.count()
-    assert session.drawing.working.capacity == int(working.TIMES[0] * 0.05 * n) < ample // 2
+    assert session.drawing.working.capacity == int(drawing.TIMES[0] * 0.05 * n) < ample // 2
     for _ in range(12):
         session.run(3)
         session.drain()
     assert session.drawing.working.counts["wanted"] <= session.drawing.working.capacity
-    assert session.drawing.working.capacity > 3 * int(working.TIMES[0] * 0.05 * n)
+    assert session.drawing.working.capacity > 3 * int(drawing.TIMES[0] * 0.05 * n)
 
 
 def test_auto_where_memory_is_short(device, scene, tmp_path, monkeypatch, capfd):
@@ -161,8 +161,8 @@ def test_less_room_where_memory_is_short(device, scene, monkeypatch):
             raise OutOfMemory("no memory for it")
         return make(device, model, capacity, *rest)
 
-    monkeypatch.setattr(working, "MORE", 0)
-    monkeypatch.setattr(working, "TIMES", (1.2, 1.1, 1.0))  # less than all splats
+    monkeypatch.setattr(drawing, "MORE", 0)
+    monkeypatch.setattr(drawing, "TIMES", (1.2, 1.1, 1.0))  # less than all splats
     monkeypatch.setattr(drawing, "WorkingSet", limited)
     config, most = settings(scene, packed=True, strategy="none", **EXACT), 1 << 30
     seen = open_session(device, config)._visible.share * len(load_scene(scene).points)

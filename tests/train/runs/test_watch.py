@@ -8,9 +8,9 @@ import pytest
 from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.io.formats.checkpoint import load
-from hardsplat.train import Trainer
 from hardsplat.train import run_training as train
 from hardsplat.train.api import Progress
+from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.watchers.watch import Watcher, Watchers
 from tests.helpers.training import settings
 

@@ -15,8 +15,8 @@ from hardsplat.io.scenes.scene import load_scene
 from hardsplat.settings.densify import DensifySettings
 from hardsplat.settings.train import TrainConfig
 from hardsplat.tables.loss_terms import ordered
-from hardsplat.train import Trainer
 from hardsplat.train import run_training as train
+from hardsplat.train.run.trainer import Trainer
 from hardsplat.train.strategies import STRATEGIES, refine
 from hardsplat.train.strategies.budget import THINNINGS, budget_for, record_densify, record_thin
 from tests.helpers.refining import MOMENTS, STATE, Refining, maker, random_state

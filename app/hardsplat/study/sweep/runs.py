@@ -91,14 +91,10 @@ def difference(record: dict, job: SweepJob) -> str:
 def make(
     todo: Todo, devices: Sequence[str] = (), scheduler: str | None = None, show: bool = False
 ) -> Iterator[tuple[SweepJob, dict]]:
-    """Makes runs, and yields each with its record as it ends: one after another on one device, or
-    on the workers of the cluster at `scheduler`, or on one for each of several devices, see
-    `on_workers`. show: what a run on this machine prints appears on stderr too, besides log.txt."""
-    if not scheduler and len(devices) < 2:
-        for folder, job in todo:
-            yield job, _run(folder, job, next(iter(devices), None), show)
-        return
-    for number, outcome in on_workers(_run, todo, devices or [None], scheduler):
+    """Makes runs, and yields each with its record as it ends, see `on_workers`. show: what the runs
+    of one device print appears on stderr too, besides log.txt."""
+    tasks = [(folder, job, show and not scheduler and len(devices) < 2) for folder, job in todo]
+    for number, outcome in on_workers(_run, tasks, devices or [None], scheduler):
         job = todo[number][1]
         if isinstance(outcome, Exception):
             said = f"its worker failed: {type(outcome).__name__}: {outcome}"
@@ -107,7 +103,7 @@ def make(
         yield job, outcome
 
 
-def _run(folder: Path, job: SweepJob, device: str | None = None, show: bool = False) -> dict:
+def _run(folder: Path, job: SweepJob, show: bool) -> dict:
     """Does a run in `folder`, by a process (one_run.py), and returns its record.
 
     An interrupted run resumes from its checkpoint; anything else in the folder is half a run, which
@@ -119,7 +115,7 @@ def _run(folder: Path, job: SweepJob, device: str | None = None, show: bool = Fa
     with written(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write(folder, new(job))
-        code, interrupted = run_child("hardsplat.study.sweep.one_run", folder, device, show)
+        code = run_child("hardsplat.study.sweep.one_run", folder, None, show)
     record = read(folder) or new(job)
     if record["status"] == "running":  # it came to an end of which it could not tell
         if code in (130, -signal.SIGINT, -signal.SIGTERM):
@@ -127,6 +123,4 @@ def _run(folder: Path, job: SweepJob, device: str | None = None, show: bool = Fa
         else:
             record |= {"status": "failed", "error": how_it_ended(code, folder)}
         write(folder, record)
-    if interrupted:
-        raise interrupted
     return record
