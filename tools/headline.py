@@ -26,7 +26,7 @@ from pathlib import Path
 from hardsplat.io.scenes.scene import load_scene
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.settings.presets import load_config
-from hardsplat.study.bench import tables
+from hardsplat.study import tables
 
 README = Path(__file__).parents[1] / "README.md"
 TABLE = re.compile(r"(<!-- headline -->\n).*?(<!-- end -->)", re.DOTALL)

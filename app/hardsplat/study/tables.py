@@ -97,11 +97,16 @@ def readable(text: str) -> str:
     return "\n".join(out[:-1])
 
 
+def table(head: Iterable[str], lines: Iterable[Iterable[str]]) -> list[str]:
+    """Lines of a table in Markdown."""
+    head = [*head]
+    return ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines)]
+
+
 def section(title: str, note: str, head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
     """Lines of a title, a note and a table; none without rows."""
     rows = [*map(list, lines)]
-    table = ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *rows)]
-    return ["", f"## {title}", "", note, "", *table] if rows else []
+    return ["", f"## {title}", "", note, "", *table(head, rows)] if rows else []
 
 
 def origin(about: Mapping[str, Any]) -> str:
