@@ -10,7 +10,7 @@ from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.raster.core.sort import SORT_PASSES
 from hardsplat.settings.train import TrainConfig
 from hardsplat.step import begin
-from hardsplat.step.begin import SCHEDULE_PASSES, rate_plan, rate_plans, view_order
+from hardsplat.step.begin import SCHEDULE_PASSES, rate_plans, view_order
 from hardsplat.step.loss import loss_terms
 from hardsplat.tables import quantities
 
@@ -53,9 +53,17 @@ class Steps:
         frame["step"] = step
         self.resources["frame"].upload(frame)
         c, planes = config, quantities.plane_count("splat")
-        own = c.scene.background, planes, c.model.sh_degree, c.model.sh_degree_interval
-        own = *own, c.scene.near_plane
-        told = begin.step_settings(c.run.seed, c.adam.adam_beta1, beta2, *own)
+        told = contract.struct(
+            "StepSettings",
+            seed=c.run.seed,
+            beta1=c.adam.adam_beta1,
+            beta2=beta2,
+            background_mode=begin.BACKGROUND_MODES[c.scene.background],
+            splat_planes=planes,
+            max_sh_degree=c.model.sh_degree,
+            sh_degree_interval=c.model.sh_degree_interval,
+            near_plane=c.scene.near_plane,
+        )
         self.resources["step_settings"].upload(told)
         self.resources["rate_plans"].upload(rate_plans(config.flat(), EXTENT)[:planes])
         terms = loss_terms(config.flat(), EXTENT, sh_degree=c.model.sh_degree)
@@ -154,7 +162,8 @@ def test_backgrounds(steps):
 
 def test_warm_up_and_end(steps):
     """A rate rises linearly over its first steps, and is 0 from the step where it ends."""
-    plans = np.array([rate_plan(0.5, warm_up=4, ends=5)] * 20, contract.dtype("RatePlan"))
+    own = dict(first=0.5, last=0.5, until=1, every=1, warm_up=4, ends=5)
+    plans = np.array([contract.struct("RatePlan", **own)] * 20, contract.dtype("RatePlan"))
     found = []
     for step in range(6):
         steps(step, TrainConfig())

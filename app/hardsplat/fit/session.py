@@ -33,7 +33,14 @@ def gpu_settings(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
     first = (c.means_lr * spacing, c.scales_lr, c.angles_lr, c.colors_lr, c.opacities_lr)
     weights = TrainConfig.of(ssim_lambda=c.ssim_lambda).flat()  # none of parameters
     return {
-        "step_settings": begin.step_settings(c.seed, BETA1, BETA2, c.background),
+        "step_settings": contract.struct(
+            "StepSettings",
+            seed=c.seed,
+            beta1=BETA1,
+            beta2=BETA2,
+            background_mode=begin.BACKGROUND_MODES[c.background],
+            sh_degree_interval=1,
+        ),
         "adam_settings": begin.adam_settings(BETA1, BETA2),
         "loss_terms": loss.loss_terms(weights),
         **begin.falling(first, c.final_lr, c.max_steps),

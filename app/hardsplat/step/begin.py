@@ -53,40 +53,13 @@ def record_end(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     recorder.run(run["end step"], threads=(1,))
 
 
-def rate_plan(
-    first: float,
-    last: float | None = None,
-    until: int = 1,
-    every: int = 1,
-    sh_degree: int = 0,
-    warm_up: int = 0,
-    since: int = 0,
-    ends: int = 0,
-) -> np.ndarray:
-    """The contract's RatePlan struct. last: the rate at step `until`, by default `first`, which it
-    is until step `since`. ends: the step from which it is 0, if not 0. A rate of 0 leaves its plane
-    at rest."""
-    return contract.struct(
-        "RatePlan",
-        first=first,
-        last=first if last is None else last,
-        until=until,
-        every=every,
-        sh_degree=sh_degree,
-        warm_up=warm_up,
-        since=since,
-        ends=ends,
-    )
-
-
 def falling(rates: Sequence[float], last: float, steps: int) -> dict[str, np.ndarray]:
     """Buffers for rates in the order of the contract's RATE_ constants, of which a share `last` is
     left after so many steps."""
-    plans = [rate_plan(rate, last * rate, steps) for rate in rates]
-    return {
-        "rate_plans": np.array(plans, contract.dtype("RatePlan")),
-        "rates": np.zeros(len(plans), np.float32),
-    }
+    plans = np.zeros(len(rates), contract.dtype("RatePlan"))
+    plans["first"], plans["last"] = rates, last * np.array(rates)
+    plans["until"], plans["every"] = steps, 1
+    return {"rate_plans": plans, "rates": np.zeros(len(plans), np.float32)}
 
 
 def rate_plans(
@@ -125,36 +98,18 @@ def rate_plans(
             past = np.clip((falls[0] - since) / (steps - since), 0, 1)
             first, (since, until) = first * (last / first) ** past, falls
         for k in range(q.planes(settings["sh_degree"])):
-            own = (float(first), float(last), until, every, q.joins(k), warm_up, int(since), ends)
-            plans[place.plane + k] = rate_plan(*own)
+            plans[place.plane + k] = contract.struct(
+                "RatePlan",
+                first=first,
+                last=last,
+                until=until,
+                every=every,
+                sh_degree=q.joins(k),
+                warm_up=warm_up,
+                since=int(since),
+                ends=ends,
+            )
     return plans
-
-
-def step_settings(
-    seed: int,
-    beta1: float,
-    beta2: float = BETA2,
-    background: str = "black",
-    splat_planes: int = 0,
-    sh_degree: int = 0,
-    sh_degree_interval: int = 1,
-    near_plane: float = 0.0,
-    fetched: bool = False,
-) -> np.ndarray:
-    """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of
-    splats, the first ones of rate_plans. fetched: see Photos."""
-    return contract.struct(
-        "StepSettings",
-        seed=seed,
-        beta1=beta1,
-        beta2=beta2,
-        background_mode=BACKGROUND_MODES[background],
-        splat_planes=splat_planes,
-        max_sh_degree=sh_degree,
-        sh_degree_interval=sh_degree_interval,
-        near_plane=near_plane,
-        fetched=fetched,
-    )
 
 
 def adam_settings(

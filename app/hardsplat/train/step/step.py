@@ -18,13 +18,13 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.sinks import plane_groups, record_others
 from hardsplat.raster.core.sort import SORT_PASSES
 from hardsplat.step.begin import (
+    BACKGROUND_MODES,
     BETA2,
     SCHEDULE_PASSES,
     adam_settings,
     rate_plans,
     record_begin,
     record_end,
-    step_settings,
 )
 from hardsplat.step.loss import loss_passes, record_loss
 from hardsplat.step.photos import BESIDE, FETCHERS, Photos, fetch_pass
@@ -44,12 +44,19 @@ def gpu_settings(
 ) -> dict[str, np.ndarray]:
     """What steps read that follows from the schedule, by contract name. parts: of
     features. fetched: see Photos."""
-    c, planes = job.config, quantities.plane_count("splat")
-    decays, bands = (c.adam.adam_beta1, BETA2), c.model
-    degrees = (bands.sh_degree, bands.sh_degree_interval)
+    c = job.config
     found = {
-        "step_settings": step_settings(
-            c.run.seed, *decays, c.scene.background, planes, *degrees, c.scene.near_plane, fetched
+        "step_settings": contract.struct(
+            "StepSettings",
+            seed=c.run.seed,
+            beta1=c.adam.adam_beta1,
+            beta2=BETA2,
+            background_mode=BACKGROUND_MODES[c.scene.background],
+            splat_planes=quantities.plane_count("splat"),
+            max_sh_degree=c.model.sh_degree,
+            sh_degree_interval=c.model.sh_degree_interval,
+            near_plane=c.scene.near_plane,
+            fetched=fetched,
         ),
         "rate_plans": rate_plans(
             job.flat,
