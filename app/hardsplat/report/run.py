@@ -1,20 +1,17 @@
-"""report.html of a training run, made of the files that the run left: metrics.json, config.toml,
-renders/, splats.ply."""
+"""report.html of a training run, made of what it has measured and of its files."""
 
 from __future__ import annotations
 
-import json
 import logging
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import Field, replace
+from dataclasses import Field
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.base.errors import UserError
-from hardsplat.io.scenes.scene import Scene, load_scene
-from hardsplat.io.splats import load_splats
+from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import foremost
 from hardsplat.page.export import PageScene, small_viewer, source
@@ -24,9 +21,9 @@ from hardsplat.report.stages import by_stage
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.results.pictures import comparison, some_of
 from hardsplat.settings.option import kind
-from hardsplat.settings.presets import SAVED_NAME, config_from_file
+from hardsplat.settings.presets import SAVED_NAME
 from hardsplat.settings.scene import SceneSettings
-from hardsplat.settings.train import FIELDS, GROUPS, scene_folder
+from hardsplat.settings.train import FIELDS, GROUPS
 from hardsplat.tables.pictures import BACKGROUNDS
 
 log = logging.getLogger("hardsplat")
@@ -34,16 +31,6 @@ NAME = "report.html"
 # splats that the viewer is made of, which holds some 130 000: those of them that matter most, and
 # others merged
 MOST_SHOWN = 2_000_000
-
-
-def write_report(folder: Path) -> Path:
-    """The report of the files in a run's folder. Raises UserError where the page cannot be written;
-    OSError, ValueError, KeyError where the run's files are not whole."""
-    metrics = json.loads((folder / "metrics.json").read_text())
-    values = page_values(folder, metrics)
-    config = tomllib.loads((folder / SAVED_NAME).read_text(encoding="utf-8"))
-    first = next((v["name"] for v in values["shown"]), None)
-    return write_values(folder, values, _viewer(folder, config, first))
 
 
 def page_values(
@@ -130,25 +117,6 @@ def _views(
         size = both[0].shape[1::-1]
         shown.append(views[name] | dict(render=render, photo=photo, size=size))
     return last["views"], shown
-
-
-def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
-    """The splats that the run left, to look around in: it begins at the held-out view `name`, whose
-    render is there already, or else at the first training camera. None where splats or scene are
-    gone."""
-    file = folder / "splats.ply"
-    if not file.is_file() or "data_dir" not in config:
-        return None
-    try:
-        run = config_from_file(folder / SAVED_NAME)
-        root, both = scene_folder(run.scene.data_dir), comparison(folder, name) if name else None
-        scene = load_scene(root, **run.scene.reading)
-        shown = shown_of(scene, run.scene, run.raster.antialiased, name)
-        picture = both[0] if both else None
-        return viewer_of(load_splats(file), replace(shown, picture=picture))
-    except UserError as error:
-        log.info("note: %s has no view in 3D: %s", folder / NAME, error)
-        return None
 
 
 def shown_of(
