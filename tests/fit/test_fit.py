@@ -17,8 +17,7 @@ from PIL import Image
 from hardsplat import contract
 from hardsplat.base.errors import UserError
 from hardsplat.cli import main
-from hardsplat.fit import densify
-from hardsplat.fit.blobs import BlobBuffers, Blobs
+from hardsplat.fit.blobs import BlobBuffers, Blobs, grown
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.fitter import read_photo
 from hardsplat.fit.raster import STORE, open_rasterizer
@@ -244,7 +243,7 @@ def test_densification():
     blobs = random_blobs(1, 50, 40, 30)
     blobs.logit_opacities[7], blobs.means[9] = -20, np.nan  # faded, and broken
     moments = np.tile(np.arange(50, dtype=np.float32), (18, 1))
-    after, kept = densify.add(blobs, moments, image, photo, 80, rng)
+    after, kept = grown(blobs, moments, image, photo, 80, rng)
     assert len(after) == 80 and kept.shape == (18, 80) and not kept[:, :32].any()
     np.testing.assert_array_equal(kept[0, 32:], np.delete(np.arange(50), [7, 9]))
     np.testing.assert_array_equal(after.planes[:, 32:], np.delete(blobs.planes, [7, 9], 1))
@@ -252,7 +251,7 @@ def test_densification():
     assert ((new >= [20, 5]) & (new <= [30, 10])).all(), "where the error is"
     x, y = new.astype(int).T
     np.testing.assert_allclose(after.colors[:32], photo[y, x], atol=1e-6)
-    same, _ = densify.add(blobs, moments, photo, photo, 80, rng)
+    same, _ = grown(blobs, moments, photo, photo, 80, rng)
     assert len(same) == 80 and np.isfinite(same.planes[:, :32]).all()
 
 

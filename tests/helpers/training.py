@@ -59,7 +59,7 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
     sizes, known = [(v.camera.height, v.camera.width) for v in views], {}
     if config.depth.depth_lambda:
         maps = [np.random.default_rng(i).uniform(0, 1, size) for i, size in enumerate(sizes)]
-        known = facts(maps, job.extent, photos)
+        known = facts(maps, job.views.extent, photos)
     OPENED.append(Session(device, job, photos, on_batch, known))
     OPENED[-1].start(splats_of(config, scene))
     return OPENED[-1]

@@ -103,7 +103,7 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
         session.job.views.cameras[:3],
         np.random.default_rng(0),
     )
-    size, extent = (session.width, session.height), session.job.extent
+    size, extent = (session.width, session.height), session.job.views.extent
     evaluator = Evaluator(device, session.raster, *size)
     blank, frame = np.zeros((*size[::-1], 3), np.uint8), frame_data(1, (0, 0, 0), 0.2)
     images = [evaluator.measure("", c, blank, frame).image for c in cameras]
@@ -132,7 +132,7 @@ def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer, rate
         session.run(1)
         after = session.snapshot().buffers
         view = view_of(session)
-        for name, most in (("turn", MOST_TURN), ("shift", MOST_SHIFT * session.job.extent)):
+        for name, most in (("turn", MOST_TURN), ("shift", MOST_SHIFT * session.job.views.extent)):
             changed = np.any(after[f"adam_{name}"] != before[f"adam_{name}"], axis=(0, 1, 3))
             assert np.flatnonzero(changed).tolist() == [view]
             lengths = np.linalg.norm(after[name][0], axis=1)

@@ -19,8 +19,7 @@ from hardsplat.base.lock import FolderLock
 from hardsplat.base.progress import Bar
 from hardsplat.base.stop import StopRequest
 from hardsplat.base.version import __version__
-from hardsplat.fit import densify
-from hardsplat.fit.blobs import Blobs
+from hardsplat.fit.blobs import Blobs, grown, growth_of
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.output import TimeLapse, difference, write_plot
 from hardsplat.fit.session import FitSession
@@ -110,7 +109,7 @@ class Fitter:
             what = f"{capacity} blobs on {self.width}x{self.height} pixels"
             raise OutOfMemory(f"{what} do not fit: {error}", error.grows_with) from None
         self.photo = over(photo, self.session.background).astype(np.float32) / 255
-        self.start, self.growth = densify.plan(config, capacity)
+        self.start, self.growth = growth_of(config, capacity)
         if preview:
             preview.open(self.device, self.session, path.name)
 
@@ -165,8 +164,8 @@ class Fitter:
     def _grow(self, total: int) -> None:
         blobs, moments = self.session.get()
         rng = np.random.default_rng((self.config.seed, self.session.step))
-        grown = densify.add(blobs, moments, self.session.image(), self.photo, total, rng)
-        self.session.set(*grown, step=self.session.step)
+        more = grown(blobs, moments, self.session.image(), self.photo, total, rng)
+        self.session.set(*more, step=self.session.step)
 
     def _on_batch(self, batch: BatchResult) -> None:
         r = batch.records

@@ -48,10 +48,10 @@ def test_all_that_a_splat_has_moves_along(device, scene, strategy, moments):
     submit(device, [session.drawing.actions["resort"]()])
     session.drain()
     after = everything(session)
-    keys = morton(before["means"][0], centre, session.job.extent)
+    keys = morton(before["means"][0], centre, session.job.views.extent)
     order = np.argsort(keys, kind="stable")
     assert len(set(keys)) > len(keys) // 2 and not np.array_equal(order, np.arange(len(order)))
-    places = morton(after["means"][0], centre, session.job.extent).astype(np.int64)
+    places = morton(after["means"][0], centre, session.job.views.extent).astype(np.int64)
     # A point on the border of two cells may round to the other.
     assert np.count_nonzero(np.diff(places) < 0) <= len(places) // 100
     for name, values in before.items():

@@ -54,7 +54,7 @@ def _parts(job: Job) -> StepParts | None:
     weight = job.config.depth.depth_lambda
 
     def settings(schedule: Schedule) -> dict[str, np.ndarray]:
-        own = job.config.run.max_steps, job.extent, schedule.falls
+        own = job.config.run.max_steps, job.views.extent, schedule.falls
         return {"depth_settings": depth_settings(weight, *own)}
 
     return replace(_PARTS, settings=settings) if weight else None
@@ -75,7 +75,7 @@ def _facts(job: Job, scene: Scene, photos: Photos) -> dict[str, np.ndarray]:
         )
     known, label = known_disparities(scene_folder(job.config.scene.data_dir), scene, scene.train)
     tqdm.write(f"note: {label} are in the loss")
-    return facts(known, job.extent, photos)
+    return facts(known, job.views.extent, photos)
 
 
 def facts(known: Sequence[np.ndarray], extent: float, photos: Photos) -> dict[str, np.ndarray]:

@@ -95,7 +95,9 @@ def save_cameras(found: Found) -> None:
 
 FEATURE = Feature(
     "poses",
-    lambda job: _parts(job.extent, job.frozen) if job.config.poses.pose_opt else None,
+    lambda job: (
+        _parts(job.views.extent, job.schedule.frozen) if job.config.poses.pose_opt else None
+    ),
     lambda: [_parts(1.0)],
     save=save_cameras,
 )

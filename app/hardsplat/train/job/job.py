@@ -49,25 +49,6 @@ class Job:
     preferred: tuple[int, ...] = ()
     decisions: tuple[Decision, ...] = ()
 
-    def resolved(self, rasterizer: str) -> dict[str, Any]:
-        """The settings by name that repeat the run from its start. rasterizer: that was chosen."""
-        return self.flat | {"rasterizer": rasterizer, "resume": False}
-
-    @property
-    def frozen(self) -> bool:
-        """Whether the splats stay as they are, and poses alone move."""
-        return self.schedule.frozen
-
-    @property
-    def extent(self) -> float:
-        """Radius of the scene, world units."""
-        return self.views.extent
-
-    @property
-    def moments(self) -> str:
-        """How they are stored, a variant of MOMENT_FORMATS."""
-        return self.config.adam.moments
-
     @property
     def packed(self) -> bool:
         """Whether steps draw a working set of the splats that they see."""
@@ -98,11 +79,6 @@ class Job:
         """What it has whatever the schedule: passes, statistics, recordings."""
         return STRATEGIES[self.config.densify.strategy]
 
-    @property
-    def estimates(self) -> int:
-        """Pairs of perturbed images a step, 0 with analytic gradients."""
-        return self.config.gradient.estimates
-
     def options(self, rasterizer: str) -> Options:
         """The options that the settings give that rasterizer."""
         options = BACKENDS[rasterizer].options.of(self.config.raster, self.config.gradient)
@@ -113,12 +89,12 @@ class Job:
         c, strategy = self.config, self.strategy
         found = finds_statistics(c.gradient.gradient)
         return adam(
-            self.moments,
+            c.adam.moments,
             bool(c.adam.visible_adam),
             strategy.statistics and found,
             strategy.scores and found,
             c.poses.pose_opt or c.intrinsics.intrinsics_opt,
             c.depth.depth_lambda > 0,
             self.packed,
-            c.loss.flat_lambda / self.extent,
+            c.loss.flat_lambda / self.views.extent,
         )

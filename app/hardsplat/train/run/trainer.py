@@ -193,7 +193,8 @@ class Trainer:
 
     def _save_settings(self) -> None:
         """Saves the settings that repeat the run, which a resumed one must end by as well."""
-        save_config(self.job.resolved(self.session.drawing.rasterizer), self.folder / SAVED_NAME)
+        own = {"rasterizer": self.session.drawing.rasterizer, "resume": False}
+        save_config(self.job.flat | own, self.folder / SAVED_NAME)
 
     # -- the steps ---------------------------------------------------------------------------------
 

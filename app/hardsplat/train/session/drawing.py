@@ -134,7 +134,9 @@ class Drawing:
         sink = job.sink()
         if job.packed:
             room = self.visible.room(store.bound, store.capacity)
-            working = WorkingSet(device, store.parameters, room, job.moments, sink.follows)
+            working = WorkingSet(
+                device, store.parameters, room, job.config.adam.moments, sink.follows
+            )
             self.working = self._owned.add(working)
         raster = backend.rasterizer(device, self._drawn, *job.views.canvas, options, sink=sink)
         self.raster = self._owned.add(raster)

@@ -115,7 +115,7 @@ class Session:
         fixed = fixed_settings(job, self.parts, self._terms())
         observers = (self.pairs.note, self._visible.note, self._on_batch)
         self.runner = own.add(StepRunner(device, fixed | settings, *observers))
-        shared = allocate_loss(device, *job.views.canvas, job.estimates > 0)
+        shared = allocate_loss(device, *job.views.canvas, job.config.gradient.estimates > 0)
         own.add_all(shared.values())
         if job.strategy.scores:
             shared["weights"] = own.add(allocate_weights(device, job.views.canvas))
@@ -142,7 +142,7 @@ class Session:
         job = self.job
         weight = job.config.loss.opacity_reg + self._more_opacity_reg
         settings, degree = job.flat | {"opacity_reg": weight}, job.config.model.sh_degree
-        terms = loss_terms(settings, job.extent, job.views.items, degree, capacity)
+        terms = loss_terms(settings, job.views.extent, job.views.items, degree, capacity)
         self.weights = terms["weight"].astype(np.float64)
         return terms
 

@@ -60,14 +60,14 @@ def gpu_settings(
         ),
         "rate_plans": rate_plans(
             job.flat,
-            job.extent,
-            job.frozen,
+            job.views.extent,
+            job.schedule.frozen,
             schedule.exposed_until,
             job.part.exposures,
             schedule.falls,
         ),
         "adam_settings": adam_settings(c.adam.adam_beta1, opacity_decay=schedule.opacity_decay),
-        "refine_settings": refine_settings(schedule.densify, job.extent),
+        "refine_settings": refine_settings(schedule.densify, job.views.extent),
     }
     own = (part.settings(schedule) for part in parts if part.settings)
     return found | {name: values for each in own for name, values in each.items()}
@@ -101,11 +101,15 @@ def step_passes(
 ) -> list[ComputePass]:
     """All but those of the rasterizer. in_order: it sorts splats by depth, so that they can be put
     in another order too, if their number changes at all."""
-    strategy, moments = job.strategy, job.moments
+    strategy, moments = job.strategy, job.config.adam.moments
     refining = strategy.passes(moments, photo_bytes)
     resorting = resort_passes(moments, strategy.follows) if refining and in_order else ()
     averaging = schedule.averaging.passes()
-    passes = [*SCHEDULE_PASSES, *loss_passes(photo_bytes, job.estimates > 0), *SORT_PASSES[:1]]
+    passes = [
+        *SCHEDULE_PASSES,
+        *loss_passes(photo_bytes, job.config.gradient.estimates > 0),
+        *SORT_PASSES[:1],
+    ]
     passes += [*(p for part in parts for p in part.passes), *refining, *resorting, *averaging]
     return filled(passes, [fill for part in parts for fill in part.fills])
 
