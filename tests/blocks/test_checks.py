@@ -127,6 +127,7 @@ def test_a_block_that_fails_three_times_is_named(tmp_path, monkeypatch, capsys):
     folders = [tmp_path / f"block-00{n}" for n in range(3)]
     for folder in folders:
         folder.mkdir()
+        (folder / "task.json").touch()
     (failed,) = tasks.train_tasks(folders, BlockSettings(block_devices="0")).items()
     assert failed[0] == "block-001" and "SIGSEGV" in failed[1]
     assert [tasks.outcome_of(f).get("status") for f in folders] == ["done", None, "done"]

@@ -79,10 +79,11 @@ def _answer(question: Question, version: str, device: str | None) -> Answer:
         return Answer(f"{folder}: {reason(error)}")
     gpu = open_device(device)
     try:
-        moments, limits = moments_of(gpu, question.moments), (gpu.max_buffer, gpu.max_allocation)
+        moments = moments_of(gpu, question.moments)
         needs = training_needs("tiled", question.sh_degree, moments, statistics=("score_stats",))
         needs = packed(needs, SHOWN, True) if question.out_of_core else needs
-        return Answer("", gpu.name, most_splats(needs, gpu.memory_bytes, *limits), free)
+        most = most_splats(needs, gpu.memory_bytes, gpu.max_buffer, gpu.max_allocation)
+        return Answer("", gpu.name, most, free)
     finally:
         gpu.close()
 

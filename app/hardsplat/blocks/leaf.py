@@ -115,14 +115,11 @@ def settings_of(
     """The settings of a block's training. start: file of its first splats. first, outside: how many
     there are, and how many of them lie outside of its region. grows: else splats stay where they
     are, and as many."""
-    config = of_length(config, block.steps)
-    own: dict[str, Any] = {"means_lr": WARM * config.adam.means_lr}
-    own["cap_max"] = max(block.cap + outside, first)
+    config = of_length(config, block.steps, init=start, early_stop=False)
     if not grows:
-        own = dict(strategy="none", cap_max=0, means_lr=STILL, means_lr_final=STILL)
-    if grows:
-        own["hold_back"] = False
-    return config.changed(init=start, early_stop=False, **own)
+        return config.changed(strategy="none", cap_max=0, means_lr=STILL, means_lr_final=STILL)
+    most = max(block.cap + outside, first)
+    return config.changed(means_lr=WARM * config.adam.means_lr, cap_max=most, hold_back=False)
 
 
 def part_of(scene: Scene, block: SceneBlock) -> Scene:

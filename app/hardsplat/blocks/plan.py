@@ -113,8 +113,8 @@ def block_of(row: dict[str, Any]) -> SceneBlock:
     ends = (tuple(map(float, row["box"][name])) for name in ("low", "high", "size"))
     box = Box(*ends)  # type: ignore[arg-type]
     names = tuple(map(str, given := row["photographs"]))
-    numbers = row["cap"], row["steps"], float(row["seconds"])
-    block = SceneBlock(str(row["name"]), box, names, *numbers, str(row.get("start", "")))
+    seconds, start = float(row["seconds"]), str(row.get("start", ""))
+    block = SceneBlock(str(row["name"]), box, names, row["cap"], row["steps"], seconds, start)
     where, lengths = f"block {block.name[:40]}", [*box.low, *box.high, *box.size, block.seconds]
     if not (len(lengths) == 7 and all(map(math.isfinite, lengths)) and min(box.size) > 0):
         raise ValueError(f"{where}: its box is not low, high and size, two finite numbers each")

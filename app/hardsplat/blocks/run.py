@@ -235,8 +235,15 @@ class BlockTraining:
 
     def _shared(self) -> dict:
         """What the tasks of all blocks have in common."""
-        own: dict = dict(blocks=None, result_dir=None, device=None, save_steps=(), eval_steps=())
-        config = self.scaffold.settings(self.config).changed(**own, resume=False, quiet=False)
+        config = self.scaffold.settings(self.config).changed(
+            blocks=None,
+            result_dir=None,
+            device=None,
+            save_steps=(),
+            eval_steps=(),
+            resume=False,
+            quiet=False,
+        )
         return {
             "plan": str((self.folder / NAME).resolve()),
             "scaffold": str(self.scaffold.folder.resolve()),
@@ -286,8 +293,8 @@ class BlockTraining:
         folder, steps = self.folder, self.polish_steps
         if fits:
             try:
-                given = self.config, self.scaffold, self.scene, folder, joined / "splats.ply"
-                file = polish_whole(*given, steps)
+                whole = joined / "splats.ply"
+                file = polish_whole(self.config, self.scaffold, self.scene, folder, whole, steps)
                 return Polished("whole", [[SplatSource(file)]] * len(files), steps)
             except OutOfMemory as error:
                 tqdm.write(f"note: {error}")

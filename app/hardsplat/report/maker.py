@@ -152,8 +152,8 @@ def _warm() -> None:
 def _first_viewer() -> None:
     n = 3000
     means, quats, sh = np.split(np.random.default_rng(0).normal(size=(n, 19)), [3, 7], axis=1)
-    shape = np.full((n, 3), 0.1), np.full(n, 0.5)
-    gaussians = Gaussians(means, quats, *shape, sh.reshape(n, 4, 3))
+    scales, opacities = np.full((n, 3), 0.1), np.full(n, 0.5)
+    gaussians = Gaussians(means, quats, scales, opacities, sh.reshape(n, 4, 3))
     camera = Camera(np.eye(4), np.array([[50.0, 0, 32], [0, 50, 24], [0, 0, 1]]), 64, 48)
     picture = lambda: np.zeros((48, 64, 3), np.uint8)  # noqa: E731
     small_viewer(gaussians, PageScene("", {"a": camera}), budget_bytes=85_000, picture=picture)

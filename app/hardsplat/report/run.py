@@ -72,8 +72,8 @@ def page_values(
 
 def write_values(folder: Path, values: dict, viewer: str | None) -> Path:
     """report.html. viewer: as HTML. Raises UserError where it cannot be written."""
-    shown = dict(viewer=viewer, viewer_style=source("viewer.css"))
-    return write_page(folder / NAME, "run.html", **values, **shown)
+    style = source("viewer.css")
+    return write_page(folder / NAME, "run.html", **values, viewer=viewer, viewer_style=style)
 
 
 def _about(metrics: dict) -> dict[str, str]:

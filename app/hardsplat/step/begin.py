@@ -116,8 +116,9 @@ def adam_settings(
     beta1: float = 0.9, beta2: float = BETA2, eps: float = EPS, opacity_decay: float = 0.0
 ) -> np.ndarray:
     """The contract's AdamSettings struct."""
-    own = {"beta1": beta1, "beta2": beta2, "eps": eps, "opacity_decay": opacity_decay}
-    return contract.struct("AdamSettings", **own)
+    return contract.struct(
+        "AdamSettings", beta1=beta1, beta2=beta2, eps=eps, opacity_decay=opacity_decay
+    )
 
 
 def view_order(

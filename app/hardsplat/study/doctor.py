@@ -231,9 +231,10 @@ def _needs(rasterizer: str, moments: str) -> dict[str, Need]:
 def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
     """The number of splats that fit, and what bounds it."""
     each = _needs(rasterizer, moments)
-    limits = device.max_buffer, device.max_allocation
-    splats = most_splats(each, device.memory_bytes, *limits)
-    by_buffer = most_splats(each, math.inf, *limits)
+    splats, by_buffer = (
+        most_splats(each, memory, device.max_buffer, device.max_allocation)
+        for memory in (device.memory_bytes, math.inf)
+    )
     described = [name for name, need in each.items() if not need.addressed]
     largest = max(described, key=lambda name: each[name].largest)
     bound = f"the buffer {largest} at {each[largest].largest:.0f} bytes a splat"
@@ -245,14 +246,15 @@ def _fitting(device, rasterizer: str, moments: str, when: str) -> str:
 def _fitting_packed(device, moments: str) -> list[str]:
     """Numbers of splats that fit with --packed and with --out-of-core, and what they take."""
     each = _needs("tiled", moments)
-    limits, lines = (device.memory_bytes, device.max_buffer, device.max_allocation), []
+    lines = []
     ways = (
         ("--packed", False, ""),
         ("--out-of-core on", True, f" and {host_bytes(each):.0f} of the host's"),
     )
     for flag, outside, more in ways:
         own = packed(each, SHOWN, outside)
-        splats, size = most_splats(own, *limits) / 1e6, bytes_per_splat(own)
+        most = most_splats(own, device.memory_bytes, device.max_buffer, device.max_allocation)
+        splats, size = most / 1e6, bytes_per_splat(own)
         lines.append(
             f"{splats:.2f} million with {flag}, where views show at most {SHOWN:.0%} of them; "
             f"{size:.0f} bytes a splat{more}"

@@ -146,8 +146,8 @@ class Result:
         cameras where the scene is there. height: px. Raises UserError where no splat is left."""
         config = TrainConfig.of(**read_saved(self.folder / SAVED_NAME))
         scene, cameras = config.scene, _cameras(config)
-        look = BACKGROUNDS[scene.background], config.raster.antialiased
-        shown = PageScene(self.folder.name, cameras, scene.near_plane, *look)
+        behind, filtered = BACKGROUNDS[scene.background], config.raster.antialiased
+        shown = PageScene(self.folder.name, cameras, scene.near_plane, behind, filtered)
         with TemporaryDirectory() as below:
             path = Path(below) / "page.html"
             write_page(path, self.gaussians, shown, sh_degree=min(self.gaussians.sh_degree, DEGREE))

@@ -100,8 +100,8 @@ def _check_scenes(jobs: Sequence[SweepJob]) -> None:
     names = "data_dir", "data_factor", "test_every", "exclude"
     scenes = {str([job.settings.get(n) for n in names]): job.settings for job in jobs}
     for of in scenes.values():
-        reading = of["data_factor"], of["test_every"]
-        scene = load_scene(of["data_dir"], *reading, exclude=of.get("exclude", ()))
+        factor, every = of["data_factor"], of["test_every"]
+        scene = load_scene(of["data_dir"], factor, every, exclude=of.get("exclude", ()))
         if not scene.test:
             what = "no view is held out, so quality is not measured"
             print(f"note: {scene.name}: {what}", flush=True)

@@ -41,8 +41,7 @@ def depth_settings(
         since, until = falls
         now = weight * LAST ** (since / steps)
         first = now * (now / last) ** (since / (until - since))
-    own = {"weight": first, "last": last, "until": until, "extent": extent}
-    return contract.struct("DepthSettings", **own)
+    return contract.struct("DepthSettings", weight=first, last=last, until=until, extent=extent)
 
 
 _PARTS = StepParts(
@@ -54,8 +53,8 @@ def _parts(job: Job) -> StepParts | None:
     weight = job.config.depth.depth_lambda
 
     def settings(schedule: Schedule) -> dict[str, np.ndarray]:
-        own = job.config.run.max_steps, job.views.extent, schedule.falls
-        return {"depth_settings": depth_settings(weight, *own)}
+        steps, extent = job.config.run.max_steps, job.views.extent
+        return {"depth_settings": depth_settings(weight, steps, extent, schedule.falls)}
 
     return replace(_PARTS, settings=settings) if weight else None
 

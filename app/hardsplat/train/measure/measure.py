@@ -236,8 +236,17 @@ def measure_all(
         for i, (view, (photo, words)) in enumerate(zip(bar, packed)):
             colored = partial(colors, number=view.number) if colors and colors.planes else None
             camera = asked.cameras[i] if asked.cameras else view.camera
-            own = asked.pictures or i == 0, asked.fitted, colored, words, asked.halves
-            measured = evaluator.measure(view.name, camera, photo, frame, *own)
+            measured = evaluator.measure(
+                view.name,
+                camera,
+                photo,
+                frame,
+                asked.pictures or i == 0,
+                asked.fitted,
+                colored,
+                words,
+                asked.halves,
+            )
             if also:
                 m = also.measure(view.name, camera, photo, frame, picture=False, words=words)
                 measured.psnr_antialiased, measured.ssim_antialiased = m.psnr, m.ssim

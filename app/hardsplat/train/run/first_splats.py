@@ -100,8 +100,8 @@ def _given(path: Path, sh_degree: int) -> tuple[Gaussians, Sky | None]:
     given = given[morton.order_by_rank(given.means)]
     opacities = np.clip(given.opacities, *_OPACITIES)
     scales, sh = np.maximum(given.scales, _LEAST_SCALE), given.sh[:, : (sh_degree + 1) ** 2]
-    shapes = (given.means, given.quats, scales, opacities)
-    return Gaussians(*shapes, sh, given.extra, check=False), sky
+    first = Gaussians(given.means, given.quats, scales, opacities, sh, given.extra, check=False)
+    return first, sky
 
 
 def _put_sky(start: Checkpoint, sky: Sky) -> None:
@@ -127,9 +127,8 @@ class FirstSplats:
         checkpoint: Checkpoint | None,
         background: Background,
     ):
-        start, own = config.start, (config.model.sh_degree, config.run.seed)
-        most = config.densify.cap_max
-        self._make = lambda: _first(start, scene, *own, most)
+        start, degree, most = config.start, config.model.sh_degree, config.densify.cap_max
+        self._make = lambda: _first(start, scene, degree, config.run.seed, most)
         self._checkpoint = checkpoint
         self._random = checkpoint is None and is_random(start, scene)
         self._begun: Future[tuple[Gaussians, Sky | None]] | None = None

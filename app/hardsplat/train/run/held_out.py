@@ -66,14 +66,14 @@ class HeldOut:
         the 2D filter where the run has it."""
         session, c = self.session, self.session.job.config
         degree = min(session.step // c.model.sh_degree_interval, c.model.sh_degree)
-        own = views, evaluation_frame(c.scene, degree), quiet
+        device, frame = session.device, evaluation_frame(c.scene, degree)
         if as_trained or not c.raster.antialiased:
-            yield from measure_all(session.device, session.raster, *own, asked)
+            yield from measure_all(device, session.raster, views, frame, quiet, asked)
             return
         plain = session.drawing.without_filter()
         try:
             both = replace(asked, filtered=session.raster)
-            yield from measure_all(session.device, plain, *own, both)
+            yield from measure_all(device, plain, views, frame, quiet, both)
         finally:
             plain.destroy()
 
@@ -193,8 +193,8 @@ class HeldOut:
         session, scene, config = self.session, self._scene(), self.session.job.config
         views, device = scene.held_out, session.device
         stopped: Callable[[], bool] = lambda: bool(self.stop.asked)  # noqa: E731
-        own = session.drawing.rasterizer, views, scene.extent, gaussians
-        job = refining_job(device, config, *own)
+        rasterizer = session.drawing.rasterizer
+        job = refining_job(device, config, rasterizer, views, scene.extent, gaussians)
         try:
             cameras = refine_held_out(device, job, views, gaussians, stopped, session.store.sky())
             measures = []

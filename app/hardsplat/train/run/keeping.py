@@ -75,8 +75,8 @@ class Keeper:
         session = self.session
         session.drain()
         with self.log.off_clock("files"):
-            names = "splats.ply", f"splats_{session.step}.ply"
-            self.files.splats(session.store.values(), *names, sky=session.store.sky())
+            values, own = session.store.values(), f"splats_{session.step}.ply"
+            self.files.splats(values, "splats.ply", own, sky=session.store.sky())
 
     def keep(self) -> None:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a

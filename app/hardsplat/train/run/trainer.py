@@ -136,15 +136,17 @@ class Trainer:
                 self.log.restore(checkpoint.log)
             if not config.run.early_stop:
                 self.log.settled = 0  # the steps that are named are made
-            known = self.log, part, self.place
-            self.facts = gather(config, self.scene, self.device, first.count, *known)
+            self.facts = gather(
+                config, self.scene, self.device, first.count, self.log, part, self.place
+            )
             job = decide(config, self.facts)
             self.log.keep(job.decisions)
             self.tuner = RasterizerTuner(job.rasterizers)
             build_ahead(self.device, job)  # by threads, while the last photographs are read
             photos = self._load_photos(job)
-            own = facts_of(job, self.scene, photos), len(job.rasterizers) < 2
-            session = self.session = Session(self.device, job, photos, self._on_batch, *own)
+            known, timed = facts_of(job, self.scene, photos), len(job.rasterizers) < 2
+            session = Session(self.device, job, photos, self._on_batch, known, timed)
+            self.session = session
             self._on_device.callback(session.destroy)
             self.files = RunFiles(self.folder, session, self.photographs, self._apart)
             self._in_use.callback(self.files.close)

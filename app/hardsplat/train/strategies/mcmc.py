@@ -41,13 +41,13 @@ def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, .
     weighed, copies = ("refine_settings", "counts", *quantities.values()), ("copies",)
 
     given = {"weigh": (weighed, (*RANKS, *copies)), "draw": ((*drawn, *copies), copies)}
-    copy = ((*drawn, *planes), planes)
+    kept, folder = (*drawn, *planes), "densify/mcmc"
     return (
         *(
-            ComputePass(f"{name} {what}", f"densify/mcmc/{what}.comp", *own, spec, bind=_IN_HOLES)
+            ComputePass(f"{name} {what}", f"{folder}/{what}.comp", *own, spec, bind=_IN_HOLES)
             for what, own in given.items()
         ),
-        ComputePass(f"{name} copy", "densify/mcmc/copy.comp", *copy, spec, slots=slots),
+        ComputePass(f"{name} copy", f"{folder}/copy.comp", kept, planes, spec, slots=slots),
     )
 
 
