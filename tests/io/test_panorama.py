@@ -47,7 +47,7 @@ def test_faces_show_what_their_cameras_see(tmp_path):
     )
     assert loaded.notes == (f"5 panoramas are cut into 6 views of {side}x{side} each on load",)
     # split by panorama: a half of them is held out with all their faces
-    assert {v.photograph for v in loaded.held_out} == {f"images/{i}.png" for i in (0, 2, 4)}
+    assert {v.group for v in loaded.held_out} == {f"images/{i}.png" for i in (0, 2, 4)}
     assert len(loaded.held_out) == 18 and len(loaded.train) == 12
     y, x = np.mgrid[:side, :side] + 0.5
     pixels = np.stack([x, y, np.ones_like(x)], -1)

@@ -137,7 +137,7 @@ class Gaussians:
                 out[q.name][: self.sh.shape[1] - 1] = self.sh[:, 1:].transpose(1, 0, 2)
             elif q.name in self.extra:
                 out[q.name] = self.extra[q.name]
-            elif hasattr(self, q.name):
+            elif q.name in OWN:
                 out[q.name] = getattr(self, q.name).reshape(1, len(self), q.width)
             else:
                 out[q.name] = first_values(q, len(self), sh_degree)

@@ -42,9 +42,7 @@ def known_disparities(
     """
     views = [scene.views[i] for i in indices]
     points = _points(root)
-    found = [
-        _sparse(view, points.get(view.photograph or view.name, np.zeros((0, 3)))) for view in views
-    ]
+    found = [_sparse(view, points.get(view.group, np.zeros((0, 3)))) for view in views]
     label = f"depths of {sum(int((m > 0).sum()) for m in found)} points of the model"
     if (root / FOLDER).is_dir():
         found = _dense(root, views, found)
@@ -85,9 +83,7 @@ def _dense(root: Path, views: Sequence[View], sparse: Sequence[np.ndarray]) -> l
     maps: list[np.ndarray] = []
     scales: list[float] = []
     for view, points in zip(views, sparse):
-        path = (
-            None if view.photograph else there.get(composed(Path(view.name).stem))
-        )  # none of a face
+        path = None if view.is_part else there.get(composed(Path(view.name).stem))  # none of a face
         scale = offset = 0.0
         raw = np.zeros(points.shape, np.float32)
         if path is not None:

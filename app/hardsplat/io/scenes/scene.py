@@ -150,7 +150,7 @@ def load_scene(
     held_out = source.held_out
     if held_out is None:
         held_out = {p.name for p in photographs[::test_every]} if test_every > 0 else set()
-    test = [i for i, view in enumerate(views) if (view.photograph or view.name) in held_out]
+    test = [i for i, view in enumerate(views) if view.group in held_out]
     train, extent = training(views, test, str(root))
     folder = next((root / name for name in FOLDERS if (root / name).is_dir()), None)
     if folder and not any(p.mask for p in photographs):
@@ -221,7 +221,7 @@ def _faces(posed: Posed, data_factor: int) -> list[View]:
         what = f"a panorama of {by(size)} pixels has views of {by((side, side))}, too small to use"
         raise UserError(f"{posed.path}: {what}; take one of 1000 px or more")
     return [
-        View(f"{name}/{face.name}", camera, posed.path, found, face, posed.mask, photograph=name)
+        View(f"{name}/{face.name}", camera, posed.path, found, face, posed.mask, group=name)
         for face, camera in faces_of(posed.pinhole, str(posed.path), *size)
     ]
 

@@ -37,8 +37,8 @@ class View:
     load() undistorts it, or else None. mask: the picture of what counts, None where all does.
     number: which of the scene's physical cameras took it, counted from 0. original: the camera of
     the full-size photograph as the scene's files have it. mask_mode: what becomes of pixels that
-    the mask leaves out, a key of MODES in masks.py. photograph: the name of the one that the view
-    is a part of, where it is a face of a panorama. rim: a lens that load() does not undo, where
+    the mask leaves out, a key of MODES in masks.py. group: the name of the photograph, of which the
+    view is a part where it is a face of a panorama. rim: a lens that load() does not undo, where
     pixels of the photograph have no ray that can be drawn.
     """
 
@@ -51,8 +51,16 @@ class View:
     number: int = 0
     original: ColmapCamera | None = field(default=None, compare=False)
     mask_mode: str = "ignore"
-    photograph: str = ""
+    group: str = ""
     rim: Lens | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", self.group or self.name)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether others show the rest of its photograph."""
+        return self.group != self.name
 
     def load(self) -> np.ndarray:
         """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has

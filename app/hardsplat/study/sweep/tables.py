@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,6 @@ import numpy as np
 from hardsplat.report.stages import STAGES, by_stage
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.study.tables import GRADIENTS, aligned, label_of, origin, section, values_of
-
-Number = Callable[[dict], Any]  # of a record: a number, or None
 
 
 @dataclass(frozen=True)
@@ -26,78 +25,75 @@ class Point:
     settings: dict
     runs: list[dict]
 
-    def values(self, get: Number) -> list[float]:
-        """Numbers of the runs that have one."""
-        return [v for r in self.runs if (v := get(r)) is not None]
+    @cached_property
+    def numbers(self) -> list[dict[str, Any]]:
+        """Of each run."""
+        return list(map(numbers_of, self.runs))
 
-    def mean(self, get: Number) -> float | None:
-        """Over the runs that have the number."""
-        values = self.values(get)
-        return float(np.mean(values)) if values else None
+    def values(self, name: str) -> list[float]:
+        """Of the runs that have the number."""
+        return [v for each in self.numbers if (v := each.get(name)) is not None]
 
-    def text(self, get: Number, form: str) -> str:
+    def mean(self, name: str) -> float:
+        """Over the runs that have the number; 0 where none has."""
+        return float(np.mean(self.values(name) or [0]))
+
+    def text(self, name: str, form: str) -> str:
         """Mean, and of several runs the standard deviation (of a sample)."""
-        if not (values := self.values(get)):
+        if not (values := self.values(name)):
             return "-"
         spread = f" ± {np.std(values, ddof=1):{form}}" if len(set(values)) > 1 else ""
         return format(np.mean(values), form) + spread
 
-    def means(self, get: Callable[[dict], Mapping[str, float]]) -> dict[str, float]:
-        """Means of each of the numbers that `get` finds, over all runs."""
-        found = [get(r) for r in self.runs]
-        return {n: float(np.mean([f.get(n, 0.0) for f in found])) for f in found for n in f}
+    def means(self, kind: str) -> dict[str, float]:
+        """Of numbers whose names are `kind` and a word, by that word."""
+        names = dict.fromkeys(n for each in self.numbers for n in each if n.startswith(f"{kind} "))
+        return {n.removeprefix(f"{kind} "): self.mean(n) for n in names if self.values(n)}
 
     @property
     def stages(self) -> dict[str, float]:
         """ms by stage."""
-        return self.means(lambda record: by_stage(record["metrics"]["stage_ms"]))
+        return self.means("ms")
 
     @property
     def memory(self) -> dict[str, float]:
         """Bytes by purpose."""
-        return self.means(number("memory_bytes"))
+        return self.means("bytes")
 
     @property
     def errors(self) -> dict[str, float]:
         """Relative L2 by gradient."""
-        return self.means(lambda record: (record["gradients"] or {}).get("errors", {}))
+        return self.means("errors")
 
 
-def quality(name: str) -> Number:
-    return lambda record: (last_evaluation(record["metrics"]) or {}).get(name)
-
-
-def number(*path: str) -> Number:
-    """A number of metrics.json."""
-
-    def get(record: dict):
-        value = record["metrics"]
-        for name in path:
-            value = value.get(name) if value else None
-        return value
-
-    return get
-
-
-def stage_ms(stage: str) -> Number:
-    return lambda record: by_stage(record["metrics"]["stage_ms"]).get(stage)
-
-
-def below_best(record: dict) -> float | None:
-    """dB by which the end of a run is below the best of its measurements."""
-    last = last_evaluation(record["metrics"])
-    return max(e["psnr"] for e in record["metrics"]["evaluations"]) - last["psnr"] if last else None
-
-
-def gradient(kind: str, name: str) -> Number:
-    """kind: errors or cosines."""
-    return lambda record: (record["gradients"] or {}).get(kind, {}).get(name)
-
-
-def departure(name: str) -> Number:
-    """1 - cosine."""
-    cosine = gradient("cosines", name)
-    return lambda record: None if (found := cosine(record)) is None else 1 - found
+def numbers_of(record: dict) -> dict[str, Any]:
+    """Numbers of a done run, None where it has none, in the order of the CSV. below: dB by which
+    its end is below the best of its measurements."""
+    m, gradients = record["metrics"], record["gradients"] or {}
+    last = last_evaluation(m) or {}
+    best = max(e["psnr"] for e in m["evaluations"]) - last["psnr"] if last else None
+    stages, seconds = by_stage(m["stage_ms"]), m["seconds"]
+    of_gradients = {
+        f"{kind} {g}": v
+        for kind in ("errors", "cosines")
+        for g, v in gradients.get(kind, {}).items()
+    }
+    of_gradients |= {f"1 - cos {g}": 1 - v for g, v in gradients.get("cosines", {}).items()}
+    return {
+        **{name: last.get(name) for name in ("psnr", "ssim", "fitted_psnr")},
+        "below": best,
+        **{name: m[name] for name in ("splats", "steps")},
+        "training_seconds": seconds["training"],
+        "startup_seconds": seconds["startup"],
+        "seconds": record["seconds"],
+        **{name: m[name] for name in ("steps_per_second", "gpu_idle", "step_ms")},
+        "memory": sum(m["memory_bytes"].values()) / 2**20,
+        **{f"ms {s}": stages.get(s) for s in (*STAGES, "other")},
+        **{f"bytes {purpose}": n for purpose, n in m["memory_bytes"].items()},
+        **of_gradients,
+        "device": m["device"]["name"],
+        "driver": m["device"]["driver"],
+    }
 
 
 def done(records: Iterable[dict]) -> list[dict]:
@@ -135,17 +131,17 @@ def by_scene(records: list[dict]) -> dict[str, list[dict]]:
     return found
 
 
-COLUMNS: dict[str, tuple[Number, str]] = {  # by title: number of a run, form
-    "PSNR [dB]": (quality("psnr"), ".2f"),
-    "colours fitted [dB]": (quality("fitted_psnr"), ".2f"),
-    "SSIM": (quality("ssim"), ".4f"),
-    "below its best [dB]": (below_best, ".2f"),
-    "steps": (number("steps"), ",.0f"),
-    "splats": (number("splats"), ",.0f"),
-    "training [s]": (number("seconds", "training"), ".1f"),
-    "in all [s]": (lambda record: record["seconds"], ".1f"),
-    "step [ms, device]": (number("step_ms"), ".3g"),
-    "memory [MiB]": (lambda r: sum(r["metrics"]["memory_bytes"].values()) / 2**20, ",.1f"),
+COLUMNS = {  # by title: number of a run, form
+    "PSNR [dB]": ("psnr", ".2f"),
+    "colours fitted [dB]": ("fitted_psnr", ".2f"),
+    "SSIM": ("ssim", ".4f"),
+    "below its best [dB]": ("below", ".2f"),
+    "steps": ("steps", ",.0f"),
+    "splats": ("splats", ",.0f"),
+    "training [s]": ("training_seconds", ".1f"),
+    "in all [s]": ("seconds", ".1f"),
+    "step [ms, device]": ("step_ms", ".3g"),
+    "memory [MiB]": ("memory", ",.1f"),
 }
 
 
@@ -173,19 +169,19 @@ def result_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
             taken = (str(r["metrics"]["variants"].get(n, "-")) for r in p.runs)
             cells.append(", ".join(dict.fromkeys(taken)))
         cells += [str(len(p.runs))] * several
-        lines.append([*cells, *(p.text(get, form) for get, form in columns.values())])
+        lines.append([*cells, *(p.text(*column) for column in columns.values())])
     return head, lines
 
 
 def scene_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
     """Head and rows of PSNR by scene: each combination of other settings, the best mean over scenes
     first, those that lack a scene last. No rows of one scene."""
-    scenes, psnr = list(by_scene(records)), quality("psnr")
+    scenes = list(by_scene(records))
     rows: dict[str, dict[str, float]] = {}
     for p in points(records) if len(scenes) > 1 else ():
         others = {n: v for n, v in p.settings.items() if n != "scene"}
-        if (mean := p.mean(psnr)) is not None:
-            rows.setdefault(label_of(others), {})[scene_of(p.runs[0])] = mean
+        if p.values("psnr"):
+            rows.setdefault(label_of(others), {})[scene_of(p.runs[0])] = p.mean("psnr")
     order = sorted(rows.items(), key=lambda r: (-len(r[1]), -np.mean([*r[1].values()])))
     lines = [
         [label, *(f"{own[s]:.2f}" if s in own else "-" for s in scenes)]
@@ -250,22 +246,20 @@ def outcome(records: list[dict]) -> str:
 
 def _stages(found: Sequence[Point]) -> list[str]:
     stages = [s for s in (*STAGES, "other") if any(p.stages.get(s) for p in found)]
-    lines = ([p.label, *(p.text(stage_ms(s), ".3g") for s in stages)] for p in found if stages)
+    lines = ([p.label, *(p.text(f"ms {s}", ".3g") for s in stages)] for p in found if stages)
     note = "Milliseconds of a step on the device, means over the later half of the timed steps."
     return section("Time by stage", note, ["run", *stages], lines)
 
 
 def _errors(found: Sequence[Point]) -> list[str]:
-    columns = {f"L2 {g}": gradient("errors", g) for g in GRADIENTS}
-    columns |= {f"1 - cos {g}": departure(g) for g in GRADIENTS}
-    lines = (
-        [p.label, *(p.text(get, ".1e") for get in columns.values())] for p in found if p.errors
-    )
+    columns = [f"{kind} {g}" for kind in ("errors", "1 - cos") for g in GRADIENTS]
+    lines = ([p.label, *(p.text(name, ".1e") for name in columns)] for p in found if p.errors)
     note = (
         "Gradients of the trained splats on the first held-out view against those of a "
         "float32 target: relative L2, and 1 - cosine; see `hardsplat bench --errors`."
     )
-    return section("Gradient error", note, ["run", *columns], lines)
+    head = ["run", *(name.replace("errors", "L2") for name in columns)]
+    return section("Gradient error", note, head, lines)
 
 
 def _decisions(found: Sequence[Point]) -> list[str]:
@@ -278,23 +272,12 @@ def write_csv(path: Path, records: list[dict]) -> None:
     """A row a run, done or not: settings that vary, quality, seconds, bytes, milliseconds, errors.
     Raises OSError."""
     names = list(dict.fromkeys(n for r in records for n in r["varied"]))
-    purposes = list(dict.fromkeys(p for r in done(records) for p in r["metrics"]["memory_bytes"]))
-    columns = {
-        **{name: quality(name) for name in ("psnr", "ssim", "fitted_psnr")},
-        **{name: number(name) for name in ("splats", "steps")},
-        "training_seconds": number("seconds", "training"),
-        "startup_seconds": number("seconds", "startup"),
-        **{name: number(name) for name in ("steps_per_second", "gpu_idle", "step_ms")},
-        **{f"ms {s}": stage_ms(s) for s in (*STAGES, "other")},
-        **{f"bytes {p}": number("memory_bytes", p) for p in purposes},
-        **{f"{kind} {g}": gradient(kind, g) for kind in ("errors", "cosines") for g in GRADIENTS},
-        "device": number("device", "name"),
-        "driver": number("device", "driver"),
-    }
+    numbers = [numbers_of(r) if r["status"] == "done" else {} for r in records]
+    columns = list(dict.fromkeys(n for each in numbers for n in each))
     with open(path, "w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(["run", "status", *names, *columns, "error"])
-        for r in records:
-            numbers = [get(r) if r["status"] == "done" else None for get in columns.values()]
+        for r, own in zip(records, numbers):
             varied = [r["varied"].get(n) for n in names]
-            out.writerow([r["folder"], r["status"], *varied, *numbers, r["error"]])
+            found = [own.get(n) for n in columns]
+            out.writerow([r["folder"], r["status"], *varied, *found, r["error"]])

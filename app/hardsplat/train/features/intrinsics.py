@@ -37,8 +37,8 @@ _PARTS = StepParts([_GATHER], [_FILL], record={"gradients": one_group("intrinsic
 def check_lenses(views: Sequence[View]) -> None:
     """UserError where photographs are undistorted on load: what is refined then is no number of
     their lens."""
-    if face := next((view for view in views if view.photograph), None):
-        what = f"{face.photograph} is a panorama, which has no intrinsics to refine"
+    if face := next((view for view in views if view.is_part), None):
+        what = f"{face.group} is a panorama, which has no intrinsics to refine"
         raise UserError(f"--intrinsics-opt: {what}: leave it out")
     if bent := next((view for view in views if view.lens), None):
         raise UserError(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from hardsplat.io.media.panorama import FACES
 from hardsplat.io.scenes.scene import Scene
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data
@@ -81,11 +81,12 @@ def canvas_of(cameras: Sequence[Camera]) -> tuple[int, int]:
 def training_views(scene: Scene) -> Views:
     """The views that a scene has for training, for a canvas that holds those held out as well."""
     cameras, train = [view.camera for view in scene.views], [scene.views[i] for i in scene.train]
+    faces = set(Counter(view.group for view in train).values())
     return Views(
         [view.camera for view in train],
         canvas_of(cameras),
         scene.extent,
         [view.number for view in train],
         distorted=any(camera.distortion for camera in cameras),
-        faces=len(FACES) if all(view.photograph for view in train) else 1,
+        faces=faces.pop() if len(faces) == 1 else 1,
     )

@@ -139,7 +139,7 @@ def print_notes(config: TrainConfig, scene: Scene) -> None:
     if not (run.resume or run.ckpt) and (idle := _idle(config, scene)):
         begins = f"those of {given}" if given is not None else "the points of the scene"
         notes.append(f"{', '.join(map(flag, idle))}: not used, since the first splats are {begins}")
-    if config.poses.pose_opt and any(view.photograph for view in scene.views):
+    if config.poses.pose_opt and any(view.is_part for view in scene.views):
         notes.append("--pose-opt moves each of the six views of a panorama on its own")
     if idle := [n for n in unused(config.raster, config.gradient) if n in config.typed]:
         flags = ", ".join(map(flag, idle))

@@ -88,11 +88,11 @@ def _blurred(views: Sequence[View], images: Sequence[np.ndarray], quiet: bool) -
     """Names of the photographs that are blurred, a panorama where most of its faces are."""
     ratios: dict[str, list[float]] = {}
     details = [detail(image) for image in images]
-    kinds = [view.name.removeprefix(view.photograph) if view.photograph else "" for view in views]
+    kinds = [view.name.removeprefix(view.group) for view in views]
     for kind in dict.fromkeys(kinds):
         mine = [i for i, other in enumerate(kinds) if other == kind]
         for i, ratio in zip(mine, blurs([details[i] for i in mine])):
-            ratios.setdefault(views[i].photograph or views[i].name, []).append(float(ratio))
+            ratios.setdefault(views[i].group, []).append(float(ratio))
     found = [name for name, values in ratios.items() if np.median(values) < BLURRED]
     if found and not quiet:
         named = ", ".join(found[:_NAMED]) + ", ..." * (len(found) > _NAMED)
