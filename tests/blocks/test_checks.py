@@ -13,7 +13,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.base.version import __version__
 from hardsplat.blocks import checks, tasks
 from hardsplat.blocks.checks import Answer, Question, answer, check
-from hardsplat.blocks.cut import Box
+from hardsplat.blocks.cut import BlockBox
 from hardsplat.blocks.plan import SceneBlock
 from hardsplat.settings.blocks import BlockSettings
 from hardsplat.settings.train import TrainConfig
@@ -85,7 +85,7 @@ def test_an_old_worker_and_a_full_disk_are_named(question, monkeypatch):
 
 
 def test_a_block_of_another_plan_is_trained_again(tmp_path, capsys):
-    block = SceneBlock("block-0", Box((0.0, 0.0), (1.0, 1.0), (1, 1)), ("a.jpg",), 10, 20)
+    block = SceneBlock("block-0", BlockBox((0.0, 0.0), (1.0, 1.0), (1, 1)), ("a.jpg",), 10, 20)
     flat = TrainConfig().flat()
     shared = {"settings": {n: str(v) if isinstance(v, Path) else v for n, v in flat.items()}}
 

@@ -11,7 +11,7 @@ from hardsplat.base.errors import UserError
 from hardsplat.blocks.assign import photographs_of, shares
 from hardsplat.blocks.cut import (
     LEAST_SHARE,
-    Box,
+    BlockBox,
     cut_grid,
     cut_in_two,
     cut_into,
@@ -110,7 +110,7 @@ def test_photographs_are_chosen_by_what_they_show():
     assert photographs_of(boxes[1], share[:, 1], inside, axes, points) == [3, 2, 1]
 
 
-def plan_of(*boxes: Box) -> BlockPlan:
+def plan_of(*boxes: BlockBox) -> BlockPlan:
     blocks = [
         SceneBlock(f"block-{n}", box, ("a.jpg", "b.jpg"), 10, 20) for n, box in enumerate(boxes)
     ]
@@ -118,7 +118,10 @@ def plan_of(*boxes: Box) -> BlockPlan:
 
 
 LEFT_BOX = {"low": [-OPEN, -OPEN], "high": [1.0, OPEN], "size": [4, 2]}
-LEFT, RIGHT = Box((-OPEN, -OPEN), (1.0, OPEN), (4, 2)), Box((1.0, -OPEN), (OPEN, OPEN), (3, 2))
+LEFT, RIGHT = (
+    BlockBox((-OPEN, -OPEN), (1.0, OPEN), (4, 2)),
+    BlockBox((1.0, -OPEN), (OPEN, OPEN), (3, 2)),
+)
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path):
@@ -186,7 +189,9 @@ def test_an_overlap_is_found_among_thousands_of_blocks(tmp_path):
     """Each pair compared in Python would take minutes."""
     side, path = 64, tmp_path / "plan.json"
     boxes = [
-        Box((x, y), (x + 1, y + 1), (1, 1)) for x in map(float, range(side)) for y in range(side)
+        BlockBox((x, y), (x + 1, y + 1), (1, 1))
+        for x in map(float, range(side))
+        for y in range(side)
     ]
     plan_of(*boxes).save(path)
     assert len(load_plan(path, ["a.jpg", "b.jpg"], "scene").blocks) == side**2
@@ -212,7 +217,8 @@ def test_every_splat_comes_from_the_block_that_owns_it(tmp_path):
     splats = some_splats(400, 1)
     border = float(np.median(splats.means[:, 0]))
     plan = plan_of(
-        Box((-OPEN, -OPEN), (border, OPEN), (1, 1)), Box((border, -OPEN), (OPEN, OPEN), (1, 1))
+        BlockBox((-OPEN, -OPEN), (border, OPEN), (1, 1)),
+        BlockBox((border, -OPEN), (OPEN, OPEN), (1, 1)),
     )
     files = []
     for number in range(2):
@@ -303,7 +309,7 @@ def test_joining_takes_the_memory_of_some_pieces(tmp_path):
     save_splats(file, splats)
     border = float(np.median(splats.means[:, 0]))
     halves = ((-OPEN, -OPEN), (border, OPEN)), ((border, -OPEN), (OPEN, OPEN))
-    plan = plan_of(*(Box(*ends, (1, 1)) for ends in halves))
+    plan = plan_of(*(BlockBox(*ends, (1, 1)) for ends in halves))
     total = len(splats)
     del splats
     tracemalloc.start()

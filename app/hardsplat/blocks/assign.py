@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hardsplat.blocks.cut import Box
+from hardsplat.blocks.cut import BlockBox
 from hardsplat.model.camera import Camera
 
 LEAST_WEIGHT = 0.05  # share of what a photograph shows that lies in a block which trains on it
@@ -14,7 +14,9 @@ LEAST_POINTS = 50  # points of a block that a camera in it must see more of
 MOST = 1_500  # photographs a block, those with the largest share first
 
 
-def shares(boxes: Sequence[Box], places: np.ndarray, weights: Iterable[np.ndarray]) -> np.ndarray:
+def shares(
+    boxes: Sequence[BlockBox], places: np.ndarray, weights: Iterable[np.ndarray]
+) -> np.ndarray:
     """(V, B) share of each block in the blended weight of each photograph.
 
     places: (N, 2) of the splats. weights: for each photograph (N,), sums of alpha times the
@@ -28,7 +30,11 @@ def shares(boxes: Sequence[Box], places: np.ndarray, weights: Iterable[np.ndarra
 
 
 def photographs_of(
-    box: Box, share: np.ndarray, cameras: Sequence[Camera], axes: np.ndarray, points: np.ndarray
+    box: BlockBox,
+    share: np.ndarray,
+    cameras: Sequence[Camera],
+    axes: np.ndarray,
+    points: np.ndarray,
 ) -> list[int]:
     """Indices of the photographs of a block, most share first.
 

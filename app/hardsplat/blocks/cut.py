@@ -16,7 +16,7 @@ TILT = np.cos(np.radians(40))  # cosine between the cameras' up and the normal o
 
 
 @dataclass(frozen=True)
-class Box:
+class BlockBox:
     """low, high: borders along the two horizontal axes, world units, those of the outermost boxes
     at -OPEN and OPEN. size: lengths of what lies in it, world units."""
 
@@ -50,13 +50,15 @@ def upright_axes(cameras: Sequence[Camera], means: np.ndarray) -> np.ndarray:
     return np.array([along, np.cross(up, along), up])
 
 
-def whole(places: np.ndarray) -> Box:
+def whole(places: np.ndarray) -> BlockBox:
     """The box without borders around (N, 2) places."""
     low, high = np.quantile(places, [OUTLIERS, 1 - OUTLIERS], axis=0)
-    return Box((-OPEN, -OPEN), (OPEN, OPEN), (float(high[0] - low[0]), float(high[1] - low[1])))
+    return BlockBox(
+        (-OPEN, -OPEN), (OPEN, OPEN), (float(high[0] - low[0]), float(high[1] - low[1]))
+    )
 
 
-def cut_in_two(box: Box, places: np.ndarray) -> tuple[Box, Box]:
+def cut_in_two(box: BlockBox, places: np.ndarray) -> tuple[BlockBox, BlockBox]:
     """A box cut across its longer side at the median of the (N, 2) places in it, between 35 and
     65 % of its length."""
     axis = int(box.size[1] > box.size[0])
@@ -70,17 +72,17 @@ def cut_in_two(box: Box, places: np.ndarray) -> tuple[Box, Box]:
     )
 
 
-def cut_into(places: np.ndarray, count: int) -> list[Box]:
+def cut_into(places: np.ndarray, count: int) -> list[BlockBox]:
     """So many boxes; the one with the most places is cut next. places: (N, 2) of all splats."""
     return _cut_while(places, lambda boxes, splats: boxes < count)
 
 
-def cut_to_fit(places: np.ndarray, fits: Callable[[int], bool], most: int) -> list[Box]:
+def cut_to_fit(places: np.ndarray, fits: Callable[[int], bool], most: int) -> list[BlockBox]:
     """Boxes until each fits, at most so many. fits: whether one with n of the places does."""
     return _cut_while(places, lambda boxes, splats: boxes < most and not fits(splats))
 
 
-def cut_grid(places: np.ndarray, columns: int, rows: int) -> list[Box]:
+def cut_grid(places: np.ndarray, columns: int, rows: int) -> list[BlockBox]:
     """columns x rows boxes: columns along the first axis with equally many places, and each cut
     along the second axis into rows alike."""
     return [
@@ -90,7 +92,7 @@ def cut_grid(places: np.ndarray, columns: int, rows: int) -> list[Box]:
     ]
 
 
-def _slices(box: Box, places: np.ndarray, axis: int, count: int) -> list[Box]:
+def _slices(box: BlockBox, places: np.ndarray, axis: int, count: int) -> list[BlockBox]:
     found = []
     for left in range(count, 1, -1):
         at = float(np.quantile(places[:, axis], 1 / left))
@@ -105,17 +107,21 @@ def _ends(values: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _halves(box: Box, axis: int, at: float, ends: tuple[float, float]) -> tuple[Box, Box]:
+def _halves(
+    box: BlockBox, axis: int, at: float, ends: tuple[float, float]
+) -> tuple[BlockBox, BlockBox]:
     """What is below and above a cut. ends: of the places in the box along that axis."""
 
     def moved(pair: tuple[float, float], value: float) -> tuple[float, float]:
         return (value, pair[1]) if axis == 0 else (pair[0], value)
 
     below, above = moved(box.size, at - ends[0]), moved(box.size, ends[1] - at)
-    return Box(box.low, moved(box.high, at), below), Box(moved(box.low, at), box.high, above)
+    return BlockBox(box.low, moved(box.high, at), below), BlockBox(
+        moved(box.low, at), box.high, above
+    )
 
 
-def _cut_while(places: np.ndarray, more: Callable[[int, int], bool]) -> list[Box]:
+def _cut_while(places: np.ndarray, more: Callable[[int, int], bool]) -> list[BlockBox]:
     """Cuts the box with the most places as long as more(boxes, places in it)."""
     boxes = [(whole(places), places)]
     while True:

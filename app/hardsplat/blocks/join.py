@@ -13,7 +13,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
-from hardsplat.blocks.cut import Box
+from hardsplat.blocks.cut import BlockBox
 from hardsplat.blocks.plan import BlockPlan, SceneBlock
 from hardsplat.io.formats import ply
 from hardsplat.results.folder import write_json
@@ -26,8 +26,8 @@ class SplatSource:
     """Splats of a file: those in `box`, or all of them, that lie in none of `without`."""
 
     file: Path
-    box: Box | None = None
-    without: tuple[Box, ...] = ()
+    box: BlockBox | None = None
+    without: tuple[BlockBox, ...] = ()
 
     def records(self, plan: BlockPlan, block: SceneBlock) -> Iterator[np.ndarray]:
         """Those of them that a block owns, as the file has them."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hardsplat.base.errors import UserError, reason
-from hardsplat.blocks.cut import Box
+from hardsplat.blocks.cut import BlockBox
 from hardsplat.io.scenes.source import stays_below
 from hardsplat.io.scenes.values import json_in
 from hardsplat.model.region import OPEN, Region
@@ -30,7 +30,7 @@ class SceneBlock:
     from, below the result folder; "" for those of the scaffold."""
 
     name: str
-    box: Box
+    box: BlockBox
     photographs: tuple[str, ...]
     cap: int
     steps: int
@@ -111,7 +111,7 @@ def block_of(row: dict[str, Any]) -> SceneBlock:
     """A block of its row in plan.json. Raises ValueError, KeyError or TypeError for a damaged
     one."""
     ends = (tuple(map(float, row["box"][name])) for name in ("low", "high", "size"))
-    box = Box(*ends)  # type: ignore[arg-type]
+    box = BlockBox(*ends)  # type: ignore[arg-type]
     names = tuple(map(str, given := row["photographs"]))
     seconds, start = float(row["seconds"]), str(row.get("start", ""))
     block = SceneBlock(str(row["name"]), box, names, row["cap"], row["steps"], seconds, start)

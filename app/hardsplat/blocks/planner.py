@@ -12,7 +12,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.blocks.assign import photographs_of, shares
-from hardsplat.blocks.cut import Box, cut_grid, cut_in_two, cut_into, cut_to_fit, upright_axes
+from hardsplat.blocks.cut import BlockBox, cut_grid, cut_in_two, cut_into, cut_to_fit, upright_axes
 from hardsplat.blocks.plan import BlockPlan, SceneBlock
 from hardsplat.export.contribution import SeenSplats
 from hardsplat.gpu.device.context import Device
@@ -46,7 +46,7 @@ class Wanted:
             return None
         return math.prod(map(int, self.word.split("x")))
 
-    def cut(self, places: np.ndarray, fits) -> list[Box]:
+    def cut(self, places: np.ndarray, fits) -> list[BlockBox]:
         """Boxes around (N, 2) places. fits: whether a block with n of them fits a device."""
         if self.word == "auto":
             return cut_to_fit(places, fits, MOST_BLOCKS)
@@ -88,7 +88,7 @@ def make_plan(
     inside = [np.flatnonzero(box.holds(places))[:1] for box in fine]
     fine_share = shares(fine, places, weights)  # all that memory holds of the weights
 
-    def listed(boxes: Sequence[Box]) -> list[list[int]]:
+    def listed(boxes: Sequence[BlockBox]) -> list[list[int]]:
         parts = [[bool(box.holds(places[one]).any()) for one in inside] for box in boxes]
         share = fine_share @ np.array(parts, float).T  # boxes are unions of the fine ones
         rows = zip(boxes, share.T)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardsplat.blocks.cut import Box
+from hardsplat.blocks.cut import BlockBox
 from hardsplat.blocks.join import SplatSource
 from hardsplat.blocks.plan import MARGIN, BlockPlan, SceneBlock
 from hardsplat.blocks.scaffold import Scaffold
@@ -58,7 +58,7 @@ def seams_of(plan: BlockPlan, steps: int, photographs: int) -> list[SceneSeam]:
     return found
 
 
-def _belt(a: SceneBlock, b: SceneBlock) -> Box | None:
+def _belt(a: SceneBlock, b: SceneBlock) -> BlockBox | None:
     """The belt along the border where b begins at the end of a; None where it does not."""
     for axis in (0, 1):
         low, high = np.maximum(a.box.low, b.box.low), np.minimum(a.box.high, b.box.high)
@@ -69,7 +69,7 @@ def _belt(a: SceneBlock, b: SceneBlock) -> Box | None:
         size = np.minimum(a.box.size, b.box.size)
         size[axis] = high[axis] - low[axis]
         ends = (tuple(map(float, values)) for values in (low, high, size))
-        return Box(*ends)  # type: ignore[arg-type]
+        return BlockBox(*ends)  # type: ignore[arg-type]
     return None
 
 

@@ -17,7 +17,7 @@ from hardsplat.study.tables import GRADIENTS, labels_of, telling, varying
 ROUNDING = "rasterizer format state_format block shape segments blending tile_backward gradient"
 
 
-class Measured(Protocol):
+class Numbers(Protocol):
     """A row of numbers. stages: ms by stage. memory: bytes by purpose. errors: relative L2 by
     gradient; none where they were not measured."""
 
@@ -52,17 +52,17 @@ def write_plots(
     return out
 
 
-def stages(axes, rows: Sequence[Measured]) -> bool:
+def stages(axes, rows: Sequence[Numbers]) -> bool:
     parts = {s: [r.stages.get(s, 0.0) for r in rows] for s in (*STAGES, "other")}
     labels, title = labels_of(rows, varying(rows)), "Time by stage"
     return charts.stacked(axes, labels, parts, title, "time on the device, mean [ms]")
 
 
-def _mebibytes(row: Measured) -> dict[str, float]:
+def _mebibytes(row: Numbers) -> dict[str, float]:
     return {name: round(row.memory.get(name, 0) / 2**20, 2) for name in (*PURPOSES, "other")}
 
 
-def memory(axes, rows: Sequence[Measured]) -> bool:
+def memory(axes, rows: Sequence[Numbers]) -> bool:
     """A bar for each combination of the settings that it depends on."""
     names, rows = telling(rows, varying(rows), _mebibytes)
     parts = {name: [_mebibytes(r)[name] for r in rows] for name in (*PURPOSES, "other")}
@@ -70,7 +70,7 @@ def memory(axes, rows: Sequence[Measured]) -> bool:
     return charts.stacked(axes, labels_of(rows, names), parts, title, "memory [MiB]")
 
 
-def gradient_error(axes, rows: Sequence[Measured]) -> bool:
+def gradient_error(axes, rows: Sequence[Numbers]) -> bool:
     """Medians by format, or by other settings that decide how exact gradients are, and the range
     where several rows share a place. A row whose error is 0 everywhere, such as the reference
     itself, has no place on a logarithmic axis."""
@@ -78,7 +78,7 @@ def gradient_error(axes, rows: Sequence[Measured]) -> bool:
     if not rows:
         return False
     names = [n for n in ROUNDING.split() if n in varying(rows)]
-    groups: dict[str, list[Measured]] = {}
+    groups: dict[str, list[Numbers]] = {}
     for r, name in zip(rows, labels_of(rows, names or varying(rows))):
         groups.setdefault(name, []).append(r)
     values = {g: [[r.errors[g] for r in group] for group in groups.values()] for g in GRADIENTS}

@@ -33,7 +33,7 @@ from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.session.store import SplatStore
 from hardsplat.train.step.resort import resort_bytes
-from hardsplat.train.step.step import Step
+from hardsplat.train.step.step import TrainingStep
 from hardsplat.train.strategies.refine import allocate_refine
 
 # Room: so many times what was seen, and so many splats more; it is made again below LEAST times.
@@ -184,7 +184,7 @@ class Drawing:
         job, parameters = self.job, self.store.parameters
         self._drawn_from = self.raster.resources
         self.resources = {**self.shared, **self.raster.resources, **self._scratch}
-        step = Step(self.device, job, schedule, self.raster, self.parts, self.photos)
+        step = TrainingStep(self.device, job, schedule, self.raster, self.parts, self.photos)
         self.runner.record(self.resources, self._poisoned(step.record), job.strategy.scores)
         # between steps all splats are there, not those that one of them sees
         recorded = Recordings(self.device, {**self.resources, **parameters.all})

@@ -138,7 +138,7 @@ def record_depth_supervised_step(
     raster.record_backward(recorder)
 
 
-class Step:
+class TrainingStep:
     """The passes of a step, and of what a strategy does between steps, for one rasterizer. parts:
     of the job's features."""
 
