@@ -1,6 +1,9 @@
 """Progress: a bar on a terminal, a line now and then elsewhere."""
 
 import io
+import time
+
+import numpy as np
 
 from hardsplat.base import progress
 from hardsplat.base.progress import Bar
@@ -30,6 +33,23 @@ def test_a_pipe_gets_whole_lines(monkeypatch):
     assert "\r" not in text and "\x1b" not in text and text.endswith("\n")
     assert all(line.startswith("bonsai: ") for line in text.splitlines())
     assert "bonsai: 50 %, 2 of 4" in text and text.count("100 %, 4 of 4") >= 1 and "20.0 dB" in text
+
+
+def test_lines_keep_their_distance(monkeypatch):
+    """The fault: tqdm's own thread printed a line, and the next update another one."""
+    out, at = stream(monkeypatch, terminal=False), []
+    monkeypatch.setattr(progress, "SECONDS", 0.2)
+    monkeypatch.setattr(Bar, "monitor_interval", 0.05)
+    monkeypatch.setattr(Bar, "monitor", None)
+    out.write = lambda text: at.append(time.perf_counter())
+    with Bar(total=1000, desc="bonsai", disable=False) as bar:
+        for seconds in [0.23] * 6:
+            time.sleep(seconds)
+            bar.update(50)
+        before_the_end = len(at)
+        Bar.monitor and Bar.monitor.exit()
+    gaps = np.diff(at[:before_the_end])
+    assert len(gaps) and gaps.min() >= 0.1
 
 
 def test_short_work_says_nothing_into_a_pipe(monkeypatch):

@@ -69,7 +69,7 @@ def test_an_old_worker_and_a_full_disk_are_named(question, monkeypatch):
     said: dict = {"tcp://a:1": {"device": "x", "splats": 9, "free": 1 << 40}}
     monkeypatch.setattr(checks, "ask_workers", lambda *args: said)
     assert check(question, [], "tcp://s:1", 10**6)["tcp://a:1"].splats == 9
-    with pytest.raises(UserError, match="tcp://a:1: .* GiB are free .* 1000000000 splats take"):
+    with pytest.raises(UserError, match="tcp://a:1: .* GiB are free .* 1,000,000,000 splats take"):
         check(question, [], "tcp://s:1", 10**9)
     check(question, [], "tcp://s:1", 10**9, there=10**13)  # which the folder has by now
     # blocks that are done keep a quarter; what the device holds is polished as a whole

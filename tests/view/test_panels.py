@@ -110,6 +110,20 @@ def test_keys_reach_the_window_but_not_while_a_path_is_typed(window, display):
     window.until(lambda: window.inputs.tuning.degree == 0, "a degree")
 
 
+def test_a_narrow_window_has_buttons_too(window):
+    """Its panels lie over the splats, under the toolbar, and go as they came."""
+    i, interface = window.inputs, window.viewer.interface
+    glfw.set_window_size(window.handle, 390, 470)
+    window.until(lambda: window.viewer.window.size[0] == 390, "a narrow window")
+    widgets.PLACES.clear()
+    press(window, "Panels", lambda: interface.ui.side > 0)
+    assert interface.side == 0  # the splats keep the window
+    press(window, "depth", lambda: i.picture == "depth")
+    press(window, "Panels", lambda: interface.ui.side == 0)
+    press(window, " ? ", lambda: i.help)
+    assert all(x < 390 for x, _ in widgets.PLACES.values())
+
+
 def test_figures_for_people():
     assert [duration(s) for s in (None, 5, 3725)] == ["-", "0 min 05 s", "1 h 02 min"]
     points = np.column_stack([np.arange(1000.0), np.full(1000, 3.0)])

@@ -58,5 +58,7 @@ class Bar(_Tqdm):  # type: ignore[valid-type, misc]
     def __init__(self, *args, **options):
         if not (_WIDGET or sys.stderr.isatty()):
             options |= dict.fromkeys(("mininterval", "maxinterval", "delay"), SECONDS)
-            options |= {"file": _Lines(sys.stderr), "bar_format": _LINE, "dynamic_ncols": False}
+            # each update looks at the clock: tqdm's own thread prints a line between two of them
+            options |= {"miniters": 1, "dynamic_ncols": False}
+            options |= {"file": _Lines(sys.stderr), "bar_format": _LINE}
         super().__init__(*args, **options)

@@ -110,7 +110,7 @@ def check_workers(
         token.unlink(missing_ok=True)
     least, names = min(one.splats for one in found.values()), {one.device for one in found.values()}
     where = f"{len(found)} on {', '.join(sorted(names))}"
-    tqdm.write(f"note: workers: {where}; the smallest device trains up to {least} splats")
+    tqdm.write(f"note: workers: {where}; the smallest device trains up to {least:,} splats")
     return found
 
 
@@ -148,6 +148,6 @@ def check(
         needed = int(number * (COPIES + TRAINED * min(1, len(answers) / parts)))
         if one.free < needed - there:
             gib = f"{one.free / 2**30:.1f} GiB are free in {question.folder}"
-            wanted = f"blocks of {splats} splats take {(needed - there) / 2**30:.1f} GiB more"
+            wanted = f"blocks of {splats:,} splats take {(needed - there) / 2**30:.1f} GiB more"
             raise UserError(f"{name}: {gib}, and {wanted}: free some, or choose --result-dir")
     return found

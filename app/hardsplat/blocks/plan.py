@@ -72,9 +72,9 @@ class BlockPlan:
         total += polish * splats * total / work
         said = [f"{len(self.blocks)} blocks, about {total:.0f} s of training on one device:"]
         for b in self.blocks:
-            about = f"{len(b.photographs)} photographs, {b.cap} splats, {b.steps} steps"
+            about = f"{len(b.photographs)} photographs, {b.cap:,} splats, {b.steps} steps"
             said.append(f"  {b.name}: {about}")
-        said += [f"  polish of all {splats} splats: {polish} steps"] * bool(polish)
+        said += [f"  polish of all {splats:,} splats: {polish} steps"] * bool(polish)
         return said
 
     def save(self, path: Path) -> None:

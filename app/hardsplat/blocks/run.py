@@ -275,7 +275,7 @@ class BlockTraining:
                 plan = plan.parted(block.name, halves)
                 plan.save(self.folder / NAME)
                 names = " and ".join(half.name for half in halves)
-                full = f"{block.name} fills its device at {outcome['splats']} splats"
+                full = f"{block.name} fills its device at {outcome['splats']:,} splats"
                 tqdm.write(f"note: {full}: it continues as {names}")
         return plan
 

@@ -107,6 +107,7 @@ def parsers() -> tuple[Parser, dict[str, Parser]]:
 def _parsed(argv: list[str]) -> dict:
     """Flags of argv (and HARDSPLAT_DEVICE), with `command`."""
     parser, commands = parsers()
+    argv = argv or ["--help"]
     words = _dashed([*argv[1:], "--help"] if argv[:1] == ["help"] else argv)
     _check_start(words, parser)
     known, unknown = parser.parse_known_args(words)

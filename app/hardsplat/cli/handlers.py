@@ -82,8 +82,8 @@ def clean(flags):
     show_log(flags)
     done = clean(flags.pop("result"), flags.pop("output", None), **flags)
     print(
-        f"{done.path}: {done.removed} of {done.read} splats removed, {done.unseen} of them no "
-        f"photograph shows; PSNR of training photographs {done.before:.2f} dB, now {done.after:.2f}"
+        f"{done.path}: {done.removed:,} of {done.read:,} splats removed, {done.unseen:,} of them "
+        f"no photograph shows; PSNR of training photographs {done.before:.2f} dB, now {done.after:.2f}"
     )
 
 
@@ -96,13 +96,14 @@ def convert(flags):
 
 
 def _print_converted(done, target):
-    left_out = f" of {done.read}" if done.written < done.read else ""
+    left_out = f" of {done.read:,}" if done.written < done.read else ""
     share = f"{done.size / done.size_before:.1f} times"
     if done.size <= done.size_before:
         share = f"1/{done.size_before / done.size:.1f} of"
+    each = f"{done.size / max(done.written, 1):.1f} bytes each"
     size = f"{done.size / 1e6:.2f} MB, {share} what was read, in {done.seconds:.1f} s"
-    print(f"{target}: {done.written}{left_out} splats, {size}")
-    if done.cost:
+    print(f"{target}: {done.written:,}{left_out} splats in {each}, {size}")
+    if done.cost and not done.cost.nothing:
         print(f"{target}: {done.cost}")
 
 

@@ -82,7 +82,7 @@ class Similarity:
         lost = np.isfinite(g.means) & ~np.isfinite(means)
         lost |= np.isfinite(g.scales) & ((scales > 0) & np.isfinite(scales) != (g.scales > 0))
         if lost.any():
-            what = f"{np.count_nonzero(lost.any(axis=1))} splats"
+            what = f"{np.count_nonzero(lost.any(axis=1)):,} splats"
             by = f"scales by {self.factor:g} and moves by {np.abs(self.offset).max():g} in all"
             raise UserError(f"{what} do not fit into float32 where the edit {by}")
         return replace(g, means=means, scales=scales, check=False)

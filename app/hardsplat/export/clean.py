@@ -14,7 +14,7 @@ import numpy as np
 
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import check_free
-from hardsplat.base.progress import through
+from hardsplat.base.progress import Bar, through
 from hardsplat.io.formats import format_to_write
 from hardsplat.io.media.images import over
 from hardsplat.io.scenes.colmap import read_seen
@@ -196,9 +196,13 @@ def clean(
         quality = _quality(measured, config, renderer, background)
         order = np.flatnonzero(evidence.floats)
         order = order[np.lexsort((evidence.pixels[order], evidence.doubt[order]))]
-        costs = _affordable(
-            len(order), lambda n: quality(gaussians[_without(order[:n], len(gaussians))])
-        )
+        with Bar(total=2 * PARTS, desc="measuring", leave=False, disable=quiet) as bar:
+
+            def without(n: int) -> float:
+                bar.update()
+                return quality(gaussians[_without(order[:n], len(gaussians))])
+
+            costs = _affordable(len(order), without)
     count = max(costs)
     keep = _without(order[:count], len(gaussians))
     everything = load_splats(file)  # with the splats that show the sky

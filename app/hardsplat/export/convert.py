@@ -184,7 +184,7 @@ def convert(
     moved = replace(moved, rotation=back @ moved.rotation, offset=back @ moved.offset)
     filtered, changed = open_splats(target).antialiased, Changed(edit, moved)
     read = partial(load_splats, target)
-    cost = cost_of(file, config, read, size, changed, filtered, quiet)
+    cost = cost_of(file, config, read, changed, filtered, quiet)
     return replace(done, cost=cost)
 
 

@@ -1,5 +1,4 @@
-"""What a file costs that leaves the program: bytes a splat, and the PSNR of what others draw of
-it."""
+"""What a file costs that leaves the program: the PSNR of what others draw of it."""
 
 from __future__ import annotations
 
@@ -42,20 +41,23 @@ class Cost:
     """psnr: of the written file, dB: of photographs, of which the source has `before`; or, where
     that is None, of what the source shows. views: how many of how many of which views."""
 
-    bytes_a_splat: float
     psnr: float
     before: float | None
     views: str
 
+    @property
+    def nothing(self) -> bool:
+        """Whether it shows what the source does."""
+        return self.before is None and self.psnr > 100
+
     def __str__(self) -> str:
-        size = f"{self.bytes_a_splat:.1f} bytes a splat"
         if self.before is None:
-            likeness = "the same as" if self.psnr > 100 else f"{self.psnr:.1f} dB from"
-            return f"{size}; as others draw it, {likeness} the source in {self.views}"
+            likeness = "the same as" if self.nothing else f"{self.psnr:.1f} dB from"
+            return f"as any viewer draws it, {likeness} the source in {self.views}"
         change = self.psnr - self.before
         less = f"{abs(change):.2f} dB {'less' if change < 0 else 'more'} than the source"
         less = less if abs(change) >= 0.005 else "the same as the source"
-        return f"{size}; as others draw it, PSNR {self.psnr:.2f} dB in {self.views}, {less}"
+        return f"as any viewer draws it, PSNR {self.psnr:.2f} dB in {self.views}, {less}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,6 @@ def cost_of(
     file: Path,
     config: TrainConfig,
     written: Callable[[], Gaussians],
-    size: int,
     changed: Changed | None = None,
     filtered: bool = False,
     quiet: bool = False,
@@ -94,7 +95,7 @@ def cost_of(
     `filtered` says that the file asks for it.
 
     file, config: the source, as find_model returns them. written: reads the splats of what was
-    written, `size` bytes. On held-out photographs; of the source itself from the cameras of the
+    written. On held-out photographs; of the source itself from the cameras of the
     run, where photographs are missing or splats were cut away. None for a file that is of no run,
     and, with a note, where nothing here can draw it.
     """
@@ -126,15 +127,14 @@ def cost_of(
             moved = [changed.moved.camera(camera) for camera in views.cameras]
             after = drawn(there, moved, filtered)
     except (UserError, MemoryError) as error:
-        log.warning("note: not measured as others draw it: %s", error)
+        log.warning("note: what the file costs in quality is not measured: %s", error)
         return None
-    each = size / max(int((there.opacities > 0).sum()), 1)
     if not views.photos:
-        return Cost(each, _mean(map(_psnr, after, before)), None, views.words)
+        return Cost(_mean(map(_psnr, after, before)), None, views.words)
     masks = [kept(photo) for photo in views.photos]
     photos = [over(photo, behind) / np.float32(255) for photo in views.photos]
     now, then = (_mean(map(_psnr, images, photos, masks)) for images in (after, before))
-    return Cost(each, now, then, views.words)
+    return Cost(now, then, views.words)
 
 
 def _views(file: Path, config: TrainConfig, most: int, cut: bool) -> _Views:

@@ -66,7 +66,7 @@ def lod(
     seconds = f"{time.perf_counter() - started:.0f} s"
     print(f"{folder}: {made.bytes / 1e6:.2f} MB, splats by level: {counts}; {seconds}")
     finest = lambda: load_splats(folder / streamed_sog.NAME)  # noqa: E731
-    if cost := cost_of(file, config, finest, made.bytes, filtered=splats.antialiased, quiet=quiet):
+    if cost := cost_of(file, config, finest, filtered=splats.antialiased, quiet=quiet):
         print(f"{folder}: {cost}")
     place = shlex.quote(str(folder))
     print(f"look around in it: hardsplat view {place}")

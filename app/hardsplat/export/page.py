@@ -85,7 +85,7 @@ def export(
     less = less if sh_degree is None and degree < most else ""
     print(f"{path}: {written.bytes / 1e6:.2f} MB, {splats}, {len(cameras)} cameras{less}")
     del gaussians
-    cost = cost_of(file, config, lambda: read_page(path)[0], written.packed, filtered=antialiased)
+    cost = cost_of(file, config, lambda: read_page(path)[0], filtered=antialiased)
     if cost:
         print(f"{path}: {cost}")
     print(f"open it in any browser: {path.absolute().as_uri()}")

@@ -155,7 +155,7 @@ def log_dropped(path: str | Path, splats: SplatStream, dropped: Counter) -> None
     count = splats.count
     reasons = ", ".join(f"{number} with {what}" for what, number in dropped.items() if number)
     if dropped.total() == count:
-        raise UserError(f"{path}: none of its {count} splats can be drawn: {reasons}")
+        raise UserError(f"{path}: none of its {count:,} splats can be drawn: {reasons}")
     if reasons:
         log.warning("%s: left out %d of %d splats: %s", path, dropped.total(), count, reasons)
 

@@ -22,7 +22,7 @@ class TileTree(StreamedTree):
     def chunk(self, number: int) -> SplatStream:
         stream = open_splats(self.files[number])
         if stream.count != self.sizes[number]:
-            what = f"has {stream.count} splats, and {INDEX} names {self.sizes[number]}"
+            what = f"has {stream.count:,} splats, and {INDEX} names {self.sizes[number]}"
             raise UserError(f"{self.files[number]}: {what}; join the blocks again")
         return stream
 

@@ -41,7 +41,7 @@ def kept(
     if not len(rows):
         faint = f"fainter than --min-opacity {min_opacity:g}"
         why = f"all are {faint} or hold numbers that are not finite"
-        raise UserError(f"none of {len(part)} splats is left: {why}")
+        raise UserError(f"none of {len(part):,} splats is left: {why}")
     if max_splats is None or len(rows) <= max_splats:
         return part[rows]
     return reduced(part, cameras, max_splats, rows)

@@ -156,7 +156,7 @@ def serve(
             look_of(shown.config.scene, shown.config.raster, degree),
         )
         frames = Frames(gpu, place, title, look, setting, start, cameras, busy=False)
-        text = frames.server.gui.add_markdown(f"{len(shown.gaussians)} splats")
+        text = frames.server.gui.add_markdown(f"{len(shown.gaussians):,} splats")
         editor, version = shown.editor, 0
         EditPanel(frames, editor)
         print(f"view: {frames.door.url} (Ctrl-C ends)", flush=True)
@@ -165,7 +165,7 @@ def serve(
                 version = editor.version
                 gpu.wait_idle()
                 parameters.upload(editor.shown)
-                text.content = f"{editor.count} splats"
+                text.content = f"{editor.count:,} splats"
             frames.turn(parameters, degree, version, wait=True)
     except KeyboardInterrupt:
         pass  # this is how it ends

@@ -145,7 +145,7 @@ class Server(Watcher):
         lines = [f"**step {run.session.step}** of {run.session.schedule.steps}, {pace}"]
         if log.steps:
             lines.append(f"loss {log.losses[-1]:.4f}, PSNR {log.psnrs[-1]:.2f} dB")
-            lines.append(f"{log.splats[-1]} splats")
+            lines.append(f"{log.splats[-1]:,} splats")
         if log.evaluations:
             last = log.evaluations[-1]
             lines.append(f"held out: PSNR {last['psnr']:.2f} dB at step {last['step']}")

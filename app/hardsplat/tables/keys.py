@@ -50,7 +50,7 @@ TABLE = (
     Keys("F, P, I, H", "full screen, save a picture, numbers, this help", page=True,
          codes={"KeyF": ("toggle", "full"), "KeyP": ("capture",), "KeyI": ("toggle", "numbers"),
                 "KeyH": ("toggle", "help"), "Escape": ("dismiss",)}),
-    Keys("Tab", "the panels, on and off", codes={"Tab": ("toggle", "panels")}),
+    Keys("Tab", "the panels, on and off", codes={"Tab": ("switch",)}),
     Keys("O", "photograph: beside, half over, over, none", codes={"KeyO": ("next_photo",)}),
     Keys(f"1 - {len(SHOWN)}", ", ".join(SHOWN),
          codes={f"Digit{i + 1}": ("show", name) for i, name in enumerate(SHOWN)}),

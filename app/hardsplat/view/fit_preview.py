@@ -40,7 +40,7 @@ class _FitInterface(Interface):
 
     def build(self, size: tuple[int, int], region: tuple[int, int], shown: Shown) -> None:
         if self.ui.side:
-            self.draw_side(size, region)
+            self.draw_side(size)
 
 
 class FitPreview:

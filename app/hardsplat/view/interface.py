@@ -21,7 +21,7 @@ from hardsplat.view.splats.inputs import Inputs
 from hardsplat.view.splats.screen import Appearance
 from hardsplat.view.window import Window
 
-NARROWEST = 640  # px of a window at 96 dpi that has room for panels
+NARROWEST = 640  # px of a window at 96 dpi that has room for panels beside the splats
 # keys that go on while they are held
 REPEATED = "ArrowLeft ArrowRight ArrowUp ArrowDown BracketLeft BracketRight".split()
 _SHAPES = {
@@ -93,18 +93,21 @@ class Interface:
 
     @property
     def side(self) -> int:
-        """Pixels of the window that panels take at its right."""
-        scale, window = self.ui.scale, self._window
-        room = window is not None and window.size[0] >= NARROWEST * scale
-        return round(style.SIDE * scale) if self.ui.inputs.panels and room else 0
+        """Pixels of the window that panels take from the splats at its right."""
+        inputs, window = self.ui.inputs, self._window
+        inputs.room = window is not None and window.size[0] >= NARROWEST * self.ui.scale
+        return self._width if inputs.room else 0
+
+    @property
+    def _width(self) -> int:
+        return round(style.SIDE * self.ui.scale) if self.ui.inputs.panelled else 0
 
     # -- frames
 
     def frame(self, size: tuple[int, int], region: tuple[int, int], shown: Shown) -> GuiFrame:
         """A frame of a window of that size. region: px of it that show splats; shown: what is
         there."""
-
-        self.ui.side = self.side
+        self.ui.side = self.side or min(self._width, size[0])
         drawing = self.gui.frame(size, lambda: self.build(size, region, shown))
         self._point()
         return drawing
@@ -112,9 +115,9 @@ class Interface:
     def build(self, size: tuple[int, int], region: tuple[int, int], shown: Shown) -> None:
         """The widgets of a frame, see there."""
         self._steer(region)
-        over.draw(self.ui, region, shown)
+        bar = over.draw(self.ui, region, shown)
         if self.ui.side:
-            self.draw_side(size, region)
+            self.draw_side(size, 0.0 if self.ui.inputs.room else bar)
         self.opening.draw(self.ui)
 
     def atlas(self, drawing: GuiFrame) -> np.ndarray | None:
@@ -160,12 +163,12 @@ class Interface:
             i.on_release(self._dragged)
             self._dragged = None
 
-    def draw_side(self, size: tuple[int, int], region: tuple[int, int]) -> None:
-        """The panels, beside what the region shows."""
+    def draw_side(self, size: tuple[int, int], top: float = 0.0) -> None:
+        """The panels, at the right of a window of that size. top: px above them."""
         flags = imgui.WindowFlags
         fixed = flags.NO_TITLE_BAR | flags.NO_RESIZE | flags.NO_MOVE | flags.NO_COLLAPSE
-        imgui.set_next_window_pos((region[0], 0))
-        imgui.set_next_window_size((size[0] - region[0], size[1]))
+        imgui.set_next_window_pos((size[0] - self.ui.side, top))
+        imgui.set_next_window_size((self.ui.side, size[1] - top))
         imgui.begin("side", flags=fixed | flags.NO_BRING_TO_FRONT_ON_FOCUS)
         panels.draw(self.ui)
         imgui.end()

@@ -132,7 +132,7 @@ def test_auto_where_memory_is_short(device, scene, tmp_path, monkeypatch, capfd)
     own |= dict(rasterizer="tiled", init_extent=20.0)
     metrics = Trainer(settings(scene, tmp_path / "run", **own), device=device).train()
     out = capfd.readouterr().out
-    assert "note: 1300 splats are planned" in out and "GiB of the host's" in out
+    assert "note: 1,300 splats are planned" in out and "GiB of the host's" in out
     config = (tmp_path / "run" / "config.toml").read_text()
     assert 'out_of_core = "on"' in config and "visible_adam = true" in config
     assert metrics["splats"] == 1_300 and metrics["steps"] == 6

@@ -57,7 +57,7 @@ class Lost:
         """Sentences about a file of that many splats."""
         for what, number in self._numbers.items():
             if number and number >= self._least[what] * count:
-                yield f"{number} of {count} splats {what}"
+                yield f"{number:,} of {count:,} splats {what}"
 
 
 @dataclass(frozen=True)

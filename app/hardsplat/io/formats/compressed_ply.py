@@ -53,7 +53,7 @@ def read(path: Path) -> SplatStream:
         raise UserError(f"{path}: {', '.join(_PACKED)} must be of type uint")
     base.check_count(path, n := vertex.count)
     if chunks.count != (chunks_of := -(-n // CHUNK)):
-        found = f"{chunks.count} chunks for {n} splats"
+        found = f"{chunks.count} chunks for {n:,} splats"
         raise UserError(f"{path}: has {found}, expected {chunks_of}; damaged")
     degree, bands = 0, Table(path, "sh") if "sh" in names else None
     if bands:
@@ -62,7 +62,7 @@ def read(path: Path) -> SplatStream:
             numbers = ", ".join(map(str, REST[1:]))
             raise UserError(f"{path}: element sh has other properties than {numbers} uchar f_rest")
         if bands.count != n:
-            found = f"{bands.count} rows for {n} splats"
+            found = f"{bands.count} rows for {n:,} splats"
             raise UserError(f"{path}: element sh has {found}; damaged")
         degree = known.index(bands.dtype)
     return SplatStream(n, degree, lambda: _pieces(vertex, chunks, bands), is_antialiased(path))

@@ -28,7 +28,7 @@ def write(path: Path, splats: SplatStream) -> None:
     space += -space % 4
     start = 20 + space + 8
     if start + length > _MOST:
-        what = f"{splats.count} splats of SH degree {splats.sh_degree} take {length} bytes"
+        what = f"{splats.count:,} splats of SH degree {splats.sh_degree} take {length} bytes"
         advice = "lower --sh-degree or --max-splats, or take .spz"
         raise UserError(f"{path}: {what}, a GLB at most 4 GiB; {advice}")
     low, high = np.full(3, np.inf), np.full(3, -np.inf)

@@ -200,7 +200,7 @@ def _decoded(path: Path, members: _Members, name: str, count: int) -> np.ndarray
     with Image.open(io.BytesIO(members.read(name)), formats=("WEBP", "PNG")) as image:
         width, height = image.size
         if not count <= width * height <= 2 * count + 4096:
-            what = f"image {name} has {width}x{height} pixels for {count} splats"
+            what = f"image {name} has {width}x{height} pixels for {count:,} splats"
             raise UserError(f"{path}: {what}; damaged")
         return np.asarray(image.convert("RGBA"))
 

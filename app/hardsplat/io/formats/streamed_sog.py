@@ -64,7 +64,7 @@ class StreamedTree:
         """Raises UserError where it is damaged, or has other splats than the tree names."""
         stream, wanted = sog.read(self.files[number]), self.sizes[number]
         if stream.count != wanted:
-            what = f"has {stream.count} splats, and {NAME} names {wanted}"
+            what = f"has {stream.count:,} splats, and {NAME} names {wanted}"
             raise UserError(f"{self.files[number]}: {what}; damaged")
         return stream
 

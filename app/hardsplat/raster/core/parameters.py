@@ -262,7 +262,7 @@ class Parameters:
         n = len(gaussians)
         if n > self.capacity or gaussians.sh_degree > self.sh_degree:
             raise ValueError(
-                f"{n} splats of SH degree {gaussians.sh_degree} do not fit: capacity "
+                f"{n:,} splats of SH degree {gaussians.sh_degree} do not fit: capacity "
                 f"{self.capacity}, SH degree {self.sh_degree}"
             )
         for name, values in gaussians.planes(self.sh_degree).items():

@@ -232,7 +232,7 @@ def bench(
         if n != size:
             job.use(gaussians if n == len(gaussians) else resized(gaussians, n))
             size = n
-        what = ", ".join([f"{n} splats", name, *(f"{k} {v}" for k, v in options.items())])
+        what = ", ".join([f"{n:,} splats", name, *(f"{k} {v}" for k, v in options.items())])
         lost = False
         try:
             results.append(result := job.measure(name, options))

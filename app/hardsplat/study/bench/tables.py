@@ -36,7 +36,7 @@ def markdown(results: Results, about: dict, skipped: list[str]) -> str:
         given["state_format"] = "as format"
     fixed = ", ".join(f"{n} {v}" for n, v in given.items())
     device, model, scene = about["device"], about["model"], about["scene"]
-    size = f"{model['splats']} splats of SH degree {model['sh_degree']}"
+    size = f"{model['splats']:,} splats of SH degree {model['sh_degree']}"
     shown = f"{scene['width']}x{scene['height']}, views {scene['views']}"
     out = [
         f"# bench of {model['file']}",
@@ -45,7 +45,7 @@ def markdown(results: Results, about: dict, skipped: list[str]) -> str:
         f"{about['repeats']} repeats.",
         origin(about),
         "",
-        f"In all rows: {fixed}{'' if 'splats' in names else f', {results[0].splats} splats'}.",
+        f"In all rows: {fixed}{'' if 'splats' in names else f', {results[0].splats:,} splats'}.",
     ]
     for lines in (_stages, _sizes, _floors, _memory, _sort, _errors):
         out += lines(results, names, about)

@@ -116,7 +116,7 @@ def line(record: dict) -> str:
     last = last_evaluation(metrics)
     quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f}, " if last else ""
     seconds = f"{metrics['seconds']['training']:.1f} s of training"
-    return f"{name}: {quality}{metrics['splats']} splats, {seconds}"
+    return f"{name}: {quality}{metrics['splats']:,} splats, {seconds}"
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def budget(config: TrainConfig, facts: Facts) -> Decision | None:
         why = ", as many as at first"
     elif facts.points and most < budget_for(cameras):
         why = f", since the model has {facts.points / len(cameras):.0f} points a photograph"
-    what = f"at most {most} splats{why}"
+    what = f"at most {most:,} splats{why}"
     return Decision({"cap_max": most}, what, f"{len(cameras)} training photographs")
 
 
@@ -90,7 +90,7 @@ def place(config: TrainConfig, facts: Facts) -> Decision | None:
         host = host_bytes(each) * planned / 2**30
         how = f"their higher colour bands go to the host's memory ({host:.1f} GiB)"
     note = (
-        f"{planned} splats are planned, {device.name} holds {most}: {how}, for about {more} "
+        f"{planned:,} splats are planned, {device.name} holds {most:,}: {how}, for about {more:,} "
         "splats (--out-of-core off: not)"
     )
     return Decision(form, note=note)

@@ -161,7 +161,7 @@ class HeldOut:
         if not last:  # the outcome of a run says what its end was
             tqdm.write(
                 f"step {step}: held-out {quality(result)}, "
-                f"{result['splats']} splats, {result['training_seconds']:.1f} s"
+                f"{result['splats']:,} splats, {result['training_seconds']:.1f} s"
             )
         if planes is not None and (sky := self.session.store.sky()) is not None:
             result |= self._measure_as_splats(files.with_sky(planes, sky)[0])

@@ -135,7 +135,7 @@ class Keeper:
             return f"{unsaved}; then continue from {last.name} with {resume_command(folder)}"
         cap = f" --cap-max {self.state.splats}" if isinstance(error, OutOfMemory) else ""
         return (
-            f"step {self.state.step} with {self.state.splats} splats is saved: continue with "
+            f"step {self.state.step} with {self.state.splats:,} splats is saved: continue with "
             f"{resume_command(folder)}{cap}"
         )
 

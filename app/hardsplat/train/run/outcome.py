@@ -94,7 +94,7 @@ def print_outcome(
     since = " since it continued" if settings.resume or settings.ckpt else ""
     seconds = metrics["seconds"]
     print(
-        f"{shown}{metrics['splats']} splats, {seconds['training']:.1f} s of training on "
+        f"{shown}{metrics['splats']:,} splats, {seconds['training']:.1f} s of training on "
         f"{metrics['device']['name']}, {seconds['parts']['total']:.1f} s in all{since}"
     )
     decided = [*log.decided]
@@ -104,7 +104,7 @@ def print_outcome(
         print(f"decided: {'; '.join(decided)} (why: the report, or --verbose)")
     _log.debug("besides training: %s", besides_training(seconds))
     if place := metrics.get("region"):
-        print(f"{place['splats']} of {place['of']} splats are in --region")
+        print(f"{place['splats']:,} of {place['of']:,} splats are in --region")
     report = f"  report: {folder / REPORT}" if job.part.reports else ""
     print(f"result: {folder}{report}")
     print(f"look around in it: hardsplat view {named}")

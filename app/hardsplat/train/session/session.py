@@ -193,7 +193,7 @@ class Session:
             if job.packed and not job.out_of_core and self._visible.share:
                 share = f"a view shows {self._visible.share:.0%} of them"
                 why = f"{share}, --out-of-core on takes less: {why}"
-            raise OutOfMemory(f"{n} splats do not fit: {why}", error.grows_with) from None
+            raise OutOfMemory(f"{n:,} splats do not fit: {why}", error.grows_with) from None
         self._set(n, state.step)
 
     def begin_again(self, job: Job, first: Checkpoint) -> None:

@@ -86,7 +86,7 @@ class Ui:
     """inputs: what panels change. facts: what they show. look: of splats, before panels change it.
 
     scale: pixels of the screen for one of a screen of 96 dpi. side: px of the window that panels
-    take at its right. asked: what buttons want of the window's owner: "save", "stop". opened: a
+    cover at its right. asked: what buttons want of the window's owner: "save", "stop". opened: a
     path that the user wants to see, "" for none. panel: the title of the one that is open.
     """
 

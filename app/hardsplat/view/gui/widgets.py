@@ -107,6 +107,14 @@ def segments(
     return pressed
 
 
+def flow(text: str, width: float) -> None:
+    """Begins a button of the same line, or of the next where a window of that width ends before."""
+    style = imgui.get_style()
+    takes = style.item_spacing[0] + imgui.calc_text_size(text)[0] + 2 * style.frame_padding[0]
+    if imgui.get_item_rect_max()[0] + takes < width:
+        imgui.same_line()
+
+
 def toggle(text: str, down: bool, width: float = 0.0) -> bool:
     """A button that is lit while it is down; whether it was pressed now."""
     if down:

@@ -27,8 +27,8 @@ OUTSIDE = 0.6  # how dark what a photograph beside does not show becomes
 MOST_FRUSTUMS = 300
 REACH = 0.06  # length of a frustum, of the distance of the pivot
 SMALLEST = 240.0  # px at 96 dpi of what has room for text
-BUTTONS = 26.0  # of the toolbar, heights of a character
-ROOMY = 46.0  # the same, of what has room for axes beside it
+BUTTONS = 32.0  # of the toolbar, heights of a character
+ROOMY = 51.0  # the same, of what has room for axes beside it
 LEGEND = 220.0  # px of the palette at 96 dpi
 _FLOATING = imgui.WindowFlags
 _FIXED = (
@@ -42,23 +42,24 @@ _UNSCROLLED = _FLOATING.NO_SCROLLBAR | _FLOATING.NO_SCROLL_WITH_MOUSE
 pack = imgui.color_convert_float4_to_u32
 
 
-def draw(ui: Ui, region: tuple[int, int], shown: Shown) -> None:
+def draw(ui: Ui, region: tuple[int, int], shown: Shown) -> float:
+    """What lies over the splats; px that the toolbar takes at the top."""
     _picture(ui, shown)
     if ui.inputs.frustums:
         _frustums(ui)
     _edit(ui)
     if min(region) < SMALLEST * ui.scale:
-        return
-    if ui.side:
-        _toolbar(ui, region)
-        if region[0] > widgets.em(ROOMY):
-            gizmos.axes(ui, region)
-        if ui.inputs.numbers:
-            _figures(ui, region)
+        return 0.0
+    bar = _toolbar(ui, region)
+    if region[0] > widgets.em(ROOMY):
+        gizmos.axes(ui, region)
+    if ui.inputs.numbers:
+        _figures(ui, region)
     _legend(ui, region)
     _note(ui, region)
     if ui.inputs.help:
         _help(ui, region)
+    return bar
 
 
 def _picture(ui: Ui, shown: Shown) -> None:
@@ -168,30 +169,35 @@ def _end() -> None:
     imgui.pop_style_var(2)
 
 
-def _toolbar(ui: Ui, region: tuple[int, int]) -> None:
+def _toolbar(ui: Ui, region: tuple[int, int]) -> float:
+    """Px that it takes at the top."""
     i, gap = ui.inputs, widgets.em(0.8)
     _begin("toolbar", (gap, gap))
     if "opening" in i.parts:
-        if imgui.button("Open"):
+        if widgets.toggle("Open", i.browsing):
             i.browse()
         widgets.hint("Another file or folder (Ctrl O); or drop one on the window")
         imgui.same_line()
     if i.points:
         _cameras(ui, min(widgets.em(12), region[0] - widgets.em(BUTTONS)))
         imgui.same_line()
-    if imgui.button("Save picture"):
-        i.capture()
+    if widgets.toggle("Panels", ui.side > 0):
+        i.switch()
         i.touch()
-    widgets.hint("A picture of the splats as they are shown (P)")
-    imgui.same_line()
-    if widgets.toggle("Full screen", i.full):
-        i.toggle("full")
-    widgets.hint("F")
-    imgui.same_line()
-    if widgets.toggle(" ? ", i.help):
-        i.toggle("help")
-    widgets.hint("Mouse and keys (H)")
+    widgets.hint("Tab")
+    for text, down, name, note in (
+        ("Save picture", i.capturing, "capturing", "A picture of the splats as they are shown (P)"),
+        ("Full screen", i.full, "full", "F"),
+        (" ? ", i.help, "help", "Mouse and keys (H)"),
+    ):
+        widgets.flow(text, region[0] - 1.5 * gap)
+        if widgets.toggle(text, down):
+            i.toggle(name)
+            i.touch()
+        widgets.hint(note)
+    bottom = imgui.get_window_pos()[1] + imgui.get_window_size()[1]
     _end()
+    return bottom + gap
 
 
 def _cameras(ui: Ui, width: float) -> None:

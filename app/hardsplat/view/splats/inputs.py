@@ -58,6 +58,8 @@ class Inputs:
     point: the one whose camera is the present one, None once that moved. picture: a row of SHOWN.
     share: of a photograph that lies over the render.
 
+    panels: whether they are shown; None: where they have room beside the splats, which `room` says.
+
     changed: something to be seen did, since the viewer cleared it. moved_at, touched_at: of
     time.perf_counter().
     """
@@ -79,7 +81,8 @@ class Inputs:
         self.paused = self.help = self.capturing = self.closing = self.full = False
         self.browsing = self.frustums = False
         self.steps = 0  # to be made although there is a pause
-        self.panels = self.numbers = self.changed = True
+        self.panels: bool | None = None
+        self.room = self.numbers = self.changed = True
         self.note, self._noted_at = "", -np.inf
         self.touched_at = self.moved_at = -np.inf
         self._flown_at = time.perf_counter()
@@ -202,6 +205,14 @@ class Inputs:
 
     def toggle(self, name: str) -> None:
         setattr(self, name, not getattr(self, name))
+
+    @property
+    def panelled(self) -> bool:
+        return self.room if self.panels is None else self.panels
+
+    def switch(self) -> None:
+        """Shows the panels, or puts them away."""
+        self.panels = not self.panelled
 
     def dismiss(self) -> None:
         """Puts away what lies over the splats."""
