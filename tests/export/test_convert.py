@@ -227,8 +227,8 @@ def test_the_command(small, tmp_path, capfd, error_of):
     out, result = tmp_path / "out.spz", tmp_path / "result"
     flags = "--max-splats 300 --crop sphere -0.5 0 0 99 --min_opacity 0.02".split()
     assert main(["convert", str(small), str(out), *flags]) == 0
-    sizes = r"300 of 400 splats, \d+\.\d\d MB, 1/\d+\.\d of what was read, in \d+\.\d s"
-    assert re.fullmatch(rf"{out}: {sizes}\n", capfd.readouterr().out)
+    sizes = r"300 of 400 splats in \d+\.\d bytes each, \d+\.\d\d MB, 1/\d+\.\d of what was read"
+    assert re.fullmatch(rf"{out}: {sizes}, in \d+\.\d s\n", capfd.readouterr().out)
     assert error_of("convert", small, out) == f"{out}: exists; add --overwrite to replace it"
     assert run(small, out, "--overwrite") == 0
     assert run(out, out, "--overwrite") == 0  # onto itself

@@ -110,10 +110,10 @@ def test_numbers_of_splats_at_the_limits():
 @pytest.mark.parametrize(
     "points, said",
     [
-        (10**6, ["84 training photographs: at most 327600 splats"]),
+        (10**6, ["84 training photographs: at most 327,600 splats"]),
         (
             12_448,
-            ["84 training photographs: at most 248960 splats, since the model has 148 points a"],
+            ["84 training photographs: at most 248,960 splats, since the model has 148 points a"],
         ),
     ],
 )

@@ -83,7 +83,8 @@ def clean(flags):
     done = clean(flags.pop("result"), flags.pop("output", None), **flags)
     print(
         f"{done.path}: {done.removed:,} of {done.read:,} splats removed, {done.unseen:,} of them "
-        f"no photograph shows; PSNR of training photographs {done.before:.2f} dB, now {done.after:.2f}"
+        f"no photograph shows; PSNR of training photographs {done.before:.2f} dB, "
+        f"now {done.after:.2f}"
     )
 
 
