@@ -209,7 +209,7 @@ def test_a_plan_trains_presets_on_scenes(in_process, scene, tmp_path, capsys):
     assert text.startswith("# Sweep of near, far\n")
     assert "| scene | preset | seeds | PSNR [dB] | SSIM | below its best [dB] | steps |" in text
     assert "| run | near | far | mean |" in text
-    assert "- near default: 7 training photographs: at most 20000 splats" in text
+    assert "- near default: 7 training photographs: at most 20,000 splats" in text
     (last,) = (line for line in said.splitlines() if re.match(r"grown +[0-9.]+ +- ", line))
     psnr = found["scene-near_preset-grown"]["metrics"]["evaluations"][-1]["psnr"]
     assert last.split()[1] == f"{psnr:.2f}"

@@ -238,7 +238,7 @@ def _chosen(
         keep = weights > least
         keep[equal[: max_splats - int(keep.sum())]] = True
     if not keep.any():
-        what = f"none of its {splats.count} splats is left"
+        what = f"none of its {splats.count:,} splats is left"
         raise UserError(f"{source}: {what}; --crop, --min-opacity or an edit leaves nothing")
     return keep, (means if keep.all() else means[keep]) if ordered else None
 

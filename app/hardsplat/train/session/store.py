@@ -206,12 +206,12 @@ class SplatCapacity:
             start, more = self._job.config.start, f"more than --cap-max {self._most}"
             if start.init is None and start.init_type == "random":
                 lower = "lower --init-num-pts or raise --cap-max"
-                raise UserError(f"--init-type random begins with {n} splats, {more}: {lower}")
-            raise UserError(f"the run begins with {n} splats, {more}: raise it")
+                raise UserError(f"--init-type random begins with {n:,} splats, {more}: {lower}")
+            raise UserError(f"the run begins with {n:,} splats, {more}: raise it")
         limit, why = self._limit(rasterizer)
         if n > limit:
             degree = f"--sh-degree {self._job.config.model.sh_degree}"
-            raise OutOfMemory(f"{n} splats do not fit: {why} with {degree}", "splats")
+            raise OutOfMemory(f"{n:,} splats do not fit: {why} with {degree}", "splats")
 
     def first(self, n: int, rasterizer: str) -> int:
         """Capacity to begin with n splats. Lists are the largest while splats are few and large, so
@@ -226,10 +226,10 @@ class SplatCapacity:
         reached = self._job.schedule.strategy.reached()
         capacity = min(reached if wanted <= reached else roomy(wanted), limit)
         if capacity < wanted:
-            self.stopped = f"growth stops at {max(capacity, before)} splats: {why}"
+            self.stopped = f"growth stops at {max(capacity, before):,} splats: {why}"
         refused = self._refused and capacity >= self._refused
         if refused and not self.stopped:
-            self.stopped = f"growth stops at {before} splats: {self._why}"
+            self.stopped = f"growth stops at {before:,} splats: {self._why}"
         return before if capacity <= before or refused else capacity
 
     def close(self, why: str) -> None:
@@ -240,4 +240,4 @@ class SplatCapacity:
         """Notes that there was no memory for that capacity. It is not requested again: failing to
         allocate is slow."""
         self._refused = capacity
-        self.stopped = f"growth stops at {before} splats: {error}"
+        self.stopped = f"growth stops at {before:,} splats: {error}"
