@@ -351,7 +351,7 @@ def test_out_of_memory_while_running(on_device, scene, tmp_path, monkeypatch):
         train(settings(scene, tmp_path))
     n = checkpoints.load(tmp_path / "ckpts/ckpt_15.npz").splats
     goes_on = f"continue with hardsplat train {tmp_path} --resume --cap-max {n}"
-    assert str(error.value).endswith(f"(step 15); step 15 with {n} splats is saved: {goes_on}")
+    assert str(error.value).endswith(f"(step 15); step 15 with {n:,} splats is saved: {goes_on}")
 
 
 def test_a_full_disk_at_the_end_still_saves_the_training(on_device, scene, tmp_path, monkeypatch):

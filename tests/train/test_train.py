@@ -461,7 +461,7 @@ def test_the_first_splats_do_not_fit(on_device, scene, tmp_path, little_memory):
     with pytest.raises(UserError, match="^300 splats do not fit: out of memory: splats2d$"):
         train(settings(scene, tmp_path))
     for n, why in ((500, "out of memory: splats2d"), (4_000_000_000, ".*")):
-        with pytest.raises(OutOfMemory, match=f"^{n} splats do not fit: {why}$") as error:
+        with pytest.raises(OutOfMemory, match=f"^{n:,} splats do not fit: {why}$") as error:
             train(settings(scene, tmp_path, init_type="random", init_num_pts=n))
         assert error.value.grows_with == "random splats"
 
