@@ -6,25 +6,18 @@ from types import SimpleNamespace
 
 import cv2
 import numpy as np
-import pytest
 
 from hardsplat.sfm.colmap.outcome import Part, parts_of, reasons, write_sheet
 from hardsplat.sfm.job.config import SfmConfig
 from hardsplat.sfm.run import sfm
-from tests.helpers import needs
+from tests.sfm.test_align import needs_pycolmap
 
 COURTYARD = Path(__file__).parents[2] / "scenes" / "courtyard"
-INSTALLED = "__import__('importlib.util').util.find_spec('pycolmap')"
-needs_pycolmap = pytest.mark.skipif(
-    f"not {INSTALLED}", reason=needs.lacking("no Python package pycolmap")
-)
 
 
-def matched(pairs, alike=(), still=()):
+def matched(pairs, alike=()):
     """Matches as the database gives them, of which parts are made."""
-    return SimpleNamespace(
-        pairs=np.array(pairs, np.int64).reshape(-1, 2), alike=dict(alike), still=set(still)
-    )
+    return SimpleNamespace(pairs=np.array(pairs, np.int64).reshape(-1, 2), alike=dict(alike))
 
 
 def test_parts():
@@ -40,8 +33,6 @@ def test_parts():
     ]
     assert "d and c (11 alike) come nearest: take some between these two" in others[0].line
     assert "no pose fits; f and c (30 alike) come nearest: take some between" in others[1].line
-    turned = parts_of(names, matched(pairs, alike, {(2, 5)}), placed)
-    assert turned[2].still and "are from nearly one point, or of one plane" in turned[2].line
     assert "2 photographs (g, h): match no other photograph" in others[2].line
     why = reasons(parts, dict.fromkeys(names, 900) | {"h": 3})
     assert why.keys() == set("defgh") and "only 3 features" in why["h"]

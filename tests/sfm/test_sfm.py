@@ -27,18 +27,15 @@ from hardsplat.sfm.job.state import State
 from hardsplat.sfm.process import StageProgress
 from hardsplat.sfm.process import work as run_worker
 from hardsplat.sfm.run import sfm
-from tests.helpers import heic, needs
+from tests.helpers import heic
 from tests.helpers.compare_poses import compare
 from tests.helpers.tables import rows
+from tests.sfm.test_align import needs_pycolmap
 
 ROOT = Path(__file__).parents[2]
 COURTYARD = ROOT / "scenes" / "courtyard"
 # Of both turns around the fountain, so that they overlap.
 VIEWS = [f"view_{i:04d}.jpg" for i in (*range(6), *range(20, 26))]
-INSTALLED = "__import__('importlib.util').util.find_spec('pycolmap')"
-needs_pycolmap = pytest.mark.skipif(
-    f"not {INSTALLED}", reason=needs.lacking("no Python package pycolmap")
-)
 TAGS = {"make": 0x010F, "model": 0x0110, "orientation": 0x0112}
 OWN_TAGS = {"focal_mm": 0x920A, "focal_35": 0xA405, "plane": 0xA20E, "unit": 0xA210}
 OWN_TAGS["pixels"] = 0xA002
@@ -73,7 +70,7 @@ def test_what_counts_as_a_photograph(tmp_path):
     (tmp_path / "bad.png").write_bytes(b"\x89PNG")
     found = find_photographs(tmp_path)
     assert [p.name for p in found.items] == ["a/masks/f.png", "a/x.png", "b.JPG", "c.HEIC"]
-    assert found.items[2].mask == str(tmp_path / "masks/b.png")
+    assert found.items[2].mask == "masks/b.png"
     assert found.items[3].size == (heic.WIDTH, heic.HEIGHT)
     assert {*found.left_out} == {"old.dng", "bad.png"}
     assert "convert it to JPEG" in found.left_out["old.dng"]
@@ -181,7 +178,7 @@ def test_train_offers_it(error_of, tmp_path, monkeypatch):
 def reconstructed(tmp_path_factory):
     """A folder of photographs with positions and what sfm made of it: two devices of different
     sizes, some turned, a TIFF turned by its tag, a HEIC that shows nothing, one file damaged, one
-    dark. Not to be changed."""
+    dark, one with a mask over its left half. Not to be changed."""
     import pycolmap
 
     folder = tmp_path_factory.mktemp("sfm") / "photos"
@@ -203,6 +200,8 @@ def reconstructed(tmp_path_factory):
     (folder / "damaged.jpg").write_bytes((folder / VIEWS[0]).read_bytes()[:4000])
     (folder / "phone" / "flat.heic").write_bytes(heic.BYTES)
     Image.new("RGB", (160, 120), (9, 9, 9)).save(folder / "phone" / "dark.png")
+    (folder / "masks").mkdir()
+    Image.fromarray(np.indices((120, 160))[1] >= 80).save(folder / "masks" / f"{VIEWS[1]}.png")
     return folder, sfm(SfmConfig(data=folder, quiet=True))
 
 
@@ -219,6 +218,8 @@ def positioned(tags: Image.Exif, centre) -> Image.Exif:
 
 @needs_pycolmap
 def test_photographs_become_a_scene(reconstructed):
+    import pycolmap
+
     folder, found = reconstructed
     assert sorted(found.registered) == sorted([*VIEWS, "phone/a b.tif"])
     assert "truncated" in found.missing["damaged.jpg"]
@@ -241,6 +242,9 @@ def test_photographs_become_a_scene(reconstructed):
     apart = views["phone/a b.tif"].position - views[VIEWS[3]].position
     assert np.linalg.norm(apart) < 0.05, apart
     assert scene.colors.std() > 20  # points have the photographs' colours
+    model = pycolmap.Reconstruction(folder / "sparse" / "0")
+    masked = model.find_image_with_name(VIEWS[1]).get_observation_points2D()
+    assert len(masked) > 20 and min(point.xy[0] for point in masked) > 80
     names = {f"{name}.bin" for name in ("cameras", "frames", "images", "points3D", "rigs")}
     assert {p.name for p in (folder / "sparse/0").iterdir()} == names
 

@@ -172,9 +172,7 @@ def _introduction(photographs: PhotographFolder, panorama: str) -> list[str]:
     items = photographs.items
     sizes, cameras = sorted({p.size for p in items}), {p.camera for p in items}
     known = len({p.camera for p in items if p.taken.focal})
-    focal = f"{known} focal lengths from EXIF" if known else "focal length unknown"
-    if known == len(cameras):
-        focal = "focal length from EXIF"
+    focal = f"focal length from EXIF ({known})" if known else "focal length unknown"
     size = "{}x{}".format(*sizes[0]) if len(sizes) == 1 else f"{len(sizes)} sizes"
     if whole := sum(p.panorama for p in items):
         focal = f"{whole} panoramas of all directions (--panorama none: plain photographs)"

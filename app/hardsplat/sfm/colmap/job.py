@@ -30,7 +30,6 @@ from hardsplat.sfm.colmap.mapping import (
     GO_ON,
     Mapper,
     adjusted,
-    describe,
     is_sound,
     name_pinholes,
     rank,
@@ -134,9 +133,10 @@ class Job:
         """Keypoints and descriptors; a string with the reason where the photograph cannot be
         read."""
         path, mask = self.images / photograph["name"], photograph["mask"]
+        mask = mask and Path(self.job["scene"]) / mask
         how = photograph["panorama"], self.job["image_size"], self.job["max_features"]
         try:
-            return find_features(path, mask and Path(mask), *how)
+            return find_features(path, mask, *how)
         except UserError as error:
             return str(error).removeprefix(f"{path}: ")
 
@@ -247,14 +247,13 @@ class Job:
 
     def _others(self, registered: set[str]) -> list[str]:
         """A line for each model that holds photographs that the kept one lacks, the best first."""
-        lines: dict[tuple[str, ...], str] = {}
+        lines = []
         for model, _ in self.models:
             posed = [self.names[number - 1] for number in sorted(model.reg_image_ids())]
             if more := [name for name in posed if name not in registered]:
-                ends = more[0] if len(more) == 1 else f"{more[0]} to {more[-1]}"
-                line = f"{len(posed)} photographs, of which {len(more)} have no pose here ({ends})"
-                lines.setdefault(tuple(more), line)
-        return list(lines.values())
+                what = f"of which {len(more)} have no pose here ({more[0]} to {more[-1]})"
+                lines.append(f"{len(posed)} photographs, {what}")
+        return list(dict.fromkeys(lines))
 
     def _no_model(self) -> str:
         where = f"{self.images}: no poses found for these {len(self.names)} photographs"
@@ -290,9 +289,15 @@ class Job:
             points=model.num_points3D(),
             error=model.compute_mean_reprojection_error(),
             track=model.compute_mean_track_length(),
-            cameras=[describe(model.cameras[number]) for number in cameras],
+            cameras=[_described(model.cameras[number]) for number in cameras],
             attempt=attempt,
             others=self._others(set(registered)),
             alignment=alignment,
             parts=[asdict(part) | {"line": part.line} for part in parts],
         )
+
+
+def _described(camera: pycolmap.Camera) -> str:
+    values = ", ".join(f"{value:.5g}" for value in camera.params)
+    kind = f"{camera.model.name} {camera.width}x{camera.height}"
+    return f"camera {camera.camera_id}: {kind}, {camera.params_info}: {values}"

@@ -208,11 +208,3 @@ def name_pinholes(model: pycolmap.Reconstruction) -> None:
         if camera.params[3] == 0:
             params = camera.params[:3]
             camera.model, camera.params = pycolmap.CameraModelId.SIMPLE_PINHOLE, params
-
-
-def describe(camera: pycolmap.Camera) -> str:
-    """`camera 1: SIMPLE_RADIAL 800x533, f 826.9, cx 400, cy 266.5, k 0.0044`: px but for k."""
-    size = f"camera {camera.camera_id}: {camera.model.name} {camera.width}x{camera.height}"
-    named = zip(camera.params_info.split(", "), camera.params)
-    of_lens = [f"{n} {v:.5g}" for n, v in named if camera.model.name != PANORAMA]
-    return ", ".join([size, *of_lens])

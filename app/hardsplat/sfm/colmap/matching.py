@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -24,8 +24,6 @@ SIMILAR = 24  # photographs that each is matched with, those most alike
 OVERLAP = 8  # sequential: following frames that each is matched with as well
 PROBES = 256  # features of largest scale that represent a photograph: they are few and repeat well
 _PER_WORD, _DIMENSIONS, _ROUNDS = 100, 64, 10  # of the vocabulary: features, embedding, iterations
-_CONFIG = pycolmap.TwoViewGeometryConfiguration
-_STILL = _CONFIG.PANORAMIC, _CONFIG.PLANAR_OR_PANORAMIC
 _POLL = 0.5  # s
 
 
@@ -104,13 +102,11 @@ def match(
 
 @dataclass
 class Matches:
-    """Verified matches. pairs: (P, 2) indices of photographs. still: pairs, as tuples, that may
-    have been taken from one point: a plane or a turn explains all of their matches. alike: how many
-    features look alike, verified or not, by pair, the smaller first."""
+    """pairs: (P, 2) indices of photographs with verified matches. alike: how many features look
+    alike, verified or not, by pair, the smaller first."""
 
     pairs: np.ndarray
-    still: set[tuple[int, int]] = field(default_factory=set)
-    alike: dict[tuple[int, int], int] = field(default_factory=dict)
+    alike: dict[tuple[int, int], int]
 
 
 def read_matches(database: pycolmap.Database) -> Matches:
@@ -118,10 +114,7 @@ def read_matches(database: pycolmap.Database) -> Matches:
         a, b = sorted(pycolmap.pair_id_to_image_pair(number))
         return a - 1, b - 1
 
-    geometries = zip(*database.read_two_view_geometries())
-    kinds = {between(n): found.config for n, found in geometries if len(found.inlier_matches)}
-    return Matches(
-        np.array(list(kinds), np.int64).reshape(-1, 2),
-        {pair for pair, kind in kinds.items() if kind in _STILL},
-        {between(n): int(alike) for n, alike in zip(*database.read_num_matches())},
-    )
+    counts = zip(*database.read_two_view_geometry_num_inliers())
+    pairs = np.array([between(number) for number, count in counts if count], np.int64)
+    alike = {between(number): int(count) for number, count in zip(*database.read_num_matches())}
+    return Matches(pairs.reshape(-1, 2), alike)

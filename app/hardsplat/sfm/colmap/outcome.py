@@ -67,14 +67,12 @@ class Part:
     match each other; `alone`: each matches none.
 
     link: a photograph of it, one outside, and how many of their features look alike: the pair that
-    comes nearest to a connection; None where no such pair was found. still: that pair may have been
-    taken from one point.
+    comes nearest to a connection; None where no such pair was found.
     """
 
     names: list[str]
     kind: str
     link: tuple[str, str, int] | None = None
-    still: bool = False
 
     @property
     def line(self) -> str:
@@ -89,8 +87,7 @@ class Part:
         if self.link:
             near = "{} and {} ({} alike) come nearest: take some between these two"
             why = f"{why.split(';')[0]}; {near.format(*self.link)}"
-        turned = ", which are from nearly one point, or of one plane: step aside"
-        return why + turned * self.still
+        return why
 
 
 def parts_of(names: Sequence[str], matches: Matches, registered: Set[str]) -> list[Part]:
@@ -110,12 +107,12 @@ def parts_of(names: Sequence[str], matches: Matches, registered: Set[str]) -> li
         mine = set(np.flatnonzero(~inside & (group == number)).tolist())
         kind = "alone" if number < 0 else "attached" if number in attached else "apart"
         crossing = [(n, pair) for pair, n in matches.alike.items() if len(mine & {*pair}) == 1]
-        link, still = None, False
+        link = None
         if crossing and kind != "alone":
             alike, pair = max(crossing)
             a, b = sorted(pair, key=lambda i: i not in mine)
-            link, still = (names[a], names[b], alike), pair in matches.still
-        parts.append(Part([names[i] for i in sorted(mine)], kind, link, still))
+            link = names[a], names[b], alike
+        parts.append(Part([names[i] for i in sorted(mine)], kind, link))
     parts.sort(key=lambda part: (part.kind == "alone", -len(part.names), part.names))
     return [Part(sorted(registered), "model")] * bool(registered) + parts
 

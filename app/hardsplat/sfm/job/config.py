@@ -30,9 +30,7 @@ _ERROR, _OF = 4.0, 640  # px: COLMAP's largest error of a match, and the photogr
 class Input(Owner):
     """input and output"""
 
-    data: Path | None = option(
-        None, "folder of photographs, scene folder with images/, or video", shown="INPUT"
-    )
+    data: Path | None = option(None, "folder of photographs or of a scene, or video", shown="INPUT")
     out: Path | None = option(
         None,
         "scene folder to make: photographs are copied into its images/",
@@ -63,8 +61,8 @@ class Cameras(Owner):
 
     camera_model: str = option(
         "auto",
-        "lens model, by COLMAP's name; auto: SIMPLE_RADIAL, or without distortion where "
-        "there is none; OPENCV for action cameras, OPENCV_FISHEYE for fisheyes",
+        "lens model, by COLMAP's name; auto: SIMPLE_RADIAL, or no distortion where there is none; "
+        "OPENCV for action cameras, OPENCV_FISHEYE for fisheyes",
         choices=CAMERA_MODELS,
         aka="camera_type",
     )

@@ -84,7 +84,7 @@ def taken_of(image: Image.Image) -> Taken:
 def _position(ifd: Mapping[int, Any]) -> tuple[float, float, float | None] | None:
     latitude = _angle(ifd.get(2), ifd.get(1), "NS", 90)
     longitude = _angle(ifd.get(4), ifd.get(3), "EW", 180)
-    if latitude is None or longitude is None or (latitude, longitude) == (0, 0):
+    if latitude is None or longitude is None or not (latitude or longitude):
         return None  # zeros are what devices write that do not know
     altitude = _finite(ifd.get(6))
     if altitude is not None and ifd.get(5) in (1, b"\x01"):

@@ -30,8 +30,9 @@ _NOT_PHOTOGRAPHS = re.compile(_OF_SCENES, re.IGNORECASE)
 @dataclass
 class Photograph:
     """name: path below the folder, with slashes. size: width and height, px, as stored: EXIF
-    orientation is ignored. taken: what it says of itself. panorama: of all directions. mask: white
-    where features count, or None. stamp: changes when file or mask do. camera: index."""
+    orientation is ignored. taken: what it says of itself. panorama: of all directions. mask: path
+    below the scene, white where features count, or None. stamp: changes when file or mask do.
+    camera: index."""
 
     name: str
     size: tuple[int, int]
@@ -104,7 +105,8 @@ def find_photographs(
             whole = panorama == "all" or (panorama == "auto" and taken.panorama)
             mask = masks.of(name)
             stamp = [[path.name, *size_and_time(path)] for path in (folder / name, mask) if path]
-            items.append(Photograph(name, size, taken, whole, str(mask) if mask else None, stamp))
+            below = mask.relative_to(scene).as_posix() if mask else None
+            items.append(Photograph(name, size, taken, whole, below, stamp))
     if not items:
         raise UserError(_nothing(folder, left_out | spare))
     index: dict[tuple, int] = {}
