@@ -8,6 +8,7 @@ from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.memory.allocation import POISON
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.scenes.masks import kept_pixels, masked
 from hardsplat.model.camera import Camera
@@ -16,9 +17,9 @@ from hardsplat.step.loss import (
     LOSS_PASSES,
     METRIC_PASSES,
     allocate_loss,
-    allocate_metrics,
     loss_passes,
     loss_terms,
+    metric_bytes,
     read_metrics,
     record_loss,
     record_metrics,
@@ -50,7 +51,7 @@ class Loss:
         shared["photos"] = Buffer(device, 3 * width * height * 4, "photos")
         target = width, height, FORMATS["float32"].vk, np.float32
         shared["target"] = Image(device, *target, "target")
-        self.metrics = shared | allocate_metrics(device, width, height)
+        self.metrics = shared | allocate_all(device, metric_bytes(width, height))
         self.resources = shared | allocate_loss(device, width, height)
         self.recorders = []
         for resources, record, passes in (

@@ -32,7 +32,7 @@ from hardsplat.train import run_training as train
 from hardsplat.train.job.facts import fitting
 from hardsplat.train.job.views import Views
 from hardsplat.train.measure.command import evaluate_run
-from hardsplat.train.measure.measure import evaluation_frame, measure_all
+from hardsplat.train.measure.measure import Evaluator, evaluation_frame, measure_all
 from hardsplat.train.run.outcome import besides_training
 from hardsplat.train.session.session import Session
 from hardsplat.train.strategies.refine import RESET_OPACITY
@@ -337,6 +337,23 @@ def test_views_of_different_sizes(device, mixed):
         error = np.mean((np.clip(m.image, 0, 1) - m.photo.astype(np.float64) / 255) ** 2)
         assert m.psnr == pytest.approx(-10 * math.log10(error), abs=1e-3)
     assert sizes == {(16, 32, 3), (24, 20, 3)}
+
+
+def test_an_evaluator_follows_the_lists_of_its_rasterizer(device, scene):
+    """It has recorded with buffers that are gone by then."""
+    session = open_session(device, settings(scene, rasterizer="tiled"))
+    session.run(5)
+    session.drain()
+    evaluator = Evaluator(device, session.raster, session.width, session.height)
+    view, photo = session.job.views.cameras[0], np.zeros((24, 32, 3), np.uint8)
+    frame = evaluation_frame(session.job.config.scene, 1)
+    before = evaluator.measure("", view, photo, frame, fitted=True, halves=True)
+    session.raster.reserve_pairs(2 * session.raster.pair_capacity)
+    after = evaluator.measure("", view, photo, frame, fitted=True, halves=True)
+    evaluator.destroy()
+    for name in ("psnr", "ssim", "fitted_psnr", "fitted_ssim", "half_psnr"):
+        assert getattr(before, name) == getattr(after, name), name
+    assert np.array_equal(before.target, after.target)
 
 
 def test_batches_are_as_short_as_one_buffer_asks_for(on_device, scene, tmp_path, monkeypatch):

@@ -147,11 +147,6 @@ def check_loss(device: Device) -> None:
         )
 
 
-def _allocated(device: Device, elements: Mapping[str, int]) -> dict[str, Buffer]:
-    check_loss(device)
-    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in elements.items()})
-
-
 def allocate_loss(
     device: Device, width: int, height: int, differences: bool = False
 ) -> dict[str, Buffer | Image]:
@@ -160,7 +155,8 @@ def allocate_loss(
     sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height)}
     if differences:
         sizes["loss_differences"] = width * height
-    buffers = _allocated(device, sizes)
+    check_loss(device)
+    buffers = allocate_all(device, contract.nbytes(sizes))
     return {**buffers} if differences else _with_gradient(device, width, height, buffers)
 
 
@@ -174,7 +170,8 @@ def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, hei
 
 def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
     """What SQUARED_PASSES need, and METRIC_PASSES."""
-    return _with_gradient(device, width, height, allocate_metrics(device, width, height))
+    check_loss(device)
+    return _with_gradient(device, width, height, allocate_all(device, metric_bytes(width, height)))
 
 
 def record_squared(
@@ -186,10 +183,10 @@ def record_squared(
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 
 
-def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffer]:
-    """What METRIC_PASSES need for a canvas. They bind `ssim_grads` but leave it alone, so the
-    smallest buffer does."""
-    return _allocated(device, {"ssim_grads": 1, "loss_sums": _sums(width, height)})
+def metric_bytes(width: int, height: int) -> dict[str, int]:
+    """Bytes of what METRIC_PASSES need for a canvas. They bind `ssim_grads` but leave it alone, so
+    the smallest buffer does."""
+    return contract.nbytes({"ssim_grads": 1, "loss_sums": _sums(width, height)})
 
 
 def record_metrics(

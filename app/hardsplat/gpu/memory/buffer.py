@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -228,20 +228,32 @@ def _fill(piece: np.ndarray, parts: Sequence[_Part]) -> None:
         piece[part.place :][: part.raw.size] = part.raw
 
 
-def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
-    """Fills each C-contiguous array from the beginning of its buffer, now. Threads move what has
-    come to the staging buffer, most of the work, while more comes."""
-    size, moves = STAGING_BYTES // _MOVERS, deque[Future[None]]()
+class Download(NamedTuple):
+    """What is to come from the beginning of a buffer: `nbytes`, which `put` makes `out` of, piece
+    by piece: put(bytes of out, bytes that came), both uint8 and in the proportion of the whole."""
+
+    buffer: Buffer
+    out: np.ndarray
+    nbytes: int
+    put: Callable[[np.ndarray, np.ndarray], object] = np.copyto
+
+
+def download_all(wanted: Iterable[Download]) -> None:
+    """Fills C-contiguous arrays, now. Threads move what has come to the staging buffer, most of the
+    work, while more comes."""
+    size, moves = STAGING_BYTES // _MOVERS, deque[Future[object]]()
     with ThreadPoolExecutor(_MOVERS) as movers:
         number = 0
-        for buffer, out in copies:
+        for buffer, out, nbytes, put in wanted:
             raw, staging = out.reshape(-1).view(np.uint8), staging_of(buffer.device)
-            for at in range(0, raw.size, size):
-                part, place = raw[at : at + size], number % _MOVERS * size
+            wider = raw.size // nbytes if nbytes else 1
+            for at in range(0, nbytes, size):
+                n, place = min(size, nbytes - at), number % _MOVERS * size
                 if len(moves) == _MOVERS:
                     moves.popleft().result()  # which frees a piece for this one
-                copy_regions(buffer, staging, [(at, place, part.size)])
-                moves.append(movers.submit(np.copyto, part, staging.array()[place:][: part.size]))
+                copy_regions(buffer, staging, [(at, place, n)])
+                part = raw[wider * at : wider * (at + n)]
+                moves.append(movers.submit(put, part, staging.array()[place : place + n]))
                 number += 1
         for move in moves:
             move.result()

@@ -55,12 +55,12 @@ def allocate_filled(device: Device, values: Mapping[str, np.ndarray | int]) -> d
     return out
 
 
-def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:
-    """Buffers by name, all of them or, with OutOfMemory, none."""
+def allocate_all(device: Device, nbytes: dict[str, int], host: bool = False) -> dict[str, Buffer]:
+    """Buffers by name, all of them or, with OutOfMemory, none. host: see Buffer."""
     out: dict[str, Buffer] = {}
     try:
         for name, size in nbytes.items():
-            out[name] = Buffer(device, size, name)
+            out[name] = Buffer(device, size, name, host=host)
     except OutOfMemory:
         for buffer in out.values():
             buffer.destroy()

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer, clear_all, download_all, upload_all
+from hardsplat.gpu.memory.buffer import Buffer, Download, clear_all, download_all, upload_all
 from hardsplat.gpu.memory.resources import moved
 from hardsplat.model.gaussians import Gaussians, first_values
 from hardsplat.raster.core.planes import Planes, Storage, plane_table
@@ -193,15 +193,14 @@ class Parameters:
         if name in self._follow:
             self._follow[name].copy_to(out)
             return out
-        whole: list[tuple[Buffer, np.ndarray]] = []
+        wanted: list[Download] = []
         for buffer, plane, half in self._plane_by_plane(name, out):
-            if half:
-                from_bfloat16(buffer.download(np.uint16, plane.size).reshape(plane.shape), plane)
-            elif buffer.host:
-                buffer.copy_to(plane)
+            nbytes, put = (plane.nbytes // 2, _widen) if half else (plane.nbytes, np.copyto)
+            if buffer.host:
+                put(plane.reshape(-1).view(np.uint8), buffer.array()[:nbytes])
             else:
-                whole.append((buffer, plane))
-        download_all(whole)
+                wanted.append(Download(buffer, plane, nbytes, put))
+        download_all(wanted)
         return out
 
     def write(self, name: str, values: np.ndarray) -> None:
@@ -302,3 +301,8 @@ def from_bfloat16(bits: np.ndarray, out: np.ndarray | None = None) -> np.ndarray
     out = np.empty(bits.shape, np.float32) if out is None else out
     np.left_shift(bits, 16, out=out.view(np.uint32), dtype=np.uint32)
     return out
+
+
+def _widen(out: np.ndarray, halves: np.ndarray) -> None:
+    """from_bfloat16 of bytes to bytes."""
+    from_bfloat16(halves.view(np.uint16), out.view(np.float32))

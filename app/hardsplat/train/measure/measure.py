@@ -15,8 +15,8 @@ from hardsplat import contract
 from hardsplat.base.progress import Bar
 from hardsplat.gpu.commands.recorder import Recorder
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import allocate_all
 from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.io.formats.base import ahead
 from hardsplat.io.media.images import over
@@ -24,12 +24,14 @@ from hardsplat.io.scenes.masks import kept_pixels
 from hardsplat.io.scenes.views import View, load_images
 from hardsplat.model.camera import Camera
 from hardsplat.raster.core.frame import camera_data, finished, frame_data
+from hardsplat.raster.core.pairs import pairs_wanted
 from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.settings.scene import SceneSettings
 from hardsplat.step.loss import (
     FITTED_PASSES,
     METRIC_PASSES,
-    allocate_metrics,
+    check_loss,
+    metric_bytes,
     read_metrics,
     record_metrics,
 )
@@ -47,6 +49,7 @@ from hardsplat.train.measure.fitted import (
 )
 
 Colored = Callable[[np.ndarray], np.ndarray]
+_SEEN = "counts of the view"
 _GROUPS = next(n for n in contract.BUFFERS["color_moments"].axes if isinstance(n, int))
 
 
@@ -82,27 +85,45 @@ class Measured:
 
 class Evaluator:
     """Renders views with a rasterizer and measures them. Its own camera, frame and photograph leave
-    a training run's alone."""
+    a training run's alone. A view is one submission: what is read of it lies in host memory."""
 
     def __init__(self, device: Device, raster: Rasterizer, width: int, height: int):
+        check_loss(device)
         self.device, self.raster, self.width, self.height = device, raster, width, height
         sizes = {n: contract.itemsize(n) for n in ("camera", "frame", "color_map")}
         sizes["photos"] = width * height * 4
         sizes["color_moments"] = _GROUPS * contract.itemsize("color_moments") * math.prod(MOMENTS)
+        sizes |= metric_bytes(width, height) | {_SEEN: contract.itemsize("counts")}
         # read once a view, so that a copy would take longer
-        self._own = {n: Buffer(device, size, n, host=True) for n, size in sizes.items()}
-        self._own |= allocate_metrics(device, width, height)
+        self._own = allocate_all(device, sizes, host=True)
         self._colored: Image | None = None  # made when it is asked for
         self._run = build_all(device, (*METRIC_PASSES, *FITTED_PASSES))
-        self._record()
+        self._recorders: dict[str, Recorder] = {}
+        self._begin()
 
-    def _record(self) -> None:
+    def _begin(self) -> None:
+        """Forgets what was recorded with the rasterizer's buffers of before."""
+        for recorder in self._recorders.values():
+            recorder.destroy()
+        self._recorders.clear()
+        self._drawn_from = self.raster.resources
         self.resources = {**self.raster.resources, **self._own}
-        self._recorder = Recorder(self.device, self.resources)
-        self.raster.record_forward(self._recorder)
-        record_metrics(self._recorder, self._run, self.width, self.height)
-        self._record_moments(self._recorder)
-        self._recorder.end()
+
+    def _once(self, record: Callable[[Recorder], None], target: Image | None = None) -> None:
+        """Submits what was recorded once, and waits. target: instead of what was drawn."""
+        name = f"{record.__name__} {target is not None}"
+        if name not in self._recorders:
+            own = {} if target is None else {"target": target}
+            self._recorders[name] = Recorder(self.device, {**self.resources, **own})
+            record(self._recorders[name])
+            self._recorders[name].end()
+        self._recorders[name].run_once()
+
+    def _record_view(self, recorder: Recorder) -> None:
+        self.raster.record_forward(recorder)
+        record_metrics(recorder, self._run, self.width, self.height)
+        self._record_moments(recorder)
+        recorder.copy("counts", _SEEN)
 
     def _record_moments(self, recorder: Recorder) -> None:
         threads = _GROUPS * contract.CONSTANTS["GROUP"]
@@ -111,12 +132,15 @@ class Evaluator:
     def _record_fitted(self, recorder: Recorder) -> None:
         record_metrics(recorder, self._run, self.width, self.height, fitted=True)
 
-    def _once(self, record: Callable[[Recorder], None], **resources: Image) -> None:
-        """Records, submits and waits. resources: instead of those of this evaluator."""
-        recorder = Recorder(self.device, {**self.resources, **resources})
-        record(recorder)
-        recorder.end().run_once()
-        recorder.destroy()
+    def _draw(self) -> None:
+        """Draws and measures, again where the frame has more pairs than lists hold."""
+        if self.raster.resources is not self._drawn_from:
+            self._begin()
+        self._once(self._record_view)
+        seen = self._own[_SEEN].array(contract.dtype("Counts"))[0]
+        if self.raster.reserve_pairs(pairs_wanted(seen), int(seen["checkpoints"])):
+            self._begin()
+            self._once(self._record_view)
 
     def measure(
         self,
@@ -139,11 +163,7 @@ class Evaluator:
         self.resources["camera"].upload(camera_data(camera))
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo) if words is None else words)
-        self._recorder.run_once()
-        if self.raster.reserve_pairs():
-            self._recorder.destroy()
-            self._record()
-            self._recorder.run_once()
+        self._draw()
         target, pixels, background = None, kept_pixels(photo), frame["background"]
         if picture or (fitted and colored):
             target = self.resources["target"].download()[: camera.height, : camera.width]
@@ -153,13 +173,13 @@ class Evaluator:
         if halves:
             measured.half_psnr = half_psnr(both_halves(self._moments()))
         if fitted:
-            own = {}
+            again = None
             if colored and (image := measured.image) is not None:
-                own["target"] = self._uploaded(colored(image))
-                self._once(self._record_moments, **own)
+                again = self._uploaded(colored(image))
+                self._once(self._record_moments, again)
             found = color_map_of(both_halves(self._moments()).sum(0))
             self._own["color_map"].upload(contract.struct("ColorMap", rows=found.T))
-            self._once(self._record_fitted, **own)
+            self._once(self._record_fitted, again)
             both = read_metrics(self.resources, camera, pixels)
             measured.fitted_psnr, measured.fitted_ssim = both
         return measured
@@ -178,7 +198,8 @@ class Evaluator:
         return self._colored
 
     def destroy(self) -> None:
-        self._recorder.destroy()
+        for recorder in self._recorders.values():
+            recorder.destroy()
         if self._colored is not None:
             self._colored.destroy()
         for resource in self._own.values():
@@ -197,7 +218,8 @@ class Asked:
     photos: of these views, where they have been read already. pictures: of all views, or else of
     the first alone. cameras: instead of those of the views. fitted: also after a fit of colours, of
     images as their cameras made them by `colors`. halves: also half_psnr. filtered: draws the same
-    splats with the 2D filter, for psnr_antialiased and ssim_antialiased.
+    splats with the 2D filter, for psnr_antialiased and ssim_antialiased. evaluator: one of the
+    rasterizer, which is left open.
     """
 
     photos: Iterable[np.ndarray] | None = None
@@ -207,6 +229,7 @@ class Asked:
     colors: CameraColors | None = None
     halves: bool = False
     filtered: Rasterizer | None = None
+    evaluator: Evaluator | None = None
 
 
 def measure_all(
@@ -226,7 +249,7 @@ def measure_all(
             stack.callback(made.destroy)
             return made
 
-        evaluator = evaluator_of(raster)
+        evaluator = asked.evaluator or evaluator_of(raster)
         also = evaluator_of(asked.filtered) if asked.filtered else None
         photographs = asked.photos
         if photographs is None:

@@ -28,6 +28,7 @@ from hardsplat.train.measure.camera_colors import COLORS, CameraColors
 from hardsplat.train.measure.fitted import uneven
 from hardsplat.train.measure.measure import (
     Asked,
+    Evaluator,
     Measured,
     as_splats,
     evaluation_frame,
@@ -58,6 +59,7 @@ class HeldOut:
         self.refined: list[Camera] = []
         self._busy = False
         self._back: list[np.ndarray] = []  # photographs that are held back
+        self._evaluator: Evaluator | None = None  # of training views, from one look to the next
 
     def _measures(
         self, views: Sequence[View], asked: Asked, quiet: bool = True, as_trained: bool = False
@@ -111,8 +113,20 @@ class HeldOut:
         return [self.scene.views[self.scene.train[i]] for i in which]
 
     def _as_trained(self, views: Sequence[View], asked: Asked) -> list[Measured]:
+        session, made = self.session, self._evaluator
         with self.log.off_clock("measuring"):
-            return list(self._measures(views, replace(asked, pictures=False), as_trained=True))
+            if made is None or made.raster is not session.raster:
+                self.close()
+                size = session.raster.width, session.raster.height
+                made = self._evaluator = Evaluator(session.device, session.raster, *size)
+            own = replace(asked, pictures=False, evaluator=made)
+            return list(self._measures(views, own, as_trained=True))
+
+    def close(self) -> None:
+        """Frees what looks at photographs that are held back have kept."""
+        if self._evaluator is not None:
+            self._evaluator.destroy()
+            self._evaluator = None
 
     def measure(self, planes: Mapping[str, np.ndarray] | None = None) -> None:
         """Measures the held-out views. planes: the trained values of the splats, where these are

@@ -151,6 +151,7 @@ class Trainer:
             self.files = RunFiles(self.folder, session, self.photographs, self._apart)
             self._in_use.callback(self.files.close)
             self.held_out = HeldOut(session, self.files, self.log, self.watchers, self.stopping)
+            self._on_device.callback(self.held_out.close)
             with first.named_when_too_many():
                 session.restore(start := first.state(session))
             self.keeper = Keeper(session, self.files, self.log, start)
