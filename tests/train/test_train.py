@@ -22,7 +22,7 @@ from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.mesh.build import NAME as MESH
 from hardsplat.model.morton import order_by_rank
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.render.shots import AROUND, VIEWS
+from hardsplat.render.paths import AROUND, VIEWS
 from hardsplat.results.metrics import decibels
 from hardsplat.settings.presets import config_from_file, load_config
 from hardsplat.step.photos import Photos

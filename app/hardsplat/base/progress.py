@@ -46,9 +46,9 @@ def _kind() -> tuple[Any, bool]:
 _Tqdm, _WIDGET = _kind()
 
 
-def through(items: Iterable[T], what: str, quiet: bool, unit: str = "view") -> Iterator[T]:
+def through(items: Iterable[T], what: str, quiet: bool) -> Iterator[T]:
     """The items, with a bar that goes when they are done."""
-    yield from Bar(items, desc=what, unit=unit, leave=False, disable=quiet)
+    yield from Bar(items, desc=what, unit="view", leave=False, disable=quiet)
 
 
 class Bar(_Tqdm):  # type: ignore[valid-type, misc]

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from hardsplat.contract.core import CORE, PROBE
-from hardsplat.contract.draw import DRAW, FRAGMENTS, IMAGE, SKY
 from hardsplat.contract.fit import FIT, MESH
 from hardsplat.contract.layout import BufferSpec, ImageSpec, Member, Subsystem, dtype_of
+from hardsplat.contract.raster import DRAW, FRAGMENTS, IMAGE, SKY, SORT, TILES
 from hardsplat.contract.screen import PICTURE, TENSORS, VIEW
 from hardsplat.contract.splats import SPLATS, STOCHASTIC, WORKING
-from hardsplat.contract.tiles import SORT, TILES
 from hardsplat.contract.train import DEPTH, EXPOSURE, LOSS, POSE, REFINE, TRAIN
 
 _SCENES = (CORE, SPLATS, SORT, WORKING, STOCHASTIC, IMAGE, SKY, DRAW, FRAGMENTS, TILES)

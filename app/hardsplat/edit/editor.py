@@ -227,18 +227,17 @@ class Editor:
                 out += [path, steps]
             if self._keys:
                 path = self._free("camera_path", ".json")
+                keys = [
+                    {"w2c": c.w2c.tolist(), "fov": float(np.degrees(c.fov))} for c in self._keys
+                ]
                 with written(path), replacing(path) as partial:
-                    partial.write_text(json.dumps({"keyframes": list(map(_keyframe, self._keys))}))
+                    partial.write_text(json.dumps({"keyframes": keys}))
                 out.append(path)
         return out
 
     def _free(self, stem: str, ending: str) -> Path:
         names = (f"{stem}{ending}", *(f"{stem}_{n}{ending}" for n in range(2, 10_000)))
         return next(p for name in names if not (p := self._folder / name).exists())
-
-
-def _keyframe(camera: Camera) -> dict:
-    return {"w2c": camera.w2c.tolist(), "fov": float(np.degrees(camera.fov))}
 
 
 def first_hit(g: Gaussians, origin: np.ndarray, ray: np.ndarray) -> np.ndarray | None:

@@ -80,7 +80,7 @@ CHECKED = tuple(PROBES)
 PASSES = tuple(owner for owners in PROBES.values() for owner in owners)
 
 
-def wanted() -> bool:
+def probed() -> bool:
     return os.environ.get("HARDSPLAT_PROBE", "1") not in ("", "0")
 
 
@@ -89,7 +89,7 @@ def open_device(
 ) -> Device:
     """The device to work with: chosen as `Device` does, with its capabilities probed."""
     device = Device(wanted, surfaces=surfaces, draws=draws)
-    if not device.draws and _unknown(device):
+    if not device.draws and probed() and _load(_path(device)) is None:
         open_device(wanted).close()  # the probe draws
     probe(device)
     return device
@@ -109,15 +109,10 @@ def opening(wanted: str | int | None = None) -> Iterator[Future[Device]]:
                 device.result().close()
 
 
-def _unknown(device: Device) -> bool:
-    """Whether the probe must be made before its outcome is known."""
-    return wanted() and _load(_path(device)) is None
-
-
 def probe(device: Device) -> dict[str, str]:
     """Withdraws the capabilities of `device` that do not work as offered; returns them with the
     reason."""
-    if not wanted():
+    if not probed():
         return {}
     crashes.withdraw(device, crashes.load(device.physical))
     path = _path(device)

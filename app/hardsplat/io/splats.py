@@ -3,6 +3,7 @@ original 3DGS have it."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,8 +15,16 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
 from hardsplat.io.formats import format_to_read, format_to_write, ply
-from hardsplat.io.formats.base import Lost, SplatStream, check_expansion, in_memory, of_planes
+from hardsplat.io.formats.base import (
+    Lost,
+    SplatStream,
+    check_expansion,
+    in_memory,
+    of_planes,
+    reading,
+)
 from hardsplat.io.formats.frames import rotated, to_ours
+from hardsplat.io.formats.streamed_sog import StreamedTree
 from hardsplat.model import morton
 from hardsplat.model.gaussians import FIELDS, Gaussians
 from hardsplat.tables.quantities import QUANTITIES
@@ -165,3 +174,41 @@ def log_lost(path: str | Path, count: int, lost: Lost | None) -> None:
     helps."""
     for sentence in lost.told(count) if lost else ():
         log.warning("%s: %s", path, sentence)
+
+
+# -- tiles of a joined scene, as leaves of a tree with one level: see hardsplat.blocks.join
+
+TILES = "tiles.json"
+_MOST_TILES, _MOST_BYTES = 1 << 12, 1 << 22
+
+
+class TileTree(StreamedTree):
+    """Each tile is a leaf, whose splats are in a file of their own."""
+
+    def chunk(self, number: int) -> SplatStream:
+        stream = open_splats(self.files[number])
+        if stream.count != self.sizes[number]:
+            what = f"has {stream.count:,} splats, and {TILES} names {self.sizes[number]}"
+            raise UserError(f"{self.files[number]}: {what}; join the blocks again")
+        return stream
+
+
+def read_tiles(folder: Path) -> TileTree:
+    """Raises UserError where tiles.json is damaged or names files elsewhere."""
+    path = folder / TILES
+    with reading(path):
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError("it is too large")
+        rows = [row for row in json.loads(path.read_bytes())["tiles"] if row["splats"]]
+        if not 1 <= len(rows) <= _MOST_TILES:
+            raise ValueError(f"it names {len(rows)} tiles")
+        files = tuple(folder / str(row["file"]) for row in rows)
+        if any(not file.resolve().is_relative_to(folder.resolve()) for file in files):
+            raise ValueError("it names a file elsewhere")
+        bounds = np.array([[row["low"], row["high"]] for row in rows], np.float64)
+        if bounds.shape != (len(rows), 2, 3) or not np.isfinite(bounds).all():
+            raise ValueError("the bounds of a tile are damaged")
+        numbers = np.arange(len(rows))[:, None]
+        count = np.array([[row["splats"]] for row in rows], np.int64)
+        zeros = np.zeros_like(count)
+        return TileTree(path, files, bounds, numbers, zeros, count, zeros * 0.0, None, {})

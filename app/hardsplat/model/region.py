@@ -53,12 +53,12 @@ class Region:
         within = np.all((places >= self.low) & (places < self.high), axis=1)
         return within & (np.linalg.norm(points - self.centre, axis=1) < self.radius)
 
-    def samples(self, a_side: int = 5) -> np.ndarray:
+    def samples(self) -> np.ndarray:
         """(N, 3) places spread over a box along the world's axes, or over a sphere."""
         ends = np.array([self.low, self.high])
         if self.radius < OPEN:
             ends = np.array(self.centre) + np.array([[-self.radius], [self.radius]])
-        steps = (np.arange(a_side) + 0.5) / a_side
+        steps = (np.arange(5) + 0.5) / 5
         grid = np.stack(np.meshgrid(steps, steps, steps), axis=-1).reshape(-1, 3)
         places = ends[0] + grid * (ends[1] - ends[0])
         return places[self.inside(places)]

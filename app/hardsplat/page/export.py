@@ -296,13 +296,7 @@ def module() -> str:
         "WORKER": "\n".join(map(source, _STREAM_WORKER)),
     }
     texts = [f"const {name} = {json.dumps(value)};" for name, value in held.items()]
-    sheet = f"const SHEET = new CSSStyleSheet();\nSHEET.replaceSync({json.dumps(_sheet())});"
+    fills = ".hs:not([data-whole]) {{ width: 100%; {}: {}; }}".format  # its element
+    css = source("viewer.css").replace(fills("max-height", "90vh"), fills("height", "100%"))
+    sheet = f"const SHEET = new CSSStyleSheet();\nSHEET.replaceSync({json.dumps(css)});"
     return "\n".join([*texts, sheet, keys_script(), *map(source, (*_VIEWER, *_STREAM))])
-
-
-def _sheet() -> str:
-    """An embedded viewer fills its element."""
-    return source("viewer.css").replace(
-        ".hs:not([data-whole]) { width: 100%; max-height: 90vh; }",
-        ".hs:not([data-whole]) { width: 100%; height: 100%; }",
-    )

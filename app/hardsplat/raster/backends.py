@@ -13,7 +13,7 @@ from hardsplat.raster.core.parameters import Parameters
 from hardsplat.raster.core.rasterizer import Rasterizer, Variants
 from hardsplat.raster.core.sinks import Sink
 from hardsplat.raster.hardware import rasterizer as hardware
-from hardsplat.raster.hardware.listed import FRAGMENTS
+from hardsplat.raster.hardware.backward import FRAGMENTS
 from hardsplat.raster.hardware.rasterizer import HardwareRasterizer
 from hardsplat.raster.hardware.rows import HardwareOptions
 from hardsplat.raster.tiled import rasterizer as tiled

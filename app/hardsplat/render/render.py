@@ -24,9 +24,8 @@ from hardsplat.model.framing import spread
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.backends import BACKENDS, fastest
 from hardsplat.raster.core.frame import frame_data
-from hardsplat.render.legend import UNITS, Legend
-from hardsplat.render.painter import Painter
-from hardsplat.render.shots import AROUND, FPS, MOST_FRAMES, VIEWS, Framing, Shot, shots_of
+from hardsplat.render.painter import UNITS, Legend, Painter
+from hardsplat.render.paths import AROUND, FPS, MOST_FRAMES, VIEWS, Framing, Shot, shots_of
 from hardsplat.render.sink import Stills, Videos, files_of, is_video
 from hardsplat.render.streaming import StreamedSplats, sample, tree_of
 from hardsplat.results.edited import scene_of

@@ -13,10 +13,9 @@ import numpy as np
 from hardsplat.base.errors import UserError
 from hardsplat.base.parallel import THREADS
 from hardsplat.gpu.device.context import Device
-from hardsplat.io import tiles
 from hardsplat.io.formats import streamed_sog
 from hardsplat.io.formats.streamed_sog import StreamedTree
-from hardsplat.io.splats import open_splats
+from hardsplat.io.splats import TILES, open_splats, read_tiles
 from hardsplat.model.camera import Camera
 from hardsplat.model.gaussians import Gaussians
 from hardsplat.raster.core.parameters import Parameters
@@ -122,7 +121,7 @@ def tree_of(file: Path, max_splats: int | None, device: Device) -> StreamedTree 
         raise UserError(f"--max-splats {max_splats}: expected a whole number of at least 1")
     if file.name == streamed_sog.NAME:
         return streamed_sog.read_tree(file)
-    tiled = file.name == "splats.ply" and (file.parent / tiles.INDEX).is_file()
+    tiled = file.name == "splats.ply" and (file.parent / TILES).is_file()
     if not tiled:
         if max_splats is not None:
             what = f"{file} has no levels of detail; write them first: hardsplat lod {file}"
@@ -130,7 +129,7 @@ def tree_of(file: Path, max_splats: int | None, device: Device) -> StreamedTree 
         return None
     splats = open_splats(file)
     most = max_splats or device_budget(device, splats.sh_degree)
-    return tiles.read_tiles(file.parent) if splats.count > most else None
+    return read_tiles(file.parent) if splats.count > most else None
 
 
 class StreamedSplats:

@@ -156,7 +156,7 @@ def _features(found) -> list[str]:
 def _probe(device) -> str:
     from hardsplat.gpu import probe
 
-    if not probe.wanted():
+    if not probe.probed():
         return "skipped (HARDSPLAT_PROBE=0)"
     failures = probe.probe(device)
     if failures:

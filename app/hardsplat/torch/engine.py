@@ -60,7 +60,7 @@ class Engine:
         with self.lock:
             self.link.enter()
             self._fit(shots[0])
-            loan = self.link.lend(shapes, "gradients")
+            loan = self.link.pool.take(shapes, "gradients")
             geometry, colors = loan.addresses[:4], loan.addresses[4:]
             if adds := len(colors) > 1:  # some are not of the first shot
                 loan.clear()

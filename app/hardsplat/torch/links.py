@@ -16,7 +16,7 @@ from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.queue import Fence, SharedSemaphore, Submission, complete
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.torch.cuda import Cuda
-from hardsplat.torch.pool import Lent, Pool
+from hardsplat.torch.pool import Pool
 
 MOST_SUBMISSIONS = 256  # that are kept, each for slots in another order
 
@@ -29,7 +29,7 @@ class Link:
         self.device, self.lock = device, threading.RLock()
         self.peer: Any = peer
         self.where = torch.device("cpu") if peer is None else where  # of what `tensor` shows
-        self._pool = Pool(device, peer, self.settle)
+        self.pool = Pool(device, peer, self.settle)
 
     def buffer(self, nbytes: int, name: str) -> Buffer:
         """One that `tensor` can show."""
@@ -46,11 +46,7 @@ class Link:
 
     def address(self, tensor: torch.Tensor) -> int | None:
         """Where shaders find a tensor, if they can read it in place."""
-        return self._pool.address(tensor)
-
-    def lend(self, shapes: Sequence[Sequence[int]], name: str) -> Lent:
-        """Memory for tensors of these shapes. Raises OutOfMemory."""
-        return self._pool.take(shapes, name)
+        return self.pool.address(tensor)
 
     def placed(self, tensors: Sequence[torch.Tensor]) -> tuple[list[int], list]:
         """Where shaders find numbers of float32 tensors, in place or in copies, and what must live
@@ -61,7 +57,7 @@ class Link:
         if not copied:
             return [address for address in found if address is not None], in_place
         self.enter()
-        lent = self._pool.take([t.shape for t in copied], "copies of tensors", most=2.0)
+        lent = self.pool.take([t.shape for t in copied], "copies of tensors", most=2.0)
         lent.put(copied)
         copies = iter(lent.addresses)
         return [next(copies) if at is None else at for at in found], [*in_place, lent]
@@ -86,7 +82,7 @@ class Link:
 
     def close(self) -> None:
         self.settle()
-        self._pool.close()
+        self.pool.close()
 
 
 class Shared(Link):
@@ -128,7 +124,7 @@ class Shared(Link):
         if self.address(tensor) is not None:
             return tensor
         self.enter()
-        lent = self._pool.take([tensor.shape], "shared tensor", most=1.25)
+        lent = self.pool.take([tensor.shape], "shared tensor", most=1.25)
         lent.put([tensor])
         return lent.tensors()[0]
 

@@ -72,18 +72,14 @@ class Given:
     def read_from(self, addresses: Sequence[int], n: int, coefficients: int) -> None:
         """Where the numbers of n splats are, with so many SH coefficients each."""
         self._rows[-1]["width"] = 3 * coefficients
-        self._point("value", addresses)
+        self.point("value", addresses)
         if n != self._count:
             counts = np.zeros(1, contract.dtype("Counts"))
             counts["splats"], counts["capacity"] = n, self.capacity
             self._buffers["counts"].upload(counts)
             self._count = n
 
-    def write_to(self, addresses: Sequence[int]) -> None:
-        """Where gradients go."""
-        self._point("gradient", addresses)
-
-    def _point(self, what: str, addresses: Sequence[int]) -> None:
+    def point(self, what: str, addresses: Sequence[int]) -> None:
         for row, address in zip(self._rows, addresses):
             row[what] = address & 0xFFFFFFFF, address >> 32
         if (raw := self._table.tobytes()) != self._told:
@@ -224,7 +220,7 @@ class Slot:
         d_colors, d_Ts = _parted(self._d, *shot.size)
         d_colors.zero_() if d_image is None else d_colors.copy_(d_image)
         d_Ts.zero_() if d_T is None else d_Ts.copy_(d_T)
-        self._given.write_to(to)
+        self._given.point("gradient", to)
         self.free()  # the backward pass uses up what the forward pass leaves it
 
     @property

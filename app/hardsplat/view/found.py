@@ -98,8 +98,9 @@ def find(
     return shown
 
 
-def around(gaussians: Gaussians, size: tuple[int, int] = (960, 720)) -> Controls:
+def around(gaussians: Gaussians) -> Controls:
     """Controls for splats without known cameras: they begin with most of them in view."""
     setting = scene_bounds(gaussians)
-    start = Camera(orbit(setting, 1, np.tan(FOV / 2))[0], intrinsics(FOV, *size), *size)
+    pose = orbit(setting, 1, np.tan(FOV / 2))[0]
+    start = Camera(pose, intrinsics(FOV, 960, 720), 960, 720)
     return Controls(start, setting.up, setting.centre)

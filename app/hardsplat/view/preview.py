@@ -51,13 +51,6 @@ def degree_of(run: Running) -> int:
     return min(run.session.step // run.config.model.sh_degree_interval, run.config.model.sh_degree)
 
 
-def inputs_of(
-    scene: Scene, gaussians: Gaussians, can_pause: bool = False, sh_degree: int = 3
-) -> Inputs:
-    """Begins at the first camera and can jump to every one, see `starts_of`."""
-    return Inputs(*starts_of(scene, gaussians), 0, can_pause, sh_degree)
-
-
 def starts_of(scene: Scene, gaussians: Gaussians) -> tuple[Controls, list[Viewpoint]]:
     """Controls at the first camera, and the cameras of all photographs; horizons are level to all
     of them together. gaussians: what they show, more or less."""
@@ -106,7 +99,8 @@ class TrainingWindow(Watcher):
         try:
             look = look_of(config.scene, config.raster, rows=session.raster.rows.names)
             degree = config.model.sh_degree
-            inputs = inputs_of(scene, dots_of(scene), can_pause=True, sh_degree=degree)
+            controls, points = starts_of(scene, dots_of(scene))
+            inputs = Inputs(controls, points, can_pause=True, sh_degree=degree)
             title = f"{scene.name} - hardsplat"
             self.viewer = Viewer(run.device, title, look, inputs, run.folder, True, self._size)
             self.viewer.prepare(session.store.parameters)

@@ -11,9 +11,8 @@ import vulkan as vk
 
 from hardsplat import contract
 from hardsplat.gpu.commands.barriers import Barriers
-from hardsplat.gpu.commands.queries import Invocations, Timestamps
 from hardsplat.gpu.device.context import Device
-from hardsplat.gpu.device.queue import ALL, barrier, begin, complete, free
+from hardsplat.gpu.device.queue import ALL, Invocations, Timestamps, barrier, begin, complete, free
 from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.memory.resources import copy_between

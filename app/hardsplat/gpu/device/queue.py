@@ -1,5 +1,5 @@
 """Command buffers on their way to the GPU: allocated, submitted, waited for. What they hold is
-recorder.py's."""
+recorder.py's. Also what they measure: when passes are done, and the fragments that draws shade."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
+import numpy as np
 import vulkan as vk
 
 from hardsplat.gpu.device.context import Device
@@ -50,16 +51,14 @@ class Fence:
         self.handle = device.create("Fence")
         self._handles = vk.ffi.new("VkFence[]", [self.handle])
 
-    def _status(self) -> int:
-        return vk.lib.vkGetFenceStatus(self.device.handle, self._handles[0])
-
     def wait(self, eager: bool = False) -> None:
         """Waits in slices: Python answers Ctrl-C only between calls. eager: polls at
         first, since a thread that is woken up is some 60 us late."""
         until = time.perf_counter() + _EAGER if eager else 0.0
-        while eager and self._status() == vk.VK_NOT_READY and time.perf_counter() < until:
-            pass
         result, device = vk.VK_TIMEOUT, self.device
+        status = partial(vk.lib.vkGetFenceStatus, device.handle, self._handles[0])
+        while eager and status() == vk.VK_NOT_READY and time.perf_counter() < until:
+            pass
         while result == vk.VK_TIMEOUT:
             result = vk.lib.vkWaitForFences(device.handle, 1, self._handles, True, _SLICE_NS)
         device.check(result)
@@ -185,3 +184,76 @@ def barrier(commands, until: int = ALL) -> None:
     written = vk.VK_ACCESS_MEMORY_WRITE_BIT
     memory = vk.VkMemoryBarrier(srcAccessMask=written, dstAccessMask=READ_WRITE)
     vk.vkCmdPipelineBarrier(commands, ALL, until, 0, 1, [memory], 0, None, 0, None)
+
+
+MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles take 360
+
+
+class _Queries:
+    """A pool of queries of one command buffer, and the names of those that it makes."""
+
+    def __init__(self, device: Device, commands, count: int, **info):
+        self.device, self.commands = device, commands
+        self.names: list[str] = []
+        self._pool = device.create("QueryPool", queryCount=count, **info)
+        vk.vkCmdResetQueryPool(commands, self._pool, 0, count)
+
+    def _numbers(self) -> np.ndarray:
+        """(names,) uint64 of the last submission, which must be done. Raises DeviceLost."""
+        out = np.zeros(len(self.names), np.uint64)
+        flags, raw = (
+            vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT,
+            vk.ffi.from_buffer(out),
+        )
+        device, pool = self.device.handle, self._pool
+        with self.device.answering():
+            vk.vkGetQueryPoolResults(device, pool, 0, len(out), out.nbytes, raw, 8, flags)
+        return out
+
+    def destroy(self) -> None:
+        self.device.destroy("QueryPool", self._pool)
+
+
+class Timestamps(_Queries):
+    """Moments on the device's clock."""
+
+    def __init__(self, device: Device, commands):
+        kind = vk.VK_QUERY_TYPE_TIMESTAMP
+        super().__init__(device, commands, MAX_TIMESTAMPS, queryType=kind)
+
+    def mark(self, name: str) -> None:
+        """The moment when everything before is done."""
+        end = vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT
+        vk.vkCmdWriteTimestamp(self.commands, end, self._pool, len(self.names))
+        self.names.append(name)
+
+    def read(self) -> np.ndarray:
+        """(marks,) float64 nanoseconds."""
+        return self._numbers().astype(np.float64) * self.device.timestamp_ns
+
+    def times(self) -> dict[str, float]:
+        """Milliseconds from the mark before, by name; those of one name add up."""
+        total: dict[str, float] = {}
+        for name, ns in zip(self.names[1:], np.diff(self.read())):
+            total[name] = total.get(name, 0.0) + float(ns) * 1e-6
+        return total
+
+
+class Invocations(_Queries):
+    """Invocations of the fragment shader by draw."""
+
+    def __init__(self, device: Device, commands):
+        kind = vk.VK_QUERY_TYPE_PIPELINE_STATISTICS
+        counted = vk.VK_QUERY_PIPELINE_STATISTIC_FRAGMENT_SHADER_INVOCATIONS_BIT
+        super().__init__(device, commands, MAX_DRAWS, queryType=kind, pipelineStatistics=counted)
+
+    def begin(self, name: str) -> None:
+        vk.vkCmdBeginQuery(self.commands, self._pool, len(self.names), 0)
+        self.names.append(name)
+
+    def end(self) -> None:
+        vk.vkCmdEndQuery(self.commands, self._pool, len(self.names) - 1)
+
+    def read(self) -> dict[str, int]:
+        """Invocations by draw, helper lanes included where the driver counts them."""
+        return dict(zip(self.names, self._numbers().tolist())) if self.names else {}

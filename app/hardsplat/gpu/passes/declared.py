@@ -14,17 +14,15 @@ class PassError(Exception):
     actual."""
 
 
-def _frozen(value):
-    return tuple(sorted(value.items())) if isinstance(value, Mapping) else value
-
-
 @dataclass(frozen=True)
 class _Pass:
     """What passes have in common: data, equal where they are built alike."""
 
     def key(self) -> tuple:
         """What a device keeps the pipeline under."""
-        return type(self).__name__, *(_frozen(getattr(self, f.name)) for f in fields(self))
+        values = (getattr(self, f.name) for f in fields(self))
+        frozen = (tuple(sorted(v.items())) if isinstance(v, Mapping) else v for v in values)
+        return type(self).__name__, *frozen
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from hardsplat.io.formats import (
     checkpoint,
     compressed_ply,
     glb,
-    glb_write,
     npz,
     ply,
     sog,
@@ -38,13 +37,13 @@ FILE_FORMATS = {  # of rows with the same suffix the first that holds the file r
     "sog": FileFormat(
         ".sog", "SOG of PlayCanvas", "RDF", sog.read, sog_write.write, morton=True, by_views=True),
     "sog folder": FileFormat(
-        sog.META, "SOG as a folder of images", "RDF", sog.read, holds=sog.is_folder,
-        size=sog.folder_size),
+        sog.META, "SOG as a folder of images", "RDF", sog.read,
+        holds=lambda path: path.name == sog.META, size=lambda path: sog.folder_bytes(path.parent)),
     "streamed sog": FileFormat(
         streamed_sog.NAME, "streamed SOG: levels of detail", "RDF", streamed_sog.read,
         holds=streamed_sog.holds, size=streamed_sog.size),
     "glb": FileFormat(
-        ".glb", "glTF with KHR_gaussian_splatting", "LUF", glb.read, glb_write.write),
+        ".glb", "glTF with KHR_gaussian_splatting", "LUF", glb.read, glb.write),
 }  # fmt: skip
 
 

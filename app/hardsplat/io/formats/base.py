@@ -215,14 +215,6 @@ def reading(path: Path, what: str = "truncated or damaged") -> Iterator[None]:
         raise UserError(f"{path}: {what}: {reason(error)}") from error
 
 
-def begins_with(path: Path, magic: bytes) -> bool:
-    """Whether a file is there and has these first bytes."""
-    if not path.is_file():
-        return False
-    with reading(path), open(path, "rb") as file:
-        return file.read(len(magic)) == magic
-
-
 def exactly(file: Readable, size: int) -> bytes:
     """The next `size` bytes. Raises EOFError where there are fewer."""
     data = file.read(size)

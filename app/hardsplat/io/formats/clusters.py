@@ -86,12 +86,11 @@ class Palette:
         sample: np.ndarray,
         size: int,
         weights: np.ndarray | None = None,
-        seed: int = 0,
         threads: int = THREADS,
         turns: int = _TURNS,
     ):
         self._threads = threads
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         sample = np.ascontiguousarray(sample, np.float32)
         weights = np.ones(len(sample)) if weights is None else weights
         weights = np.maximum(weights / max(weights.mean(), 1e-30), _LEAST).astype(np.float32)
@@ -103,7 +102,7 @@ class Palette:
         members = np.split(np.argsort(cell, kind="stable"), np.cumsum(numbers)[:-1])
 
         def leaf(k: int) -> np.ndarray:
-            which, own = members[k], np.random.default_rng([seed, k])
+            which, own = members[k], np.random.default_rng([0, k])
             if not shares[k]:
                 return np.empty((0, sample.shape[1]), np.float32)
             which = which[_some(weights[which], 32 * shares[k], own, weighted=False)]

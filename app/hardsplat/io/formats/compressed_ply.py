@@ -37,7 +37,11 @@ _COARSE = "are smaller than the step of positions in their chunk: .sog or .spz k
 
 
 def holds(path: Path) -> bool:
-    return base.begins_with(path, b"ply") and "chunk" in [e.name for e in elements(path)]
+    if not path.is_file():
+        return False
+    with base.reading(path), open(path, "rb") as file:
+        ply = file.read(3) == b"ply"
+    return ply and "chunk" in [e.name for e in elements(path)]
 
 
 def read(path: Path) -> SplatStream:

@@ -86,14 +86,6 @@ class _Beside:
         return (self._folder / name).read_bytes()
 
 
-def is_folder(path: Path) -> bool:
-    return path.name == META
-
-
-def folder_size(path: Path) -> int:
-    return folder_bytes(path.parent)
-
-
 def folder_bytes(folder: Path) -> int:
     """Bytes of the images in a folder."""
     return sum(file.stat().st_size for file in folder.iterdir() if file.suffix == ".webp")

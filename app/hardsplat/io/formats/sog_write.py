@@ -74,7 +74,8 @@ def encoded(
     palette = None
     if splats.sh_degree:
         weights = None if splats.seen is None else np.sqrt(np.maximum(splats.seen[sampled, 0], 0))
-        size = min(MOST_ENTRIES, 3 * splats.count // 4 + 64) if fine else palette_size(splats.count)
+        size = 3 * splats.count // 4 + 64 if fine else max(64, splats.count // 2)
+        size = min(MOST_ENTRIES, size)  # as many as 16 bits can name
         palette = Palette(bands, size, weights, threads=threads, turns=3 if fine else 8)
         book = scalar_codebook(palette.entries, levels["shN"])
         codes = scalar_labels(palette.entries, book)
@@ -131,11 +132,6 @@ def encoded(
 def _listed(book: np.ndarray) -> list[float]:
     """All entries, with no more digits than float32 has."""
     return [float(f"{x:.8g}") for x in np.pad(book, (0, _BOOK - len(book)), "edge").tolist()]
-
-
-def palette_size(count: int) -> int:
-    """Entries for that many splats: one for 2, as many as 16 bits can name."""
-    return min(MOST_ENTRIES, max(64, count // 2))
 
 
 def _surveyed(splats: SplatStream) -> tuple[np.ndarray, np.ndarray, Gaussians, np.ndarray]:

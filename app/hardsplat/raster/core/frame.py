@@ -16,16 +16,15 @@ if TYPE_CHECKING:
 _dtype = cache(contract.dtype)  # which takes longer than the rest of a struct
 
 
-def camera_data(camera: Camera, photo: int = 0, number: int = 0) -> np.ndarray:
-    """The contract's Camera struct. photo: first pixel of its photograph in `photos`. number: which
-    of the scene's physical cameras took it."""
+def camera_data(camera: Camera, number: int = 0) -> np.ndarray:
+    """The contract's Camera struct. number: which of the scene's physical cameras it is."""
     data = np.zeros((), _dtype("Camera"))
     data["world_to_camera"] = camera.w2c[:3]
     data["position"] = camera.position
     data["focal"] = camera.K[0, 0], camera.K[1, 1]
     data["centre"] = camera.K[0, 2], camera.K[1, 2]
     data["size"] = camera.width, camera.height
-    data["photo"], data["number"] = photo, number
+    data["number"] = number
     data["reach"] = np.inf
     if camera.distortion:
         d = camera.distortion

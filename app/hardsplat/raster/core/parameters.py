@@ -31,9 +31,8 @@ class Parameters:
     moments: how Adam moments are stored, a variant of MOMENT_FORMATS, or None for none; the host
     reads and writes them as float32 all the same. items: how many photographs, cameras and texels
     of the sky there are, by default none. follow: buffers of the contract, one element a splat,
-    that grow with the splats. shared: other APIs may have the memory of planes, see `buffers`.
-    out_of_core: quantities that spill are in the host's memory. Raises OutOfMemory with nothing
-    allocated.
+    that grow with the splats. out_of_core: quantities that spill are in the host's memory. Raises
+    OutOfMemory with nothing allocated.
     """
 
     def __init__(
@@ -45,12 +44,11 @@ class Parameters:
         gradients: Gradients = "none",
         items: Mapping[Of, int] | None = None,
         follow: Iterable[str] = (),
-        shared: bool = False,
         out_of_core: bool = False,
     ):
         self.device, self.sh_degree, self._gradients = device, sh_degree, gradients
         self._moments = MOMENT_FORMATS[moments] if moments else None
-        storage = Storage(device, self._moments, shared, out_of_core)
+        storage = Storage(device, self._moments, out_of_core)
         numbers = {"splat": capacity, "photograph": 0, "camera": 0, "texel": 0, **(items or {})}
         self._planes: dict[str, Planes] = {}
         self._follow: dict[str, Buffer] = {}

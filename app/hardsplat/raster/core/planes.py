@@ -22,12 +22,12 @@ _MEMBERS = ("of_splats", "of_photographs", "of_cameras", "of_texels")  # as trai
 @dataclass(frozen=True)
 class Storage:
     """Where planes lie: on the device, but averages in the host's memory. moments: how those of
-    Adam are stored, None for none. shared: other APIs may have the memory. out_of_core: quantities
-    that spill are in the host's memory, too."""
+    Adam are stored, None for none. out_of_core: quantities that spill are in the host's memory,
+    too."""
 
     device: Device
     moments: MomentFormat | None = None
-    shared: bool = False
+
     out_of_core: bool = False
 
 
@@ -68,7 +68,6 @@ class Planes:
             host=role == "average" or (self.storage.out_of_core and self.quantity.spills),
             addressed=True,
             grows_with="splats" if self.quantity.of == "splat" else "",
-            shared=self.storage.shared,
         )
 
     def resize(self, capacity: int, n: int) -> None:

@@ -20,8 +20,6 @@ from hardsplat.tables import quantities
 from hardsplat.tables.photographs import LENSES
 from hardsplat.tables.pictures import PICTURES
 
-_DEPTH_KEPT = ("kept_colors", "d_depths")  # one a splat
-
 
 def _depth_passes() -> list[ComputePass]:
     """Those that change colours for depth and back."""
@@ -40,11 +38,6 @@ def _depth_passes() -> list[ComputePass]:
             writes=("frame", "colors2d", "d_splats2d", "d_depths"),
         ),
     ]
-
-
-def _depth_bytes(capacity: int) -> dict[str, int]:
-    """Bytes of what those need, by name."""
-    return contract.nbytes({**dict.fromkeys(_DEPTH_KEPT, capacity), "kept_frame": 1})
 
 
 BACKWARD_LANES = 128  # of a workgroup of project backward, for GROUP splats
@@ -234,7 +227,8 @@ class Perspective(Projection):
             groups = -(-capacity // contract.CONSTANTS["GROUP"]) + 1
             sizes["camera_sums"] = 9 * groups * contract.itemsize("camera_sums")
         if self.sink and self.sink.depths:
-            sizes |= _depth_bytes(capacity)
+            kept = {"kept_colors": capacity, "d_depths": capacity, "kept_frame": 1}
+            sizes |= contract.nbytes(kept)
         return allocate_drawn(device, capacity, self.sink, sizes)
 
     def sort_bytes(self, capacity: int) -> dict[str, int]:

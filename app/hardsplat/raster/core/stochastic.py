@@ -55,8 +55,11 @@ class Perturbed(Perspective):
         return False
 
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
-        estimate = [self._estimate_pass(self.sink)] if self.sink else []
-        perturb = [*self._perturb_passes(), *self._gather_passes(), *estimate]
+        perturb = [*self._perturb_passes(), *self._gather_passes()]
+        if self.sink:  # splat_differences -> gradients of all parameters -> the sink
+            spec = {"PAIRS": self.estimator.gradient_pairs}
+            reads = ("mean_steps", "splat_differences")
+            perturb.append(splats_pass(self.sink, "optim/gradient_stochastic.glsl", reads, spec))
         return [*sort_passes(command, self.lanes), self._forward_pass(picture, False), *perturb]
 
     def image(self, p: P, word: str) -> P:
@@ -76,13 +79,6 @@ class Perturbed(Perspective):
             for pair in range(self.estimator.gradient_pairs)
         ]
 
-    def _estimate_pass(self, sink: Sink) -> ComputePass:
-        """splat_differences -> gradients of all parameters -> the sink."""
-        spec = {"PAIRS": self.estimator.gradient_pairs}
-        return splats_pass(
-            sink, "optim/gradient_stochastic.glsl", ("mean_steps", "splat_differences"), spec
-        )
-
     def _gather_passes(self) -> list[ComputePass]:
         """By rows of pixels: the running sums, then one for each pair."""
         shader, written = "project/gather_scan.comp", ("loss_differences",)
@@ -94,13 +90,6 @@ class Perturbed(Perspective):
             scan,
             *(ComputePass(f"gather {n}", rows, reads, writes, {"PAIR": n}) for n in pairs),
         ]
-
-    def _record_gather(
-        self, recorder: Recorder, run: Mapping[str, Pipeline], pair: int, height: int
-    ) -> None:
-        """loss_differences (used up), the covers -> splat_differences of this pair."""
-        recorder.run(run["gather scan"], threads=(height * GROUP,))
-        recorder.run(run[f"gather {pair}"], indirect="splat_groups")
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
         names = (*_MINUS.values(), *_COVER.values(), "mean_steps", "seen")
@@ -124,7 +113,9 @@ class Perturbed(Perspective):
             if pair == 0:
                 record_sort(recorder, run)
             draw_and_compare()
-            self._record_gather(recorder, run, pair, height)
+            # loss_differences (used up), the covers -> splat_differences of this pair
+            recorder.run(run["gather scan"], threads=(height * GROUP,))
+            recorder.run(run[f"gather {pair}"], indirect="splat_groups")
         if self.sink:
             record_splats(recorder, run, self.sink, capacity)
 

@@ -25,9 +25,8 @@ from hardsplat.raster.core.rasterizer import Rasterizer
 from hardsplat.raster.core.resolve import Variant, runnable, thresholds
 from hardsplat.raster.core.sinks import STORE, Sink
 from hardsplat.raster.core.sort import ranking_lanes
+from hardsplat.raster.hardware.backward import FragmentLists, Listed, Ordered
 from hardsplat.raster.hardware.draws import Blocked, forward_passes
-from hardsplat.raster.hardware.listed import FragmentLists, Listed
-from hardsplat.raster.hardware.ordered import Ordered
 from hardsplat.raster.hardware.rows import (
     SEGMENTS,
     THRESHOLD,

@@ -34,7 +34,8 @@ def draw(ui: Ui) -> None:
         "blending", str(rows.get("blending", "")), list(BLENDINGS), small=True
     ):
         i.tune(blending=pressed)
-    widgets.faint(_sentence(BLENDINGS, str(rows.get("blending", ""))))
+    if blending := BLENDINGS.get(str(rows.get("blending", ""))):
+        widgets.faint(f"{blending.note[:1].upper()}{blending.note[1:]}.")
     widgets.heading("Difference to float32")
     changed, compared = imgui.checkbox(COMPARE, t.compared)
     widgets.placed(COMPARE)
@@ -45,11 +46,6 @@ def draw(ui: Ui) -> None:
     _stages(ui)
     if widgets.buttons("As trained"):
         i.tune(format=None, blending=None, compared=False)
-
-
-def _sentence(table, name: str) -> str:
-    note = str(table[name].note) if name in table else ""
-    return note[:1].upper() + note[1:] + "." * bool(note)
 
 
 def _difference(ui: Ui) -> None:

@@ -97,7 +97,7 @@ def thinned(points: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
     return sums / np.diff(ends)[:, None]
 
 
-def _curve(name: str, curves: list[tuple[str, np.ndarray, style.Color]], log: bool = False) -> None:
+def _curve(name: str, curves: list[tuple[str, np.ndarray, style.Color]]) -> None:
     flags = implot.PlotFlags
     bare = flags.NO_MENUS | flags.NO_BOX_SELECT | flags.NO_MOUSE_TEXT
     if len(curves) == 1:
