@@ -16,7 +16,6 @@ from hardsplat.edit.editor import MARKS, Editor
 from hardsplat.gpu.probe import open_device
 from hardsplat.model.framing import scene_bounds
 from hardsplat.raster.core.parameters import Parameters
-from hardsplat.serve.clients import uuid_of
 from hardsplat.serve.door import address_of, check_installed
 from hardsplat.serve.server import Frames
 from hardsplat.view.found import around, find
@@ -41,8 +40,10 @@ class EditPanel:
         with gui.add_folder("Edit", expand_by_default=False):
             self._text = gui.add_markdown(HELP)
             with gui.add_folder("Select"):
-                self._click = gui.add_dropdown("a click", (LOOK, MARK, BRUSH), initial_value=LOOK)
-                self._radius = gui.add_slider("brush, px", 2, WIDEST, 1, 20)
+                click = gui.add_dropdown("a click", (LOOK, MARK, BRUSH), initial_value=LOOK)
+                self._click = frames.allow(click, Literal[LOOK, MARK, BRUSH])
+                radius = gui.add_slider("brush, px", 2, WIDEST, 1, 20)
+                self._radius = frames.allow(radius, Annotated[float, Meta(ge=2, le=WIDEST)])
                 self._button("Select box", "with A and B in opposite corners", Editor.box)
                 self._button("Select sphere", "around A, through B", Editor.sphere)
             with gui.add_folder("Splats"):
@@ -51,27 +52,25 @@ class EditPanel:
                 self._button("Undo", "the last action, or what is selected", Editor.undo)
             with gui.add_folder("Floor and scale"):
                 self._button("Floor", "through A, B and C", Editor.floor)
-                self._length = gui.add_number("A to B", 1.0, min=0.0, max=LONGEST, step=0.001)
+                length = gui.add_number("A to B", 1.0, min=0.0, max=LONGEST, step=0.001)
+                self._length = frames.allow(length, Annotated[float, Meta(ge=0, le=LONGEST)])
                 scale = lambda editor: editor.measure(float(self._length.value))  # noqa: E731
                 self._button("Scale", "so that A and B are apart as said above", scale)
             with gui.add_folder("Path and files"):
                 key = self._button("Keyframe", "of a camera path, from here")
                 key.on_click(self._answering(lambda e: editor.key(self._camera(e))))
                 self._button("Save", "splats, their steps and the path, to new files", _saved)
-        elements = frames.door.elements
-        elements[uuid_of(self._click)] = Literal[LOOK, MARK, BRUSH]
-        elements[uuid_of(self._radius)] = Annotated[float, Meta(ge=2, le=WIDEST)]
-        elements[uuid_of(self._length)] = Annotated[float, Meta(ge=0, le=LONGEST)]
+
         scene.on_click()(self._answering(self._clicked))
         scene.on_rect_select(modifier="shift")(self._answering(self._framed))
 
     def _button(
         self, label: str, hint: str, does: Callable[[Editor], str] | None = None, **look: Any
     ) -> Any:
-        button = self.buttons[label] = self._frames.server.gui.add_button(label, hint=hint, **look)
+        button = self._frames.server.gui.add_button(label, hint=hint, **look)
+        self.buttons[label] = self._frames.allow(button, bool)
         if does:
             button.on_click(self._answering(lambda event: does(self._editor)))
-        self._frames.door.elements[uuid_of(button)] = bool
         return button
 
     def _answering(self, does: Callable[[Any], str]) -> Callable[[Any], None]:

@@ -74,6 +74,11 @@ class Frames:
         self.server.on_client_connect(self._come)
         self.server.on_client_disconnect(self._go)
 
+    def allow(self, element: Any, kind: Any) -> Any:
+        """The GUI element, of which browsers may change the value to others of that type."""
+        self.door.elements[uuid_of(element)] = kind
+        return element
+
     def _place(self, cameras: Sequence[tuple[Camera, bool]], setting: SceneBounds) -> None:
         """Cameras as frusta, which browsers jump to when they are clicked."""
         chosen = [cameras[i] for i in spread(len(cameras), MOST_FRUSTA)]
@@ -90,9 +95,9 @@ class Frames:
             self._frusta.append(frustum)
         if self._frusta:
             hint = "Click one to look through it. Orange ones are held out."
-            self._shown = self.server.gui.add_checkbox("cameras", False, hint=hint)
+            shown = self.server.gui.add_checkbox("cameras", False, hint=hint)
+            self._shown = self.allow(shown, bool)
             self._shown.on_update(lambda _: self._show_frusta())
-            self.door.elements[uuid_of(self._shown)] = bool
 
     def _show_frusta(self) -> None:
         with self.server.atomic():

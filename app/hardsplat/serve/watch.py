@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -11,7 +10,6 @@ from tqdm import tqdm
 from hardsplat.base.errors import UserError
 from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.model.framing import scene_bounds
-from hardsplat.serve.clients import uuid_of
 from hardsplat.serve.door import address_of, check_installed
 from hardsplat.serve.server import REFRESH, Frames
 from hardsplat.train import Running, Watcher
@@ -37,14 +35,18 @@ class Server(Watcher):
         self._frames: Frames | None = None
         self._asked: set[str] = set()  # by buttons, in viser's threads: "save", "stop"
         self._pausing = False
-        self._said = self._said_at = None  # type: Any
+        self._said, self._said_at = "", -np.inf
         self._stop_at = -np.inf
         self._seen_at = 0.0
 
     @property
+    def _open(self) -> Frames | None:
+        return self._frames if self._frames and not self._frames.closed else None
+
+    @property
     def url(self) -> str | None:
         """What to type into a browser, while a run is shown."""
-        return self._frames.door.url if self._frames and not self._frames.closed else None
+        return self._open.door.url if self._open else None
 
     @property
     def frames(self) -> int:
@@ -66,19 +68,18 @@ class Server(Watcher):
         self._frames = Frames(
             run.device, self._address, title, look, setting, start, cameras, busy=True
         )
-        self._add_controls(self._frames.server.gui)
-        buttons = self._pause, self._save, self._stop
-        self._frames.door.elements |= dict.fromkeys(map(uuid_of, buttons), bool)
+        self._add_controls(self._frames)
         tqdm.write(f"view: {self.url}")
 
-    def _add_controls(self, gui: Any) -> None:
+    def _add_controls(self, frames: Frames) -> None:
+        gui = frames.server.gui
         self._text = gui.add_markdown("")
-        self._pause = gui.add_button("Pause")
+        self._pause = frames.allow(gui.add_button("Pause"), bool)
         self._pause.on_click(lambda _: self._toggle())
-        self._save = gui.add_button("Save", hint="a checkpoint and splats.ply, now")
-        self._save.on_click(lambda _: self._asked.add("save"))
+        save = frames.allow(gui.add_button("Save", hint="a checkpoint and splats.ply, now"), bool)
+        save.on_click(lambda _: self._asked.add("save"))
         hint = "ends the training here, as after its last step"
-        self._stop = gui.add_button("Stop", color="red", hint=hint)
+        self._stop = frames.allow(gui.add_button("Stop", color="red", hint=hint), bool)
         self._stop.on_click(lambda _: self._ask_to_stop())
 
     def _toggle(self) -> None:
@@ -93,7 +94,7 @@ class Server(Watcher):
 
     @property
     def shown(self) -> bool:
-        return self._frames is not None and not self._frames.closed and bool(self._frames.clients)
+        return self._open is not None and bool(self._open.clients)
 
     @property
     def batch_seconds(self) -> float:  # type: ignore[override]
@@ -101,12 +102,11 @@ class Server(Watcher):
 
     @property
     def paused(self) -> bool:
-        return self._pausing and self._frames is not None and not self._frames.closed
+        return self._pausing and self._open is not None
 
     def turn(self, run: Running, wait: bool = False) -> None:
-        if self._frames is None or self._frames.closed:
+        if (frames := self._open) is None:
             return
-        frames = self._frames
         self._answer(run, frames)
         self._say(run, frames)
         session, frames.busy = run.session, not wait
@@ -123,7 +123,7 @@ class Server(Watcher):
         if "save" in self._asked:
             self._asked.discard("save")
             run.save()
-            self._said = None
+            self._said = ""
         if "stop" in self._asked:
             self._asked.clear()
             run.stop()
@@ -137,7 +137,7 @@ class Server(Watcher):
 
     def _say(self, run: Running, frames: Frames) -> None:
         now, log = time.monotonic(), run.log
-        if not frames.clients or (self._said_at is not None and now - self._said_at < SAID_EVERY):
+        if not frames.clients or now - self._said_at < SAID_EVERY:
             return
         pace = f"{run.session.runner.steps_per_second:.1f} a second"
         if self._pausing:

@@ -67,10 +67,9 @@ class FitPreview:
             self.inputs = Inputs(Controls(eye, (0, -1, 0), (0, 0, 1)), can_pause=True)
             self.inputs.parts = ("fit",)
             look = Appearance(HardwareOptions())
-            self.interface = self._parts.add(_FitInterface(self.inputs, self.facts, look))
             room = max(size[0], NARROW) + round(SIDE), max(size[1], NARROW)
-            self.window = window.Window(f"{title} - hardsplat", room, self.interface, self._size)
-            self.interface.begin(self.window)
+            self.window = shown = window.Window(f"{title} - hardsplat", room, self._size)
+            self.interface = self._parts.add(_FitInterface(shown, self.inputs, self.facts, look))
             self.face = self._parts.add(Presenter(self.window, self.interface, device, apart=False))
             self._fence = self._parts.add(Fence(device))
             nbytes = contract.itemsize("window_shown")
@@ -188,10 +187,8 @@ class FitPreview:
             with suppress(DeviceLost):
                 self._fence.wait()
             self._flying = False
-        if hasattr(self, "face") and self.window is not None:
-            with suppress(DeviceLost):
-                self._forget()
         self._parts.destroy()
+        self._picture.destroy()  # which the window's frames copied
         if self.window is not None:
             self.window.destroy()
         self.window, self._parts, self._shown = None, Owned(), Shown()

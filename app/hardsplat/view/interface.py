@@ -35,47 +35,24 @@ _SHAPES = {
 class Interface:
     """What is told of a window's events, and draws its interface. ui: what panels see."""
 
-    def __init__(self, inputs: Inputs, facts: ViewerFacts, look: Appearance):
+    def __init__(self, window: Window, inputs: Inputs, facts: ViewerFacts, look: Appearance):
         self.ui, self.opening = Ui(inputs, facts, look), Opening()
-        self._gui: Gui | None = None
-        self._window: Window | None = None
+        self._window, gui = window, Gui(window.scale)
+        self.ui.scale, self._gui = window.scale, gui
+        self.on_cursor, self.on_button, self.on_scroll = gui.on_cursor, gui.on_button, gui.on_scroll
+        self.on_text, self.on_focus = gui.on_text, gui.on_focus
         self._dragged: int | None = None
         self._shape = 0
         self._font = self._thumbs = np.zeros((1, 1, 4), np.uint8)
-
-    def begin(self, window: Window) -> None:
-        self._window, self._gui = window, Gui(window.scale)
-        self.ui.scale = window.scale
-
-    @property
-    def gui(self) -> Gui:
-        if self._gui is None:
-            raise RuntimeError("the interface has no window yet")
-        return self._gui
+        window.tell(self)
 
     # -- events
-
-    def on_cursor(self, x: float, y: float) -> None:
-        self.gui.on_cursor(x, y)
-
-    def on_button(self, button: int, down: bool) -> None:
-        if button < 3:
-            self.gui.on_button(button, down)
-
-    def on_scroll(self, across: float, notches: float) -> None:
-        self.gui.on_scroll(across, notches)
-
-    def on_text(self, character: int) -> None:
-        self.gui.on_text(character)
-
-    def on_focus(self, focused: bool) -> None:
-        self.gui.on_focus(focused)
 
     def on_drop(self, paths: list[str]) -> None:
         self.ui.opened = paths[0] if paths else ""
 
     def on_key(self, code: str, down: bool, repeated: bool) -> None:
-        self.gui.on_key(code.removeprefix("Control+"), down)
+        self._gui.on_key(code.removeprefix("Control+"), down)
         free = code == "Escape" or not self.typing
         if down and free and (not repeated or code in REPEATED):
             self.ui.inputs.on_key(code)
@@ -83,7 +60,7 @@ class Interface:
     @property
     def typing(self) -> bool:
         """Whether keys go into a field of text, or a dialog is open."""
-        return self.gui.typing or self.ui.inputs.browsing
+        return self._gui.typing or self.ui.inputs.browsing
 
     @property
     def lively(self) -> bool:
@@ -94,8 +71,8 @@ class Interface:
     @property
     def side(self) -> int:
         """Pixels of the window that panels take from the splats at its right."""
-        inputs, window = self.ui.inputs, self._window
-        inputs.room = window is not None and window.size[0] >= NARROWEST * self.ui.scale
+        inputs = self.ui.inputs
+        inputs.room = self._window.size[0] >= NARROWEST * self.ui.scale
         return self._width if inputs.room else 0
 
     @property
@@ -108,7 +85,7 @@ class Interface:
         """A frame of a window of that size. region: px of it that show splats; shown: what is
         there."""
         self.ui.side = self.side or min(self._width, size[0])
-        drawing = self.gui.frame(size, lambda: self.build(size, region, shown))
+        drawing = self._gui.frame(size, lambda: self.build(size, region, shown))
         self._point()
         return drawing
 
@@ -123,7 +100,7 @@ class Interface:
     def atlas(self, drawing: GuiFrame) -> np.ndarray | None:
         """(height, width, 4) uint8 of characters, and thumbnails below them, where they have
         changed since the last frame. Tells the commands of this one where their part is."""
-        font, thumbs = self.gui.font(), self.ui.thumbnails.atlas()
+        font, thumbs = self._gui.font(), self.ui.thumbnails.atlas()
         fresh = font is not None or thumbs is not None
         self._font = self._font if font is None else font
         self._thumbs = self._thumbs if thumbs is None else thumbs
@@ -176,14 +153,12 @@ class Interface:
     def _point(self) -> None:
         """Gives the mouse the shape that widgets want."""
         shapes = {int(getattr(imgui.MouseCursor, name)): shape for name, shape in _SHAPES.items()}
-        shape = shapes.get(self.gui.cursor, 0)
-        if shape != self._shape and self._window is not None:
+        shape = shapes.get(self._gui.cursor, 0)
+        if shape != self._shape:
             self._shape = shape
             self._window.point(shape)
 
     def destroy(self) -> None:
         """May be called again."""
         self.ui.destroy()
-        if self._gui is not None:
-            self._gui.close()
-            self._gui = None
+        self._gui.close()

@@ -74,15 +74,15 @@ class Viewer:
         self._parts = Owned()
         self._photographs = PhotographCache(self.look.background)
         try:
-            self.interface = self._parts.add(Interface(self.inputs, self.facts, self.look))
-            self.window = Window(self.title, OPENED, self.interface, self.size)
-            self._parts.add(self.window)
+            self.window = self._parts.add(Window(self.title, OPENED, self.size))
+            interface = Interface(self.window, self.inputs, self.facts, self.look)
+            self.interface = self._parts.add(interface)
             self.comparison = self._parts.add(Comparison(self.device, self.look))
-            self.interface.begin(self.window)
             own = slow(self.device)
-            self.face = self._parts.add(Presenter(self.window, self.interface, self.device, own))
             captured = "host" if own else "device"
             self.screen = self._parts.add(Screen(self.device, self.look, captured))
+            # reads what the screen has, so it is destroyed before that
+            self.face = self._parts.add(Presenter(self.window, self.interface, self.device, own))
             self._fence = self._parts.add(Fence(self.device))
         except BaseException:
             self.close()
@@ -321,6 +321,4 @@ class Viewer:
         self._photographs.close()
         with suppress(DeviceLost):
             self.device.wait_idle()  # a frame that Ctrl-C cut short is not known to be in flight
-            if hasattr(self, "face"):
-                self.face.finish()  # it reads what the screen has
         self._parts.destroy()

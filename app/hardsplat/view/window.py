@@ -86,19 +86,11 @@ class Handler(Protocol):
 
 
 class Window:
-    """handler: None, or is told of events.
-
-    size: (width, height) of the inside, px of the screen; None: of `image`, larger where that is
+    """size: (width, height) of the inside, px of the screen; None: of `image`, larger where that is
     small, smaller where the monitor is. events: how many there were.
     """
 
-    def __init__(
-        self,
-        title: str,
-        image: tuple[int, int],
-        handler: Handler | None,
-        size: tuple[int, int] | None = None,
-    ):
+    def __init__(self, title: str, image: tuple[int, int], size: tuple[int, int] | None = None):
         glfw.default_window_hints()
         glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
         glfw.window_hint(glfw.FOCUS_ON_SHOW, glfw.FALSE)
@@ -106,22 +98,23 @@ class Window:
         self.handle: Any = glfw.create_window(*(size or _first_size(image)), title, None, None)
         if not self.handle:
             raise UserError("no window: the display refuses to open one")
-        self.handler, self.resized, self.events = handler, True, 0
+        self.resized, self.events = True, 0
         self._before_full: tuple[int, int, int, int] | None = None
         self._cursors: dict[int, Any] = {}
-        if handler is not None:
-            on = self._on
-            glfw.set_key_callback(self.handle, self._on_key)
-            glfw.set_char_callback(self.handle, on(lambda w, c: handler.on_text(c)))
-            glfw.set_scroll_callback(self.handle, on(lambda w, x, y: handler.on_scroll(x, y)))
-            glfw.set_cursor_pos_callback(self.handle, on(self._on_cursor))
-            button = on(lambda w, b, action, m: handler.on_button(b, action == glfw.PRESS))
-            glfw.set_mouse_button_callback(self.handle, button)
-            focus = on(lambda w, focused: handler.on_focus(bool(focused)))
-            glfw.set_window_focus_callback(self.handle, focus)
-            glfw.set_window_refresh_callback(self.handle, on(lambda w: None))
-            glfw.set_drop_callback(self.handle, on(lambda w, paths: handler.on_drop(paths)))
-        glfw.set_framebuffer_size_callback(self.handle, self._on_size)
+
+    def tell(self, handler: Handler) -> None:
+        """Has it told of events."""
+        self._handler, handle, on = handler, self.handle, self._on
+        glfw.set_key_callback(handle, self._on_key)
+        glfw.set_char_callback(handle, on(lambda w, c: handler.on_text(c)))
+        glfw.set_scroll_callback(handle, on(lambda w, x, y: handler.on_scroll(x, y)))
+        glfw.set_cursor_pos_callback(handle, on(self._on_cursor))
+        button = on(lambda w, b, action, m: handler.on_button(b, action == glfw.PRESS))
+        glfw.set_mouse_button_callback(handle, button)
+        glfw.set_window_focus_callback(handle, on(lambda w, on_it: handler.on_focus(bool(on_it))))
+        glfw.set_window_refresh_callback(handle, on(lambda w: None))
+        glfw.set_drop_callback(handle, on(lambda w, paths: handler.on_drop(paths)))
+        glfw.set_framebuffer_size_callback(handle, on(self._on_size))
 
     def _on(self, act: Callable[..., None]) -> Callable[..., None]:
         """The callback that counts the event."""
@@ -134,23 +127,20 @@ class Window:
 
     def _on_size(self, window, width: int, height: int) -> None:
         self.resized = True
-        self.events += 1
 
     def _on_key(self, window, key: int, scancode: int, action: int, mods: int) -> None:
         self.events += 1
-        assert self.handler is not None
         for name, keys in _MODIFIERS.items():
             if key in keys:
-                self.handler.on_key(name, action != glfw.RELEASE, action == glfw.REPEAT)
+                self._handler.on_key(name, action != glfw.RELEASE, action == glfw.REPEAT)
         if key in _CODES:
             before = "Control+" if mods & (glfw.MOD_CONTROL | glfw.MOD_SUPER) else ""
             repeated = action == glfw.REPEAT
-            self.handler.on_key(before + _CODES[key], action != glfw.RELEASE, repeated)
+            self._handler.on_key(before + _CODES[key], action != glfw.RELEASE, repeated)
 
     def _on_cursor(self, window, x: float, y: float) -> None:
-        assert self.handler is not None
         (w, h), (across, down) = glfw.get_window_size(window), self.size
-        self.handler.on_cursor(x * across / max(1, w), y * down / max(1, h))
+        self._handler.on_cursor(x * across / max(1, w), y * down / max(1, h))
 
     def held(self, code: str) -> bool:
         """Whether a key is down, and Control is not."""

@@ -65,7 +65,8 @@ class Gui:
         self._enter().add_mouse_pos_event(x, y)
 
     def on_button(self, button: int, down: bool) -> None:
-        self._enter().add_mouse_button_event(button, down)
+        if button < 3:
+            self._enter().add_mouse_button_event(button, down)
 
     def on_scroll(self, across: float, notches: float) -> None:
         self._enter().add_mouse_wheel_event(across, notches)

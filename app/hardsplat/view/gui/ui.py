@@ -93,7 +93,7 @@ class Ui:
     def __init__(self, inputs: Inputs, facts: ViewerFacts, look: Appearance):
         self.facts, self.scale, self.side = facts, 1.0, 0
         self.asked: set[str] = set()
-        self.opened = ""
+        self.opened, self.thumbnails = "", Thumbnails(())
         self.show(inputs, look)
 
     def show(self, inputs: Inputs, look: Appearance) -> None:
@@ -110,5 +110,4 @@ class Ui:
 
     def destroy(self) -> None:
         """May be called again."""
-        if hasattr(self, "thumbnails"):
-            self.thumbnails.destroy()
+        self.thumbnails.destroy()

@@ -19,7 +19,7 @@ NOTES = {
 
 def draw(ui: Ui) -> None:
     i = ui.inputs
-    if not isinstance(i, EditInputs) or i.editor is None:
+    if not isinstance(i, EditInputs):
         return
     if pressed := widgets.segments("tool", i.tool, TOOLS, columns=4):
         i.use(pressed)
@@ -34,7 +34,6 @@ def draw(ui: Ui) -> None:
 
 def _selection(i: EditInputs) -> None:
     editor = i.editor
-    assert editor is not None
     widgets.heading("Selection")
     two = len(editor.marks) >= 2
     shapes = "Box A B", "Sphere A B"
@@ -51,7 +50,6 @@ def _selection(i: EditInputs) -> None:
 
 def _places(i: EditInputs) -> None:
     editor = i.editor
-    assert editor is not None
     widgets.heading("Marks")
     for name, place in zip(MARKS, editor.marks):
         imgui.text_colored(style.ORANGE, name)
@@ -75,7 +73,6 @@ def _places(i: EditInputs) -> None:
 
 def _files(i: EditInputs) -> None:
     editor = i.editor
-    assert editor is not None
     widgets.heading("Camera path and files")
     key = f"Key frame {editor.keyframes + 1}"
     nothing = not editor.steps and not editor.keyframes

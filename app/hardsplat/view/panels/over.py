@@ -88,7 +88,7 @@ def _picture(ui: Ui, shown: Shown) -> None:
 def _edit(ui: Ui) -> None:
     """Marks, the brush under the mouse, and a rectangle in the making."""
     i, lines = ui.inputs, imgui.get_background_draw_list()
-    if not isinstance(i, EditInputs) or i.editor is None:
+    if not isinstance(i, EditInputs):
         return
     camera, color = i.controls.camera(*i.window), pack(style.ORANGE)
     places, depths = camera.projected(np.reshape(i.editor.marks, (-1, 3)))

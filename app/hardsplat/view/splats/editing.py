@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class EditInputs(Inputs):
     where they have none. held: the arrow that is dragged.
     """
 
-    editor: Editor | None = None
+    editor: Editor = field(kw_only=True)
 
     def __post_init__(self):
         super().__post_init__()
@@ -53,7 +53,6 @@ class EditInputs(Inputs):
 
     def _do(self, act: Callable[[Editor], str]) -> None:
         """Says what it returns, or why it makes no sense now. The camera moves as splats do."""
-        assert self.editor is not None
         moves = self.editor.moves
         try:
             self.say(act(self.editor))
@@ -91,7 +90,7 @@ class EditInputs(Inputs):
     def on_release(self, button: int) -> None:
         if button == LEFT and self.held is not None:
             self.held, selects = None, self._shape
-            if selects and self.editor and self.editor.selecting:
+            if selects and self.editor.selecting:
                 self._do(selects)
             return
         if button == LEFT and self.corner is not None:
@@ -106,7 +105,7 @@ class EditInputs(Inputs):
 
     def arrows(self) -> list[Arrow]:
         """Those of marks in front of the camera, but for axes that it looks along."""
-        if not self.scale or self.editor is None:
+        if not self.scale:
             return []
         camera, found = self._camera, []
         for mark, place in enumerate(self.editor.marks):
@@ -139,7 +138,6 @@ class EditInputs(Inputs):
 
     def _pull(self, arrow: Arrow, dx: float, dy: float) -> None:
         """Moves a mark along its axis by what the mouse went along the arrow."""
-        assert self.editor is not None
         way = np.subtract(arrow.tip, arrow.foot)
         place = self.editor.marks[arrow.mark]
         by = float(np.array([dx, dy]) @ way / (way @ way)) * self._length(self._camera, place)
