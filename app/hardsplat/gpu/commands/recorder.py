@@ -23,7 +23,7 @@ from hardsplat.gpu.passes.graphics import clear_values, framebuffer_of
 _COMPUTES = vk.VK_PIPELINE_BIND_POINT_COMPUTE
 
 
-class _Work(NamedTuple):
+class _Size(NamedTuple):
     """How much a pass does, see Recorder.run."""
 
     threads: tuple[int, ...]  # of a draw: (vertices,)
@@ -77,7 +77,7 @@ class Recorder:
         owner, computes = pipeline.owner, isinstance(pipeline.owner, ComputePass)
         sizes = owner.bind.get("indirect", "indirect")
         reads = pipeline.reads | ({sizes} if indirect else set())
-        commanded, work = indirect is not None, _Work(threads, indirect, extent, groups)
+        commanded, work = indirect is not None, _Size(threads, indirect, extent, groups)
         self._barriers.order(reads, pipeline.writes, computes, commanded, pipeline.apart)
         if record := self._beside.pop(owner.name, None):
             record(self)
@@ -119,7 +119,7 @@ class Recorder:
         # children of list items must outlive the call: the package keeps only the list itself
         del keep
 
-    def _dispatch(self, pipeline: Pipeline, work: _Work) -> None:
+    def _dispatch(self, pipeline: Pipeline, work: _Size) -> None:
         if work.indirect is not None:
             sizes = pipeline.owner.bind.get("indirect", "indirect")
             buffer, offset = self.resources[sizes], contract.indirect_offset(work.indirect)
@@ -142,7 +142,7 @@ class Recorder:
             raise TypeError(f"{name} is a buffer, which no draw can go to")
         return found
 
-    def _draw(self, pipeline: Pipeline, owner: DrawPass, work: _Work) -> None:
+    def _draw(self, pipeline: Pipeline, owner: DrawPass, work: _Size) -> None:
         image, depth, extent = self._image(owner.attachment), None, work.extent
         if owner.depth:
             depth = self._image(owner.bind.get(owner.depth.image, owner.depth.image))
