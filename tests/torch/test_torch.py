@@ -287,7 +287,7 @@ def test_tensors_of_a_gpu_get_a_queue_that_only_computes(
         pytest.skip("takes a driver on the CPU that exports memory")
     real, opened, peer = instance.choose, [], Mapped()
     both = lambda *given: replace(real(*given), compute_family=0)  # its only family does both
-    cache = SimpleNamespace(key=probe.shader.key, cache_dir=lambda: tmp_path)
+    cache = SimpleNamespace(key=probe.shader.key, cache_file=lambda *_: tmp_path / "probe.json")
     monkeypatch.setattr(context, "choose", both)
     monkeypatch.setattr(probe, "shader", cache)
     monkeypatch.setattr(probe, "measure", lambda device: opened.append(device.draws) or {})
@@ -409,7 +409,8 @@ def test_images_without_memory_for_lists(monkeypatch, in_order):
             found, engine = first_images(monkeypatch, in_order, **SMALL)
             assert agree(found, wanted)
             assert all(slot.raster.pair_capacity < slot.wanted for slot in engine.slots)
-            assert len(allocated) == 6 * len(engine.slots)  # once, with and without checkpoints
+            tried = ["checkpoints" in sizes for sizes in allocated if sizes["pair_splats"] > 64]
+            assert tried == [True, False] * len(engine.slots)  # once, with and without them
         else:
             with pytest.raises(OutOfMemory):
                 first_images(monkeypatch, in_order, **SMALL)

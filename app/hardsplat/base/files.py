@@ -54,6 +54,14 @@ def _shortened(part: str) -> str:
     return f"{data[: _SHORT - 13].decode(errors='ignore')}~{mark}"
 
 
+def changed_at(path: Path) -> int:
+    """When a file was last changed; 0 where that is not known, of which its reader says why."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def ensure_folder(folder: Path) -> None:
     """Makes a folder and those above it, where they are missing; raises OSError."""
     for part in (folder, *folder.parents):

@@ -6,7 +6,6 @@ that are opened afterwards do without them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,8 +18,7 @@ from hardsplat.gpu.passes import shader
 
 
 def path_of(physical: PhysicalDevice) -> Path:
-    key = f"{physical.name} {physical.driver}"
-    return shader.cache_dir() / "crashes" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    return shader.cache_file("crashes", physical.name, physical.driver)
 
 
 def load(physical: PhysicalDevice) -> dict[str, str]:

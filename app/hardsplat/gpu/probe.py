@@ -8,7 +8,6 @@ skips the probe and believes the driver.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -231,9 +230,7 @@ def _run(device: Device, owner, resources: dict, **work) -> None:
 
 def _path(device: Device):
     shaders = [shader.key(source) for owner in PASSES for source in owner.sources()]
-    key = " ".join([device.name, device.physical.driver, *shaders])
-    name = hashlib.sha256(key.encode()).hexdigest()[:16]
-    return shader.cache_dir() / "probe" / f"{name}.json"
+    return shader.cache_file("probe", device.name, device.physical.driver, *shaders)
 
 
 def _load(path) -> dict[str, str] | None:

@@ -107,8 +107,8 @@ def write_mesh(path: Path, mesh: Colored) -> int:
 def _files(made, kind: str, stem: str) -> dict[str, bytes]:
     """By name, and the mesh itself by its ending, last."""
     if kind != "obj":
-        how = {"include_normals": True} if kind == "glb" else {}
-        return {f".{kind}": made.export(file_type=kind, **how)}
+        normals = {"include_normals": True} if kind == "glb" else {}
+        return {f".{kind}": made.export(file_type=kind, **normals)}
     from trimesh.exchange.obj import export_obj
 
     text, others = export_obj(

@@ -3,7 +3,6 @@ device."""
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import time
 from collections.abc import Iterable, Mapping
@@ -34,8 +33,7 @@ def pipeline_cache(device: Device):
 
 
 def _path(device: Device) -> Path:
-    key = hashlib.sha256(f"{device.name} {device.physical.driver}".encode()).hexdigest()[:16]
-    return shader.cache_dir() / "pipelines" / f"{key}.bin"
+    return shader.cache_file("pipelines", device.name, device.physical.driver).with_suffix(".bin")
 
 
 def _open(device: Device) -> Any:

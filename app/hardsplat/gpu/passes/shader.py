@@ -127,6 +127,12 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "hardsplat")
 
 
+def cache_file(kind: str, *words: str) -> Path:
+    """The file, in a folder of its kind, of what holds for these words."""
+    mark = hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
+    return cache_dir() / kind / f"{mark}.json"
+
+
 def key(source: ShaderSource) -> str:
     return _hash(source, expand(source))
 

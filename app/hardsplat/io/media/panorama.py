@@ -20,6 +20,7 @@ from threading import Lock
 import numpy as np
 
 from hardsplat.base.errors import UserError
+from hardsplat.base.files import changed_at
 from hardsplat.model.camera import Camera
 
 MODEL = "EQUIRECTANGULAR"
@@ -141,8 +142,4 @@ _DECODED = _Decoded(_KEPT)
 def shared(path: Path, face: Face, read: Callable[[], np.ndarray]) -> np.ndarray:
     """What read() returns, the panorama of a face, for which several threads may ask at once. It
     must not be changed."""
-    try:
-        changed = path.stat().st_mtime_ns
-    except OSError:
-        changed = 0  # the reader says what is wrong
-    return _DECODED.get((path, changed, face.width, face.height), read)
+    return _DECODED.get((path, changed_at(path), face.width, face.height), read)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.base.errors import UserError
-from hardsplat.base.files import check_listed
+from hardsplat.base.files import changed_at, check_listed
 from hardsplat.io.media.images import read_grey
 from hardsplat.io.media.panorama import Face
 from hardsplat.io.scenes.lens import Lens
@@ -117,11 +117,8 @@ def kept_bits(
 def read_kept(path: Path, width: int, height: int, lens: Lens | Face | None) -> np.ndarray:
     """(height, width) uint8, 255 where a pixel of the fitted photograph counts, else 0. Raises
     UserError like kept_bits."""
-    try:
-        changed = path.stat().st_mtime_ns
-    except OSError:
-        changed = 0  # the reader says what is wrong
-    bits = np.unpackbits(kept_bits(path, changed, width, height, lens), count=width * height)
+    packed = kept_bits(path, changed_at(path), width, height, lens)
+    bits = np.unpackbits(packed, count=width * height)
     return bits.reshape(height, width) * np.uint8(255)
 
 

@@ -202,8 +202,7 @@ def _given(backend: str, options: Any, choices: Choices) -> str:
 
 
 def _path(device: Device) -> Path:
-    mark = hashlib.sha256(" ".join([__version__, device.name, device.physical.driver]).encode())
-    return shader.cache_dir() / "variants" / f"{mark.hexdigest()[:16]}.json"
+    return shader.cache_file("variants", __version__, device.name, device.physical.driver)
 
 
 def _digest(options: Any, first: First, choices: Choices, sources: Callable) -> str:
