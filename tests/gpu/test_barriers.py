@@ -2,16 +2,16 @@
 
 import pytest
 
-from hardsplat.gpu.commands import barriers
-from hardsplat.gpu.commands.barriers import Barriers
+from hardsplat.gpu.commands import recorder
+from hardsplat.gpu.commands.recorder import Barriers
 
 
 @pytest.fixture
 def recorded(monkeypatch):
     """The barriers that were recorded, in order: "compute" or "all"."""
     kinds = []
-    monkeypatch.setattr(barriers, "compute_barrier", lambda *_: kinds.append("compute"))
-    monkeypatch.setattr(barriers, "barrier", lambda *_: kinds.append("all"))
+    monkeypatch.setattr(recorder, "compute_barrier", lambda *_: kinds.append("compute"))
+    monkeypatch.setattr(recorder, "barrier", lambda *_: kinds.append("all"))
     return kinds
 
 

@@ -45,7 +45,7 @@ class Viewer:
     def camera_message(self, camera) -> dict:
         from viser._messages import ViewerCameraMessage
 
-        from hardsplat.serve.clients import wxyz_of
+        from hardsplat.serve.server import wxyz_of
 
         wxyz, position = wxyz_of(camera.w2c[:3, :3].T).tolist(), camera.position.tolist()
         ahead = (camera.position + camera.w2c[2, :3]).tolist()

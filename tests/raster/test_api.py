@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hardsplat.base.errors import UserError
-from hardsplat.gpu.commands.barriers import Barriers
+from hardsplat.gpu.commands.recorder import Barriers
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.raster.renderer import Camera, Gaussians, Renderer

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.gpu.commands.barriers import Barriers
+from hardsplat.gpu.commands.recorder import Barriers
 from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.device.instance import ValidationError
 from hardsplat.gpu.memory.allocation import POISON

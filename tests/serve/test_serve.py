@@ -35,13 +35,19 @@ from tests.oracle import psnr
 
 msgspec = needs.module("msgspec")
 
-from hardsplat.serve import clients, door  # noqa: E402
+from hardsplat.serve import door  # noqa: E402
 from hardsplat.serve import server as served  # noqa: E402
-from hardsplat.serve.clients import rotation, uuid_of, wxyz_of  # noqa: E402
-from hardsplat.serve.door import Address, Door, address_of, free_port, open_server  # noqa: E402
+from hardsplat.serve.door import (  # noqa: E402
+    Address,
+    Door,
+    RefusedMessage,
+    address_of,
+    check_message,
+    free_port,
+    open_server,
+)
 from hardsplat.serve.editing import MARK, EditPanel  # noqa: E402
-from hardsplat.serve.messages import RefusedMessage, check_message  # noqa: E402
-from hardsplat.serve.server import Frames  # noqa: E402
+from hardsplat.serve.server import Frames, rotation, uuid_of, wxyz_of  # noqa: E402
 from hardsplat.serve.watch import Server  # noqa: E402
 from tests.helpers.viser_client import Viewer  # noqa: E402
 
@@ -209,7 +215,7 @@ def wait_for(what, turn) -> None:
 @pytest.fixture
 def quick(monkeypatch):
     """Cameras rest soon, and frames follow each other as fast as they can."""
-    monkeypatch.setattr(clients, "TOUCH", 0.05)
+    monkeypatch.setattr(served, "TOUCH", 0.05)
     for name, value in {"REFRESH": 0.001, "RESTING": 1.0, "TOUCHED": 1.0}.items():
         monkeypatch.setattr(served, name, value)
 

@@ -27,8 +27,7 @@ torch = needs.module("torch", needs.EVERYTHING)
 from hardsplat.torch import configure, engines, links, rasterization, shared  # noqa: E402
 from hardsplat.torch.cameras import NUMBERS, CameraTensors, rows_of  # noqa: E402
 from hardsplat.torch.engine import Engine  # noqa: E402
-from hardsplat.torch.links import Shared  # noqa: E402
-from hardsplat.torch.pool import Lent  # noqa: E402
+from hardsplat.torch.links import Lent, Shared  # noqa: E402
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 

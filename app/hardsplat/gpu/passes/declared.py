@@ -1,5 +1,5 @@
-"""A pass is data: a shader, what it reads and writes, constants. hardsplat.gpu.passes.declarations
-checks it against the SPIR-V, hardsplat.gpu.passes.pipelines makes its pipeline."""
+"""A pass is data: a shader, what it reads and writes, constants. hardsplat.gpu.passes.pipelines
+checks it against the SPIR-V and makes its pipeline."""
 
 from __future__ import annotations
 
