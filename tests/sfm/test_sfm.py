@@ -450,11 +450,16 @@ def test_what_is_done_is_not_done_again(reconstructed, tmp_path, capsys):
 
 @needs_pycolmap
 def test_photographs_without_a_common_view(error_of, tmp_path):
+    words = "no poses found for these 4 photographs: no two of them show the same thing"
+    (dark := tmp_path / "dark").mkdir()
+    for i in range(4):
+        Image.new("RGB", (160, 120), (9, i, 9)).save(dark / f"{i}.png")
+    assert words in error_of("sfm", dark, "--quiet", "--matching-method", "retrieval")
+    shutil.rmtree(dark)
     for seed in range(4):
         noise = np.random.default_rng(seed).integers(0, 255, (12, 16, 3)).astype(np.uint8)
         picture = Image.fromarray(noise).resize((160, 120), Image.Resampling.BICUBIC)
         picture.save(tmp_path / f"{seed}.png")
-    words = "no poses found for these 4 photographs: no two of them show the same thing"
     assert words in error_of("sfm", tmp_path, "--quiet")
     assert not (tmp_path / "sparse").exists()
 

@@ -299,5 +299,5 @@ class Job:
 
 def _described(camera: pycolmap.Camera) -> str:
     values = ", ".join(f"{value:.5g}" for value in camera.params)
-    kind = f"{camera.model.name} {camera.width}x{camera.height}"
-    return f"camera {camera.camera_id}: {kind}, {camera.params_info}: {values}"
+    lens = f", {camera.params_info}: {values}" * (camera.model.name != PANORAMA)
+    return f"camera {camera.camera_id}: {camera.model.name} {camera.width}x{camera.height}{lens}"

@@ -21,7 +21,7 @@ import pycolmap
 NAME = "database.db"
 BLOCK = 144  # pairs that an interruption may cost
 SIMILAR = 24  # photographs that each is matched with, those most alike
-OVERLAP = 8  # sequential: following frames that each is matched with as well
+OVERLAP = 8  # following frames that each of a video is matched with, and so many more alike
 PROBES = 256  # features of largest scale that represent a photograph: they are few and repeat well
 _PER_WORD, _DIMENSIONS, _ROUNDS = 100, 64, 10  # of the vocabulary: features, embedding, iterations
 _POLL = 0.5  # s
@@ -51,11 +51,11 @@ def choose(method: str, path: Path, threads: int) -> set[tuple[int, int]]:
     """Pairs of indices to match, the smaller first. method: as in SfmConfig, but not auto."""
     with pycolmap.Database.open(path) as database:
         count = database.num_images()
-        if method == "exhaustive":
+        if method == "exhaustive" or database.num_keypoints() < PROBES:  # too few for words
             return set(combinations(range(count), 2))
         near = range(1, OVERLAP + 1) if method == "sequential" else ()
         how = dict(vocab_tree_path=_vocabulary(database, path, threads), num_threads=threads)
-        options = pycolmap.VocabTreePairingOptions(how | dict(num_images=SIMILAR))
+        options = pycolmap.VocabTreePairingOptions(how | dict(num_images=SIMILAR + len(near)))
         options.max_num_features = PROBES
         alike = pycolmap.VocabTreePairGenerator(options, database).all_pairs()
     found = {(min(pair) - 1, max(pair) - 1) for pair in alike}
