@@ -6,7 +6,6 @@ names of test functions, `file:test_name` where several files have one, or names
 """
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from hardsplat.gpu.passes.shader import cache_dir
@@ -53,7 +52,6 @@ class Outcome:
     result: str
     by: str = ""
     seconds: float = 0.0
-    cpu_seconds: float = 0.0
 
 
 def located(root: Path, mutant: Mutant) -> tuple[Path, str]:
@@ -129,7 +127,7 @@ def tried(copy: Path, warm: Path, mutant: Mutant) -> Outcome:
     before, stat = path.read_text(), path.stat()
     cache = copy.parent / "cache"  # its own, since a device may be found unsound and be remembered
     shutil.copytree(warm, cache)
-    began, cpu = time.perf_counter(), sum(os.times()[2:4])  # of children
+    began = time.perf_counter()
     path.write_text(text)
     try:
         code, output = run_tests(copy, nodes, cache, LONGEST)
@@ -140,8 +138,7 @@ def tried(copy: Path, warm: Path, mutant: Mutant) -> Outcome:
     failed = FAILED.search(output)
     by = failed[1] if failed else "time" if code == -1 else f"exit code {code}" if code else ""
     result = {0: "survived", 4: "no test ran", 5: "no test ran"}.get(code, "noticed")
-    seconds, cpu = time.perf_counter() - began, sum(os.times()[2:4]) - cpu
-    return Outcome(mutant.name, result, by, round(seconds, 1), round(cpu, 1))
+    return Outcome(mutant.name, result, by, time.perf_counter() - began)
 
 
 def run(mutants: Sequence[Mutant]) -> list[Outcome]:
@@ -167,7 +164,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutants to try; all by default")
     parser.add_argument("--list", action="store_true", help="print the mutants and where they are")
-    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write the outcomes there")
     args = parser.parse_args()
     mutants = [Mutant(**row) for row in tomllib.loads(ROWS.read_text())["mutant"]]
     mutants = [m for m in mutants if not args.names or m.name in args.names]
@@ -182,13 +178,11 @@ def main() -> int:
                 print(f"{m.name:24s} DOES NOT APPLY: {error}")
         return 0
     outcomes = run(mutants)
-    print(f"\n{'mutant':24s} {'seconds':>7s} {'CPU':>6s}  result")
+    print(f"\n{'mutant':24s} {'seconds':>7s}  result")
     for o in outcomes:
-        print(f"{o.name:24s} {o.seconds:7.1f} {o.cpu_seconds:6.1f}  {o.result}  {o.by}")
+        print(f"{o.name:24s} {o.seconds:7.1f}  {o.result}  {o.by}")
     noticed = sum(o.result == "noticed" for o in outcomes)
     print(f"{noticed} of {len(outcomes)} mutations are noticed")
-    if args.out:
-        args.out.write_text(json.dumps([asdict(o) for o in outcomes], indent=1) + "\n")
     return int(noticed < len(outcomes))
 
 

@@ -1,6 +1,6 @@
 """Checks the prose of code and documents, and prints what offends by file.
 
-    python -m tools.words [PATH ...] [--advice] [--count]
+    python -m tools.words [PATH ...]
 
 PATH is a file or a folder; without any, app, shaders, the README and the guides are checked.
 Four rules are enforced:
@@ -9,9 +9,6 @@ Four rules are enforced:
 - docstrings do not begin with Of, As, That or The same
 - sentences of docstrings, README and guides have at most 35 words
 - lines of Python, GLSL and of prose in documents have at most 100 columns
-
-`--advice` also lists words of ADVICE, which are often, but not always, the wrong word.
-`--count` prints one line a file.
 """
 
 from __future__ import annotations
@@ -64,34 +61,6 @@ BANNED = {
     "gave out": "failed",
     "gives out": "fails",
 }
-# Words to look at one by one: each is also plain English in some sentence.
-ADVICE = {
-    "told": "given",
-    "goes by": "uses",
-    "room": "capacity",
-    "door": "access",
-    "says": "reports",
-    "learnt": "optimized",
-    "in turns": "interleaved",
-    "stands for": "covers, represents",
-    "come of": "result from",
-    "comes of": "results from",
-    "thinned": "pruned",
-    "aside": "off the clock",
-    "lingering": "kept open",
-    "begun": "started",
-    "so many": "n",
-    "apart": "separate",
-    "anew": "again",
-    "whatever": "any",
-    "side by side": "contiguous",
-    "beside": "with, next to",
-    "asks for": "requests",
-    "deep": "depth-supervised",
-    "outline": "proxy geometry",
-    "who": "that",
-    "wander": "drift",
-}
 
 
 @dataclass(frozen=True)
@@ -105,23 +74,22 @@ class Offence:
         return f"{self.path}:{self.line}: {self.rule}: {self.text}"
 
 
-def pattern(phrase: str, whole: bool) -> re.Pattern[str]:
-    """The phrase across line breaks and comment signs; `whole` words alone if asked."""
+def pattern(phrase: str) -> re.Pattern[str]:
+    """The phrase across line breaks and comment signs."""
     body = r"(?:\s|\n\s*(?:#|//|\*|>))+".join(map(re.escape, phrase.split()))
-    return re.compile(rf"\b{body}\b" if whole else body, re.IGNORECASE)
+    return re.compile(body, re.IGNORECASE)
 
 
-PHRASES = [(pattern(phrase, False), f"banned phrase ({word})") for phrase, word in BANNED.items()]
-HINTS = [(pattern(phrase, True), f"advice ({word})") for phrase, word in ADVICE.items()]
+PHRASES = [(pattern(phrase), f"banned phrase ({word})") for phrase, word in BANNED.items()]
 
 
 def line_of(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def phrases(path: str, text: str, table: list[tuple[re.Pattern[str], str]]) -> Iterator[Offence]:
+def phrases(path: str, text: str) -> Iterator[Offence]:
     lines = text.splitlines()
-    for expression, rule in table:
+    for expression, rule in PHRASES:
         for match in expression.finditer(text):
             line = line_of(text, match.start())
             yield Offence(path, line, rule, lines[line - 1].strip()[:120])
@@ -201,16 +169,14 @@ def tracked(places: tuple[str, ...]) -> list[str]:
     return sorted({name for name in listed.splitlines() if (ROOT / name).is_file()})
 
 
-def offences(places: tuple[str, ...], advice: bool = False) -> Iterator[Offence]:
+def offences(places: tuple[str, ...]) -> Iterator[Offence]:
     """Yields all offences in the files below the places, relative to the repository."""
     for path in tracked(places):
         suffix = Path(path).suffix
         if suffix not in TEXTS or path in ("tools/words.py", "tests/tools/test_words.py"):
             continue
         text = (ROOT / path).read_text(encoding="utf-8")
-        yield from phrases(path, text, PHRASES)
-        if advice:
-            yield from phrases(path, text, HINTS)
+        yield from phrases(path, text)
         if suffix == ".md":
             yield from long_sentences(path, text)
             yield from prose_columns(path, text)
@@ -227,16 +193,10 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("paths", nargs="*", default=[*CODE, *DOCUMENTS])
-    parser.add_argument("--advice", action="store_true")
-    parser.add_argument("--count", action="store_true")
     given = parser.parse_args()
     places = tuple(str(Path(path)) for path in given.paths)
-    found = sorted(offences(places, given.advice), key=lambda o: (o.path, o.line))
-    if given.count:
-        for path, number in Counter(offence.path for offence in found).most_common():
-            print(f"{number:5} {path}")
-    else:
-        print(*found, sep="\n")
+    found = sorted(offences(places), key=lambda o: (o.path, o.line))
+    print(*found, sep="\n")
     rules = Counter(re.sub(r"^\d+ ", "", offence.rule).split(" (")[0] for offence in found)
     total = ", ".join(f"{number} {rule}" for rule, number in rules.most_common())
     print(f"{len(found)} offences: {total}" if found else "0 offences", file=sys.stderr)

@@ -328,7 +328,7 @@ LOST_AT = [({}, 3600, 0), ({"checkpoint_every": 10}, 3600, 10), ({"checkpoint_ev
 
 @pytest.mark.parametrize("run, seconds, step", LOST_AT)
 def test_a_lost_device_leaves_a_copy(on_device, scene, tmp_path, monkeypatch, run, seconds, step):
-    """SnapshotBuffers are taken of the first state, as time passes, and with each checkpoint."""
+    """HostCopies are taken of the first state, as time passes, and with each checkpoint."""
     with monkeypatch.context() as patch:
         patch.setattr(keeping, "SNAPSHOT_SECONDS", seconds)
         fails(patch, LOST)

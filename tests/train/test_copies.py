@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hardsplat.base.background import Background
-from hardsplat.train.session.copies import SnapshotBuffers
+from hardsplat.train.session.copies import HostCopies
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def made(copies, value, n=100):
 
 
 def test_the_last_copy_stays_whole_and_memory_is_used_again(background):
-    copies = SnapshotBuffers(background)
+    copies = HostCopies(background)
     first, second = made(copies, 1), made(copies, 2)
     assert (first == 1).all()
     third = made(copies, 3, n=90)
@@ -36,7 +36,7 @@ def test_the_last_copy_stays_whole_and_memory_is_used_again(background):
 
 
 def test_what_a_file_is_written_of_stays_too(background):
-    copies, file = SnapshotBuffers(background), Future()
+    copies, file = HostCopies(background), Future()
     first = made(copies, 1)
     copies.written_by(file)
     made(copies, 2)

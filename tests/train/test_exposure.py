@@ -32,7 +32,7 @@ from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.photographs import EXPOSURES
 from hardsplat.train import run_training as train
 from hardsplat.train.features.exposure import exposure_parts, save_exposures
-from hardsplat.train.measure.camera_colors import CameraColors
+from hardsplat.train.measure.camera_colors import CameraResponse
 from hardsplat.train.measure.measure import Evaluator
 from tests.helpers.training import open_session, resumed_exactly, settings
 from tests.oracle import exposure as oracle
@@ -214,16 +214,16 @@ def test_colours_of_cameras_on_the_host(tmp_path):
     buffers = {name: np.stack([0 * values, values], axis=1) for name, values in numbers.items()}
     of_photograph = {"exposure": np.zeros(1), "white_balance": np.zeros((2, 4))}
     wanted = oracle.ppisp(image, **numbers | of_photograph)
-    assert not CameraColors.load(tmp_path).planes
+    assert not CameraResponse.load(tmp_path).planes
     save_exposures(path, "ppisp", buffers, ["a", "b"])
-    colors = CameraColors.load(tmp_path)
+    colors = CameraResponse.load(tmp_path)
     away = lambda camera, image_of: np.abs(colors(image, camera) - image_of).max()
     assert away(1, wanted) < 1e-5 < 1e-2 < away(1, image)
     assert away(0, image) < 1e-6 and away(2, image) < 1e-6
     for text in ("{", '{"cameras": [{"vignette_centre": [[0]]}]}', "[" * 99999):
         path.write_text(text)
         with pytest.raises(UserError, match="is not what a run found"):
-            CameraColors.load(tmp_path)
+            CameraResponse.load(tmp_path)
 
 
 # -- in a run

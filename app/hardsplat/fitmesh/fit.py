@@ -40,7 +40,7 @@ OF_A_MESH = (
 )
 
 
-class MeshRun:
+class MeshFitter:
     """One fit: reads the scene, runs the steps, writes the result folder."""
 
     bar: Bar  # while it runs
@@ -203,7 +203,7 @@ def _silhouettes(views: list[View], progress: bool) -> list[np.ndarray]:
 
 def fit_mesh(config: MeshConfig) -> dict:
     """`hardsplat fit-mesh`: returns what metrics.json holds."""
-    return MeshRun(config).run()
+    return MeshFitter(config).run()
 
 
 def _curves(metrics: dict):

@@ -17,14 +17,14 @@ COLORS = {"vignette_centre": 2, "vignette_falloff": 3, "response": 4}
 FAINT = 1e-3  # below it powers are continued as lines
 
 
-class CameraColors:
+class CameraResponse:
     """planes: (planes, cameras, 4) of the quantities of COLORS that were trained, by name."""
 
     def __init__(self, planes: Mapping[str, np.ndarray]):
         self.planes = {name: np.asarray(values, np.float64) for name, values in planes.items()}
 
     @classmethod
-    def load(cls, folder: Path) -> CameraColors:
+    def load(cls, folder: Path) -> CameraResponse:
         """Those of folder/exposures.json; none where there is no such file. Raises UserError for a
         damaged one."""
         path = folder / EXPOSURES_FILE

@@ -21,7 +21,7 @@ from hardsplat.settings.scene import SceneSettings
 from hardsplat.train.features.intrinsics import load_intrinsics
 from hardsplat.train.features.poses import focused_scene
 from hardsplat.train.job.views import canvas_of, training_views
-from hardsplat.train.measure.camera_colors import CameraColors
+from hardsplat.train.measure.camera_colors import CameraResponse
 from hardsplat.train.measure.lpips import Lpips
 from hardsplat.train.measure.measure import (
     Asked,
@@ -81,7 +81,7 @@ def evaluate_run(
         )
     if config.intrinsics.intrinsics_opt:
         scene = focused_scene(scene, load_intrinsics(folder))
-    colors = CameraColors.load(folder) if config.exposure.corrected else None
+    colors = CameraResponse.load(folder) if config.exposure.corrected else None
     gaussians, sky = load_drawn(ply)
     degree = gaussians.sh_degree
     make_folder(out)

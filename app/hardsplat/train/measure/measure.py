@@ -38,7 +38,7 @@ from hardsplat.step.loss import (
 from hardsplat.step.photos import pack
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.pictures import BACKGROUNDS
-from hardsplat.train.measure.camera_colors import CameraColors
+from hardsplat.train.measure.camera_colors import CameraResponse
 from hardsplat.train.measure.fitted import (
     LEARNT,
     MOMENTS,
@@ -226,7 +226,7 @@ class Asked:
     pictures: bool = True
     cameras: Sequence[Camera] | None = None
     fitted: bool = False
-    colors: CameraColors | None = None
+    colors: CameraResponse | None = None
     halves: bool = False
     filtered: Rasterizer | None = None
     evaluator: Evaluator | None = None

@@ -113,7 +113,7 @@ def _put_sky(start: Checkpoint, sky: Sky) -> None:
         tqdm.write("note: the sky of --init is left out (--background sphere trains it on)")
 
 
-class FirstSplats:
+class InitialSplats:
     """Those of a checkpoint, or new ones; a thread begins with new ones at once where the scene has
     points, or a file the splats.
 

@@ -24,7 +24,7 @@ from hardsplat.results.metrics import quality
 from hardsplat.tables import quantities
 from hardsplat.train.features.poses import focused_scene
 from hardsplat.train.job import validation
-from hardsplat.train.measure.camera_colors import COLORS, CameraColors
+from hardsplat.train.measure.camera_colors import COLORS, CameraResponse
 from hardsplat.train.measure.fitted import uneven
 from hardsplat.train.measure.measure import (
     Asked,
@@ -233,8 +233,8 @@ class HeldOut:
             return self.scene
         return focused_scene(self.scene, self.session.store.trained("intrinsics")[0])
 
-    def _colors(self) -> CameraColors:
+    def _colors(self) -> CameraResponse:
         """What is known of the vignetting and response of its cameras by now."""
         names = [q.name for q in quantities.chosen("camera", self.session.job.flat)]
         own = {n: self.session.store.trained(n) for n in names if n in COLORS}
-        return CameraColors(own)
+        return CameraResponse(own)

@@ -19,7 +19,7 @@ from hardsplat.results.folder import resume_command
 from hardsplat.step.runner import SNAPSHOT_SECONDS
 from hardsplat.tables import quantities
 from hardsplat.train.run.files import RunFiles
-from hardsplat.train.session.copies import Allocate, SnapshotBuffers
+from hardsplat.train.session.copies import Allocate, HostCopies
 from hardsplat.train.session.session import Session
 from hardsplat.train.watchers.log import Log
 
@@ -35,7 +35,7 @@ class Keeper:
     def __init__(self, session: Session, files: RunFiles, log: Log, state: Checkpoint):
         self.session, self.files, self.log = session, files, log
         self.state, self._taken_at = state, time.monotonic()
-        self._copies = SnapshotBuffers(files.background)
+        self._copies = HostCopies(files.background)
         self._last_splats: Future | None = None  # while the run is measured after its last step
         device = session.device
         self._budget, self._looked, self._armed = device.memory_budget(), time.monotonic(), True

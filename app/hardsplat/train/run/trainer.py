@@ -38,7 +38,7 @@ from hardsplat.train.job.job import Job
 from hardsplat.train.job.schedule import Schedule
 from hardsplat.train.measure.measure import Measured
 from hardsplat.train.run.files import RunFiles
-from hardsplat.train.run.first_splats import FirstSplats
+from hardsplat.train.run.first_splats import InitialSplats
 from hardsplat.train.run.gather import checkpoint_to_resume, gather, print_notes
 from hardsplat.train.run.held_out import HeldOut
 from hardsplat.train.run.keeping import Keeper
@@ -126,7 +126,7 @@ class Trainer:
             remove_abandoned(self.folder)
             # by a thread, while the device is opened
             background = self.photographs.background
-            self._first = first = FirstSplats(config, self.scene, checkpoint, background)
+            self._first = first = InitialSplats(config, self.scene, checkpoint, background)
             self.clock.begin("device")
             device = device.result() if isinstance(device, Future) else device
             surfaces = [self.watchers.surfaces] if self.watchers.surfaces else []

@@ -21,7 +21,7 @@ def fresh(name: str, shape: tuple[int, ...]) -> np.ndarray:
     return np.empty(shape, np.float32)
 
 
-class SnapshotBuffers:
+class HostCopies:
     """Two copies: the last one stays whole while another is made. background: larger copies than
     its room, in bytes, are not used again."""
 
