@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,16 @@ def test_children_end_when_no_one_waits_for_them(child, tmp_path, name):
     assert next(outcomes) == (0, 0)
     outcomes.close()
     assert time.monotonic() - began < 30 and not workers._running
+
+
+def test_a_child_that_is_killed_after_it_was_asked_to_end_was_interrupted(child, tmp_path):
+    """So that what it has saved is not made again."""
+    ((folder,),) = folders(tmp_path, "long")
+    with ThreadPoolExecutor(1) as threads:
+        ended = threads.submit(work, folder)
+        while not workers._running:
+            time.sleep(0.01)
+        (started,) = workers._running
+        workers.stop_children()
+        started.kill()
+        assert ended.result(30) == 130

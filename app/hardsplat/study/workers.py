@@ -33,7 +33,8 @@ RESOURCE = "device"  # of a Dask worker: one task at a time
 
 
 def run_child(module: str, folder: Path, device: str | None, show: bool) -> int:
-    """Runs `python -m module FOLDER` to its end, and returns the exit code.
+    """Runs `python -m module FOLDER` to its end, and returns the exit code; 130 where it was asked
+    to end before.
 
     device: by default that of the worker that this runs on, or of HARDSPLAT_DEVICE. show: what it
     prints appears on stderr too, besides FOLDER/log.txt.
@@ -41,7 +42,7 @@ def run_child(module: str, folder: Path, device: str | None, show: bool) -> int:
     device = device or getattr(_own, "device", None)
     environment = os.environ | ({"HARDSPLAT_DEVICE": device} if device else {})
     command = [sys.executable, "-m", module, str(folder), *([] if show else ["--quiet"])]
-    code = None
+    code, asked = None, False
     text = codecs.getincrementaldecoder("utf-8")("replace").decode
     # Output goes to a file, not a pipe, which would break with us; a session of its own: the
     # terminal's Ctrl-C reaches the child through us, once.
@@ -60,8 +61,9 @@ def run_child(module: str, folder: Path, device: str | None, show: bool) -> int:
         finally:
             _running.discard(child)
             if child.stdin:
+                asked = child.stdin.closed
                 child.stdin.close()
-    return code
+    return 130 if asked else code
 
 
 def stop_children() -> None:
