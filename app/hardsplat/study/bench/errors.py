@@ -19,12 +19,11 @@ BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
 class GradientErrors:
     """Gradients of a model in some views, with a reference that is kept."""
 
-    device: Device
-    views: list[View]
-    gaussians: Gaussians
-    _reference: tuple | None = None  # (what it is of, gradients)
+    def __init__(self, device: Device, views: list[View], gaussians: Gaussians):
+        self.device, self.views, self.gaussians = device, views, gaussians
+        self._reference: tuple | None = None  # (what it is of, gradients)
 
-    def errors(
+    def __call__(
         self, rasterizer: str, options: dict, all_views: bool = False
     ) -> tuple[dict[str, float], dict[str, float]]:
         """(relative L2, cosine) of each gradient, over all splats and all numbers of a splat, of

@@ -83,7 +83,7 @@ class Measurement:
 
 
 @dataclass
-class Bench(GradientErrors):
+class Bench:
     """A model and some views of its scene on one device.
 
     upstream: `random` or `loss`, see app/hardsplat/study/bench/bench.py. repeats: timed draws of
@@ -103,10 +103,10 @@ class Bench(GradientErrors):
         self.height = max(v.camera.height for v in self.views)
 
     def use(self, gaussians: Gaussians) -> None:
-        """The model of what is measured from here on."""
+        """The model of what is measured from here on. errors: of its gradients."""
         self.gaussians = gaussians
         self._pairs: list[ViewPairs] = []  # the same for every variant
-        self._reference = None
+        self.errors = GradientErrors(self.device, self.views, gaussians)
 
     def measure(self, rasterizer: str, options: dict) -> Measurement:
         """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot

@@ -28,7 +28,7 @@ from hardsplat.settings.presets import SAVED_NAME, config_from_file
 from hardsplat.settings.raster import NO_SETTINGS
 from hardsplat.settings.train import TrainConfig, scene_folder
 from hardsplat.study.bench.bench import commit
-from hardsplat.study.bench.measure import Bench
+from hardsplat.study.bench.errors import GradientErrors
 from hardsplat.study.sweep import runs
 from hardsplat.study.workers import as_child
 from hardsplat.train import run_training
@@ -101,9 +101,8 @@ def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     options["gradient"] = "analytic"
     try:
         with closing(open_device(config.run.device)) as device:
-            job = Bench(device, [view], "random", 1)
-            job.use(load_splats(folder / "splats.ply"))
-            errors, cosines = job.errors(rasterizer, options)
+            of_view = GradientErrors(device, [view], load_splats(folder / "splats.ply"))
+            errors, cosines = of_view(rasterizer, options)
     except UserError as error:  # the reference needs what not every device has
         return {"view": view.name, "error": str(error)}
     return {"view": view.name, "errors": errors, "cosines": cosines}
