@@ -217,12 +217,17 @@ def test_a_plan_trains_presets_on_scenes(in_process, scene, tmp_path, capsys):
     assert "near: view_0000.jpg" in page and "far: view_0000.jpg" in page
 
 
+A = "[scenes.a]\ndata_dir = 'a'\n"
 BAD_PLANS = {
-    "seed = 1": "a plan has scenes and presets, as [scenes.NAME] and [presets.NAME]",
-    "[scenes.a]\nevery = 3\n[presets.b]": "scenes.a.every: there is no such setting",
-    "[scenes.a]\n[presets.b]\nscenes = ['c']": "presets.b: there is no scene c",
-    "[scenes.a]\n[presets.b]\nseed = [1, 'x']": "presets.b.seed: expected a whole number",
-    "[scenes.a]\ndata_dir='a'\n[presets.b]\n[presets.c]": "b on a and c on a are one run",
+    "seed = 1": "a plan has scenes, each as [scenes.NAME]",
+    "scenes = ['a']\n[presets.b]": "a plan has scenes, each as [scenes.NAME]",
+    A + "[presets]\nb = 3": "a plan has presets, each as [presets.NAME]",
+    "[scenes.a]\n[presets.b]": "scenes.a: data_dir, its folder, is missing",
+    A + "every = 3\n[presets.b]": "scenes.a.every: there is no such setting",
+    A + "[presets.b]\nscenes = ['c']": "presets.b: there is no scene c",
+    A + "[presets.b]\nseed = [1, 'x']": "presets.b.seed: expected a whole number",
+    A + "[presets.b]\nseed = []": "there is nothing to train",
+    A + "[presets.b]\n[presets.c]": "b on a and c on a are one run",
 }
 
 

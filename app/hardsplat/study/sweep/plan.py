@@ -67,25 +67,31 @@ def read_plan(path: Path, arm: Arm) -> list[Arm]:
     """Those of a plan, with the preset and settings of `arm` in the place of its own. Raises
     UserError for whatever is wrong with it."""
     found = parsed(path)
-    scenes, presets = (found.pop(name, None) for name in ("scenes", "presets"))
-    if not scenes or not presets:
-        kinds = "as [scenes.NAME] and [presets.NAME]"
-        raise UserError(f"{path}: a plan has scenes and presets, {kinds}")
+    scenes, presets = (_tables(path, found.pop(kind, {}), kind) for kind in ("scenes", "presets"))
     shared, arms = _values(f"{path}: ", found), []
     settings = {name: _values(f"{path}: scenes.{name}.", own) for name, own in scenes.items()}
+    if nowhere := next((name for name, own in settings.items() if "data_dir" not in own), None):
+        raise UserError(f"{path}: scenes.{nowhere}: data_dir, its folder, is missing")
     for preset, own in presets.items():
         config, chosen = own.pop("config", None), own.pop("scenes", list(scenes))
-        own = _values(f"{path}: presets.{preset}.", own)
+        values = _values(f"{path}: presets.{preset}.", own)
         for scene in chosen:
             if scene not in scenes:
                 raise UserError(f"{path}: presets.{preset}: there is no scene {scene}")
-            values = {**shared, **settings[scene], **own, **arm.common, **arm.axes}
-            several = {n: v for n, v in values.items() if n in AXES and isinstance(v, list)}
-            common = {n: v for n, v in values.items() if n not in several}
-            arms.append(
-                Arm(arm.preset or config, common, several, {"scene": scene, "preset": preset})
-            )
+            whole = {**shared, **settings[scene], **values, **arm.common, **arm.axes}
+            axes = {n: v for n, v in whole.items() if n in AXES and isinstance(v, list)}
+            common = {n: v for n, v in whole.items() if n not in axes}
+            names = {"scene": scene, "preset": preset}
+            arms.append(Arm(arm.preset or config, common, axes, names))
     return arms
+
+
+def _tables(path: Path, found: Any, kind: str) -> dict[str, dict[str, Any]]:
+    """Those of a plan that are named [kind.NAME]."""
+    tables = found if isinstance(found, dict) else {}
+    if not tables or not all(isinstance(each, dict) for each in tables.values()):
+        raise UserError(f"{path}: a plan has {kind}, each as [{kind}.NAME]")
+    return tables
 
 
 def _values(where: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,6 +127,8 @@ def plan(arms: Sequence[Arm]) -> list[SweepJob]:
             if any(job.varied[n] != name for n, name in arm.names.items()):
                 both = " and ".join(f"{v['preset']} on {v['scene']}" for v in (job.varied, varied))
                 raise UserError(f"{both} are one run by two names: leave out one of the two")
+    if not jobs:
+        raise UserError("there is nothing to train: a setting has no value, or a preset no scene")
     return list(jobs.values())
 
 
