@@ -12,8 +12,8 @@ from hardsplat.cli import main
 from hardsplat.report import charts
 from hardsplat.study import plots
 from hardsplat.study.sweep import one_run, runs
+from hardsplat.study.sweep.page import PLOTS, quality_time
 from hardsplat.study.sweep.plan import Arm, plan, read_plan
-from hardsplat.study.sweep.plots import PLOTS, quality_time
 from hardsplat.study.sweep.tables import Point
 from hardsplat.tables.formats import FORMATS
 from hardsplat.tables.reductions import REDUCTIONS

@@ -146,6 +146,7 @@ def halved(
         half = replace(block, name=f"{block.name}-{number}", box=box, photographs=names)
         cap = block.cap * half.region(plan.axes).inside(splats.means).sum() / inside
         steps = max(1, round((block.steps - made) * part))
-        own = dict(cap=max(1, round(cap)), steps=steps, seconds=round(block.seconds * part, 1))
-        halves.append(replace(half, **own, start=f"blocks/{block.name}/{start.name}"))
+        most, seconds = max(1, round(cap)), round(block.seconds * part, 1)
+        begins = f"blocks/{block.name}/{start.name}"
+        halves.append(replace(half, cap=most, steps=steps, seconds=seconds, start=begins))
     return halves

@@ -113,8 +113,9 @@ def walk_passes(
     drawn = (*reads, "target", "d_image", "frame", "d_splats2d")
     made = partial(ComputePass, full_subgroups=True, subgroup=lanes)
     forward = made("draw", "tiled/forward.comp", reads, ("target",), spec, slots)
-    backwards = ("tiled/backward.comp", drawn, ("d_splats2d",), {**spec, **summed}, summing)
-    return [count_pass(), forward, made("draw backward", *backwards)]
+    back, sums = "tiled/backward.comp", ("d_splats2d",)
+    backward_draw = made("draw backward", back, drawn, sums, {**spec, **summed}, summing)
+    return [count_pass(), forward, backward_draw]
 
 
 def _threads(row: FitRaster, lanes: int, pixels: int) -> int:
@@ -214,11 +215,10 @@ def open_rasterizer(
         raise UserError(
             f"--reduction {reduction}: --rasterizer {name} has {', '.join(row.reductions)}"
         )
-    drawn = device, parameters, width, height
     if row.backend == "walk":
-        return WalkRasterizer(*drawn, name, reduction, options, sink)
+        return WalkRasterizer(device, parameters, width, height, name, reduction, options, sink)
     if row.backend == "tiled":
         tiled = TiledOptions(tile_backward=reduction, atomics=atomics)
-        return TiledRasterizer(*drawn, tiled, sink, Flat(sink))
+        return TiledRasterizer(device, parameters, width, height, tiled, sink, Flat(sink))
     hardware = HardwareOptions(format=options.format, reduction=reduction, atomics=atomics)
-    return HardwareRasterizer(*drawn, hardware, sink, Flat(sink))
+    return HardwareRasterizer(device, parameters, width, height, hardware, sink, Flat(sink))

@@ -71,8 +71,10 @@ class MeshFitter:
             side, colour = config.texture_size, silhouettes.mean_colour(images)
             texture = np.full((side, side, 3), colour, np.float32)
         canvas, scale = np.max(sizes, axis=0), silhouettes.scale_of(cameras, mesh.vertices)
-        fitted = cameras, photos, tuple(canvas.tolist()), scale, mesh, texture
-        self.session = MeshSession(self.device, config, *fitted, self._on_batch)
+        size = tuple(canvas.tolist())
+        self.session = MeshSession(
+            self.device, config, cameras, photos, size, scale, mesh, texture, self._on_batch
+        )
         names = ("step", "loss", "psnr", "iou", "seconds")
         self.curve: dict[str, list[float]] = {name: [] for name in names}
         self.stages: list[dict[str, float]] = []

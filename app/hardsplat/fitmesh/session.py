@@ -202,14 +202,18 @@ class MeshSession:
 
 def gpu_settings(c: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
     """What is uploaded once, by buffer."""
-    decays = {"beta1": c.adam_beta1, "beta2": c.adam_beta2}
-    begun = contract.struct(
-        "StepSettings", seed=c.seed, near_plane=scale.near, sh_degree_interval=1, **decays
+    started = contract.struct(
+        "StepSettings",
+        seed=c.seed,
+        beta1=c.adam_beta1,
+        beta2=c.adam_beta2,
+        near_plane=scale.near,
+        sh_degree_interval=1,
     )
     first = (c.vertices_lr * scale.radius, c.texels_lr, 1.0)
     return {
-        "step_settings": begun,
-        "adam_settings": begin.adam_settings(**decays, eps=c.adam_eps),
+        "step_settings": started,
+        "adam_settings": begin.adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps),
         **begin.falling(first, c.last_lr, c.max_steps),
     }
 

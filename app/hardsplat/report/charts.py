@@ -31,8 +31,13 @@ def figure(width: float, height: float, left: float = 0.0):
     if not left:
         return Figure(figsize=(width, height), layout="constrained")
     page = Figure(figsize=(width, height))
-    sides = dict(left=left / width, right=1 - 0.15 / width)
-    page.subplots_adjust(**sides, bottom=0.55 / height, top=1 - 0.35 / height, hspace=0.25)
+    page.subplots_adjust(
+        left=left / width,
+        right=1 - 0.15 / width,
+        bottom=0.55 / height,
+        top=1 - 0.35 / height,
+        hspace=0.25,
+    )
     return page
 
 

@@ -48,8 +48,14 @@ def run_child(module: str, folder: Path, device: str | None, show: bool) -> int:
     # terminal's Ctrl-C reaches the child through us, once.
     with open(folder / "log.txt", "ab") as log, open(folder / "log.txt", "rb") as printed:
         printed.seek(0, os.SEEK_END)
-        streams: dict = dict(stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
-        child = subprocess.Popen(command, env=environment, start_new_session=True, **streams)
+        child = subprocess.Popen(
+            command,
+            env=environment,
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
         _running.add(child)
         try:
             while code is None:
@@ -160,8 +166,11 @@ def _on_cluster(
 
         if client.scheduler_info()["services"].get("dashboard"):
             tqdm.write(f"Dask's dashboard: {client.dashboard_link}")
-        options = {"pure": False, "resources": {RESOURCE: 1}}
-        futures = {client.submit(work, *task, **options): n for n, task in enumerate(tasks)}
+        takes = {RESOURCE: 1}
+        futures = {
+            client.submit(work, *task, pure=False, resources=takes): n
+            for n, task in enumerate(tasks)
+        }
         try:
             for future in as_completed(futures):
                 yield futures[future], _outcome(future)

@@ -39,8 +39,7 @@ from hardsplat.results.model import find_model
 from hardsplat.settings.train import TrainConfig
 from hardsplat.study.bench.axes import OPTIONS, blending_of
 from hardsplat.study.bench.measure import Bench, Measurement
-from hardsplat.study.bench.plots import PLOTS
-from hardsplat.study.bench.tables import markdown
+from hardsplat.study.bench.tables import PLOTS, markdown
 from hardsplat.study.plots import write_plots
 from hardsplat.study.tables import readable
 from hardsplat.tables.reductions import REDUCTIONS

@@ -1,18 +1,20 @@
-"""Values of the page of a sweep: tables, plots, and pictures of one run of each combination."""
+"""The page of a sweep: tables, plots, and pictures of one run of each combination."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hardsplat.report import charts
 from hardsplat.report.page import pictures, plot
 from hardsplat.results.metrics import last_evaluation
 from hardsplat.results.pictures import MOST_VIEWS, comparison, some_of
+from hardsplat.study.plots import SHARED, Plot
 from hardsplat.study.sweep import tables
-from hardsplat.study.sweep.tables import by_scene, done, points
+from hardsplat.study.sweep.tables import Point, by_scene, done, points
 
 MOST_RENDERS = 48  # of all views together, so that they stay large enough to see something
 LOUDER = 4  # times the difference
@@ -84,3 +86,29 @@ def difference(render: np.ndarray, photo: np.ndarray) -> np.ndarray:
     is none."""
     off = np.abs(render.astype(np.int16) - photo).max(axis=2)
     return np.minimum(off * LOUDER, 255).astype(np.uint8)
+
+
+def quality_time(axes, found: Sequence[Point]) -> bool:
+    """A line through the evaluations of each combination; of several seeds their means, with bars
+    of a standard deviation of a sample."""
+    repeated = False
+    for i, p in enumerate(found):
+        lines = [r["metrics"]["evaluations"] for r in p.runs if r["metrics"]["evaluations"]]
+        same = list(zip(*map(reversed, lines)))[::-1]  # of all seeds the last one, the one before
+        if not same:
+            continue
+        seconds = [np.mean([e["training_seconds"] for e in each]) for each in same]
+        psnrs = [[e["psnr"] for e in each] for each in same]
+        spread = [np.std(each, ddof=1) for each in psnrs] if len(lines) > 1 else None
+        repeated = repeated or len(lines) > 1
+        style: dict = dict(label=p.label, linewidth=1, capsize=3, **charts.line(i))
+        axes.errorbar(seconds, np.mean(psnrs, axis=1), spread, **style)
+    axes.set(xlabel="training time [s]", ylabel="PSNR of held-out views [dB]")
+    axes.set(title="Quality against time" + ", mean and deviation of seeds" * repeated)
+    axes.grid(alpha=0.3)
+    charts.legend(axes)
+    axes.figure.set_size_inches(8, 5 + 0.16 * -(-len(found) // 5))
+    return bool(axes.lines)
+
+
+PLOTS: dict[str, Plot] = {"quality_time": quality_time, **SHARED}

@@ -22,9 +22,8 @@ from hardsplat.results.metrics import last_evaluation
 from hardsplat.study.bench.bench import provenance
 from hardsplat.study.plots import write_plots
 from hardsplat.study.sweep import runs
-from hardsplat.study.sweep.page import page_values
+from hardsplat.study.sweep.page import PLOTS, page_values
 from hardsplat.study.sweep.plan import Arm, SweepJob, plan
-from hardsplat.study.sweep.plots import PLOTS
 from hardsplat.study.sweep.tables import by_scene, devices, markdown, outcome, points, write_csv
 
 TITLES = {

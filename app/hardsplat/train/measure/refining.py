@@ -48,15 +48,11 @@ def refining_job(
     if gradient.gradient == "stochastic":
         gradient = GradientSettings(gradient="analytic")
     steps, numbers = STEPS_A_VIEW * len(views), [view.number for view in views]
-    own: dict[str, Any] = {
-        "images": r.images,
-        "batch_steps": r.batch_steps,
-        "quiet": r.quiet,
-        "seed": r.seed,
-    }
     settings = TrainConfig(
         scene=replace(run.scene, region=()),  # which belongs to strategies that grow
-        run=RunSettings(max_steps=steps, **own),
+        run=RunSettings(
+            max_steps=steps, images=r.images, batch_steps=r.batch_steps, quiet=r.quiet, seed=r.seed
+        ),
         raster=run.raster,
         model=ModelSettings(sh_degree=gaussians.sh_degree, sh_degree_interval=1),
         loss=run.loss,

@@ -113,8 +113,11 @@ class Session:
         self.capacity = SplatCapacity(device, job, photos)
         settings = gpu_settings(job, job.schedule, self.parts, photos.fetched)
         fixed = fixed_settings(job, self.parts, self._terms())
-        note = self.pairs.note, self._visible.note
-        self.runner = own.add(StepRunner(device, fixed | settings, *note, self._on_batch))
+        self.runner = own.add(
+            StepRunner(
+                device, fixed | settings, self.pairs.note, self._visible.note, self._on_batch
+            )
+        )
         shared = allocate_loss(device, *job.views.canvas, job.config.gradient.estimates > 0)
         own.add_all(shared.values())
         if job.strategy.scores:
