@@ -77,10 +77,11 @@ def _trained(viewer: Viewer) -> bool:
 
 SHOTS = (
     Shot("window.jpg"),
+    Shot("window-phone.jpg", size=PHONE),
+    Shot("window-phone-panels.jpg", ("Panels",), size=PHONE),
     Shot("window-cameras.jpg", ("Cameras", "beside"), _cameras),
     Shot("window-target.jpg", ("none", "Target", "unorm8", "show it in place of the picture")),
     Shot("window-edit.jpg", ("show it in place of the picture", "As trained", "Edit"), _edit),
-    Shot("window-phone.jpg", size=PHONE),
 )
 TRAINING = (Shot("train.jpg", ready=_trained),)
 
@@ -199,7 +200,7 @@ def fitting(result: Path, folder: Path) -> None:
 def screen() -> Display:
     """The display, which stays to the end of the process: GLFW keeps it."""
     files = TemporaryDirectory()
-    display = Display(Path(files.name), *DESK)
+    display = Display(Path(files.name), *np.maximum(DESK, PHONE).tolist())
     os.environ["DISPLAY"] = display.name
     atexit.register(lambda: (display.stop(), files.cleanup()))
     return display

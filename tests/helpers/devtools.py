@@ -143,6 +143,10 @@ class Browser:
     def cpu_seconds(self) -> float:
         """Processor time that the browser's processes have taken so far, which other load on the
         machine changes little. Linux alone."""
+        return sum(self._ticks().values()) / os.sysconf("SC_CLK_TCK")
+
+    def _ticks(self) -> dict[int, int]:
+        """Of the browser's processes, by their number."""
         parents, ticks = {}, {}
         for path in Path("/proc").glob("[0-9]*/stat"):
             try:
@@ -154,11 +158,16 @@ class Browser:
         ours = {self._process.pid}
         while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
             ours |= more
-        return sum(ticks.get(pid, 0) for pid in ours) / os.sysconf("SC_CLK_TCK")
+        return {pid: ticks.get(pid, 0) for pid in ours}
 
     def close(self) -> None:
+        """Ends all of its processes, which write to the profile to the last."""
+        others = self._ticks()
         self._process.terminate()
         self._process.wait(20)
+        end = time.monotonic() + 20
+        while any(Path(f"/proc/{pid}").exists() for pid in others) and time.monotonic() < end:
+            time.sleep(0.02)
         os.close(self._read)
         os.close(self._write)
 

@@ -85,11 +85,12 @@ def test_distances_are_those_of_a_plain_loop(views):
                 distance = (seen - z) / (BAND * VOXEL) if seen else 1.0
                 found += [min(distance, 1.0)] if distance > -1 else []
         # a pixel's border may round either way in float32
-        assert abs(field.weight[block, voxel] - len(found)) <= 1, seed
-        if field.weight[block, voxel] == len(found) > 0:
-            assert abs(field.value[block, voxel] - np.mean(found)) < 0.15, seed
+        assert abs(int(field.views[block, voxel]) - len(found)) <= 1, seed
+        if field.views[block, voxel] == len(found) > 0:
+            weights = np.where(np.array(found) < 1, 1, 0.3)
+            assert abs(field.value[block, voxel] - np.average(found, weights=weights)) < 0.15, seed
     exact = np.linalg.norm((BLOCK * near[:, None] + OFFSETS) * VOXEL, axis=2) - 1
-    seen = (np.abs(exact) > 0.5 * VOXEL) & (exact > -BAND / 2 * VOXEL) & (field.weight > 3)
+    seen = (np.abs(exact) > 0.5 * VOXEL) & (exact > -BAND / 2 * VOXEL) & (field.views > 3)
     assert ((field.value > 0) == (exact > 0))[seen].mean() > 0.999 and seen.sum() > 10_000
 
 
@@ -106,13 +107,24 @@ def test_a_ball_is_a_ball(views):
     assert abs(np.linalg.norm(less, axis=1).mean() - 1) < 0.5 * VOXEL
 
 
+def test_depth_that_errs_to_the_back_leaves_no_hole(views):
+    """The fault: half of the views carved what the others saw."""
+    erring = [v._replace(depth=np.where(v.depth > 0, v.depth + 0.5, 0)) for v in views[::2]]
+    points = surface_of([*views[1::2], *erring], Fusion(VOXEL))[0]
+    radii = np.linalg.norm(points, axis=1, keepdims=True)
+    there = cKDTree((points / radii)[radii[:, 0] > 1 - 2 * VOXEL])
+    everywhere = trimesh.creation.icosphere(4).vertices
+    away = there.query(everywhere)[0]
+    assert (away < 1.5 * VOXEL).mean() > 0.85  # measured 0.93, without the weight 0.16
+
+
 @pytest.mark.parametrize("fused, least", [(1, 1), (2, 2), (3, 3), (40, 3)])
 def test_voxels_are_known_that_three_views_saw(fused, least):
     """Fewer where there are no more."""
     field = Field(VOXEL, np.zeros((2, 3), np.int64))
     field.fused = fused
-    field.weight[1] = np.arange(BLOCK**3) % 6
-    assert (field.known(np.array([1, 0])) == (field.weight[[1, 0]] >= least)).all()
+    field.views[1] = np.arange(BLOCK**3) % 6
+    assert (field.known(np.array([1, 0])) == (field.views[[1, 0]] >= least)).all()
     assert field.known(np.array([1])).any() and not field.known(np.array([0])).any()
 
 
@@ -120,7 +132,7 @@ def test_cells_without_a_known_corner_have_no_surface(views):
     field = Field(VOXEL, blocks_near(views, VOXEL, 10))
     field.fuse(views)
     above = (field.blocks[:, None] * BLOCK + OFFSETS)[..., 2] > 0
-    field.weight[~above] = 0
+    field.views[~above] = 0
     points, faces = extract(field)
     assert points[:, 2].min() >= VOXEL and not is_closed(faces)
     whole = Field(VOXEL, field.blocks)

@@ -106,7 +106,7 @@ def test_it_holds_all_of_a_run(finished, drawn):
 
 
 PEAKS = [({"driver": 70 << 20, "allocated": 50 << 20}, "70.0 MiB", "by its driver")]
-PEAKS += [({"driver": None, "allocated": 50 << 20}, "50.0 MiB", "in buffers")]
+PEAKS += [({"driver": None, "allocated": 50 << 20}, "50.0 MiB", "as it allocates")]
 
 
 @pytest.mark.parametrize("peak, words, counted", PEAKS)

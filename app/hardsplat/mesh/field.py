@@ -18,10 +18,14 @@ BLOCK = 8  # voxels a side
 BAND = 4.0  # voxels before and behind a surface in which distances are kept
 # views that must have seen a voxel: where depth errs, one alone sees surfaces that are not there
 _SEEN = 3
+# weight of a view that sees past a voxel, of 1 for one that sees a surface near it. Depth that errs
+# to the back says so of true surfaces, and nothing says the opposite: what is farther behind a
+# surface than the band is unknown
+_PAST = np.float32(0.3)
 # value of solid places that no view saw. Not -1: where free and solid voxels alternate, marching
 # cubes decide by products of values, which must not be equal
 SOLID = np.float32(-0.75)
-BYTES = 2 * 4 * BLOCK**3  # of a block: value and weight
+BYTES = (4 + 4 + 2) * BLOCK**3  # of a block: value, weight, and number of views
 _SOME = 1024  # blocks that a thread takes at once
 _REACH = 1 << 20  # blocks from the origin that a key can name
 _SHIFTS = np.array([42, 21, 0])
@@ -59,7 +63,7 @@ class Field:
     (BLOCK b + i) voxel.
 
     value: (B, BLOCK^3) float32, signed distance over the band, -1..1, positive before surfaces.
-    weight: (B, BLOCK^3) float32, how many views have seen it, 0: none.
+    weight: (B, BLOCK^3) float32, of value. views: (B, BLOCK^3) uint16, how many have seen it.
 
     free: the first block of a box, and (X, Y, Z) bool whether its blocks that have no voxels are
     free, else solid; outside of the box all are free. None: nothing is known of them.
@@ -73,10 +77,11 @@ class Field:
     def __post_init__(self):
         shape = len(self.blocks), BLOCK**3
         self.value, self.weight = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        self.views = np.zeros(shape, np.uint16)
 
     def known(self, which: np.ndarray) -> np.ndarray:
         """(N, BLOCK^3) of blocks (N,) by index, whether enough views have seen their voxels."""
-        return self.weight[which] >= min(_SEEN, self.fused)
+        return self.views[which] >= min(_SEEN, self.fused)
 
     def fuse(self, views: Iterable[DepthView]) -> None:
         """Adds what views see: the distance along their axes from a voxel to the surface behind
@@ -108,9 +113,11 @@ class Field:
         distance = (depth - at[2]) * np.float32(1 / (BAND * self.voxel))
         distance = np.where(depth > 0, np.minimum(distance, 1), 1)
         known &= distance > -1
-        value, weight = self.value[near], self.weight[near] + known
-        value += known * (distance - value) / np.maximum(weight, 1)
+        each = known * np.where(distance < 1, np.float32(1), _PAST)
+        value, weight = self.value[near], self.weight[near] + each
+        value += each * (distance - value) / np.maximum(weight, _PAST)
         self.value[near], self.weight[near] = value, weight
+        self.views[near] += known
 
     def elsewhere(self, blocks: np.ndarray) -> np.ndarray:
         """(N,) 1 where blocks (N, 3) without voxels are free, SOLID where solid, 0 where

@@ -222,6 +222,6 @@ def closed_field(views: Iterable[DepthView], voxel: float, near: np.ndarray) -> 
     mixed = binary_dilation(free, _AROUND) & binary_dilation(solid, _AROUND) & ~inside
     field = Field(voxel, np.argwhere(inside | mixed) + low, (low, free))
     field.fuse(views)
-    field.value[field.weight == 0] = SOLID
-    field.weight[:] = np.inf  # all is known
+    field.value[field.views == 0] = SOLID
+    field.views[:] = np.iinfo(np.uint16).max  # all is known
     return field

@@ -93,7 +93,7 @@ def _memory(metrics: dict) -> tuple[int, str]:
     if by_driver := peak["driver"]:
         return by_driver, "by its driver's count"
     own = peak["allocated"] or sum(metrics["memory_bytes"].values())
-    return own, "in buffers and images of hardsplat"
+    return own, "as it allocates it"
 
 
 def processor(kind: str) -> str:

@@ -46,7 +46,7 @@ class Client:
             gui, most = handle.gui, max(sh_degree, 1)
             self._picture = gui.add_dropdown("picture", ANYWHERE, initial_value="image")
             disabled = sh_degree == 0
-            self._degree = gui.add_slider("SH degree", 0, most, 1, sh_degree, disabled=disabled)
+            self._degree = gui.add_slider("colour degree", 0, most, 1, sh_degree, disabled=disabled)
         self.elements = {uuid_of(self._picture): Literal[ANYWHERE]}
         self.elements[uuid_of(self._degree)] = Annotated[int, Meta(ge=0, le=most)]
         elements |= self.elements

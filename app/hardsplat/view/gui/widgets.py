@@ -21,6 +21,11 @@ def em(count: float) -> float:
     return count * imgui.get_font_size()
 
 
+def digits(value: float) -> str:
+    """Three digits, and all before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def label(text: str) -> None:
     """The name of the widget that comes next, which takes the rest of the line."""
     imgui.align_text_to_frame_padding()
@@ -44,14 +49,19 @@ def faint(text: str) -> None:
 
 
 def slider(
-    name: str, value: float, low: float, high: float, format: str = "{:.2f}", log: bool = False
+    name: str,
+    value: float,
+    low: float,
+    high: float,
+    format: str | None = "{:.2f}",
+    log: bool = False,
 ) -> float | None:
-    """The value that was chosen now."""
+    """The value that was chosen now. format: None for `digits`."""
     _track(name)
     flags = imgui.SliderFlags.LOGARITHMIC if log else imgui.SliderFlags.NONE
     flags |= imgui.SliderFlags.NO_INPUT
     changed, value = imgui.slider_float(f"##{name}", value, low, high, " ", flags)
-    _value(format.format(value))
+    _value(format.format(value) if format else digits(value))
     return value if changed else None
 
 

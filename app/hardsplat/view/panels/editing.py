@@ -21,7 +21,7 @@ def draw(ui: Ui) -> None:
     i = ui.inputs
     if not isinstance(i, EditInputs):
         return
-    if pressed := widgets.segments("tool", i.tool, TOOLS, columns=4):
+    if pressed := widgets.segments("tool", i.tool, TOOLS, columns=4, small=True):
         i.use(pressed)
     widgets.faint(NOTES[i.tool])
     if i.tool == "brush":

@@ -109,7 +109,7 @@ def draw(ui: Ui, region: tuple[int, int], shown: Shown) -> float:
     bar = _toolbar(ui, region)
     if region[0] > widgets.em(ROOMY):
         axes(ui, region)
-    if ui.inputs.numbers:
+    if ui.inputs.numbers and (ui.inputs.room or not ui.side):
         _figures(ui, region)
     _legend(ui, region)
     _note(ui, region)
@@ -240,10 +240,10 @@ def _toolbar(ui: Ui, region: tuple[int, int]) -> float:
     if widgets.toggle("Panels", ui.side > 0):
         i.switch()
         i.touch()
-    widgets.hint("Tab")
+    widgets.hint("Shows the panels, or puts them away (Tab)")
     for text, down, name, note in (
         ("Save picture", i.capturing, "capturing", "A picture of the splats as they are shown (P)"),
-        ("Full screen", i.full, "full", "F"),
+        ("Full screen", i.full, "full", "Covers the screen, or no longer (F)"),
         (" ? ", i.help, "help", "Mouse and keys (H)"),
     ):
         widgets.flow(text, region[0] - 1.5 * gap)
@@ -287,7 +287,7 @@ def _figures(ui: Ui, region: tuple[int, int]) -> None:
     total = f" of {facts.total:,}" * bool(facts.total)
     parts = [f"{facts.splats:,}{total} splats" + ", loading" * facts.loading]
     if facts.picture_ms:
-        parts.append(f"{facts.picture_ms:.1f} ms")
+        parts.append(f"{widgets.digits(facts.picture_ms)} ms")
     parts += [str(facts.rows[name]) for name in ("format", "blending") if name in facts.rows]
     parts.append(f"{region[0]} x {region[1]}")
     _begin("figures", (gap, region[1] - gap), (0, 1))
@@ -315,7 +315,7 @@ def _legend(ui: Ui, region: tuple[int, int]) -> None:
         left, right = (x + width * n / 32 for n in (number, number + 1))
         lines.add_rect_filled_multi_color((left, y), (right, y + height), a, b, b, a)
     imgui.dummy((width, height))
-    low, high = (f"{end:.3g}" for end in span)
+    low, high = map(widgets.digits, span)
     imgui.text(low)
     unit = UNITS.get(picture, "")
     imgui.same_line((width - imgui.calc_text_size(unit)[0]) / 2 + widgets.em(0.6))

@@ -67,11 +67,11 @@ def _lens(ui: Ui) -> None:
     own, reach = ui.look.near_plane, i.controls.distance
     near = own if t.near_plane is None else t.near_plane
     high = max(2 * reach, 10 * own)
-    if (chosen := widgets.slider("near plane", near, 1e-3, high, "{:.3g}", log=True)) is not None:
+    if (chosen := widgets.slider("near plane", near, 1e-3, high, None, log=True)) is not None:
         i.tune(near_plane=chosen)
     widgets.hint("Splats that are nearer are left out: looks into closed rooms")
     speed = widgets.slider(
-        "flying speed", i.controls.speed, 1e-3 * reach, 10 * reach, "{:.3g}", log=True
+        "flying speed", i.controls.speed, 1e-3 * reach, 10 * reach, None, log=True
     )
     if speed is not None:
         i.controls.speed = speed

@@ -83,7 +83,5 @@ def _stages(ui: Ui) -> None:
     for name, ms in [*stages.items(), ("all", total)] if stages else []:
         widgets.label(name)
         imgui.push_style_color(imgui.Col.PLOT_HISTOGRAM, (*style.ACCENT[:3], 0.6))
-        imgui.progress_bar(
-            ms / max(total, 1e-9), (-1, 0), f"{ms:,.0f}" if ms >= 100 else f"{ms:.3g}"
-        )
+        imgui.progress_bar(ms / max(total, 1e-9), (-1, 0), widgets.digits(ms))
         imgui.pop_style_color()

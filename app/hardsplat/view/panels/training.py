@@ -61,7 +61,7 @@ def _buttons(ui: Ui, run: TrainingFacts) -> None:
 def _figures(ui: Ui, run: TrainingFacts) -> None:
     if not imgui.begin_table("figures", 3):
         return
-    shown = {"steps a second": f"{run.pace:.3g}" if run.pace else "-"}
+    shown = {"steps a second": widgets.digits(run.pace) if run.pace else "-"}
     shown["splats"] = f"{ui.facts.splats:,}"
     shown["time left"] = "done" if run.done else duration(run.left)
     shown["loss"] = "-" if run.loss is None else f"{run.loss:.4f}"
@@ -69,8 +69,7 @@ def _figures(ui: Ui, run: TrainingFacts) -> None:
     shown["PSNR"] = "-" if run.psnr is None else f"{run.psnr:.2f} dB"
     shown["held out"] = held
     shown["memory"] = f"{run.memory / 2**30:.2f} GiB"
-    ms = ui.facts.picture_ms
-    shown["picture"] = f"{ms:.3g} ms" if ms < 100 else f"{ms:,.0f} ms"
+    shown["picture"] = f"{widgets.digits(ui.facts.picture_ms)} ms"
     if ui.fits:
         for name in ("splats", "loss", "held out", "picture"):
             del shown[name]
