@@ -48,10 +48,7 @@ def sfm(config: SfmConfig) -> Outcome:
     if not data.exists():
         raise UserError(f"{data}: not found; give a folder of photographs, or a video")
     if not data.is_dir() and not is_video(data):
-        known = ".mp4, .mov, .mkv, .webm, ..."
-        raise UserError(
-            f"{data}: neither a folder nor a video that is known by its ending ({known})"
-        )
+        raise UserError(f"{data}: neither a folder nor a video (.mp4, .mov, .mkv, .webm, ...)")
     require_pycolmap()
     scene, video = scene_of(data, config.out), not data.is_dir()
     folder, model = scene / WORK, scene / "sparse" / "0"

@@ -21,19 +21,9 @@ from hardsplat.base.errors import UserError, reason
 from hardsplat.base.files import replacing_folder
 from hardsplat.io.media.images import read_pixels
 from hardsplat.io.media.panorama import MODEL as PANORAMA
-from hardsplat.sfm.colmap import matching
+from hardsplat.sfm.colmap import mapping, matching
 from hardsplat.sfm.colmap.aligning import align
 from hardsplat.sfm.colmap.features import find_features
-from hardsplat.sfm.colmap.mapping import (
-    ATTEMPTS,
-    GLOBAL,
-    GO_ON,
-    Mapper,
-    adjusted,
-    is_sound,
-    name_pinholes,
-    rank,
-)
 from hardsplat.sfm.colmap.outcome import SHEET, Outcome, Part, parts_of, reasons, write_sheet
 from hardsplat.sfm.job.photographs import WORK
 from hardsplat.sfm.job.state import State, digests, fingerprint
@@ -58,7 +48,7 @@ class Job:
         self.names: list[str] = []
         self.unreadable: dict[str, str] = {}
         self.how = job["error"], job["threads"], job["seed"]
-        self.mapper = Mapper(self.path, self.images, self.work / "mapping", *self.how)
+        self.mapper = mapping.Mapper(self.path, self.images, self.work / "mapping", *self.how)
         self.models: list[tuple[pycolmap.Reconstruction, str]] = []  # each with its attempt
 
     def run(self) -> dict[str, Any]:
@@ -162,13 +152,13 @@ class Job:
     def mapped(self) -> tuple[pycolmap.Reconstruction, str]:
         """The best model of all attempts, and the name of its attempt."""
         globally = self.job["mapper"] == "global"
-        order = sorted(ATTEMPTS, key=lambda name: globally and name != GLOBAL)
+        order = sorted(mapping.ATTEMPTS, key=lambda name: globally and name != mapping.GLOBAL)
         for tried, name in enumerate(order):
             left = len(self._missing(self.models[0][0] if self.models else None))
             many = left > (1 - _MOST) * len(self._missing(None))
             if left and (many or (tried < 2 and len(self.names) <= _AGAIN)):
                 self.models += [(model, name) for model in self._map(name)]
-                self.models.sort(key=lambda found: rank(found[0]))
+                self.models.sort(key=lambda found: mapping.rank(found[0]))
         if not self.models:
             raise UserError(self._no_model())
         best, by = self.models[0]
@@ -178,7 +168,7 @@ class Job:
             others = itertools.product(missing, every)  # a second look
             self.compare({(min(pair), max(pair)) for pair in others if pair[0] != pair[1]})
             self.send("begin", "poses", len(every))
-        for model in self._map(GO_ON, best)[:1] if self._missing(best) else ():
+        for model in self._map(mapping.GO_ON, best)[:1] if self._missing(best) else ():
             best = min(best, model, key=lambda model: -model.num_reg_images())
         return best, by
 
@@ -217,14 +207,16 @@ class Job:
         """The model with its last poses, cameras, points and colours."""
         self.send("phase", "last adjustment")
         threads, lens = self.mapper.threads, self.job["lens"]
-        best = self._tried("last adjustment", lambda: adjusted(model, threads, lens)) or model
+        best = (
+            self._tried("last adjustment", lambda: mapping.adjusted(model, threads, lens)) or model
+        )
         self.send("phase", "points and colours")
         more = self._tried("points of two photographs", lambda: self.mapper.with_more_points(best))
-        best = more if more and is_sound(more) else best
+        best = more if more and mapping.is_sound(more) else best
         for image in best.images.values():
             image.name = unquote(image.name)
         self._colour(best)
-        name_pinholes(best)
+        mapping.name_pinholes(best)
         return best
 
     def _colour(self, model: pycolmap.Reconstruction) -> None:
