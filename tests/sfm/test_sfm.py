@@ -389,6 +389,30 @@ def test_a_worker_that_dies_is_followed_by_one_that_goes_another_way(
         assert not State(tmp_path).get("crashed")
 
 
+def synthetic():
+    """A model of four photographs of one camera."""
+    import pycolmap
+
+    how = pycolmap.SyntheticDatasetOptions()
+    how.num_rigs, how.num_cameras_per_rig, how.num_frames_per_rig, how.num_points3D = 1, 1, 4, 50
+    return pycolmap.synthesize_dataset(how)
+
+
+@needs_pycolmap
+def test_colours_where_a_photograph_with_a_pose_sees_no_point(unmatched, tmp_path):
+    job, model = unmatched[0], synthetic()
+    for number, image in model.images.items():
+        colour = (9, 9, 9) if number == 1 else (200, 100, 50)
+        Image.new("RGB", (8, 6), colour).save(tmp_path / "p.png")
+        (tmp_path / "p.png").rename(tmp_path / image.name)
+    for index, point in enumerate(list(model.images[1].points2D)):
+        if point.has_point3D():
+            model.delete_observation(1, index)
+    with job.pool:
+        job._colour(model)
+    assert model.points3D and all((*p.color,) == (200, 100, 50) for p in model.points3D.values())
+
+
 @needs_pycolmap
 @pytest.mark.parametrize(
     "params", [(1280, 500, 400, 1e300), (np.inf, 500, 400, 0), (1, 500, 400, 0)]
@@ -399,9 +423,7 @@ def test_cameras_of_which_nothing_is_known_end_nothing(params):
 
     from hardsplat.sfm.colmap.mapping import adjusted, is_sound
 
-    how = pycolmap.SyntheticDatasetOptions()
-    how.num_rigs, how.num_cameras_per_rig, how.num_frames_per_rig, how.num_points3D = 1, 1, 4, 50
-    model = pycolmap.synthesize_dataset(how)
+    model = synthetic()
     model.update_point_3d_errors()
     assert is_sound(model)
     for camera in model.cameras.values():

@@ -222,13 +222,13 @@ class Job:
     def _colour(self, model: pycolmap.Reconstruction) -> None:
         """Gives each point the mean colour of the pixels that it was seen in."""
 
-        def seen(number: int) -> tuple[list[int], np.ndarray]:
+        def seen(number: int) -> tuple[np.ndarray, np.ndarray]:
             image = model.images[number]
             points = [point for point in image.points2D if point.has_point3D()]
             pixels = read_pixels(self.images / image.name)[..., :3]
             xy = np.array([point.xy for point in points], np.int64).reshape(-1, 2)
             x, y = np.clip(xy, 0, [pixels.shape[1] - 1, pixels.shape[0] - 1]).T
-            return [point.point3D_id for point in points], pixels[y, x]
+            return np.array([point.point3D_id for point in points], np.int64), pixels[y, x]
 
         ids, colours = map(np.concatenate, zip(*self.pool.map(seen, model.reg_image_ids())))
         numbers, which, counts = np.unique(ids, return_inverse=True, return_counts=True)
