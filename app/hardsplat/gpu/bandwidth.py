@@ -18,18 +18,16 @@ from hardsplat.gpu.passes.declared import ComputePass
 from hardsplat.gpu.passes.pipelines import build
 
 COPIES = 8
+BYTES = 512 << 20  # of a copy: several times any cache
 _VECTORS = 4  # a thread
 _GROUP_BYTES = contract.CONSTANTS["GROUP"] * _VECTORS * contract.itemsize("source")
 COPY = ComputePass("copy", "probe/copy.comp", ("source",), ("copied",), {"VECTORS": _VECTORS})
 
 
-def copy_bandwidth(device: Device, nbytes: int = 512 << 20) -> float | None:
-    """Bytes per second, read and written ones together, of the fastest of a few copies of `nbytes`;
-    None without a clock on the device.
-
-    nbytes: several times any cache; rounded down to whole workgroups. Raises OutOfMemory.
-    """
-    groups = max(min(nbytes, device.max_buffer) // _GROUP_BYTES, 1)
+def copy_bandwidth(device: Device) -> float | None:
+    """Bytes per second, read and written ones together, of the fastest of a few copies of BYTES, or
+    what a descriptor reaches; None without a clock on the device. Raises OutOfMemory."""
+    groups = max(min(BYTES, device.max_buffer) // _GROUP_BYTES, 1)
     nbytes = groups * _GROUP_BYTES
     with ExitStack() as stack:
         buffers = allocate_all(device, {"source": nbytes, "copied": nbytes})

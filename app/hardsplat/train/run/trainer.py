@@ -143,7 +143,11 @@ class Trainer:
             self.log.keep(job.decisions)
             self.tuner = RasterizerTuner(job.rasterizers)
             build_ahead(self.device, job)  # by threads, while the last photographs are read
-            photos = self._load_photos(job)
+            self.clock.begin("load")
+            images = list(self.photographs.training(config.run.quiet))
+            ring, fetches = 2 * job.config.run.batch_steps, not job.config.depth.depth_lambda
+            photos = Photos(self.device, images, job.config.run.images, ring, fetches)
+            self.clock.begin("setup")
             known, timed = facts_of(job, self.scene, photos), len(job.rasterizers) < 2
             session = Session(self.device, job, photos, self._on_batch, known, timed)
             self.session = session
@@ -157,20 +161,11 @@ class Trainer:
             self.keeper = Keeper(session, self.files, self.log, start)
             self._prepare_folder()
             self.watchers.open(self)
+            self.photographs.look_for_blur(images, config.run.quiet)  # which no step waits for
             self.log.startup_seconds = time.perf_counter() - self.log.started
         except BaseException:
             self.close()
             raise
-
-    def _load_photos(self, job: Job) -> Photos:
-        """The training photographs on the device."""
-        self.clock.begin("load")
-        run, images = job.config.run, list(self.photographs.training(job.config.run.quiet))
-        self.photographs.look_for_blur(images, run.quiet)
-        ring, fetches = 2 * run.batch_steps, not job.config.depth.depth_lambda
-        photos = Photos(self.device, images, run.images, ring, fetches)
-        self.clock.begin("setup")
-        return photos
 
     @property
     def job(self) -> Job:
