@@ -131,7 +131,8 @@ class Scaffold:
         views = [scene.views[i] for i in scene.train]
         mine = [i for i, view in enumerate(views) if view.name in photographs]
         cameras = 1 + max(views[i].number for i in mine)
-        own = {name: v for name, v in self.found.items() if _is_exposure(name)}
+        table = quantities.QUANTITIES
+        own = {n: v for n, v in self.found.items() if quantities.is_exposure(table[n])}
         rows = {n: v[:, mine] if _of_photographs(n) else v[:, :cameras] for n, v in own.items()}
         return ScenePart(region, rows)
 
@@ -158,7 +159,3 @@ class Scaffold:
 
 def _of_photographs(name: str) -> bool:
     return quantities.QUANTITIES[name].of == "photograph"
-
-
-def _is_exposure(name: str) -> bool:
-    return quantities.is_exposure(quantities.QUANTITIES[name])

@@ -146,15 +146,14 @@ def viewer_of(
 def _settings(config: dict) -> list[tuple[str, list[dict]]]:
     """Title of each group and its settings that the run looked at, as in config.toml; changed: not
     the default. Groups where some are changed come first."""
-    known = {title: [f for f in some if _looked_at(f, config)] for title, some in GROUPS.items()}
+    # the file leaves out what is unset by default
+    known = {
+        title: [f for f in some if f.name in config or f.default is None]
+        for title, some in GROUPS.items()
+    }
     groups = [(t, [_setting(f, config.get(f.name)) for f in some]) for t, some in known.items()]
     with_rows = [(title, rows) for title, rows in groups if rows]
     return sorted(with_rows, key=lambda group: not any(row["changed"] for row in group[1]))
-
-
-def _looked_at(f: Field, config: dict) -> bool:
-    """Whether the file has it, which leaves out what is unset by default."""
-    return f.name in config or f.default is None
 
 
 def _setting(f: Field, value) -> dict:

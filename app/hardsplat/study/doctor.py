@@ -57,7 +57,7 @@ QUOTES = "'"
 def report(device: str | int | None = None, pipelines: bool = False) -> tuple[str, int]:
     """The text to print, and the exit code: 0 the device can run hardsplat, 1 it cannot, 2 there is
     no such device, or none. pipelines: all variants are run, in a process that may end."""
-    tools = [*_tools(), *_drivers()]
+    tools = _tools()
     with ExitStack() as stack:
         try:
             from hardsplat.gpu.device import instance, usage  # fails without a Vulkan loader
@@ -84,6 +84,7 @@ def report(device: str | int | None = None, pipelines: bool = False) -> tuple[st
 
 
 def _tools() -> list[str]:
+    """The compiler, its modules, manifests of drivers, and why the library of one does not load."""
     from hardsplat.gpu.passes import shader
 
     try:
@@ -93,13 +94,9 @@ def _tools() -> list[str]:
     shipped = f"shipped in {shader.SPIRV}"
     if not shader.SPIRV.is_dir():
         shipped = f"compiled on first use into {shader.cache_dir()}"
-    return [f"shader compiler   {compiler}", f"shaders           {shipped}"]
-
-
-def _drivers() -> list[str]:
-    """Manifests of drivers, and why the library of one does not load."""
-    found = [f"driver manifest   {driver}" for driver in drivers.drivers()]
-    return found or [f"drivers           {drivers.explain()}"]
+    manifests = [f"driver manifest   {driver}" for driver in drivers.drivers()]
+    manifests = manifests or [f"drivers           {drivers.explain()}"]
+    return [f"shader compiler   {compiler}", f"shaders           {shipped}", *manifests]
 
 
 def _about(index: int, physical, pipelines: bool) -> tuple[str, list[str], int]:
@@ -200,10 +197,13 @@ def _limits(device) -> list[str]:
     fitting += _fitting_packed(device, usual)
     own = bytes_per_splat(_needs("tiled", usual)) * 1e6 / 2**20
     averaged = bytes_per_splat(averages(TrainConfig.of().model.sh_degree)) * 1e6 / 2**20
-    limited = " by HARDSPLAT_MEMORY" * bool(device.memory_limit)
+    memory = f"{device.memory_bytes / 2**30:.1f} GiB"
+    memory += " by HARDSPLAT_MEMORY" * bool(device.memory_limit)
+    if budget := device.memory_budget():
+        memory += f", {budget.free / 2**30:.1f} of it free"
     return [
         "limits",
-        f"  memory          {device.memory_bytes / 2**30:.1f} GiB{limited}{_free(device)}",
+        f"  memory          {memory}",
         f"  largest buffer  {device.max_buffer / 2**20:.0f} MiB",
         f"  largest image   {device.max_image} px a side",
         f"  subgroup size   {device.subgroup_size}",
@@ -213,11 +213,6 @@ def _limits(device) -> list[str]:
         f"  a million       takes {own:.0f} MiB in training with --rasterizer tiled, and "
         f"{averaged:.0f} of the host's while the last steps are averaged",
     ]
-
-
-def _free(device) -> str:
-    budget = device.memory_budget()
-    return f", {budget.free / 2**30:.1f} of it free" if budget else ""
 
 
 def _needs(rasterizer: str, moments: str) -> dict[str, Need]:
@@ -315,18 +310,13 @@ def _variants(device: Device, survey: Survey | None) -> tuple[list[str], list[st
         if not runnable and title not in _OPTIONAL:
             lacking.append(title)
         lines.append(f"  {title}{f' ({flag})' if flag else ''}")
-        option = _option(flag or title)
+        option = (flag or title).replace("--", "").replace("-", "_")  # as tried.py names it
         cells = {name: _row(device, name, rows, flag, runnable) for name in rows}
         cells |= {
             n: _tried(f"{option} {n}", rows[n].note, survey) for n, c in cells.items() if not c
         }
         lines += [f"    {name:{width}}  {cell}" for name, cell in cells.items()]
     return lines, lacking
-
-
-def _option(flag: str) -> str:
-    """The option as hardsplat.study.tried names it."""
-    return flag.replace("--", "").replace("-", "_")
 
 
 def _tried(variant: str, note: str, survey: Survey | None) -> str:

@@ -135,7 +135,9 @@ def on_workers(
     free: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     for device in devices:
         free.put(device)
-    threads = ThreadPoolExecutor(len(devices), initializer=lambda: _take(free))
+    threads = ThreadPoolExecutor(
+        len(devices), initializer=lambda: setattr(_own, "device", free.get())
+    )
     futures = {threads.submit(work, *task): number for number, task in enumerate(tasks)}
     try:
         for future in as_completed(futures):
@@ -152,10 +154,6 @@ def on_workers(
         raise
     finally:
         threads.shutdown()
-
-
-def _take(free: queue.SimpleQueue) -> None:
-    _own.device = free.get()
 
 
 def _on_cluster(
