@@ -54,7 +54,7 @@ def test_a_page_of_parts(tmp_path):
     parts = [Part(["view_0000.jpg", hostile], "model"), Part(many, "apart", ("broken.jpg", "x", 9))]
     write_sheet(tmp_path / "parts.html", tmp_path, parts + [Part(many, "alone")] * 30)
     page = (tmp_path / "parts.html").read_text()
-    assert page.count("data:image/jpeg") == 1 and "<script" not in page
+    assert page.count("data:image/webp") == 1 and "<script" not in page
     assert "&lt;script&gt;" in page and "Nearest to a connection" in page
     assert len(page) < 100_000 and "<li>500 photographs" in page
 
@@ -84,7 +84,7 @@ def test_half_that_cannot_be_placed(tmp_path, capsys):
     assert len(kinds["model"]) == 8 and kinds["apart"] == [f"wall_{i}.png" for i in range(5)]
     page = tmp_path / "sfm" / "parts.html"
     assert f"parts, with pictures in {page}" in said and "wall_0.png, wall_1.png" in said
-    assert page.read_text().count("data:image/jpeg") >= 13
+    assert page.read_text().count("data:image/webp") >= 13
     assert "alignment: -y is up by how photographs are held" in said
     assert found.alignment["by"] == "gravity"
     for path in tmp_path.glob("wall*"):  # all are placed then, and the page is gone

@@ -130,7 +130,7 @@ def small_viewer(
         viewer = _viewer(packed, chosen, shown, FEW_CAMERAS, whole=False)
         return f"{viewer}\n<script>{_script()}</script>", int(_BASE64 * len(packed.data))
 
-    known = 0 if shown.picture is None else len(_picture(shown.picture))
+    known = 0 if shown.picture is None else len(picture_uri(shown.picture))
     around = _AROUND + (_PICTURE_BYTES if picture else known)
     splats = max(1, int((budget_bytes - around) / _BASE64 / _PER_SPLAT))
     chosen = gaussians
@@ -157,7 +157,7 @@ def _viewer(
         keys=keys.rows(page=True),
         title=shown.title,
         aspect=tuple(size),
-        picture=None if shown.picture is None else _picture(shown.picture),
+        picture=None if shown.picture is None else picture_uri(shown.picture),
         header=header,
         header_json=json.dumps(header, allow_nan=False).replace("<", "\\u003c"),
         data=base64.b64encode(packed.data).decode(),
@@ -203,9 +203,10 @@ def _from_afar(setting) -> Camera:
     return Camera(look_at(setting.centre - away, setting.centre, setting.up), K, width, height)
 
 
-def _picture(image: np.ndarray) -> str:
+def picture_uri(image: np.ndarray, side: int = _PICTURE_SIDE) -> str:
+    """(H, W, 3) uint8 as a data URI, at most `side` px wide and high."""
     picture, out = Image.fromarray(image), io.BytesIO()
-    picture.thumbnail((_PICTURE_SIDE, _PICTURE_SIDE), Image.Resampling.BOX)
+    picture.thumbnail((side, side), Image.Resampling.BOX)
     picture.save(out, format="WEBP", quality=60)
     return f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}"
 

@@ -81,7 +81,8 @@ def _by_positions(model, posed, taken, up, how: str) -> dict[str, Any] | str:
             return f"positions in EXIF lie on a line, and {how}"
         poles = [_POLE * np.linalg.norm(line - line.mean(axis=0)) for line in (centres, places)]
         upright = np.concatenate([places, places - [0, poles[1], 0]])
-        sim3 = pycolmap.estimate_sim3d(np.concatenate([centres, centres + poles[0] * up]), upright)
+        stood = np.concatenate([centres, centres + poles[0] * up])
+        sim3 = pycolmap.estimate_sim3d(stood, upright) or sim3
         note = f"in metres by the positions of {number}, which lie on a line; -y is up by {how}"
     model.transform(sim3)
     return dict(by="gps", note=note, origin=origin.tolist(), error=typical)

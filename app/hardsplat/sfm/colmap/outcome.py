@@ -3,20 +3,18 @@ page with small pictures of the parts."""
 
 from __future__ import annotations
 
-import base64
-import io
-import warnings
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import ImageOps
 
+from hardsplat.base.errors import UserError
 from hardsplat.base.files import replacing, written
-from hardsplat.io.media.images import opened
-from hardsplat.page.export import template
+from hardsplat.io.media.images import read_upright
+from hardsplat.page.export import picture_uri, template
 
 if TYPE_CHECKING:
     from hardsplat.sfm.colmap.matching import Matches
@@ -134,16 +132,9 @@ def write_sheet(path: Path, images: Path, parts: Sequence[Part]) -> None:
 
     def picture(name: str) -> str:
         """The photograph upright, as a data URI; empty where it cannot be read."""
-        out = io.BytesIO()
-        try:
-            with warnings.catch_warnings(), opened(images / name) as image:
-                warnings.simplefilter("ignore")
-                image.draft("RGB", (_SIDE, _SIDE))
-                image.thumbnail((_SIDE, _SIDE))
-                ImageOps.exif_transpose(image).convert("RGB").save(out, "JPEG", quality=75)
-        except Exception:  # decoders of damaged files raise almost anything
-            return ""
-        return f"data:image/jpeg;base64,{base64.b64encode(out.getvalue()).decode()}"
+        with suppress(UserError):
+            return picture_uri(read_upright(images / name)[..., :3], _SIDE)
+        return ""
 
     page = template(SHEET, Path(__file__).parent)
     text = page.render(parts=parts, picture=picture, most=_PARTS, shown=_PICTURES)
